@@ -55,6 +55,10 @@ enum Verb {
     Compare(verbs::compare::Arguments),
     /// Account for the time of an operation, or for the difference between two variants
     Explain(Box<verbs::explain::Arguments>),
+    /// Find where a curve bends, which law explains it, and where it falls
+    Scale(verbs::scale::Arguments),
+    /// Forecast rates with more CPUs than were measured
+    Forecast(verbs::forecast::Arguments),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
@@ -163,6 +167,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
+        Verb::Scale(arguments) => verbs::scale::run(&arguments, &store()?),
+        Verb::Forecast(arguments) => verbs::forecast::run(&arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),

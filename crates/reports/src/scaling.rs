@@ -13,6 +13,7 @@ use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::plot::{Plot, Series, plot};
 use crate::prose::{counted, counted_or_unknown, wrapped};
 use crate::quantity::duration_ns;
+use crate::scale;
 use crate::{Style, cells, known_metric};
 
 /// What to show beside or instead of the usual.
@@ -49,6 +50,12 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
     }
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
     text + &doubts(record, missing, style)
+}
+
+/// The curves of a record with their titles.
+pub fn titled_curves<'a>(record: &'a Opened, style: &Style) -> Vec<(String, Curve<'a>)> {
+    let report = Report { record, detail: &Detail::default(), style: *style };
+    curves(record).into_iter().map(|curve| (report.title(curve.point), curve)).collect()
 }
 
 struct Report<'a> {
@@ -112,6 +119,7 @@ impl Report<'_> {
         let form = |curves: Vec<&Curve>| {
             let table = curve_table::rates(&curves, self.style);
             let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
+            let peaks = peaks.chain(curves.iter().flat_map(|curve| knee(curve, RATE)));
             let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
             let below = self.lines(below.chain(warmup(&curves)).chain(work_lengths(&curves)));
             self.title(curves[0].point) + &table + &below + &self.details(&curves)
@@ -237,6 +245,14 @@ impl Report<'_> {
         });
         plots.collect()
     }
+}
+
+/// What a curve with enough CPU counts says about its knee.
+fn knee(curve: &Curve, metric: &str) -> Vec<String> {
+    let Ok(sweep) = scale::sweep(curve, metric) else { return Vec::new() };
+    let lane = lane(curve);
+    let sentences = scale::sentences(&laws::scaling(&sweep)).into_iter();
+    sentences.map(|sentence| format!("{sentence}{lane}")).collect()
 }
 
 /// Whether a metric could follow the CPUs.

@@ -48,6 +48,8 @@ fn the_scaling_report_of_the_golden_record() {
                4  2       979 000  16 000   21%  0.970    21  0.786  2.36  314  52.4k    2.5     124
                8  2       613 000  10 000  6.5%  0.930     -      1     3  400  76.6k    1.5     128
             best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs reach 0.52 times (ideal 8)
+            knee at 2 CPUs (2 to 2): the fewest with 90 % of the highest rate
+            past 2 CPUs the rate falls: by 59 (57 to 61) % up to 8
             warm-up in 3 of 8 runs, typically 120 ms; the rate after it is 3.0 % higher than over the whole run
 
             posix_lock_shared idle_ns=100, threads: one fcntl write lock and one unlock of the whole file
@@ -58,6 +60,7 @@ fn the_scaling_report_of_the_golden_record() {
                4  2     2 693 000  34 000   58%  0.970     0     1     3  400      0    2.5     124
                8  1     2 985 000       -   32%  0.930     -     2     6  800      0      3     128
             best at 8 CPUs, the most tried: 2.6 times that of 1 CPU (ideal 8)
+            knee at 5 CPUs (4 to 5): the fewest with 90 % of the highest rate
             n = 1: no spread is known; --blocks 5 repeats each point
             1 run on 8 CPUs failed and does not count
 
@@ -161,6 +164,9 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
         ctxsw, minor faults; --json has all)
         best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs
           reach 0.52 times (ideal 8)
+        knee at 2 CPUs (2 to 2): the fewest with 90 % of the highest
+          rate
+        past 2 CPUs the rate falls: by 59 (57 to 61) % up to 8
         warm-up in 3 of 8 runs, typically 120 ms; the rate after it
           is 3.0 % higher than over the whole run
 

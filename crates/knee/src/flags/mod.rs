@@ -10,4 +10,4 @@ pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
 pub use output::{OutputFlags, scan};
-pub use times::{age, since, until};
+pub use times::{age, duration_ns, since, until};

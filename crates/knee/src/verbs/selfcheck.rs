@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
 use host::terminal::print;
+use laws::selfcheck::scale_check;
 use reports;
 use reports::Style;
 use runner::End;
@@ -17,11 +18,18 @@ use runner::End;
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Simulated comparisons per rule, noise model and size of change
-    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    trials: u32,
+    ///
+    /// By default 4000.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    trials: Option<u32>,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Check knees, laws, cliffs and forecasts of simulated curves instead
+    ///
+    /// --trials is then the number of curves of each kind, 200 by default.
+    #[arg(long, conflicts_with = "host")]
+    scale: bool,
     /// Compare real operations on this host instead: identical ones, and ones with a planted cost
     /// of known size. Takes about 40 minutes
     #[arg(long, conflicts_with_all = ["trials", "seed"])]
@@ -46,7 +54,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.host {
         return check_host(arguments, &style);
     }
-    let check = selfcheck(arguments.trials, arguments.seed);
+    if arguments.scale {
+        let check = scale_check(arguments.trials.unwrap_or(200), arguments.seed);
+        let text = if arguments.json {
+            serde_json::to_string_pretty(&check)? + "\n"
+        } else {
+            reports::selfcheck_scale(&check, &style)
+        };
+        print(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let check = selfcheck(arguments.trials.unwrap_or(4000), arguments.seed);
     let text = if arguments.json {
         serde_json::to_string_pretty(&check)? + "\n"
     } else {

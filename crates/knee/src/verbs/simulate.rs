@@ -22,6 +22,8 @@ use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
 };
 
+use crate::flags::duration_ns;
+
 /// What to simulate, and where.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -452,19 +454,6 @@ fn work(text: &str) -> Result<Work> {
     let variation =
         variation.with_context(|| format!("~{how}: must be one of {}", names.join(", ")))?;
     Ok(Work { ns: duration_ns(time)?, variation: Some(variation) })
-}
-
-/// `200ns`, `2us`, `1.5ms`, `1s`, as whole ns.
-fn duration_ns(text: &str) -> Result<u64> {
-    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-    let parsed = units.iter().find_map(|(unit, size)| {
-        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
-        (0.0..=1e12).contains(&(number * size)).then_some((number * size).round() as u64)
-    });
-    match parsed {
-        Some(ns) => Ok(ns),
-        None => bail!("must be a duration such as 200ns, 2us, 1.5ms or 1s"),
-    }
 }
 
 fn as_json(

@@ -46,6 +46,9 @@ fn unknown_names_suggest_the_nearest() {
     let all = "`knee list workloads` (or experiments, commands) shows all";
     check("run zzz", &["is called 'zzz'; ", all], 2);
     check("replay I9", &["nothing to replay is called 'I9'; there are I1, I2", "cna-lock2"], 2);
+    check("scale none.csv", &["reading none.csv: No such file"], 2);
+    check("forecast --to 0", &["0 is not in 1..=16384"], 2);
+    check("forecast --to 8 --held 5", &["must be a duration such as 200ns"], 2);
     check("compare base.data new.data", &["there is no file base.data"], 2);
     check("explain base.data", &["reading the recording base.data: No such file"], 2);
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);

@@ -25,6 +25,7 @@ mod process;
 mod putting_back;
 mod random;
 mod records;
+mod scale;
 mod skip;
 mod snapshots;
 mod strangers;

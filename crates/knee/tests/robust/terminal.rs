@@ -70,6 +70,8 @@ pub const VERBS: &[&str] = &[
     "run",
     "compare",
     "explain",
+    "scale",
+    "forecast",
     "check",
     "simulate",
     "calibrate",

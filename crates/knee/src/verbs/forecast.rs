@@ -1,0 +1,119 @@
+//! `knee forecast`: rates with more CPUs than were measured.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use host::terminal::{print, print_line};
+use laws::{Known, Quantity, forecast};
+use reports::Style;
+use serde_json::{Value, json};
+use store::Store;
+
+use super::scale::CurveSource;
+use crate::flags::duration_ns;
+
+/// What to forecast, from what.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: CurveSource,
+    /// Numbers of CPUs to forecast
+    ///
+    /// A curve alone reaches twice the CPUs that were measured.
+    #[arg(long, value_name = "CPUS", value_delimiter = ',', required = true,
+          value_parser = clap::value_parser!(u32).range(1..=16384))]
+    to: Vec<u32>,
+    /// Time for which the lock is held, where it is known: 210ns, or 210ns~5% with its uncertainty
+    ///
+    /// From the ledger of `knee explain`, say. Its standard deviation is 5 % unless you say otherwise.
+    #[arg(long, value_name = "TIME[~PERCENT]", value_parser = |text: &str| uncertain(text, 5.0))]
+    held: Option<UncertainTime>,
+    /// Time that each waiting task adds to that: 12ns, or 12ns~20%
+    ///
+    /// Its standard deviation is 20 % unless you say otherwise. Near 0 for a lock whose waiters spin on lines of their
+    /// own, about the read of a shared line for a ticket lock (`busy_shared` of `knee calibrate`).
+    #[arg(long, value_name = "TIME[~PERCENT]", value_parser = |text: &str| uncertain(text, 20.0))]
+    hand_over: Option<UncertainTime>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct UncertainTime {
+    ns: f64,
+    /// The standard deviation of its logarithm.
+    deviation: f64,
+}
+
+/// `210ns` or `210ns~5%`.
+fn uncertain(text: &str, default_percent: f64) -> Result<UncertainTime> {
+    let (time, percent) = text.split_once('~').map_or((text, None), |(a, b)| (a, Some(b)));
+    let ns = duration_ns(time)?;
+    ensure!(ns > 0, "a time must be above 0");
+    let percent = match percent {
+        None => default_percent,
+        Some(percent) => {
+            let number = percent.trim_end_matches('%').parse::<f64>();
+            number.with_context(|| format!("{percent:?} is no number of percent"))?
+        }
+    };
+    ensure!(percent > 0.0 && percent <= 100.0, "{percent} %: must be above 0 and at most 100");
+    Ok(UncertainTime { ns: ns as f64, deviation: percent / 100.0 })
+}
+
+/// Prints forecasts of all curves that allow one.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let style = Style::for_stdout();
+    let known = |quantity, time: Option<UncertainTime>| {
+        time.map(|time| Known { quantity, log: (time.ns / 1e9).ln(), deviation: time.deviation })
+    };
+    let known: Vec<Known> =
+        [known(Quantity::Hold, arguments.held), known(Quantity::Handover, arguments.hand_over)]
+            .into_iter()
+            .flatten()
+            .collect();
+    let sweeps = arguments.source.sweeps(store, &style)?;
+    let forecasts = sweeps.into_iter().map(|one| {
+        let found = one.sweep.and_then(|sweep| forecast(&sweep, &known, &arguments.to));
+        (one.title, one.identity, found)
+    });
+    let forecasts: Vec<_> = forecasts.collect();
+    if let [(_, _, Err(why))] = &forecasts[..] {
+        bail!("{why}");
+    }
+    if arguments.json {
+        let all = forecasts.iter().map(|(_, curve, found)| match found {
+            Ok(found) => json!({ "curve": curve, "forecast": found }),
+            Err(why) => json!({ "curve": curve, "refused": why }),
+        });
+        print_line(format_args!("{:#}", Value::Array(all.collect())))?;
+    } else {
+        let texts = forecasts.iter().map(|(title, _, found)| match found {
+            Ok(found) => title.clone() + &reports::forecast(found, &style),
+            Err(why) => format!("{title}{why}\n"),
+        });
+        print(texts.collect::<String>().trim_start_matches('\n').to_string())?;
+    }
+    let has_one = forecasts.iter().any(|(_, _, found)| found.is_ok());
+    Ok(if has_one { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_an_uncertainty() {
+        let check = |text, ns, deviation| {
+            assert_eq!(uncertain(text, 5.0).unwrap(), UncertainTime { ns, deviation }, "{text}");
+        };
+        check("210ns", 210.0, 0.05);
+        check("1.5us~20%", 1500.0, 0.2);
+        check("10ns~1", 10.0, 0.01);
+        for text in ["0ns", "5", "5ns~x", "5ns~0", "5ns~200%"] {
+            assert!(uncertain(text, 5.0).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `knee scale`: what a curve says about scaling: its knee, its peak, a cliff, and the law that explains it.
+
+pub mod curve_file;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use analysis::Curve;
+use anyhow::{Result, bail};
+use host::terminal::{print, print_line};
+use laws::{COUNTS_MIN, Sweep, scaling};
+use reports::{Style, titled_curves};
+use serde_json::{Value, json};
+use store::Store;
+
+use super::find::find;
+
+/// Whose curve to look at.
+#[derive(clap::Args, Debug)]
+pub struct CurveSource {
+    /// Record: `last`, a label, an id or its start, a directory; or a file *.csv
+    ///
+    /// The first column of a file has numbers of CPUs, the others rates.
+    #[arg(default_value = "last")]
+    which: String,
+    /// Metric of a record, a rate
+    #[arg(long, value_name = "NAME", default_value = "operations_per_s")]
+    metric: String,
+    /// Columns of a file with rates; several are runs of the same
+    #[arg(long = "rate", value_name = "COLUMN", value_delimiter = ',')]
+    rates: Vec<String>,
+}
+
+/// A curve with its title.
+pub struct TitledSweep {
+    pub title: String,
+    /// What identifies it among others, as data.
+    pub identity: Value,
+    /// Why it cannot be used, if it cannot.
+    pub sweep: Result<Sweep, String>,
+}
+
+impl CurveSource {
+    /// The curves, at least one.
+    pub fn sweeps(&self, store: &Store, style: &Style) -> Result<Vec<TitledSweep>> {
+        let path = Path::new(&self.which);
+        if path.extension().is_some_and(|extension| extension == "csv") {
+            let runs = curve_file::read(path, &self.rates)?;
+            let (title, identity) = (format!("\n{}\n", self.which), json!({ "file": self.which }));
+            return Ok(vec![TitledSweep { title, identity, sweep: Sweep::new(runs) }]);
+        }
+        let record = store::open(&find(&self.which, store)?)?;
+        let sweeps = titled_curves(&record, style).into_iter().map(|(title, curve)| TitledSweep {
+            title,
+            identity: identity(&curve),
+            sweep: reports::sweep(&curve, &self.metric),
+        });
+        let sweeps: Vec<TitledSweep> = sweeps.collect();
+        if sweeps.is_empty() {
+            bail!("{} has no finished run", record.record.id);
+        }
+        Ok(sweeps)
+    }
+}
+
+fn identity(curve: &Curve) -> Value {
+    let point = curve.point;
+    json!({
+        "workload": point.workload,
+        "as": point.form,
+        "parameters": point.parameters,
+        "variant": point.variant,
+        "placement": point.placement,
+        "tasks_per_cpu": curve.tasks_per_cpu,
+    })
+}
+
+/// What to look at, and how to print it.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: CurveSource,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what the curves say. Curves with too few CPU counts are named.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let style = Style::for_stdout();
+    let sweeps = arguments.source.sweeps(store, &style)?;
+    if let Some(why) = sweeps.iter().find_map(|one| one.sweep.as_ref().err())
+        && sweeps.iter().all(|one| one.sweep.is_err())
+    {
+        bail!(
+            "{why}; measure more, as with `knee run … --cpus 1..all` on a host of {COUNTS_MIN} or more CPUs"
+        );
+    }
+    if arguments.json {
+        let found = sweeps.iter().map(|one| match &one.sweep {
+            Ok(sweep) => json!({ "curve": one.identity, "scaling": scaling(sweep) }),
+            Err(why) => json!({ "curve": one.identity, "unusable": why }),
+        });
+        print_line(format_args!("{:#}", Value::Array(found.collect())))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let texts = sweeps.iter().map(|one| match &one.sweep {
+        Ok(sweep) => one.title.clone() + &reports::scale(&scaling(sweep), &style),
+        Err(why) => format!("{}{why}\n", one.title),
+    });
+    print(texts.collect::<String>().trim_start_matches('\n').to_string())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,115 @@
+//! A curve in a file: a line for each number of CPUs, which comes first, with rates behind it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use host::nearest;
+
+/// Reads a file with columns separated by commas, semicolons or blanks. Lines that begin with `#` do not count. Without
+/// `columns` all columns but the first are runs.
+pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    parse(&text, columns).with_context(|| format!("reading {}", path.display()))
+}
+
+fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
+    let is_separator = |c: char| c == ',' || c == ';' || c.is_whitespace();
+    let words = |line: &'_ str| -> Vec<String> {
+        let separator =
+            if line.contains([',', ';']) { |c| c == ',' || c == ';' } else { is_separator };
+        line.split(separator).map(|word| word.trim().trim_matches('"').to_string()).collect()
+    };
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+    let mut lines = lines.map(|(number, line)| (number + 1, words(line.trim()))).peekable();
+    let (_, first) = lines.peek().context("it is empty")?;
+    let has_header = first[0].parse::<f64>().is_err();
+    let used = if has_header {
+        let (_, header) = lines.next().context("it is empty")?;
+        used_columns(&header, columns)?
+    } else {
+        ensure!(columns.is_empty(), "--rate names columns, and the file has no header with names");
+        (1..first.len()).collect()
+    };
+    let mut runs = Vec::new();
+    for (number, words) in lines {
+        let cpus = words[0].parse::<u32>();
+        let cpus =
+            cpus.with_context(|| format!("line {number}: {:?} is no number of CPUs", words[0]))?;
+        let rate = |&column: &usize| -> Result<Option<f64>> {
+            let Some(word) = words.get(column).filter(|word| !word.is_empty()) else {
+                return Ok(None);
+            };
+            let value = word.parse::<f64>();
+            Ok(Some(value.with_context(|| format!("line {number}: {word:?} is no rate"))?))
+        };
+        let rates = used.iter().filter_map(|column| rate(column).transpose());
+        runs.push((cpus, rates.collect::<Result<Vec<f64>>>()?));
+    }
+    Ok(runs)
+}
+
+/// The indexes of the columns that a user named, or of the only one.
+fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<usize>> {
+    let names = &header[1..];
+    if columns.is_empty() {
+        ensure!(
+            names.len() == 1,
+            "it has the columns {}: name those with the rate by --rate",
+            names.join(", ")
+        );
+        return Ok(vec![1]);
+    }
+    let index = |column: &String| match header.iter().position(|name| name == column) {
+        Some(index) if index > 0 => Ok(index),
+        _ => {
+            let hint = nearest(column, names.iter().map(String::as_str));
+            bail!("no column is called '{column}'{hint}; there are {}", names.join(", "))
+        }
+    };
+    columns.iter().map(index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, columns: &[&str], expected: Result<&[(u32, &[f64])], &str>) {
+        let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+        let found = parse(text, &columns).map_err(|error| format!("{error:#}"));
+        let expected = expected.map(|runs| runs.iter().map(|(n, r)| (*n, r.to_vec())).collect());
+        assert_eq!(found, expected.map_err(ToString::to_string), "{text}");
+    }
+
+    #[test]
+    fn files_are_read_with_and_without_a_header() {
+        check("1 10\n2 19.5\n", &[], Ok(&[(1, &[10.0]), (2, &[19.5])]));
+        check("# x\n1,10,11\n\n2,20,\n", &[], Ok(&[(1, &[10.0, 11.0]), (2, &[20.0])]));
+        check("cpus,rate\n1,10\n", &[], Ok(&[(1, &[10.0])]));
+        let will_it_scale = "tasks,processes,threads\n0,0,0\n1,5,6\n";
+        check(will_it_scale, &["threads"], Ok(&[(0, &[0.0]), (1, &[6.0])]));
+        check(
+            will_it_scale,
+            &[],
+            Err("it has the columns processes, threads: name those with the rate by --rate"),
+        );
+        check(
+            will_it_scale,
+            &["thread"],
+            Err(
+                "no column is called 'thread'; did you mean 'threads'?; there are processes, threads",
+            ),
+        );
+        check("1 x\n", &[], Err("line 1: \"x\" is no rate: invalid float literal"));
+        check(
+            "a b\nx 1\n",
+            &[],
+            Err("line 2: \"x\" is no number of CPUs: invalid digit found in string"),
+        );
+        check("", &[], Err("it is empty"));
+        check("1 2\n", &["x"], Err("--rate names columns, and the file has no header with names"));
+    }
+}

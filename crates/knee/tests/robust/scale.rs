@@ -1,0 +1,85 @@
+//! `knee scale` and `knee forecast` from the command line, on curves in files.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::home::{Ended, Home};
+
+/// Three runs each of one lock, held for 100 ns of 1 us, at these numbers of CPUs.
+fn one_lock(counts: &[u32]) -> String {
+    let rate = |cpus: u32| -> f64 {
+        // The closed queue by mean value analysis: the time at the lock grows by the tasks that are found there.
+        let (mut at_lock, mut rate) = (0.0, 0.0);
+        for tasks in 1..=cpus {
+            let passing_ns = 100.0 * (1.0 + at_lock);
+            rate = f64::from(tasks) / (900.0 + passing_ns);
+            at_lock = rate * passing_ns;
+        }
+        1e9 * rate
+    };
+    let line = |&cpus: &u32| {
+        let rate = rate(cpus);
+        format!("{cpus},{},{rate},{}\n", 0.99 * rate, 1.01 * rate)
+    };
+    let lines: String = counts.iter().map(line).collect();
+    format!("cpus,a,b,c\n{lines}")
+}
+
+fn run(arguments: &str, curve: &str) -> Ended {
+    let home = Home::new();
+    fs::write(home.path("curve.csv"), curve).unwrap();
+    let mut command = home.knee(&format!("{arguments} {}", home.path("curve.csv").display()));
+    home.start(&mut command).end()
+}
+
+#[test]
+fn a_curve_in_a_file_has_a_knee_and_a_law() {
+    let curve = one_lock(&[1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]);
+    let text = run("scale --rate a,b,c", &curve).stdout;
+    let parts = [
+        "knee at 12 CPUs (12 to 12): the fewest with 90 % of the highest rate",
+        "explained by one lock: held 100 ns (",
+        "linear growth: does not fit",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "no '{part}' in:\n{text}");
+    }
+    let json = run("scale --rate a,b,c --json", &curve).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let scaling = &json[0]["scaling"];
+    assert_eq!(scaling["law"], "queue");
+    assert!((scaling["knee"]["value"].as_f64().unwrap() - 11.5).abs() < 0.5, "{scaling}");
+    // Only approached.
+    assert_eq!(scaling["peak"]["cpus"]["value"], Value::Null);
+}
+
+#[test]
+fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
+    let curve = one_lock(&[1, 2, 3, 4, 6, 8]);
+    let near = run("forecast --rate a,b,c --to 12,16", &curve).stdout;
+    for part in [
+        "forecast, not measured",
+        "variance at the most CPUs goes with the time that the lock is held",
+    ] {
+        assert!(near.contains(part), "no '{part}' in:\n{near}");
+    }
+    let far = run("forecast --rate a,b,c --to 32", &curve);
+    assert_eq!(far.status.code(), Some(2));
+    assert!(far.stderr.contains("a curve up to 8 CPUs says nothing beyond 16"), "{}", far.stderr);
+    let known = run("forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
+    assert_eq!(known.status.code(), Some(0), "{}", known.stderr);
+}
+
+#[test]
+fn curves_that_say_too_little_are_refused() {
+    for (curve, part) in [
+        ("1 2\n2 3\n", "rates at 4 or more CPU counts; here are 2 (1, 2)"),
+        ("1 2\n2 3\n3 0\n4 5\n", "a rate of 0 on 3 CPUs: rates must be above 0"),
+        ("cpus a b\n1 2 3\n", "it has the columns a, b: name those with the rate by --rate"),
+    ] {
+        let ended = run("scale", curve);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
+        assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
+    }
+}

@@ -1,0 +1,262 @@
+//! Least squares: the parameters of a law at which the logarithms of its rates are nearest to those measured.
+//!
+//! Sources: K. Levenberg, "A Method for the Solution of Certain Non-Linear Problems in Least Squares", 1944;
+//! D. Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", 1963.
+
+use crate::law::{Law, Parameters, STEP};
+
+/// A measured rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Observation {
+    /// The number of tasks.
+    pub tasks: f64,
+    /// The logarithm of the rate.
+    pub log_rate: f64,
+    /// The standard deviation of that.
+    pub deviation: f64,
+    /// Whether it lies behind a cliff.
+    pub is_after_step: bool,
+}
+
+/// A quantity of a queue that is known from elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub quantity: Quantity,
+    /// Its logarithm.
+    pub log: f64,
+    /// The standard deviation of that.
+    pub deviation: f64,
+}
+
+/// What a lock's time consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// The time for which it is held.
+    Hold,
+    /// What each waiting task adds to that.
+    Handover,
+}
+
+impl Quantity {
+    /// The logarithm of the quantity in a law with a queue.
+    pub fn log(self, parameters: &Parameters) -> f64 {
+        match self {
+            Quantity::Hold => parameters[0] + parameters[1],
+            Quantity::Handover => parameters[0] + parameters[1] + parameters[2],
+        }
+    }
+}
+
+/// A law with the parameters that fit best.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    pub law: Law,
+    pub parameters: Parameters,
+    /// The sum of the squared deviations, each over its standard deviation.
+    pub squares: f64,
+}
+
+impl Fit {
+    /// Fits a law, from several starts.
+    pub fn new(law: Law, observed: &[Observation], known: &[Known]) -> Fit {
+        let fits = starts(law, observed).into_iter();
+        let fits = fits.map(|start| Fit::from_start(law, start, observed, known));
+        fits.min_by(|a, b| a.squares.total_cmp(&b.squares)).expect("every law has a start")
+    }
+
+    /// Fits a law from parameters that are near already.
+    pub fn from_start(
+        law: Law,
+        start: Parameters,
+        observed: &[Observation],
+        known: &[Known],
+    ) -> Fit {
+        const STEPS: usize = 60;
+        let mut best = Fit { law, parameters: start, squares: 0.0 };
+        best.squares = best.residuals(observed, known).map(|r| r * r).sum();
+        let mut damping = 1e-2;
+        for _ in 0..STEPS {
+            let Some((better, last_damping)) = best.descend(observed, known, damping) else {
+                break;
+            };
+            let gained = best.squares - better.squares;
+            (best, damping) = (better, (last_damping / 5.0).max(1e-9));
+            if gained < 1e-9 * (1.0 + best.squares) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The rate at a number of tasks, before any step.
+    pub fn rate(&self, tasks: f64) -> f64 {
+        self.law.rate(&self.parameters, tasks)
+    }
+
+    /// A fit with fewer squares and the damping that led there; `None` at the minimum.
+    fn descend(
+        &self,
+        observed: &[Observation],
+        known: &[Known],
+        mut damping: f64,
+    ) -> Option<(Fit, f64)> {
+        let equations = self.normal_equations(observed, known);
+        while damping < 1e8 {
+            let parameters = self.moved(&equations, damping);
+            let mut there = Fit { parameters, ..*self };
+            there.squares = there.residuals(observed, known).map(|r| r * r).sum();
+            if there.squares < self.squares {
+                return Some((there, damping));
+            }
+            damping *= 4.0;
+        }
+        None
+    }
+
+    /// By how many standard deviations each measured or known value is above the law.
+    fn residuals<'a>(
+        &'a self,
+        observed: &'a [Observation],
+        known: &'a [Known],
+    ) -> impl Iterator<Item = f64> + 'a {
+        let rates = observed.iter().map(|one| {
+            let step = if one.is_after_step { self.parameters[STEP] } else { 0.0 };
+            (one.log_rate - self.rate(one.tasks).ln() + step) / one.deviation
+        });
+        let known = known.iter();
+        let known = known.map(|k| (k.log - k.quantity.log(&self.parameters)) / k.deviation);
+        rates.chain(known)
+    }
+
+    fn normal_equations(&self, observed: &[Observation], known: &[Known]) -> Equations {
+        const DIFFERENCE: f64 = 1e-5;
+        let here: Vec<f64> = self.residuals(observed, known).collect();
+        let slopes = |index: usize| -> Vec<f64> {
+            if index >= self.law.parameters() && index != STEP {
+                return vec![0.0; here.len()];
+            }
+            let mut there = *self;
+            let at_end = there.parameters[index] + DIFFERENCE > self.law.range(index).1;
+            let difference = if at_end { -DIFFERENCE } else { DIFFERENCE };
+            there.parameters[index] += difference;
+            let residuals = there.residuals(observed, known);
+            residuals.zip(&here).map(|(there, here)| (there - here) / difference).collect()
+        };
+        let slopes = [0, 1, 2, STEP].map(slopes);
+        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        Equations {
+            matrix: [0, 1, 2, STEP]
+                .map(|a| [0, 1, 2, STEP].map(|b| product(&slopes[a], &slopes[b]))),
+            right: [0, 1, 2, STEP].map(|a| -product(&slopes[a], &here)),
+        }
+    }
+
+    /// The parameters after a damped step within their ranges.
+    fn moved(&self, equations: &Equations, damping: f64) -> Parameters {
+        const FARTHEST: f64 = 3.0;
+        let mut equations = *equations;
+        for (index, row) in equations.matrix.iter_mut().enumerate() {
+            // Never 0, not even where the squares do not depend on the parameter.
+            row[index] = row[index] * (1.0 + damping) + 1e-9;
+        }
+        let change = equations.solve();
+        let mut parameters = self.parameters;
+        for (index, parameter) in parameters.iter_mut().enumerate() {
+            let (low, high) = self.law.range(index);
+            if index < self.law.parameters() || index == STEP {
+                *parameter =
+                    (*parameter + change[index].clamp(-FARTHEST, FARTHEST)).clamp(low, high);
+            }
+        }
+        parameters
+    }
+}
+
+/// Linear equations with a positive definite matrix.
+#[derive(Clone, Copy, Debug)]
+struct Equations {
+    matrix: [[f64; 4]; 4],
+    right: [f64; 4],
+}
+
+impl Equations {
+    /// Solves by elimination.
+    fn solve(mut self) -> [f64; 4] {
+        for pivot in 0..4 {
+            let pivot_row = self.matrix[pivot];
+            for row in pivot + 1..4 {
+                let factor = self.matrix[row][pivot] / pivot_row[pivot];
+                for (to, from) in self.matrix[row].iter_mut().zip(pivot_row).skip(pivot) {
+                    *to -= factor * from;
+                }
+                self.right[row] -= factor * self.right[pivot];
+            }
+        }
+        let mut solution = [0.0; 4];
+        for row in (0..4).rev() {
+            let known = (row + 1..4).map(|column| self.matrix[row][column] * solution[column]);
+            solution[row] = (self.right[row] - known.sum::<f64>()) / self.matrix[row][row];
+        }
+        solution
+    }
+}
+
+/// Where fits begin: many, because the squares may have several minima.
+fn starts(law: Law, observed: &[Observation]) -> Vec<Parameters> {
+    let fewest = observed.iter().min_by(|a, b| a.tasks.total_cmp(&b.tasks));
+    let time = fewest.map_or(0.0, |first| first.tasks.ln() - first.log_rate);
+    let shares = [0.002_f64, 0.02, 0.1, 0.4];
+    let thirds = if law == Law::Universal { [1e-6_f64, 1e-4, 1e-2] } else { [1e-3, 0.03, 0.3] };
+    match law.parameters() {
+        1 => vec![[time, 0.0, 0.0, 0.0]],
+        2 => shares.map(|share| [time, share.ln(), 0.0, 0.0]).to_vec(),
+        _ => {
+            let with = |share: f64| thirds.map(|third| [time, share.ln(), third.ln(), 0.0]);
+            shares.into_iter().flat_map(with).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_rates_give_back_the_parameters() {
+        for (law, parameters) in [
+            (Law::Linear, [0.5, 0.0, 0.0, 0.0]),
+            (Law::Amdahl, [0.5, 0.07_f64.ln(), 0.0, 0.0]),
+            (Law::Queue, [-3.0, 0.11_f64.ln(), 0.0, 0.0]),
+            (Law::Handover, [2.0, 0.05_f64.ln(), 0.02_f64.ln(), 0.0]),
+            (Law::Universal, [0.0, 0.03_f64.ln(), 4e-4_f64.ln(), 0.0]),
+        ] {
+            let observed = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0].map(|tasks| Observation {
+                tasks,
+                log_rate: law.rate(&parameters, tasks).ln(),
+                deviation: 0.01,
+                is_after_step: false,
+            });
+            let fit = Fit::new(law, &observed, &[]);
+            for (got, expected) in fit.parameters.iter().zip(parameters) {
+                assert!((got - expected).abs() < 1e-3, "{law:?}: {:?}", fit.parameters);
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_hold_moves_the_fit() {
+        let observed = [1.0, 2.0, 4.0].map(|tasks| Observation {
+            tasks,
+            log_rate: closed_rate(tasks),
+            deviation: 0.5,
+            is_after_step: false,
+        });
+        let known = Known { quantity: Quantity::Hold, log: 0.2_f64.ln(), deviation: 0.001 };
+        let fit = Fit::new(Law::Queue, &observed, &[known]);
+        assert!((Quantity::Hold.log(&fit.parameters).exp() - 0.2).abs() < 0.001);
+    }
+
+    fn closed_rate(tasks: f64) -> f64 {
+        crate::law::closed_queue(tasks, 0.9, 0.1, 0.0).ln()
+    }
+}

@@ -1,0 +1,48 @@
+//! Retrograde curves: more CPUs than some, and fewer operations.
+
+use analysis::Student;
+use serde::Serialize;
+
+use crate::chance::Estimate;
+use crate::sweep::{Sweep, SweepPoint};
+
+/// A fall from the highest measured rate to the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Retrograde {
+    /// The CPUs with the highest rate.
+    pub from: f64,
+    /// The most CPUs.
+    pub to: f64,
+    /// The share by which the rate is lower there.
+    pub drop: Estimate,
+}
+
+/// The fall at the end of a curve, if it is surely one. Runs at both ends are paired where each has the same number: they
+/// come from the same blocks.
+pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
+    /// The highest of several means is partly so by chance.
+    const SURE: f64 = 0.01;
+    const SMALLEST: f64 = 0.02;
+    let points = sweep.points();
+    let highest = points.iter().max_by(|a, b| a.log_rate().total_cmp(&b.log_rate()))?;
+    let last = &points[points.len() - 1];
+    if highest.cpus == last.cpus {
+        return None;
+    }
+    let student = difference(highest, last)?;
+    let (low, high) = student.interval(0.1)?;
+    let share = |log: f64| 1.0 - (-log).exp();
+    let drop = Estimate { value: student.estimate, interval: Some((low, high)) }.map(share);
+    let fall = Retrograde { from: f64::from(highest.cpus), to: f64::from(last.cpus), drop };
+    (student.p() < SURE && drop.value > SMALLEST).then_some(fall)
+}
+
+/// By how much the logarithms of rates at `last` are below those at `highest`.
+fn difference(highest: &SweepPoint, last: &SweepPoint) -> Option<Student> {
+    let (a, b): (Vec<f64>, Vec<f64>) = (highest.logs().collect(), last.logs().collect());
+    if a.len() == b.len() && a.len() > 2 {
+        let pairs: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+        return Student::paired(&pairs);
+    }
+    Student::welch(&b, &a)
+}

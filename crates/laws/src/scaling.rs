@@ -1,0 +1,289 @@
+//! What a curve says: the laws that fit it, its knee, its peak, a cliff, and whether it falls at the end.
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
+use crate::chance::{Draws, Estimate};
+use crate::cliff::{Cliff, cliff};
+use crate::fit::{Fit, Observation, Quantity};
+use crate::knee;
+use crate::law::Law;
+use crate::retrograde::{Retrograde, retrograde};
+use crate::sweep::Sweep;
+
+/// What a curve says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scaling {
+    /// The numbers of CPUs that were measured.
+    pub cpus: Vec<u32>,
+    /// The standard deviation of single runs, in percent; `None` where each point ran once.
+    pub noise_percent: Option<f64>,
+    /// All laws, fitted.
+    pub laws: Vec<FittedLaw>,
+    /// The law that explains the curve with the fewest parameters; `None` where none fits.
+    pub law: Option<Law>,
+    /// The fewest CPUs with 90 % of the highest rate. Infinite: more than were measured.
+    pub knee: Estimate,
+    pub knee_basis: KneeBasis,
+    pub peak: Peak,
+    pub cliff: Option<Cliff>,
+    pub retrograde: Option<Retrograde>,
+}
+
+/// Where the numbers of a knee come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeBasis {
+    /// Laws that fit.
+    Law,
+    /// Straight lines between the measured points.
+    Points,
+}
+
+/// The highest rate.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Peak {
+    pub rate: Estimate,
+    /// The CPUs where it is reached. Infinite: it is only approached, or by more CPUs than were measured.
+    pub cpus: Estimate,
+}
+
+/// A law with its terms.
+#[derive(Clone, Debug, Serialize)]
+pub struct FittedLaw {
+    pub law: Law,
+    pub terms: Vec<Term>,
+    /// Root mean square of the deviations of the points from the law, in percent.
+    pub deviation_percent: f64,
+    /// The probability of such deviations if the law holds; `None` where no noise is known.
+    pub lack_of_fit: Option<f64>,
+    /// Whether the law may hold.
+    pub fits: bool,
+}
+
+/// A quantity of a law.
+#[derive(Clone, Debug, Serialize)]
+pub struct Term {
+    pub name: &'static str,
+    /// Whether it is a time, in the unit of time of the rates; else a plain number.
+    pub is_time: bool,
+    pub estimate: Estimate,
+}
+
+/// A law may hold if deviations like these have at least this probability. Far above 5 %: a wrong law that passes gives
+/// intervals that are too narrow, a right one that fails only wider ones.
+const FITS: f64 = 0.2;
+/// Without known noise, a law may hold if the points deviate from it by no more than this.
+const FITS_WITHOUT_NOISE: f64 = 0.05;
+
+/// Fits all laws to a sweep.
+pub fn scaling(sweep: &Sweep) -> Scaling {
+    let (observed, freedom) = (sweep.observations(), sweep.freedom());
+    let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
+    let score = |fit: &Fit| information(fit, observed.len(), freedom);
+    let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
+    // All laws that may hold and are not clearly worse than the best; that one first.
+    let mut may_hold: Vec<Draws> = fits
+        .iter()
+        .filter(|fit| fits_curve(fit, observed.len(), freedom) && score(fit) < best + 6.0)
+        .map(|fit| Draws::new(*fit, &observed, &[], freedom))
+        .collect();
+    may_hold.sort_by(|a, b| score(&a.fit).total_cmp(&score(&b.fit)));
+    let laws = fits.iter().map(|fit| {
+        let draws = may_hold.iter().find(|draws| draws.fit.law == fit.law);
+        let alone = Draws::new(*fit, &observed, &[], 0);
+        FittedLaw {
+            law: fit.law,
+            terms: terms(draws.unwrap_or(&alone)),
+            deviation_percent: 100.0 * deviation(fit, &observed),
+            lack_of_fit: lack_of_fit(fit, observed.len(), freedom),
+            fits: fits_curve(fit, observed.len(), freedom),
+        }
+    });
+    let holding: Vec<&Draws> = may_hold.iter().collect();
+    let (knee, knee_basis) = if holding.is_empty() {
+        (knee::between_points(&observed, freedom), KneeBasis::Points)
+    } else {
+        (knee::by_laws(&holding, sweep.most_cpus()), KneeBasis::Law)
+    };
+    Scaling {
+        cpus: sweep.points().iter().map(|point| point.cpus).collect(),
+        noise_percent: sweep.noise().map(|noise| 100.0 * noise),
+        laws: laws.collect(),
+        law: may_hold.first().map(|draws| draws.fit.law),
+        knee,
+        knee_basis,
+        peak: peak(sweep, may_hold.first(), freedom),
+        cliff: cliff(&observed, freedom),
+        retrograde: retrograde(sweep),
+    }
+}
+
+/// Schwarz's information criterion: the less, the better a law explains with few parameters.
+fn information(fit: &Fit, points: usize, freedom: usize) -> f64 {
+    let points = points as f64;
+    let parameters = fit.law.parameters() as f64 * points.ln();
+    match freedom {
+        0 => points * (fit.squares / points).max(1e-12).ln() + parameters,
+        _ => fit.squares + parameters,
+    }
+}
+
+fn deviation(fit: &Fit, observed: &[Observation]) -> f64 {
+    let squares = observed.iter().map(|one| (one.log_rate - fit.rate(one.tasks).ln()).powi(2));
+    (squares.sum::<f64>() / observed.len() as f64).sqrt()
+}
+
+/// Source: R. Fisher, "The goodness of fit of regression formulae", 1922: deviations of means over those of runs.
+fn lack_of_fit(fit: &Fit, points: usize, freedom: usize) -> Option<f64> {
+    let left = points.checked_sub(fit.law.parameters()).filter(|left| *left > 0)? as f64;
+    let ratio = FisherSnedecor::new(left, freedom as f64).ok()?;
+    Some(ratio.sf(fit.squares / left))
+}
+
+fn fits_curve(fit: &Fit, points: usize, freedom: usize) -> bool {
+    match lack_of_fit(fit, points, freedom) {
+        Some(p) => p >= FITS,
+        None => (fit.squares / points as f64).sqrt() <= FITS_WITHOUT_NOISE,
+    }
+}
+
+/// The named quantities of a law.
+fn terms(draws: &Draws) -> Vec<Term> {
+    let time =
+        |name, of: fn(&Fit) -> f64| Term { name, is_time: true, estimate: draws.estimate(of) };
+    let number =
+        |name, of: fn(&Fit) -> f64| Term { name, is_time: false, estimate: draws.estimate(of) };
+    let held = || time("held", |fit| Quantity::Hold.log(&fit.parameters).exp());
+    let outside = || {
+        time("outside", |fit| fit.parameters[0].exp() - Quantity::Hold.log(&fit.parameters).exp())
+    };
+    let alone = || time("one operation alone", |fit| fit.parameters[0].exp());
+    match draws.fit.law {
+        Law::Linear => vec![alone()],
+        Law::Amdahl => vec![alone(), number("serial share", |fit| fit.parameters[1].exp())],
+        Law::Queue => vec![held(), outside()],
+        Law::Handover => vec![
+            held(),
+            outside(),
+            time("hand-over per waiting task", |fit| Quantity::Handover.log(&fit.parameters).exp()),
+        ],
+        Law::Universal => vec![
+            alone(),
+            number("sigma", |fit| fit.parameters[1].exp()),
+            number("kappa", |fit| fit.parameters[2].exp()),
+        ],
+    }
+}
+
+/// The highest rate of the law that fits, where that lies among the measured points; else the highest mean.
+fn peak(sweep: &Sweep, law: Option<&Draws>, freedom: usize) -> Peak {
+    let most = sweep.most_cpus();
+    let at = |fit: &Fit| {
+        let at = fit.law.maximum(&fit.parameters).1.unwrap_or(f64::INFINITY);
+        if at > most { f64::INFINITY } else { at }
+    };
+    if let Some(draws) =
+        law.filter(|draws| draws.fit.law.maximum(&draws.fit.parameters).0.is_finite())
+    {
+        let rate = draws.estimate(|fit| fit.law.maximum(&fit.parameters).0);
+        return Peak { rate, cpus: draws.estimate(at) };
+    }
+    let points = sweep.points().iter();
+    let highest = points.max_by(|a, b| a.log_rate().total_cmp(&b.log_rate())).expect("has points");
+    let mean = analysis::Spread::from_values(&highest.rates).map_or(f64::NAN, |s| s.mean);
+    let deviation = sweep.noise().map(|noise| noise / (highest.rates.len() as f64).sqrt());
+    let student = deviation.map(|error| analysis::Student {
+        estimate: highest.log_rate(),
+        error: error.max(1e-9),
+        freedom: freedom as f64,
+    });
+    let interval = student.and_then(|student| student.interval(0.1));
+    let interval = interval.map(|(low, high)| (low.exp(), high.exp()));
+    let rises = f64::from(highest.cpus) == most;
+    let cpus = if rises { f64::INFINITY } else { f64::from(highest.cpus) };
+    Peak {
+        rate: Estimate { value: mean, interval },
+        cpus: Estimate { value: cpus, interval: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::law::closed_queue;
+
+    /// A sweep of three runs a point, whose deviations have another order at the last point.
+    fn sweep(rate: impl Fn(f64) -> f64) -> Sweep {
+        let counts = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+        let runs = |cpus: u32| {
+            let rate = rate(f64::from(cpus));
+            let deviations = if cpus == 64 { [0.98, 1.02, 1.0] } else { [0.98, 1.0, 1.02] };
+            (cpus, deviations.map(|share| share * rate).to_vec())
+        };
+        Sweep::new(counts.map(runs)).unwrap()
+    }
+
+    #[test]
+    fn a_queue_is_found_with_its_times() {
+        let found = scaling(&sweep(|tasks| closed_queue(tasks, 900.0, 100.0, 0.0)));
+        assert_eq!(found.law, Some(Law::Queue));
+        let queue = found.laws.iter().find(|law| law.law == Law::Queue).unwrap();
+        let expected = [("held", 100.0), ("outside", 900.0)];
+        for (term, (name, value)) in queue.terms.iter().zip(expected) {
+            assert_eq!(term.name, name);
+            assert!((term.estimate.value / value - 1.0).abs() < 0.01, "{term:?}");
+            let (low, high) = term.estimate.interval.unwrap();
+            assert!(low <= value && value <= high, "{term:?}");
+        }
+        let knee = Law::Queue.knee(&[1000_f64.ln(), 0.1_f64.ln(), 0.0, 0.0], 0.9);
+        assert!((found.knee.value / knee - 1.0).abs() < 0.05, "{:?}", found.knee);
+        assert_eq!((found.cliff, found.retrograde), (None, None));
+        assert_eq!(found.peak.cpus.value, f64::INFINITY);
+    }
+
+    #[test]
+    fn a_linear_curve_has_no_knee() {
+        let found = scaling(&sweep(|tasks| 5.0 * tasks));
+        assert_eq!(found.law, Some(Law::Linear));
+        assert_eq!(found.knee.value, f64::INFINITY);
+    }
+
+    #[test]
+    fn a_cliff_is_found_between_its_points_and_at_the_end() {
+        let law = |tasks: f64| tasks / (1.0 + 0.02 * (tasks - 1.0));
+        for edge in [24.0, 64.0] {
+            let found = scaling(&sweep(|n| law(n) * if n >= edge { 0.85 } else { 1.0 }));
+            let cliff = found.cliff.unwrap();
+            assert_eq!(cliff.after, edge);
+            assert!((cliff.drop.value - 0.15).abs() < 0.03, "{cliff:?}");
+        }
+    }
+
+    #[test]
+    fn a_curve_that_falls_says_from_where_and_how_far() {
+        let found = scaling(&sweep(|n| closed_queue(n, 900.0, 100.0, 10.0)));
+        let fall = found.retrograde.unwrap();
+        assert!(fall.from < 32.0 && fall.to == 64.0, "{fall:?}");
+        assert!(fall.drop.value > 0.5, "{fall:?}");
+        assert_eq!(found.law, Some(Law::Handover));
+        assert!(found.peak.cpus.value < 32.0, "{:?}", found.peak);
+    }
+
+    #[test]
+    fn single_runs_give_estimates_without_intervals() {
+        let runs = [1, 2, 4, 8, 16].map(|n| (n, vec![closed_queue(f64::from(n), 9.0, 1.0, 0.0)]));
+        let found = scaling(&Sweep::new(runs).unwrap());
+        assert_eq!(found.law, Some(Law::Queue));
+        assert_eq!(found.knee.interval, None);
+        assert!(found.knee.value < 16.0);
+        assert_eq!(found.noise_percent, None);
+    }
+
+    #[test]
+    fn no_law_is_claimed_for_a_curve_of_another_shape() {
+        let found =
+            scaling(&sweep(|n| if n <= 16.0 { n } else { 16.0 + 20.0 * (n - 16.0).sqrt() }));
+        assert_eq!((found.law, found.knee_basis), (None, KneeBasis::Points));
+    }
+}

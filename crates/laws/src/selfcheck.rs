@@ -1,0 +1,357 @@
+//! How often the answers about curves are right, by simulation: on curves that follow a law, and on curves that follow
+//! none, where the truth is known.
+
+use host::in_parallel;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+
+use crate::chance::gaussian;
+use crate::fit::{Fit, Known, Quantity};
+use crate::knee::SHARE;
+use crate::law::{Law, Parameters, closed_queue};
+use crate::scaling::scaling;
+use crate::sweep::Sweep;
+
+/// The answers about simulated curves.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScaleCheck {
+    /// Curves of each kind.
+    pub trials: u32,
+    pub seed: u64,
+    pub knees: Vec<KneeRow>,
+    pub quantities: Vec<QuantityRow>,
+    pub cliffs: Vec<CliffRow>,
+    pub forecasts: Vec<ForecastRow>,
+}
+
+/// Knees of one kind of curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct KneeRow {
+    pub kind: Kind,
+    /// Whether the curves follow a law that is fitted.
+    pub follows_a_law: bool,
+    /// Share of curves whose true knee lies in the 90 % interval.
+    pub inside: f64,
+    /// Share of curves that some law fits.
+    pub fitted: f64,
+    /// Median of the interval's high end over its low end, where both lie among the measured points.
+    pub width: Option<f64>,
+}
+
+/// A quantity of curves that follow the law of a lock with a hand-over.
+#[derive(Clone, Debug, Serialize)]
+pub struct QuantityRow {
+    pub name: &'static str,
+    /// Share of curves whose true quantity lies in the 90 % interval.
+    pub inside: f64,
+}
+
+/// Cliffs of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct CliffRow {
+    /// What the curves are.
+    pub what: String,
+    /// Share of curves with a cliff found where it is; for smooth curves, anywhere.
+    pub found: f64,
+    pub is_smooth: bool,
+}
+
+/// Forecasts from 1 to 8 CPUs with one kind of knowledge.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForecastRow {
+    pub from: &'static str,
+    /// Shares of curves whose rate at 16, 32 and 64 CPUs, and whose knee, are forecast within 20 %.
+    pub within: [f64; 4],
+}
+
+/// What simulated curves follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Queue,
+    Handover,
+    Universal,
+    Amdahl,
+    /// A lock that takes longer to pass on between sockets than within the first.
+    TwoSockets,
+    /// A lock and a step down.
+    Step,
+    /// A lock that one task alone has in its cache.
+    FirstTaskApart,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 7] = [
+        Kind::Queue,
+        Kind::Handover,
+        Kind::Universal,
+        Kind::Amdahl,
+        Kind::TwoSockets,
+        Kind::Step,
+        Kind::FirstTaskApart,
+    ];
+
+    /// A description in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Kind::Queue => "one lock",
+            Kind::Handover => "one lock, slower with its queue",
+            Kind::Universal => "universal law",
+            Kind::Amdahl => "Amdahl's law",
+            Kind::TwoSockets => "one lock, slower between sockets",
+            Kind::Step => "one lock, and a cliff",
+            Kind::FirstTaskApart => "one lock, cheaper for one task alone",
+        }
+    }
+
+    fn follows_a_law(self) -> bool {
+        !matches!(self, Kind::TwoSockets | Kind::Step | Kind::FirstTaskApart)
+    }
+
+    /// A curve of this kind.
+    fn draw(self, random: &mut Xoshiro256PlusPlus) -> Box<dyn Fn(f64) -> f64> {
+        let saturation = between(random, 3.0, 60.0);
+        let growth = between(random, 0.003, 0.1);
+        let (sigma, kappa) = (between(random, 0.003, 0.2), between(random, 1e-5, 3e-3));
+        let step = between(random, 1.05, 1.6);
+        let edge = [16.0, 32.0][random.random_range(0..2)];
+        let hold = 1.0 / saturation;
+        let lock = move |tasks, hold: f64, growth: f64| {
+            closed_queue(tasks, 1.0 - 1.0 / saturation, hold, growth * hold)
+        };
+        match self {
+            Kind::Queue => Box::new(move |n| lock(n, hold, 0.0)),
+            Kind::Handover => Box::new(move |n| lock(n, hold, growth)),
+            Kind::Universal => {
+                Box::new(move |n| n / (1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)))
+            }
+            Kind::Amdahl => Box::new(move |n| n / (1.0 + sigma * (n - 1.0))),
+            Kind::TwoSockets => Box::new(move |n| {
+                let remote = if n > edge { 2.0 * (n - edge) / n } else { 0.0 };
+                lock(n, hold * (1.0 + (step - 1.0) * remote), 0.3 * growth)
+            }),
+            Kind::Step => {
+                Box::new(move |n| lock(n, hold, 0.3 * growth) / if n > edge { step } else { 1.0 })
+            }
+            Kind::FirstTaskApart => Box::new(move |n| {
+                if n > 1.0 {
+                    lock(n, hold, 0.3 * growth)
+                } else {
+                    closed_queue(n, 0.8 * (1.0 - hold), 0.3 * hold, 0.0)
+                }
+            }),
+        }
+    }
+}
+
+/// The CPUs of simulated curves, and their noise: 5 runs, normal with 3 %.
+const COUNTS: [u32; 12] = [1, 2, 4, 6, 8, 12, 16, 24, 32, 40, 48, 64];
+const RUNS: usize = 5;
+const NOISE: f64 = 0.03;
+/// That of cliffs and forecasts.
+const LESS_NOISE: f64 = 0.02;
+
+/// Simulates this number of curves of each kind.
+pub fn scale_check(trials: u32, seed: u64) -> ScaleCheck {
+    let trial = |row: usize| {
+        move |index: usize| {
+            let stream = seed ^ (row as u64 + 1) << 40 ^ (index as u64) << 8;
+            Xoshiro256PlusPlus::seed_from_u64(stream)
+        }
+    };
+    let knees = Kind::ALL.iter().enumerate().map(|(row, kind)| {
+        let random = trial(row);
+        let found = in_parallel(trials as usize, |i| knee_of(*kind, &mut random(i)));
+        knee_row(*kind, &found)
+    });
+    let knees = knees.collect();
+    let random = trial(100);
+    let inside = in_parallel(trials as usize, |i| quantities_of(&mut random(i)));
+    let names = ["held", "outside", "hand-over per waiting task", "highest rate"];
+    let quantities = names.iter().enumerate().map(|(index, name)| QuantityRow {
+        name,
+        inside: share(inside.iter().map(|one| one[index])),
+    });
+    let random = trial(200);
+    let forecasts = in_parallel(trials as usize, |i| forecasts_of(&mut random(i)));
+    let known =
+        ["universal law", "the curve", "and the hold, known to 5 %", "and the hand-over, to 20 %"];
+    let forecasts = known.iter().enumerate().map(|(index, from)| ForecastRow {
+        from,
+        within: [0, 1, 2, 3].map(|what| share(forecasts.iter().map(|one| one[index][what]))),
+    });
+    ScaleCheck {
+        trials,
+        seed,
+        knees,
+        quantities: quantities.collect(),
+        cliffs: cliffs(trials, seed),
+        forecasts: forecasts.collect(),
+    }
+}
+
+fn share(of: impl Iterator<Item = bool>) -> f64 {
+    let (all, held) = of.fold((0, 0), |(all, held), is| (all + 1, held + u32::from(is)));
+    f64::from(held) / f64::from(all)
+}
+
+/// A number whose logarithm is anywhere between both with equal chance.
+fn between(random: &mut Xoshiro256PlusPlus, low: f64, high: f64) -> f64 {
+    low * (high / low).powf(random.random())
+}
+
+/// Runs of a curve.
+fn measured(
+    rate: impl Fn(f64) -> f64,
+    counts: &[u32],
+    noise: f64,
+    random: &mut Xoshiro256PlusPlus,
+) -> Sweep {
+    let runs = |&cpus: &u32| {
+        let rate = rate(f64::from(cpus));
+        (cpus, (0..RUNS).map(|_| rate * (noise * gaussian(random)).exp()).collect())
+    };
+    Sweep::new(counts.iter().map(runs).collect::<Vec<_>>()).expect("simulated rates are positive")
+}
+
+/// Whether the true knee is in the interval, whether a law fits, and how wide the interval is.
+fn knee_of(kind: Kind, random: &mut Xoshiro256PlusPlus) -> (bool, bool, Option<f64>) {
+    let rate = kind.draw(random);
+    let most_cpus = f64::from(COUNTS[COUNTS.len() - 1]);
+    let truth = true_knee(&rate, most_cpus);
+    let found = scaling(&measured(rate, &COUNTS, NOISE, random));
+    let (low, high) = found.knee.interval.expect("there is noise");
+    let is_inside = low <= truth && truth <= high;
+    let width = (high.is_finite() && low.is_finite()).then(|| high / low);
+    (is_inside, found.law.is_some(), width)
+}
+
+/// Infinite where it lies beyond the measured CPUs.
+fn true_knee(rate: &dyn Fn(f64) -> f64, most_cpus: f64) -> f64 {
+    let counts = std::iter::successors(Some(1.0_f64), |n| Some((n * 1.01).max(n + 1.0).floor()));
+    let highest = counts.take_while(|n| *n < 1e5).map(rate).fold(0.0, f64::max);
+    let has = |n: &u32| rate(f64::from(*n)) >= SHARE * highest;
+    match (1..=most_cpus as u32).find(has) {
+        None => f64::INFINITY,
+        Some(1) => 1.0,
+        Some(at) => {
+            let (low, high) = (f64::from(at - 1), f64::from(at));
+            let part = (SHARE * highest / rate(low)).ln() / (rate(high) / rate(low)).ln();
+            low * (high / low).powf(part)
+        }
+    }
+}
+
+fn knee_row(kind: Kind, found: &[(bool, bool, Option<f64>)]) -> KneeRow {
+    let mut widths: Vec<f64> = found.iter().filter_map(|one| one.2).collect();
+    widths.sort_by(f64::total_cmp);
+    KneeRow {
+        kind,
+        follows_a_law: kind.follows_a_law(),
+        inside: share(found.iter().map(|one| one.0)),
+        fitted: share(found.iter().map(|one| one.1)),
+        width: widths.get(widths.len() / 2).copied(),
+    }
+}
+
+/// Parameters of a lock: saturated by 3 to 60 tasks, and four of ten with no growth.
+fn lock(random: &mut Xoshiro256PlusPlus) -> Parameters {
+    let share = 1.0 / between(random, 3.0, 60.0);
+    let has_growth = random.random::<f64>() >= 0.4;
+    let growth = if has_growth { between(random, 0.003, 0.1) } else { 1e-5 };
+    [0.0, share.ln(), growth.ln(), 0.0]
+}
+
+/// Whether each true quantity is in its interval, by draws of the true law.
+fn quantities_of(random: &mut Xoshiro256PlusPlus) -> [bool; 4] {
+    let truth = lock(random);
+    let rate = |tasks: f64| Law::Handover.rate(&truth, tasks);
+    let sweep = measured(rate, &COUNTS, NOISE, random);
+    let observed = sweep.observations();
+    let fit = Fit::new(Law::Handover, &observed, &[]);
+    let draws = crate::chance::Draws::new(fit, &observed, &[], sweep.freedom());
+    let of: [fn(&Parameters) -> f64; 4] = [
+        |p| Quantity::Hold.log(p),
+        |p| p[0].exp() - Quantity::Hold.log(p).exp(),
+        |p| Quantity::Handover.log(p),
+        |p| Law::Handover.maximum(p).0,
+    ];
+    of.map(|of| {
+        let truth = of(&truth);
+        let (low, high) =
+            draws.estimate(|fit| of(&fit.parameters)).interval.expect("there is noise");
+        let tolerance = 1e-9 * truth.abs();
+        low - tolerance <= truth && truth <= high + tolerance
+    })
+}
+
+/// Cliffs of 5, 10 and 20 % anywhere from the fifth point on, of 10 % at the last, and smooth curves.
+fn cliffs(trials: u32, seed: u64) -> Vec<CliffRow> {
+    let kinds = [(0.05, false), (0.1, false), (0.1, true), (0.2, false), (0.0, false)];
+    let row = |(index, (drop, is_last)): (usize, (f64, bool))| {
+        let found = in_parallel(trials as usize, |i| {
+            let stream = seed ^ (300 + index as u64) << 40 ^ (i as u64) << 8;
+            is_cliff_found(drop, is_last, &mut Xoshiro256PlusPlus::seed_from_u64(stream))
+        });
+        let what = match (drop, is_last) {
+            (0.0, _) => "smooth curves".to_string(),
+            (_, true) => format!("a cliff of {:.0} % at the last point", 100.0 * drop),
+            (_, false) => format!("a cliff of {:.0} %", 100.0 * drop),
+        };
+        CliffRow { what, found: share(found.into_iter()), is_smooth: drop == 0.0 }
+    };
+    kinds.into_iter().enumerate().map(row).collect()
+}
+
+fn is_cliff_found(drop: f64, is_last: bool, random: &mut Xoshiro256PlusPlus) -> bool {
+    let smooth = [Kind::Queue, Kind::Handover, Kind::Universal, Kind::Amdahl];
+    let rate = smooth[random.random_range(0..smooth.len())].draw(random);
+    let last = COUNTS.len() - 1;
+    let edge = f64::from(COUNTS[if is_last { last } else { random.random_range(4..=last) }]);
+    let rate = |n: f64| rate(n) * if n >= edge { 1.0 - drop } else { 1.0 };
+    let found = scaling(&measured(rate, &COUNTS, LESS_NOISE, random)).cliff;
+    found.is_some_and(|cliff| drop == 0.0 || cliff.after == edge)
+}
+
+/// For each kind of knowledge, whether the rates at 16, 32 and 64 CPUs and the knee are within 20 % of the truth.
+fn forecasts_of(random: &mut Xoshiro256PlusPlus) -> [[bool; 4]; 4] {
+    let truth = lock(random);
+    let rate = |tasks: f64| Law::Handover.rate(&truth, tasks);
+    let observed = measured(rate, &[1, 2, 3, 4, 6, 8], LESS_NOISE, random).observations();
+    let mut known = |quantity: Quantity, deviation: f64| Known {
+        quantity,
+        log: quantity.log(&truth) + deviation * gaussian(random),
+        deviation,
+    };
+    let (hold, handover) = (known(Quantity::Hold, 0.05), known(Quantity::Handover, 0.2));
+    let fits = [
+        Fit::new(Law::Universal, &observed, &[]),
+        Fit::new(Law::Handover, &observed, &[]),
+        Fit::new(Law::Handover, &observed, &[hold]),
+        Fit::new(Law::Handover, &observed, &[hold, handover]),
+    ];
+    let is_near = |ratio: f64| (1.0 / 1.2..=1.2).contains(&ratio);
+    let knee = Law::Handover.knee(&truth, SHARE);
+    fits.map(|fit| {
+        let [a, b, c] = [16.0, 32.0, 64.0].map(|tasks| is_near(fit.rate(tasks) / rate(tasks)));
+        [a, b, c, is_near(fit.law.knee(&fit.parameters, SHARE) / knee)]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_contain_the_truth_and_a_seed_repeats() {
+        let check = scale_check(40, 5);
+        for row in &check.knees {
+            assert!(row.inside >= 0.75, "{row:?}");
+        }
+        let [universal, .., with_both] = &check.forecasts[..] else { panic!("{check:?}") };
+        assert!(with_both.within[2] > universal.within[2] + 0.4, "{check:?}");
+        let again = || format!("{:?}", scale_check(4, 5));
+        assert_eq!(again(), again());
+    }
+}

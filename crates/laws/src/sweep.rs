@@ -1,0 +1,147 @@
+//! The measured curve: rates at several numbers of CPUs.
+
+use crate::fit::Observation;
+
+/// Fewer numbers of CPUs than this say nothing about a law with three parameters.
+pub const COUNTS_MIN: usize = 4;
+
+/// Rates at several numbers of CPUs, ascending.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    points: Vec<SweepPoint>,
+}
+
+/// The runs at one number of CPUs.
+#[derive(Clone, Debug)]
+pub struct SweepPoint {
+    pub cpus: u32,
+    /// Operations per unit of time of each run.
+    pub rates: Vec<f64>,
+}
+
+impl SweepPoint {
+    /// The mean of the logarithms of the rates.
+    pub fn log_rate(&self) -> f64 {
+        self.logs().sum::<f64>() / self.rates.len() as f64
+    }
+
+    /// The logarithms of the rates.
+    pub fn logs(&self) -> impl Iterator<Item = f64> {
+        self.rates.iter().map(|rate| rate.ln())
+    }
+
+    /// The sum of the squared deviations of the logarithms from their mean.
+    fn squares(&self) -> f64 {
+        let mean = self.log_rate();
+        self.logs().map(|log| (log - mean).powi(2)).sum()
+    }
+}
+
+impl Sweep {
+    /// Joins runs at the same number of CPUs.
+    ///
+    /// # Errors
+    /// Says what is missing: fewer than four numbers of CPUs, or a rate that is no positive number.
+    pub fn new(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
+        let mut points: Vec<SweepPoint> = Vec::new();
+        for (cpus, rates) in runs {
+            if let Some(rate) = rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+                return Err(format!("a rate of {rate} on {cpus} CPUs: rates must be above 0"));
+            }
+            match points.iter_mut().find(|point| point.cpus == cpus) {
+                Some(point) => point.rates.extend(rates),
+                None => points.push(SweepPoint { cpus, rates }),
+            }
+        }
+        points.retain(|point| point.cpus > 0 && !point.rates.is_empty());
+        points.sort_by_key(|point| point.cpus);
+        if points.len() < COUNTS_MIN {
+            let counts: Vec<String> = points.iter().map(|point| point.cpus.to_string()).collect();
+            return Err(format!(
+                "a law of scaling takes rates at {COUNTS_MIN} or more CPU counts; here are {} ({})",
+                counts.len(),
+                if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
+            ));
+        }
+        Ok(Sweep { points })
+    }
+
+    pub fn points(&self) -> &[SweepPoint] {
+        &self.points
+    }
+
+    /// The most CPUs that were measured.
+    pub fn most_cpus(&self) -> f64 {
+        f64::from(self.points[self.points.len() - 1].cpus)
+    }
+
+    /// The part of the sweep with at most this many CPUs.
+    pub fn up_to(&self, cpus: u32) -> Result<Sweep, String> {
+        let points = self.points.iter().filter(|point| point.cpus <= cpus);
+        Sweep::new(points.map(|point| (point.cpus, point.rates.clone())))
+    }
+
+    /// Runs beyond the first of each point: the degrees of freedom of the noise. 0 where each point ran once.
+    pub fn freedom(&self) -> usize {
+        self.points.iter().map(|point| point.rates.len() - 1).sum()
+    }
+
+    /// The standard deviation of the logarithm of a single run's rate, over all points. `None` where each point ran once.
+    pub fn noise(&self) -> Option<f64> {
+        let squares: f64 = self.points.iter().map(SweepPoint::squares).sum();
+        (self.freedom() > 0).then(|| (squares / self.freedom() as f64).sqrt())
+    }
+
+    /// The points with the standard deviations of their means. A point's own noise counts beside that of all points,
+    /// which weighs as much as twenty more runs would. Without any repeats all points weigh the same.
+    pub fn observations(&self) -> Vec<Observation> {
+        const OTHERS: f64 = 20.0;
+        /// Less noise than this is no noise of measurements, but of numbers written with few digits.
+        const LEAST: f64 = 1e-3;
+        let all = self.noise().map(|noise| noise.max(LEAST));
+        let observation = |point: &SweepPoint| {
+            let runs = point.rates.len() as f64;
+            let deviation = all.map(|all| {
+                let squares = OTHERS * all * all + point.squares();
+                (squares / (OTHERS + runs - 1.0) / runs).sqrt()
+            });
+            Observation {
+                tasks: f64::from(point.cpus),
+                log_rate: point.log_rate(),
+                deviation: deviation.unwrap_or(1.0),
+                is_after_step: false,
+            }
+        };
+        self.points.iter().map(observation).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusable_curves_are_refused_with_what_they_lack() {
+        let refused = |runs: &[(u32, &[f64])]| {
+            Sweep::new(runs.iter().map(|(cpus, rates)| (*cpus, rates.to_vec()))).unwrap_err()
+        };
+        assert_eq!(
+            refused(&[(1, &[5.0]), (2, &[9.0]), (2, &[9.5])]),
+            "a law of scaling takes rates at 4 or more CPU counts; here are 2 (1, 2)"
+        );
+        assert!(refused(&[]).ends_with("here are 0 (none)"));
+        assert_eq!(refused(&[(4, &[1.0, 0.0])]), "a rate of 0 on 4 CPUs: rates must be above 0");
+        assert!(refused(&[(4, &[f64::NAN])]).contains("NaN"));
+    }
+
+    #[test]
+    fn runs_at_the_same_count_are_joined_and_the_noise_is_theirs() {
+        let runs = [(8, vec![4.0]), (1, vec![1.0]), (8, vec![4.4]), (2, vec![2.0]), (4, vec![3.0])];
+        let sweep = Sweep::new(runs).unwrap();
+        assert_eq!(sweep.points().iter().map(|p| p.cpus).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        assert_eq!(sweep.freedom(), 1);
+        let expected = (1.1_f64.ln() / 2.0 * 2_f64.sqrt()).abs();
+        assert!((sweep.noise().unwrap() - expected).abs() < 1e-12);
+        assert_eq!(sweep.up_to(2).unwrap_err().split(';').next_back(), Some(" here are 2 (1, 2)"));
+    }
+}

@@ -1,0 +1,245 @@
+//! What a curve says about scaling, in sentences: its knee, its peak, a cliff, and the law that explains it.
+
+use analysis::{Curve, rounded};
+use laws::{
+    Estimate, FittedLaw, Forecast, ForecastPoint, HoldOut, KneeBasis, Law, Scaling, Sweep, Term,
+};
+
+use crate::Style;
+use crate::prose::{counted, wrapped};
+use crate::quantity::{duration_ns, short};
+use crate::table::{Align, Table};
+
+/// The sweep of a curve's metric, if the curve has enough CPU counts.
+///
+/// # Errors
+/// Says what the curve lacks.
+pub fn sweep(curve: &Curve, metric: &str) -> Result<Sweep, String> {
+    Sweep::new(curve.cells.iter().map(|cell| (cell.point.cpus, cell.values(metric))))
+}
+
+/// The knee, a cliff and a fall of a curve, a sentence each.
+pub fn sentences(found: &Scaling) -> Vec<String> {
+    let mut sentences = vec![knee(found)];
+    if let Some(cliff) = found.cliff {
+        sentences.push(format!(
+            "cliff between {} and {} CPUs: rates are {} lower after it",
+            cliff.before,
+            cliff.after,
+            percent(&cliff.drop)
+        ));
+    }
+    if let Some(fall) = found.retrograde {
+        sentences.push(format!(
+            "past {} the rate falls, by {} up to {} CPUs",
+            counted(fall.from as usize, "CPU"),
+            percent(&fall.drop),
+            fall.to
+        ));
+    }
+    sentences
+}
+
+fn knee(found: &Scaling) -> String {
+    let most = found.cpus.last().copied().unwrap_or(0);
+    let whole = |cpus: f64| cpus.ceil();
+    let Estimate { value, interval } = found.knee;
+    if value.is_infinite() {
+        let from = interval.map(|(low, _)| low).filter(|low| low.is_finite());
+        let from = from.map_or(String::new(), |low| format!(" (possibly from {} on)", whole(low)));
+        return format!("no knee up to {} CPUs{from}: the rate still grows", most);
+    }
+    let about = counted(whole(value) as usize, "CPU");
+    let range = match interval {
+        None => " (no interval: each point ran once)".to_string(),
+        Some((low, high)) if high.is_infinite() => {
+            format!(" ({} to beyond {most})", whole(low))
+        }
+        Some((low, high)) => format!(" ({} to {})", whole(low), whole(high)),
+    };
+    format!("knee at {about}{range}: the fewest with 90 % of the highest rate")
+}
+
+/// All that is known of a curve, below its title.
+pub fn scale(found: &Scaling, style: &Style) -> String {
+    let noise = found
+        .noise_percent
+        .map_or("not known".to_string(), |noise| format!("{} %", rounded(noise, 2)));
+    let counts: Vec<String> = found.cpus.iter().map(u32::to_string).collect();
+    let measured = format!("measured at {} CPUs; noise of a run: {noise}", counts.join(", "));
+    let lines = sentences(found).into_iter().chain([peak(found), law(found), measured]);
+    let lines: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
+    let laws = found.laws.iter().map(|law| wrapped(&described(law), style.width, 4));
+    format!("{lines}all laws:\n{}", laws.collect::<String>())
+}
+
+/// A forecast as a table, with what it rests on.
+pub fn forecast(found: &Forecast, style: &Style) -> String {
+    let mut table = Table::new([
+        ("CPUs", Align::Right),
+        ("rate", Align::Right),
+        ("90 % interval", Align::Left),
+    ]);
+    for ForecastPoint { cpus, rate } in &found.points {
+        let interval =
+            rate.interval.map_or("not known: each point ran once".to_string(), |(low, high)| {
+                format!("{}/s to {}/s", short(low), short(high))
+            });
+        table.row(vec![cpus.to_string(), format!("{}/s", short(rate.value)), interval]);
+    }
+    let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
+    let mut lines = vec![format!("forecast, not measured; by {}", names.join("; also held by "))];
+    if let Some((quantity, share)) = found.rests_on {
+        lines.push(format!(
+            "{:.0} % of the variance at the most CPUs goes with {quantity}: to know that better narrows it most",
+            100.0 * share
+        ));
+    }
+    lines.push(match &found.hold_out {
+        Err(why) => format!("not checked against the upper half of the curve: {why}"),
+        Ok(held_out) => hold_out(held_out),
+    });
+    let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
+    table.within(style.width).0 + &lines
+}
+
+/// How well the lower half of a curve predicts the upper.
+fn hold_out(held_out: &HoldOut) -> String {
+    let points = held_out.points.iter().map(|(point, measured)| {
+        let error = 100.0 * (point.rate.value / measured - 1.0);
+        let inside = point.rate.interval.is_some_and(|(low, high)| (low..=high).contains(measured));
+        let inside = if inside { "inside" } else { "outside" };
+        format!("{} CPUs {error:+.1} % ({inside} its interval)", point.cpus)
+    });
+    let points: Vec<String> = points.collect();
+    format!(
+        "forecast from up to {} CPUs, against what was measured: {}",
+        held_out.up_to,
+        points.join(", ")
+    )
+}
+
+fn peak(found: &Scaling) -> String {
+    let rate = ranged(&found.peak.rate, |rate| format!("{}/s", short(rate)));
+    let most = found.cpus.last().copied().unwrap_or(0);
+    if found.peak.cpus.value.is_finite() {
+        return format!("highest rate: {rate}, at {} CPUs", ranged(&found.peak.cpus, whole_cpus));
+    }
+    if found.knee.value.is_finite() && found.knee_basis == KneeBasis::Law {
+        return format!("highest rate: {rate}, which more CPUs only approach");
+    }
+    if found.law.is_some_and(|law| law != Law::Linear) {
+        return format!("highest rate: {rate} by the law, beyond the {most} CPUs measured");
+    }
+    format!("highest rate: {rate}, at {most} CPUs, the most measured")
+}
+
+fn law(found: &Scaling) -> String {
+    let fitted = found.laws.iter().find(|fitted| Some(fitted.law) == found.law);
+    match fitted {
+        Some(fitted) => format!("explained by {}: {}", name(fitted.law), terms(fitted)),
+        None => "no law explains it: the knee lies between measured points, and its interval reaches to \
+                 those around it"
+            .to_string(),
+    }
+}
+
+/// One law with its terms and how well it fits.
+fn described(fitted: &FittedLaw) -> String {
+    let p = fitted.lack_of_fit.map_or(String::new(), |p| match p {
+        ..0.001 => ", p < 0.001".to_string(),
+        p => format!(", p = {p:.3}"),
+    });
+    let verdict = if fitted.fits { "fits" } else { "does not fit" };
+    // Beyond this the exact deviation says nothing.
+    let off = match fitted.deviation_percent {
+        far if far > 100.0 => "far".to_string(),
+        near if near < 0.01 => "below 0.01 %".to_string(),
+        near => format!("{} %", rounded(near, 2)),
+    };
+    format!("  {}: {verdict} ({off} off{p}); {}", name(fitted.law), terms(fitted))
+}
+
+/// A law's name for people.
+pub fn name(law: Law) -> &'static str {
+    match law {
+        Law::Linear => "linear growth",
+        Law::Amdahl => "Amdahl's law",
+        Law::Queue => "one lock",
+        Law::Handover => "one lock, slower to pass on the more tasks wait",
+        Law::Universal => "the universal scalability law",
+    }
+}
+
+fn terms(fitted: &FittedLaw) -> String {
+    fitted.terms.iter().map(term).collect::<Vec<_>>().join(", ")
+}
+
+fn term(term: &Term) -> String {
+    let text = |value: f64| match 1e9 * value {
+        _ if !term.is_time => short(value),
+        ns if ns < 0.01 => "0 ns".to_string(),
+        ns => duration_ns(ns),
+    };
+    format!("{} {}", term.name, ranged(&term.estimate, text))
+}
+
+/// A value and its interval: `12 (9 to 17)`.
+fn ranged(estimate: &Estimate, text: impl Fn(f64) -> String) -> String {
+    let value = text(estimate.value);
+    match estimate.interval {
+        None => value,
+        Some((low, high)) => {
+            let (low, high) = (text(low), text(high));
+            if low == high { value } else { format!("{value} ({low} to {high})") }
+        }
+    }
+}
+
+fn whole_cpus(cpus: f64) -> String {
+    if cpus.is_infinite() { "beyond".to_string() } else { format!("{:.0}", cpus) }
+}
+
+/// A share in percent with its interval: `20 % (19 to 21)`.
+fn percent(share: &Estimate) -> String {
+    let whole = |share: f64| format!("{:.0}", 100.0 * share);
+    let interval =
+        share.interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
+    format!("{} %{}", whole(share.value), interval.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use laws::scaling;
+
+    use super::*;
+
+    fn check(rate: impl Fn(f64) -> f64, expected: &[&str]) {
+        let counts = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+        let runs = counts.map(|cpus: u32| {
+            let rate = rate(f64::from(cpus));
+            let order = if cpus == 64 { [0.99, 1.01, 1.0] } else { [0.99, 1.0, 1.01] };
+            (cpus, order.map(|share| share * rate).to_vec())
+        });
+        assert_eq!(sentences(&scaling(&Sweep::new(runs).unwrap())), expected);
+    }
+
+    #[test]
+    fn a_curve_is_told_in_sentences() {
+        check(|n| 1e6 * n, &["no knee up to 64 CPUs (possibly from 58 on): the rate still grows"]);
+        check(
+            |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0) + 1e-3 * n * (n - 1.0)),
+            &[
+                "knee at 15 CPUs (15 to 15): the fewest with 90 % of the highest rate",
+                "past 32 CPUs the rate falls: by 10 (9 to 12) % up to 64",
+            ],
+        );
+        check(
+            |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0)) * if n > 24.0 { 0.8 } else { 1.0 },
+            &[
+                "knee at 18 CPUs (17 to 24): the fewest with 90 % of the highest rate",
+                "cliff between 24 and 32 CPUs: rates are 20 (19 to 21) % lower after it",
+            ],
+        );
+    }
+}
