@@ -159,7 +159,7 @@ impl Fit {
             // Never 0, not even where the squares do not depend on the parameter.
             row[index] = row[index] * (1.0 + damping) + 1e-9;
         }
-        let change = equations.solve();
+        let change = solve(equations.matrix, equations.right);
         let mut parameters = self.parameters;
         for (index, parameter) in parameters.iter_mut().enumerate() {
             let (low, high) = self.law.range(index);
@@ -179,26 +179,24 @@ struct Equations {
     right: [f64; 4],
 }
 
-impl Equations {
-    /// Solves by elimination.
-    fn solve(mut self) -> [f64; 4] {
-        for pivot in 0..4 {
-            let pivot_row = self.matrix[pivot];
-            for row in pivot + 1..4 {
-                let factor = self.matrix[row][pivot] / pivot_row[pivot];
-                for (to, from) in self.matrix[row].iter_mut().zip(pivot_row).skip(pivot) {
-                    *to -= factor * from;
-                }
-                self.right[row] -= factor * self.right[pivot];
+/// Solves linear equations with a positive definite matrix, by elimination.
+pub fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> [f64; N] {
+    for pivot in 0..N {
+        let pivot_row = matrix[pivot];
+        for row in pivot + 1..N {
+            let factor = matrix[row][pivot] / pivot_row[pivot];
+            for (to, from) in matrix[row].iter_mut().zip(pivot_row).skip(pivot) {
+                *to -= factor * from;
             }
+            right[row] -= factor * right[pivot];
         }
-        let mut solution = [0.0; 4];
-        for row in (0..4).rev() {
-            let known = (row + 1..4).map(|column| self.matrix[row][column] * solution[column]);
-            solution[row] = (self.right[row] - known.sum::<f64>()) / self.matrix[row][row];
-        }
-        solution
     }
+    let mut solution = [0.0; N];
+    for row in (0..N).rev() {
+        let known = (row + 1..N).map(|column| matrix[row][column] * solution[column]);
+        solution[row] = (right[row] - known.sum::<f64>()) / matrix[row][row];
+    }
+    solution
 }
 
 /// Where fits begin: many, because the squares may have several minima.

@@ -5,6 +5,7 @@
 
 mod chance;
 mod cliff;
+mod dose;
 mod fit;
 mod forecast;
 mod knee;
@@ -16,6 +17,7 @@ mod sweep;
 
 pub use chance::Estimate;
 pub use cliff::Cliff;
+pub use dose::{DOSES_MIN, DoseResponse, Dosed};
 pub use fit::{Known, Quantity};
 pub use forecast::{Forecast, ForecastPoint, HoldOut, forecast};
 pub use law::Law;

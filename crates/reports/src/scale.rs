@@ -231,14 +231,14 @@ mod tests {
             |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0) + 1e-3 * n * (n - 1.0)),
             &[
                 "knee at 15 CPUs (15 to 15): the fewest with 90 % of the highest rate",
-                "past 32 CPUs the rate falls: by 10 (9 to 12) % up to 64",
+                "past 32 CPUs the rate falls, by 10 % (9 to 12) up to 64 CPUs",
             ],
         );
         check(
             |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0)) * if n > 24.0 { 0.8 } else { 1.0 },
             &[
                 "knee at 18 CPUs (17 to 24): the fewest with 90 % of the highest rate",
-                "cliff between 24 and 32 CPUs: rates are 20 (19 to 21) % lower after it",
+                "cliff between 24 and 32 CPUs: rates are 20 % (19 to 21) lower after it",
             ],
         );
     }

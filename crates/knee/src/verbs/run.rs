@@ -1,5 +1,7 @@
 //! `knee run`: measures workloads or experiments, stores the record, shows it.
 
+mod dose;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -63,6 +65,13 @@ pub struct Arguments {
     /// 1..8:1 takes steps of 1.
     #[arg(long = "set", value_name = "NAME=VALUES", value_parser = setting, help_heading = LOAD)]
     settings: Vec<(String, Vec<String>)>,
+    /// Add time inside or outside the lock: inside=0,200ns,600ns
+    ///
+    /// The doses are points of the plan: they are added to hold_ns (inside) or idle_ns (outside). From three
+    /// doses on, `knee scale` says how serial that time is and what less of it would gain. inside takes a
+    /// workload that can hold its lock longer.
+    #[arg(long = "dose", value_name = "WHERE=TIMES", value_parser = dose::parse, help_heading = LOAD)]
+    doses: Vec<dose::Dose>,
     /// CPU counts: 1..all, 1-8, 4, cores or all
     ///
     /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count.
@@ -459,7 +468,7 @@ fn changed(
             .then(|| Many(arguments.operations.clone())),
     };
     experiment.axes = flags.over(&experiment.axes);
-    change_loads(&mut experiment, &flags, arguments);
+    change_loads(&mut experiment, &flags, arguments)?;
     experiment.variants.extend(arguments.variants.iter().cloned());
     arguments.guests.apply(&mut experiment)?;
     arguments.file_systems.apply(&mut experiment, bytes)?;
@@ -514,7 +523,7 @@ fn count_operations(experiment: &mut Experiment, arguments: &Arguments) -> Resul
 }
 
 /// Applies the flags that concern all loads.
-fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments) {
+fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments) -> Result<()> {
     let any_command = experiment.loads.iter().any(is_command);
     for load in &mut experiment.loads {
         load.axes = flags.over(&load.axes);
@@ -525,7 +534,11 @@ fn change_loads(experiment: &mut Experiment, flags: &Axes, arguments: &Arguments
             let words = values.iter().cloned().map(Scalar).collect();
             load.parameters.insert(name.clone(), Many(words));
         }
+        for dose in &arguments.doses {
+            dose.add_to(load)?;
+        }
     }
+    Ok(())
 }
 
 fn is_command(load: &Load) -> bool {

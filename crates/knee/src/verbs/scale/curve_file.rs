@@ -67,7 +67,7 @@ fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<usize>> {
         Some(index) if index > 0 => Ok(index),
         _ => {
             let hint = nearest(column, names.iter().map(String::as_str));
-            bail!("no column is called '{column}'{hint}; there are {}", names.join(", "))
+            bail!("no column of {} is called '{column}'{hint}", names.join(", "))
         }
     };
     columns.iter().map(index).collect()
@@ -99,9 +99,7 @@ mod tests {
         check(
             will_it_scale,
             &["thread"],
-            Err(
-                "no column is called 'thread'; did you mean 'threads'?; there are processes, threads",
-            ),
+            Err("no column of processes, threads is called 'thread', did you mean 'threads'?"),
         );
         check("1 x\n", &[], Err("line 1: \"x\" is no rate: invalid float literal"));
         check(

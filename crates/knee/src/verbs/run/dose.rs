@@ -1,0 +1,108 @@
+//! Doses of time: `--dose inside=0,200ns,600ns` makes points of a plan.
+
+use anyhow::{Context, Result, bail, ensure};
+use records::{Load, Many, Scalar};
+
+use crate::flags::duration_ns;
+
+/// Times to add at one place of an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dose {
+    place: DosedPlace,
+    times_ns: Vec<u64>,
+}
+
+/// The place of an operation to which time is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DosedPlace {
+    /// While the lock is held.
+    Inside,
+    /// Between two operations.
+    Outside,
+}
+
+impl DosedPlace {
+    fn name(self) -> &'static str {
+        match self {
+            DosedPlace::Inside => "inside",
+            DosedPlace::Outside => "outside",
+        }
+    }
+
+    /// The parameter that has the time.
+    fn parameter(self) -> &'static str {
+        match self {
+            DosedPlace::Inside => "hold_ns",
+            DosedPlace::Outside => "idle_ns",
+        }
+    }
+}
+
+/// `inside=0,200ns,600ns`.
+pub fn parse(text: &str) -> Result<Dose> {
+    let (place, times) = text.split_once('=').context("must be inside=TIMES or outside=TIMES")?;
+    let place = match place {
+        "inside" => DosedPlace::Inside,
+        "outside" => DosedPlace::Outside,
+        other => bail!("'{other}' is no place for a dose: it must be inside or outside"),
+    };
+    let time = |word: &str| if word == "0" { Ok(0) } else { duration_ns(word) };
+    let mut times_ns = times.split(',').map(time).collect::<Result<Vec<u64>>>()?;
+    times_ns.sort_unstable();
+    times_ns.dedup();
+    ensure!(
+        times_ns.len() >= laws::DOSES_MIN && times_ns[0] == 0,
+        "name 0 and two other times at least: only differences say what a time costs"
+    );
+    Ok(Dose { place, times_ns })
+}
+
+impl Dose {
+    /// Makes the doses an axis of a load.
+    pub fn add_to(&self, load: &mut Load) -> Result<()> {
+        let (place, name) = (self.place.name(), self.place.parameter());
+        let workload = plan::workload(&load.workload)
+            .with_context(|| format!("--dose {place}: only workloads of knee take doses"))?;
+        let parameter = workload.parameters().find(|parameter| parameter.name == name);
+        let parameter = parameter.with_context(|| {
+            format!(
+                "--dose {place}: {} has no parameter {name}; lock_* and file locks do",
+                workload.name
+            )
+        })?;
+        let base = match load.parameters.get(name).map(|many| &many.0[..]) {
+            None => parameter.default,
+            Some([one]) => &one.0,
+            Some(_) => bail!("--dose {place}: {name} has several values already; name one"),
+        };
+        let base: u64 = base.parse().with_context(|| format!("{name}={base} is no number"))?;
+        let values = self.times_ns.iter().map(|time| Scalar((base + time).to_string()));
+        load.parameters.insert(name.to_string(), Many(values.collect()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doses_are_added_to_what_is_there() {
+        let mut load = Load { workload: "lock_mcs".to_string(), ..Load::default() };
+        load.parameters.insert("hold_ns".to_string(), Many(vec![Scalar("300".to_string())]));
+        parse("inside=0,2us,200ns").unwrap().add_to(&mut load).unwrap();
+        let values: Vec<&str> =
+            load.parameters["hold_ns"].0.iter().map(|one| one.0.as_str()).collect();
+        assert_eq!(values, ["300", "500", "2300"]);
+        let why = parse("inside=0,1us,2us").unwrap().add_to(&mut load).unwrap_err();
+        assert_eq!(why.to_string(), "--dose inside: hold_ns has several values already; name one");
+        let mut other = Load { workload: "getppid".to_string(), ..Load::default() };
+        let why = parse("inside=0,1us,2us").unwrap().add_to(&mut other).unwrap_err();
+        assert!(why.to_string().contains("getppid has no parameter hold_ns"), "{why}");
+        for text in
+            ["inside", "within=0,1us,2us", "inside=1us,2us,3us", "inside=0,1us", "inside=0,1,2"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
