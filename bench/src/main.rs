@@ -13,6 +13,7 @@ mod comparing;
 mod file_locks;
 mod file_system;
 mod fs_mark;
+mod gain;
 mod listing;
 mod locks;
 mod looking;
@@ -50,7 +51,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots or agreement
+    /// looking, boots, agreement or gain
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -166,6 +167,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
+    on_request("gain", gain::measure),
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use analysis::{Curve, Spread};
 use laws::{DOSES_MIN, DoseResponse, Dosed, Estimate};
-use records::{Pass, Point};
+use records::{Form, Pass, Point};
+use serde::Serialize;
 
 use crate::Style;
 use crate::curve_table::RATE;
@@ -22,9 +23,78 @@ struct DosedCurves<'a> {
     curves: BTreeMap<u64, &'a Curve<'a>>,
 }
 
-/// What the doses among these curves say; empty without three doses of something.
-pub fn doses(curves: &[Curve], style: &Style) -> String {
-    PLACES.iter().flat_map(|place| families(curves, *place)).map(|one| one.text(style)).collect()
+/// What doses of one place say.
+#[derive(Debug, Serialize)]
+pub struct DoseReport {
+    /// `inside` or `outside`.
+    pub place: &'static str,
+    pub workload: String,
+    #[serde(rename = "as")]
+    pub form: Form,
+    /// The parameter that has the time, and its values.
+    pub parameter: &'static str,
+    pub values: Vec<u64>,
+    pub points: Vec<DosePoint>,
+}
+
+/// What doses say at one number of CPUs.
+#[derive(Debug, Serialize)]
+pub struct DosePoint {
+    pub cpus: u32,
+    /// The share of the time that tasks take one after the other; `None` for one task.
+    pub serial: Option<Estimate>,
+    pub gains: Vec<Gain>,
+    /// Why nothing can be said, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+}
+
+/// What less of the time would gain.
+#[derive(Debug, Serialize)]
+pub struct Gain {
+    pub removed_ns: f64,
+    /// The share by which the rate would grow.
+    pub gain: Estimate,
+}
+
+/// What the doses among these curves say; nothing without three doses of something.
+pub fn doses(curves: &[Curve]) -> Vec<DoseReport> {
+    let families = PLACES.iter().flat_map(|place| families(curves, *place));
+    families.map(|family| family.report()).collect()
+}
+
+/// The reports of doses as text.
+pub fn doses_text(reports: &[DoseReport], style: &Style) -> String {
+    reports.iter().map(|report| report.text(style)).collect()
+}
+
+impl DoseReport {
+    fn text(&self, style: &Style) -> String {
+        let values: Vec<String> = self.values.iter().map(u64::to_string).collect();
+        let DoseReport { place, workload, form, parameter, points, .. } = self;
+        let title = format!(
+            "doses {place}: {workload}, {}, {parameter} {}",
+            form.name(),
+            values.join(", ")
+        );
+        let title = wrapped(&title, style.width, 2);
+        let gains = points.iter().find(|point| point.unusable.is_none()).map(|point| &point.gains);
+        let gains = gains.into_iter().flatten();
+        let gains = gains.map(|gain| format!("gain of {} less", duration_ns(gain.removed_ns)));
+        let headings = ["CPUs".to_string(), "serial".to_string()].into_iter().chain(gains);
+        let mut table = Table::new(headings.map(|heading| (heading, Align::Right)));
+        let mut unusable = String::new();
+        for DosePoint { cpus, serial, gains, unusable: why } in points {
+            if let Some(why) = why {
+                unusable += &wrapped(&format!("on {cpus} CPUs: {why}"), style.width, 2);
+                continue;
+            }
+            let serial = serial.as_ref().map_or("-".to_string(), percent);
+            let gains = gains.iter().map(|gain| percent(&gain.gain));
+            table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
+        }
+        format!("\n{}\n{}{unusable}", style.bold(title.trim_end()), table.within(style.width).0)
+    }
 }
 
 /// Curves by everything but one parameter.
@@ -34,8 +104,11 @@ fn families<'a>(
 ) -> Vec<DosedCurves<'a>> {
     let mut families: BTreeMap<String, DosedCurves> = BTreeMap::new();
     for curve in curves.iter().filter(|curve| curve.point.pass == Pass::Rate) {
-        let value = curve.point.parameters.get(parameter).map_or(Some(0), |text| text.parse().ok());
-        let Some(value) = value else { continue };
+        // The mean, where it varies.
+        let mean = |text: &String| text.split('~').next().and_then(|mean| mean.parse().ok());
+        let Some(value) = curve.point.parameters.get(parameter).map_or(Some(0), mean) else {
+            continue;
+        };
         let family = DosedCurves { place, parameter, curves: BTreeMap::new() };
         let key = rest(curve, parameter);
         families.entry(key).or_insert(family).curves.insert(value, curve);
@@ -58,33 +131,32 @@ fn rest(curve: &Curve, parameter: &str) -> String {
 }
 
 impl DosedCurves<'_> {
-    fn text(&self, style: &Style) -> String {
+    fn report(&self) -> DoseReport {
         let first = self.curves.values().next().expect("a family has curves").point;
-        let values: Vec<String> = self.curves.keys().map(u64::to_string).collect();
-        let DosedCurves { place, parameter, .. } = self;
-        let title = format!(
-            "doses {place}: {}, {}, {parameter} {}",
-            first.workload,
-            first.form.name(),
-            values.join(", ")
-        );
         let base_ns = *self.curves.keys().next().expect("a family has curves") as f64;
         // Of time that is not there nothing can be taken away.
         let less = self.smallest_dose_ns().min(base_ns);
-        let removed: Vec<f64> = if less > 0.0 { vec![less / 2.0, less] } else { Vec::new() };
-        let gains = removed.iter().map(|ns| format!("gain of {} less", duration_ns(*ns)));
-        let headings = ["CPUs".to_string(), "serial".to_string()].into_iter().chain(gains);
-        let mut table = Table::new(headings.map(|heading| (heading, Align::Right)));
-        let mut refused = Vec::new();
-        for cpus in self.cpus() {
-            match DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)) {
-                Ok(response) => table.row(row(cpus, &response, &removed)),
-                Err(why) => refused.push(format!("on {cpus} CPUs: {why}")),
-            }
+        let removed: &[f64] = if less > 0.0 { &[less / 2.0, less] } else { &[] };
+        let point = |cpus| match DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)) {
+            Ok(response) => DosePoint {
+                cpus,
+                serial: response.serial(),
+                gains: removed
+                    .iter()
+                    .map(|&removed_ns| Gain { removed_ns, gain: response.gain(removed_ns) })
+                    .collect(),
+                unusable: None,
+            },
+            Err(why) => DosePoint { cpus, serial: None, gains: Vec::new(), unusable: Some(why) },
+        };
+        DoseReport {
+            place: self.place,
+            workload: first.workload.clone(),
+            form: first.form,
+            parameter: self.parameter,
+            values: self.curves.keys().copied().collect(),
+            points: self.cpus().into_iter().map(point).collect(),
         }
-        let title = wrapped(&title, style.width, 2);
-        let refused: String = refused.iter().map(|why| wrapped(why, style.width, 2)).collect();
-        format!("\n{}\n{}{refused}", style.bold(title.trim_end()), table.within(style.width).0)
     }
 
     /// The smallest dose above 0, as asked. Gains of more would be extrapolated.
@@ -119,12 +191,6 @@ impl DosedCurves<'_> {
         let cell = cells.into_iter().find(|cell| cell.point.cpus == cpus);
         cell.map_or(cpus, |cell| cell.point.tasks)
     }
-}
-
-fn row(cpus: u32, response: &DoseResponse, removed: &[f64]) -> Vec<String> {
-    let serial = response.serial().map_or("-".to_string(), |share| percent(&share));
-    let gains = removed.iter().map(|ns| percent(&response.gain(*ns)));
-    [cpus.to_string(), serial].into_iter().chain(gains).collect()
 }
 
 /// `96 % (92 to 99)`.

@@ -33,7 +33,7 @@ use records::{METRICS, Metric};
 pub use crate::boot::boot;
 pub use crate::compare::{Layout, comparison, verdicts_in_words};
 pub use crate::csv::{csv, csv_header};
-pub use crate::doses::doses;
+pub use crate::doses::{DoseReport, doses, doses_text};
 pub use crate::doubts::doubts_of_runs;
 pub use crate::effects::effects;
 pub use crate::header::{header, quoted};

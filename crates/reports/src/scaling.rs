@@ -7,7 +7,7 @@ use analysis::{Curve, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, Warmup};
 
 use crate::curve_table::{self, RATE};
-use crate::doses::doses;
+use crate::doses::{doses, doses_text};
 use crate::doubts::{MissingSources, doubts};
 use crate::header::{different, header, length};
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
@@ -49,7 +49,7 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
             text += &report.command(&all.collect::<Vec<_>>());
         }
     }
-    text += &doses(&curves, &style);
+    text += &doses_text(&doses(&curves), &style);
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
     text + &doubts(record, missing, style)
 }

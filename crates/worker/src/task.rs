@@ -108,7 +108,7 @@ fn drive(
             Until::Seconds(_) | Until::End => u64::MAX,
             Until::OperationsPerTask(n) => n,
         },
-        idle: context.load.spin("idle_ns"),
+        idle: context.load.idle(index),
     };
     let mut histogram = (context.job.pass == Pass::Latency).then(durations::histogram);
     let started_ns = now_ns();

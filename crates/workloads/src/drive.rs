@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::{Failure, Spin};
+use crate::{Failure, Idle};
 
 /// What the runner shares with a running task.
 pub struct Control<'a> {
@@ -15,7 +15,7 @@ pub struct Control<'a> {
     /// Operations after which the task is done; `u64::MAX` to run until stopped.
     pub limit: u64,
     /// Work between two operations, outside the operation (parameter `idle_ns`).
-    pub idle: Spin,
+    pub idle: Idle,
 }
 
 impl Control<'_> {
@@ -71,7 +71,7 @@ fn repeat(
     control: &Control,
     mut operation: impl FnMut() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut done = 0;
+    let (mut done, mut idle) = (0, control.idle);
     while done < control.limit && !control.stopped() {
         match operation() {
             Ok(()) => done += 1,
@@ -81,8 +81,8 @@ fn repeat(
         }
         control.count.store(done, Relaxed);
         // Between operations: not after the last one.
-        if control.idle != Spin::default() && done < control.limit && !control.stopped() {
-            control.idle.run();
+        if idle.is_some() && done < control.limit && !control.stopped() {
+            idle.run();
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ pub use machine::Pace;
 pub use need::Need;
 pub use parameter::{COMMON_PARAMETERS, Parameter, ParameterKind, Values};
 pub use shared::{CacheLine, Shared};
-pub use spin::Spin;
+pub use spin::{Idle, Spin};
 
 /// One workload: its name, its manual page, and what its file declares.
 pub struct Workload {

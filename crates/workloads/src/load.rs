@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use machine::Pace;
 
-use crate::{Spin, Values};
+use crate::{Idle, Spin, Values};
 
 /// Whether tasks are processes or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +38,11 @@ impl Load {
             0 => Spin::default(),
             ns => Spin::new(self.pace.turns(ns)),
         }
+    }
+
+    /// The work of a task between its operations.
+    pub fn idle(&self, task: usize) -> Idle {
+        Idle::new(self.spin("idle_ns"), self.values.varies("idle_ns"), task)
     }
 
     /// The path of the file or directory of task `index` alone, which the task creates. The

@@ -20,16 +20,22 @@ pub struct Parameter {
 pub enum ParameterKind {
     /// A whole number within these bounds; `4k`, `2M`, `1G` mean powers of 1024.
     Number { min: u64, max: u64 },
+    /// A number like that, or with `~exp` behind it the mean of exponentially distributed ones.
+    Varying { min: u64, max: u64 },
     /// One of these words.
     Choice(&'static [&'static str]),
 }
 
+/// What stands behind the mean of exponentially distributed numbers.
+const EXPONENTIAL: &str = "~exp";
+
 /// The parameters of every workload.
 pub const COMMON_PARAMETERS: &[Parameter] = &[Parameter {
     name: "idle_ns",
-    about: "CPU work between two operations, in ns; not part of the operation",
+    about: "CPU work between two operations, in ns; not part of the operation. 500~exp: 500 on average, as the time \
+            until the next of independent events",
     default: "0",
-    kind: ParameterKind::Number { min: 0, max: 1_000_000_000 },
+    kind: ParameterKind::Varying { min: 0, max: 1_000_000_000 },
 }];
 
 /// Values for all parameters of one workload: the given ones, defaults for the rest.
@@ -72,9 +78,15 @@ impl Values {
         self.0.get(name).unwrap_or_else(|| panic!("no parameter {name} is declared"))
     }
 
-    /// The value of a number.
+    /// The value of a number, or the mean of a varying one.
     pub fn number(&self, name: &str) -> u64 {
-        self.choice(name).parse().expect("numbers are normalised when checked")
+        let text = self.choice(name).trim_end_matches(EXPONENTIAL);
+        text.parse().expect("numbers are normalised when checked")
+    }
+
+    /// Whether a number varies.
+    pub fn varies(&self, name: &str) -> bool {
+        self.choice(name).ends_with(EXPONENTIAL)
     }
 }
 
@@ -90,13 +102,21 @@ impl Parameter {
             ParameterKind::Choice(words) => {
                 Err(format!("{}={text}: must be one of {}", self.name, words.join(", ")))
             }
-            ParameterKind::Number { min, max } => match number(text) {
-                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
-                _ => Err(format!(
-                    "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G: powers of 1024)",
-                    self.name
-                )),
+            ParameterKind::Number { min, max } => self.bounded(text, min, max),
+            ParameterKind::Varying { min, max } => match text.strip_suffix(EXPONENTIAL) {
+                None => self.bounded(text, min, max),
+                Some(mean) => Ok(self.bounded(mean, min, max)? + EXPONENTIAL),
             },
+        }
+    }
+
+    fn bounded(&self, text: &str, min: u64, max: u64) -> Result<String, String> {
+        match number(text) {
+            Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+            _ => Err(format!(
+                "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G: powers of 1024)",
+                self.name
+            )),
         }
     }
 }

@@ -262,6 +262,7 @@ fn forms(forms: &Forms) -> String {
 fn parameter_lines(parameter: &Parameter, width: usize) -> String {
     let values = match parameter.kind {
         ParameterKind::Number { min, max } => format!("{min} to {max}"),
+        ParameterKind::Varying { min, max } => format!("{min} to {max}, also with ~exp"),
         ParameterKind::Choice(words) => words.join("|"),
     };
     let head = format!("  {}={}", parameter.name, parameter.default);

@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             .flatten()
             .collect();
     let sweeps = arguments.source.sweeps(store, &style)?;
-    let forecasts = sweeps.into_iter().map(|one| {
+    let forecasts = sweeps.all.into_iter().map(|one| {
         let found = one.sweep.and_then(|sweep| forecast(&sweep, &known, &arguments.to));
         (one.title, one.identity, found)
     });

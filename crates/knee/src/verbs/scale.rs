@@ -9,7 +9,7 @@ use analysis::Curve;
 use anyhow::{Result, bail};
 use host::terminal::{print, print_line};
 use laws::{COUNTS_MIN, Sweep, scaling};
-use reports::{Style, titled_curves};
+use reports::{DoseReport, Style, doses_text, titled_curves};
 use serde_json::{Value, json};
 use store::Store;
 
@@ -31,6 +31,13 @@ pub struct CurveSource {
     rates: Vec<String>,
 }
 
+/// The curves of a source.
+pub struct Sweeps {
+    pub all: Vec<TitledSweep>,
+    /// What doses among them say.
+    pub doses: Vec<DoseReport>,
+}
+
 /// A curve with its title.
 pub struct TitledSweep {
     pub title: String,
@@ -42,24 +49,27 @@ pub struct TitledSweep {
 
 impl CurveSource {
     /// The curves, at least one.
-    pub fn sweeps(&self, store: &Store, style: &Style) -> Result<Vec<TitledSweep>> {
+    pub fn sweeps(&self, store: &Store, style: &Style) -> Result<Sweeps> {
         let path = Path::new(&self.which);
         if path.extension().is_some_and(|extension| extension == "csv") {
             let runs = curve_file::read(path, &self.rates)?;
             let (title, identity) = (format!("\n{}\n", self.which), json!({ "file": self.which }));
-            return Ok(vec![TitledSweep { title, identity, sweep: Sweep::new(runs) }]);
+            let all = vec![TitledSweep { title, identity, sweep: Sweep::new(runs) }];
+            return Ok(Sweeps { all, doses: Vec::new() });
         }
         let record = store::open(&find(&self.which, store)?)?;
-        let sweeps = titled_curves(&record, style).into_iter().map(|(title, curve)| TitledSweep {
-            title,
-            identity: identity(&curve),
-            sweep: reports::sweep(&curve, &self.metric),
-        });
-        let sweeps: Vec<TitledSweep> = sweeps.collect();
-        if sweeps.is_empty() {
+        let curves = titled_curves(&record, style);
+        if curves.is_empty() {
             bail!("{} has no finished run", record.record.id);
         }
-        Ok(sweeps)
+        let sweep = |(title, curve): &(String, Curve)| TitledSweep {
+            title: title.clone(),
+            identity: identity(curve),
+            sweep: reports::sweep(curve, &self.metric),
+        };
+        let all = curves.iter().map(sweep).collect();
+        let curves: Vec<Curve> = curves.into_iter().map(|(_, curve)| curve).collect();
+        Ok(Sweeps { all, doses: reports::doses(&curves) })
     }
 }
 
@@ -88,26 +98,30 @@ pub struct Arguments {
 /// Prints what the curves say. Curves with too few CPU counts are named.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let style = Style::for_stdout();
-    let sweeps = arguments.source.sweeps(store, &style)?;
-    if let Some(why) = sweeps.iter().find_map(|one| one.sweep.as_ref().err())
-        && sweeps.iter().all(|one| one.sweep.is_err())
+    let Sweeps { all, doses } = arguments.source.sweeps(store, &style)?;
+    let why = all.iter().find_map(|one| one.sweep.as_ref().err());
+    if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(|one| one.sweep.is_err()))
     {
         bail!(
             "{why}; measure more, as with `knee run … --cpus 1..all` on a host of {COUNTS_MIN} or more CPUs"
         );
     }
     if arguments.json {
-        let found = sweeps.iter().map(|one| match &one.sweep {
+        let curves = all.iter().map(|one| match &one.sweep {
             Ok(sweep) => json!({ "curve": one.identity, "scaling": scaling(sweep) }),
             Err(why) => json!({ "curve": one.identity, "unusable": why }),
         });
-        print_line(format_args!("{:#}", Value::Array(found.collect())))?;
+        let doses = doses.iter().map(|dose| json!({ "dose": dose }));
+        print_line(format_args!("{:#}", Value::Array(curves.chain(doses).collect())))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let texts = sweeps.iter().map(|one| match &one.sweep {
+    // Where doses were measured, curves too short for a law are no news.
+    let shown = all.iter().filter(|one| doses.is_empty() || one.sweep.is_ok());
+    let texts = shown.map(|one| match &one.sweep {
         Ok(sweep) => one.title.clone() + &reports::scale(&scaling(sweep), &style),
         Err(why) => format!("{}{why}\n", one.title),
     });
-    print(texts.collect::<String>().trim_start_matches('\n').to_string())?;
+    let text = texts.collect::<String>() + &doses_text(&doses, &style);
+    print(text.trim_start_matches('\n').to_string())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -157,16 +157,13 @@ impl LockLoad {
         for line in data {
             line.prefetch(m);
         }
-        let mut sum = 0_u64;
         for (index, line) in data.iter().enumerate() {
-            let value = line.get(m);
-            sum = sum.wrapping_add(value);
+            let value = black_box(line.get(m));
             if writes && index < self.lines_written {
                 line.set(m, value.wrapping_add(1));
             }
         }
-        // The work depends on what was read, so that no CPU begins it before the lines are there.
-        m.work(self.hold_ns + (sum & black_box(0)));
+        m.work(self.hold_ns);
         m.annotate(if writes { Annotation::Leave } else { Annotation::LeaveShared });
     }
 }

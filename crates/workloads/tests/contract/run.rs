@@ -17,7 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use workloads::{
-    CacheLine, Control, Load, Pace, Prepared, Shared, Spec, Spin, Task, TaskForm, Values,
+    CacheLine, Control, Idle, Load, Pace, Prepared, Shared, Spec, Task, TaskForm, Values,
 };
 
 /// How a run ends.
@@ -400,7 +400,7 @@ fn drive(run: &Run, task: &mut dyn Task, flags: &Flags, slot: &TaskSlot) -> Resu
         stop: &flags.stop,
         count: &slot.count,
         limit: limit.unwrap_or(u64::MAX),
-        idle: Spin::new(0),
+        idle: Idle::default(),
     };
     let mut reports = 0;
     let result = if run.timed() {

@@ -75,8 +75,10 @@ impl Dose {
             Some([one]) => &one.0,
             Some(_) => bail!("--dose {place}: {name} has several values already; name one"),
         };
-        let base: u64 = base.parse().with_context(|| format!("{name}={base} is no number"))?;
-        let values = self.times_ns.iter().map(|time| Scalar((base + time).to_string()));
+        // What varies, varies around the mean with the dose.
+        let (mean, varies) = base.find('~').map_or((base, ""), |at| base.split_at(at));
+        let mean: u64 = mean.parse().with_context(|| format!("{name}={base} is no number"))?;
+        let values = self.times_ns.iter().map(|time| Scalar(format!("{}{varies}", mean + time)));
         load.parameters.insert(name.to_string(), Many(values.collect()));
         Ok(())
     }
