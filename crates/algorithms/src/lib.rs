@@ -49,6 +49,8 @@ pub struct Equivalent {
 const FULL_BARRIER: &str = "it only orders atomic accesses, for which every read-modify-write is \
                             a full barrier, here and on x86";
 
+const IN_ORDER: &str = "it only orders atomic accesses, which stay in order here and on x86";
+
 /// What a lock gives to its holder, who gives it back to unlock.
 #[derive(Debug)]
 #[must_use = "the lock needs it to unlock"]

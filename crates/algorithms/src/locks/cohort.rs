@@ -1,5 +1,5 @@
-//! Cohort lock of ticket locks (C-TKT-TKT): one for each memory node, and a global one that a node passes on within
-//! itself.
+//! Cohort lock: a ticket lock for each memory node, and a global one that a node keeps for a while. As both are
+//! ticket locks, this is C-TKT-TKT.
 //!
 //!     local.next, serving     a ticket lock: the CPUs of a node
 //!     local.owns = 1          the node has the global lock; who gets the local one has both

@@ -73,6 +73,7 @@ locks! {
     lock clh Clh,
     lock cna Cna,
     lock cohort Cohort,
+    lock hierarchical_clh HierarchicalClh,
     lock mcs Mcs,
     lock parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,

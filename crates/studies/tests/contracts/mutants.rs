@@ -16,6 +16,7 @@ fn no_mutant_of_a_lock_survives_that_is_not_listed_as_equivalent() {
         "array",
         "clh",
         "cohort",
+        "hierarchical_clh",
         "mcs",
         "cna",
         "queued_paravirtual",
