@@ -94,6 +94,8 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     const EQUIVALENT: &'static [Equivalent] = &[];
     /// Whether the lock treats all CPUs alike, so that the checker may exchange them.
     const SYMMETRIC: bool = true;
+    /// Whether the lock distinguishes CPUs by their memory nodes.
+    const NUMA_AWARE: bool = false;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 

@@ -21,7 +21,7 @@ use machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, i
 use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Nodes with a lock of their own; those beyond share.
-const NODES: usize = 8;
+pub(super) const NODES: usize = 8;
 
 image! {
     /// A ticket lock.

@@ -77,6 +77,7 @@ locks! {
     lock mcs Mcs,
     lock parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,
+    shared per_node_read_write PerNodeReadWrite,
     lock queued Queued,
     lock queued_paravirtual QueuedParavirtual,
     shared queued_read_write QueuedReadWrite,

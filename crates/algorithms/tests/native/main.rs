@@ -49,7 +49,7 @@ impl Visitor for Contended {
             let spawn = |cpu| {
                 let (lock, mem, guarded) = (&lock, &locks[0], &guarded[0]);
                 scope.spawn(move || {
-                    let m = Native::new(cpu, 0).yielding();
+                    let m = Native::new(cpu, cpu % 2).yielding();
                     shared(lock, &m, mem, guarded, TURNS)
                 })
             };
