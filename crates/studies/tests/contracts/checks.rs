@@ -66,6 +66,7 @@ fn expected() -> Expect {
         queued 11 164 100 57 10 132 84 52
         queued_paravirtual 97 43885 24132 456 134 55428 40997 622
         queued_read_write 68 4901 2602 68 62 3798 2113 62
+        read_write_semaphore 396 39781 36457 396 423 42753 39689 423
         test_and_set 7 21 13 38 7 21 13 37
         test_and_set_delayed 7 21 13 38 7 21 13 37
         test_and_test_and_set 8 31 20 43 8 31 20 42
@@ -110,7 +111,8 @@ fn reduction_changes_no_verdict() {
             }
         }
     }
-    assert_eq!(fewer, ["cna", "hierarchical_clh", "mcs", "queued_paravirtual"]);
+    let reduced = ["cna", "hierarchical_clh", "mcs", "queued_paravirtual", "read_write_semaphore"];
+    assert_eq!(fewer, reduced);
     for name in ["clh", "cna", "hierarchical_clh", "mcs", "queued"] {
         let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
         for mutant in mutants::possible(lock).unwrap().mutants {
@@ -136,10 +138,11 @@ fn symmetry_merges_exactly_the_states_that_are_renumberings_of_one() {
         let searched = searched.unwrap().unwrap().unwrap();
         let counted = searched.unmerged_states.unwrap();
         let all = states(lock.name, size, &unmerged);
-        // A lock that is not symmetric has no merged states. Tasks with equal sketches may leave
-        // a few states unmerged, which are then counted twice.
-        let few_more = all..=all + all / 1000;
-        assert!(few_more.contains(&counted) || searched.states == all, "{}: {counted}", lock.name);
+        // A lock that is not symmetric has no merged states. Of two steps that only their own tasks can see, that of
+        // the lower number is taken first, so a few states differ: without this order the numbers are equal.
+        let nearly_all = all - all / 1000..=all + all / 1000;
+        let is_exact = nearly_all.contains(&counted) || searched.states == all;
+        assert!(is_exact, "{}: {counted} of {all}", lock.name);
     }
 }
 
