@@ -80,6 +80,7 @@ locks! {
     lock parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,
     shared per_node_read_write PerNodeReadWrite,
+    shared percpu_read_write_semaphore PercpuReadWriteSemaphore,
     lock queued Queued,
     lock queued_paravirtual QueuedParavirtual,
     shared queued_read_write QueuedReadWrite,

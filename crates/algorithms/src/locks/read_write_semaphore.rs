@@ -243,7 +243,8 @@ impl ReadWriteSemaphore {
             let new = if is_held { count | HANDOFF } else { WRITING | waiting };
             if mem.count.compare_exchange(m, count, new, Ordering::Acquire).is_ok() {
                 if !is_held {
-                    self.0.remove_first(m, &mem.list);
+                    self.0.take_first(m, &mem.list);
+                    self.0.poison_own(m);
                 }
                 return !is_held;
             }
@@ -312,7 +313,7 @@ impl ReadWriteSemaphore {
         if woken.writer != 0 {
             self.0.wake(m, woken.writer);
         }
-        self.0.hand_over(m, woken.readers);
+        self.0.hand_over_all(m, woken.readers);
     }
 }
 

@@ -88,9 +88,15 @@ impl WaitLists {
         m.cpu() as u32 + 1
     }
 
+    /// The CPU of a waiter.
+    #[inline(always)]
+    pub fn cpu(&self, name: u32) -> usize {
+        name as usize - 1
+    }
+
     #[inline(always)]
     fn waiter(&self, name: u32) -> &Waiter {
-        &self.waiters[name as usize - 1]
+        &self.waiters[self.cpu(name)]
     }
 
     /// Puts this CPU's waiter at the end of a list that it has locked.
@@ -109,20 +115,19 @@ impl WaitLists {
         list.last.set(m, chain.last);
     }
 
-    /// Removes this CPU's waiter, the first of a locked list.
+    /// Takes the first waiter out of a locked list.
     #[inline(always)]
-    pub fn remove_first<M: Machine>(&self, m: &M, list: &WaitListMem) {
+    pub fn take_first<M: Machine>(&self, m: &M, list: &WaitListMem) {
         let next = self.waiter(list.first.get(m)).next.get(m);
         list.first.set(m, next);
         if next == 0 {
             m.poison_field(&list.last);
         }
-        self.poison(m);
     }
 
     /// Poisons the waiter of this CPU, which is in no list.
     #[inline(always)]
-    fn poison<M: Machine>(&self, m: &M) {
+    pub fn poison_own<M: Machine>(&self, m: &M) {
         let waiter = self.waiter(self.own(m));
         m.poison(&waiter.woken);
         m.poison_field(&waiter.next);
@@ -188,16 +193,21 @@ impl WaitLists {
         m.wake(&self.waiter(name).woken, Sleepers::One);
     }
 
+    /// Lets a waiter that is in no list go on, and wakes its task: it has the lock. From then on the waiter belongs to
+    /// its task again.
+    #[inline(always)]
+    pub fn hand_over<M: Machine>(&self, m: &M, name: u32) {
+        // Pairs with the acquire in `sleep`.
+        self.waiter(name).woken.store(m, 1, Ordering::Release);
+        self.wake(m, name);
+    }
+
     /// Lets all waiters of a chain go on, and wakes their tasks: they have the lock.
-    pub fn hand_over<M: Machine>(&self, m: &M, chain: u32) {
+    pub fn hand_over_all<M: Machine>(&self, m: &M, chain: u32) {
         let mut name = chain;
         while name != 0 {
-            let waiter = self.waiter(name);
-            // Before the store: from then on the waiter belongs to its task again.
-            let next = waiter.next.get(m);
-            // Pairs with the acquire in `sleep`.
-            waiter.woken.store(m, 1, Ordering::Release);
-            m.wake(&waiter.woken, Sleepers::One);
+            let next = self.waiter(name).next.get(m);
+            self.hand_over(m, name);
             name = next;
         }
     }
@@ -205,7 +215,7 @@ impl WaitLists {
     /// Sleeps until this CPU's waiter is handed a lock.
     pub fn sleep_until_handed_over<M: Machine>(&self, m: &M) {
         self.sleep(m);
-        self.poison(m);
+        self.poison_own(m);
     }
 
     /// Sleeps until this CPU's waiter may go on.

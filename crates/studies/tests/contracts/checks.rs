@@ -63,6 +63,7 @@ fn expected() -> Expect {
         parking 41 256 623 213 41 256 623 213
         per_cpu_read_write 160 1578 2653 160 171 1816 3069 171
         per_node_read_write 581 7269 6918 581 712 9703 8449 712
+        percpu_read_write_semaphore 1307 39013 208614 1307 1379 41995 229595 1379
         queued 11 164 100 57 10 132 84 52
         queued_paravirtual 97 43885 24132 456 134 55428 40997 622
         queued_read_write 68 4901 2602 68 62 3798 2113 62
