@@ -49,6 +49,8 @@ pub struct Equivalent {
 const FULL_BARRIER: &str = "it only orders atomic accesses, for which every read-modify-write is \
                             a full barrier, here and on x86";
 
+const IN_ORDER: &str = "it only orders atomic accesses, which stay in order here and on x86";
+
 /// What a lock gives to its holder, who gives it back to unlock.
 #[derive(Debug)]
 #[must_use = "the lock needs it to unlock"]
@@ -92,6 +94,8 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     const EQUIVALENT: &'static [Equivalent] = &[];
     /// Whether the lock treats all CPUs alike, so that the checker may exchange them.
     const SYMMETRIC: bool = true;
+    /// Whether the lock distinguishes CPUs by their memory nodes.
+    const NUMA_AWARE: bool = false;
     /// The lock itself: zero is unlocked.
     type Mem: machine::Image;
 

@@ -99,9 +99,12 @@ image! {
 /// Room for the queue nodes of one task.
 const BYTES_PER_TASK: usize = 1024;
 
-/// Memory for `locks` locks with their counters, the queue nodes of all tasks, and tables.
+/// Memory for `locks` locks with their counters, the queue nodes of all tasks, and tables. Some locks have a line for
+/// each task; memory that no lock uses is never there.
 fn region(load: &Load, locks: usize) -> Result<Region, Failure> {
-    let bytes = locks * 4096 + load.tasks * BYTES_PER_TASK + (64 << 10);
+    const LINE: usize = 64;
+    let of_a_lock = 4096 + (load.tasks.next_power_of_two() + 2) * LINE;
+    let bytes = locks * of_a_lock + load.tasks * BYTES_PER_TASK + (64 << 10);
     Region::new(bytes).map_err(|e| {
         Failure::from_error(format!("mapping {bytes} bytes for the lock and its nodes"), e)
     })

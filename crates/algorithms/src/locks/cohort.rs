@@ -1,4 +1,5 @@
-//! Cohort lock of ticket locks (C-TKT-TKT): a global one, which a node passes on within itself.
+//! Cohort lock: a ticket lock for each memory node, and a global one that a node keeps for a while. As both are
+//! ticket locks, this is C-TKT-TKT.
 //!
 //!     local.next, serving     a ticket lock: the CPUs of a node
 //!     local.owns = 1          the node has the global lock; who gets the local one has both
@@ -20,7 +21,7 @@ use machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, i
 use crate::{Equivalent, Hold, Lock, Shape};
 
 /// Nodes with a lock of their own; those beyond share.
-const NODES: usize = 8;
+pub(super) const NODES: usize = 8;
 
 image! {
     /// A ticket lock.

@@ -1,9 +1,11 @@
 //! The locks, one file each.
 
 mod nodes;
+mod wait_list;
 
-/// The source of the queue nodes that several locks share.
-pub const NODES_SOURCE: &str = include_str!("nodes.rs");
+/// Files of which several locks are made: the name and the text of each.
+pub const PARTS: &[(&str, &str)] =
+    &[("nodes", include_str!("nodes.rs")), ("wait_list", include_str!("wait_list.rs"))];
 
 use crate::{Lock, SharedLock, manual};
 
@@ -73,12 +75,16 @@ locks! {
     lock clh Clh,
     lock cna Cna,
     lock cohort Cohort,
+    lock hierarchical_clh HierarchicalClh,
     lock mcs Mcs,
     lock parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,
+    shared per_node_read_write PerNodeReadWrite,
+    shared percpu_read_write_semaphore PercpuReadWriteSemaphore,
     lock queued Queued,
     lock queued_paravirtual QueuedParavirtual,
     shared queued_read_write QueuedReadWrite,
+    shared read_write_semaphore ReadWriteSemaphore,
     lock test_and_set TestAndSet,
     lock test_and_set_delayed TestAndSetDelayed,
     lock test_and_test_and_set TestAndTestAndSet,

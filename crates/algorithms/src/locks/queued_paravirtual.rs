@@ -30,7 +30,7 @@ use machine::{Atom, Field, Machine, Ordering, Region, Until, image};
 
 use super::nodes::{QueueNodes, queue_node};
 use super::queued::QueuedMem;
-use crate::{Equivalent, FULL_BARRIER, Hold, Lock, Shape};
+use crate::{Equivalent, FULL_BARRIER, Hold, IN_ORDER, Lock, Shape};
 
 /// Loads of the word before a waiter halts (SPIN_THRESHOLD).
 const LOADS: u32 = 1 << 15;
@@ -43,7 +43,6 @@ const PENDING: u16 = 1 << 8;
 const PENDING_MASK: u32 = 0xFF00;
 const TAIL_SHIFT: u32 = 16;
 
-const ATOMIC: &str = "it only orders atomic accesses, which stay in order here and on x86";
 const SLOW_ENOUGH: &str = "the unlock kicks for every value but 1; until then the head spins";
 const KICKED_ANYWAY: &str =
     "the kick comes anyway; a head that does not know of it names itself again";
@@ -93,7 +92,7 @@ impl Lock for QueuedParavirtual {
             line: "m.init(&node.state, RUNNING)",
             why: "the last wait left running or hashed, and a head that is hashed but not named only spins",
         },
-        Equivalent { change: "relaxed", line: "mem.lock.locked.load(m, Ordering::Acquire)", why: ATOMIC },
+        Equivalent { change: "relaxed", line: "mem.lock.locked.load(m, Ordering::Acquire)", why: IN_ORDER },
         Equivalent { change: "no acquire", line: "heir.locked.swap", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "heir.locked.swap", why: FULL_BARRIER },
         Equivalent { change: "off by one", line: "heir.locked.swap", why: "every value but 0 means head" },
@@ -103,9 +102,9 @@ impl Lock for QueuedParavirtual {
         Equivalent { change: "skipped", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
         Equivalent { change: "off by one", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
         Equivalent { change: "torn", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
-        Equivalent { change: "relaxed", line: "mem.lock.locked.store(m, SLOW", why: ATOMIC },
+        Equivalent { change: "relaxed", line: "mem.lock.locked.store(m, SLOW", why: IN_ORDER },
         Equivalent { change: "off by one", line: "mem.lock.locked.store(m, SLOW", why: SLOW_ENOUGH },
-        Equivalent { change: "relaxed", line: "m.await_for(&node.locked", why: ATOMIC },
+        Equivalent { change: "relaxed", line: "m.await_for(&node.locked", why: IN_ORDER },
         Equivalent { change: "no acquire", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
         Equivalent { change: "no release", line: "node.state.swap(m, HALTED", why: FULL_BARRIER },
         Equivalent { change: "torn", line: "node.state.swap(m, HALTED", why: "a SeqCst store, too, is visible before the load after it" },
@@ -114,7 +113,7 @@ impl Lock for QueuedParavirtual {
         Equivalent { change: "off by one", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
         Equivalent { change: "torn", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
         Equivalent { change: "off by one", line: "node.state.store(m, RUNNING", why: HEAD_STATE },
-        Equivalent { change: "no release", line: "mem.lock.locked.swap(m, SLOW", why: ATOMIC },
+        Equivalent { change: "no release", line: "mem.lock.locked.swap(m, SLOW", why: IN_ORDER },
         Equivalent { change: "off by one", line: "mem.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
         Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: HEAD_STATE },
         Equivalent { change: "no wait", line: "m.halt(&node.kicked", why: "halting may end at any time" },

@@ -13,6 +13,10 @@ use super::happens_before::HappensBefore;
 use super::request::{Reply, Request, RequestKind};
 use super::world::{FaultFound, World};
 
+/// Local steps in a row after which a task counts as waiting for the word that it accesses: a loop that forgets its
+/// history would have no end.
+const LOCAL_MAX: u32 = 10_000;
+
 impl World {
     /// Performs an access that need be no step. `None` where it must be one.
     pub fn local_step(
@@ -38,7 +42,8 @@ impl World {
             // Of several words in one access, either all are contended or none is.
             let partly_contended =
                 self.layout.touched(offset, size).any(|word| self.layout.is_contended(word));
-            if !ordered || partly_contended || !self.completes_now(task, request) {
+            let waits = !self.completes_now(task, request) || self.local_in_a_row == LOCAL_MAX;
+            if !ordered || partly_contended || waits {
                 self.layout.contend(word);
                 self.grown = true;
             }
@@ -48,7 +53,9 @@ impl World {
         }
         self.state.tasks[task].request = *request;
         self.local_steps += 1;
+        let in_a_row = self.local_in_a_row + 1;
         let reply = self.perform((task as u8, 0));
+        self.local_in_a_row = in_a_row;
         if self.fault.is_some() { Err(FaultFound) } else { Ok(reply) }
     }
 

@@ -33,6 +33,8 @@ pub struct World {
     pub has_local_steps: bool,
     /// Local steps since this was last set to 0.
     pub local_steps: u32,
+    /// Local steps since the last other step.
+    pub local_in_a_row: u32,
     /// Local steps of each task before its first step.
     pub local_steps_at_start: Vec<u32>,
     spurious_wakeups: bool,
@@ -62,6 +64,7 @@ impl World {
             has_buffers: options.memory == Memory::TotalStoreOrder,
             check_races: options.check_races,
             local_steps: 0,
+            local_in_a_row: 0,
             local_steps_at_start: Vec::new(),
             // Not with an order of arrival: local steps could decide which task arrives first.
             has_local_steps: options.reduction
@@ -179,6 +182,7 @@ impl World {
     /// the reply to the task, where it goes on.
     pub fn perform(&mut self, (task, alternative): Turn) -> Option<Reply> {
         let task = usize::from(task);
+        self.local_in_a_row = 0;
         if alternative == FLUSH {
             self.flush(task);
             return None;

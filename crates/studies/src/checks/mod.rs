@@ -223,8 +223,9 @@ struct LockCheck<'a> {
 const NODES: u32 = 2;
 
 /// The nodes of the tasks' CPUs: two, for a lock that distinguishes nodes.
-fn two_nodes(threads: usize) -> Vec<usize> {
-    (0..threads).map(|cpu| cpu % NODES as usize).collect()
+fn nodes(threads: usize, numa_aware: bool) -> Vec<usize> {
+    let nodes = if numa_aware { NODES as usize } else { 1 };
+    (0..threads).map(|cpu| cpu % nodes).collect()
 }
 
 impl Visitor for LockCheck<'_> {
@@ -247,7 +248,7 @@ impl Visitor for LockCheck<'_> {
         };
         let setup = Setup {
             region: &region,
-            nodes: &if L::NUMA_AWARE { two_nodes(threads) } else { vec![0; threads] },
+            nodes: &nodes(threads, L::NUMA_AWARE),
             task: &|m, _| self.mutation.run(m, &user),
             ipi_handler: None,
             final_check: &final_check,
@@ -272,7 +273,7 @@ impl Visitor for LockCheck<'_> {
         };
         let setup = Setup {
             region: &region,
-            nodes: &vec![0; threads],
+            nodes: &nodes(threads, L::NUMA_AWARE),
             task: &|m, _| self.mutation.run(m, &user),
             ipi_handler: None,
             final_check: &final_check,

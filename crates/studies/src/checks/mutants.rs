@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::locks::{ListedLock, NODES_SOURCE, Visitor, visit};
+use algorithms::locks::{ListedLock, PARTS, Visitor, visit};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
 use algorithms::{Equivalent, Lock, SharedLock};
 use anyhow::{Context, Result};
@@ -116,8 +116,10 @@ fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
 pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
     let equivalents = visit(lock.name, Equivalents).unwrap_or_default();
     let PossibleMutants { mutants, sizes } = possible(lock)?;
+    let sources: Vec<_> =
+        [(lock.name, lock.source)].into_iter().chain(PARTS.iter().copied()).collect();
     let judge_one = |mutant: Mutant| {
-        let line = line_of(&mutant.site, &[(lock.name, lock.source), ("nodes", NODES_SOURCE)]);
+        let line = line_of(&mutant.site, &sources);
         let equivalent = listed_as(equivalents, &mutant, &line);
         let sizes = if equivalent.is_some() { &sizes[..sizes.len().min(2)] } else { &sizes };
         let mut caught = search_lock(lock.name, mutant, sizes)?;
@@ -136,7 +138,7 @@ pub struct PossibleMutants {
     sizes: Vec<CheckSize>,
 }
 
-/// The possible mutants in the file of a lock, and in the file of queue nodes.
+/// The possible mutants in the file of a lock, and in the files that several locks share.
 pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
     let collected = RefCell::new(BTreeSet::new());
     let mut sizes = Vec::new();
@@ -149,8 +151,9 @@ pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
             sizes.push(size);
         }
     }
-    let own = format!("/{}.rs", lock.name);
-    let is_own = |site: &CodeSite| site.file.ends_with(&own) || site.file.ends_with("/nodes.rs");
+    let parts = PARTS.iter().map(|(name, _)| *name);
+    let own: Vec<_> = parts.chain([lock.name]).map(|name| format!("/{name}.rs")).collect();
+    let is_own = |site: &CodeSite| own.iter().any(|name| site.file.ends_with(name));
     // The tasks of a lock are not interrupted.
     let applies = |mutant: &Mutant| is_own(&mutant.site) && mutant.change != AccessChange::IrqsOff;
     Ok(PossibleMutants {

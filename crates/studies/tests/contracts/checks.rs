@@ -58,12 +58,16 @@ fn expected() -> Expect {
         clh 9 36 16 67 9 36 16 67
         cna 60 317 449 371 56 289 401 363
         cohort 114 518 419 855 125 543 457 1243
+        hierarchical_clh 201 875 1912 1715 236 1176 2309 2247
         mcs 18 83 62 108 17 75 56 105
         parking 41 256 623 213 41 256 623 213
         per_cpu_read_write 160 1578 2653 160 171 1816 3069 171
+        per_node_read_write 581 7269 6918 581 712 9703 8449 712
+        percpu_read_write_semaphore 1307 39013 208614 1307 1379 41995 229595 1379
         queued 11 164 100 57 10 132 84 52
         queued_paravirtual 97 43885 24132 456 134 55428 40997 622
         queued_read_write 68 4901 2602 68 62 3798 2113 62
+        read_write_semaphore 396 39781 36457 396 423 42753 39689 423
         test_and_set 7 21 13 38 7 21 13 37
         test_and_set_delayed 7 21 13 38 7 21 13 37
         test_and_test_and_set 8 31 20 43 8 31 20 42
@@ -108,8 +112,9 @@ fn reduction_changes_no_verdict() {
             }
         }
     }
-    assert_eq!(fewer, ["cna", "mcs", "queued_paravirtual"]);
-    for name in ["clh", "cna", "mcs", "queued"] {
+    let reduced = ["cna", "hierarchical_clh", "mcs", "queued_paravirtual", "read_write_semaphore"];
+    assert_eq!(fewer, reduced);
+    for name in ["clh", "cna", "hierarchical_clh", "mcs", "queued"] {
         let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
         for mutant in mutants::possible(lock).unwrap().mutants {
             for memory in MEMORIES {
@@ -134,10 +139,11 @@ fn symmetry_merges_exactly_the_states_that_are_renumberings_of_one() {
         let searched = searched.unwrap().unwrap().unwrap();
         let counted = searched.unmerged_states.unwrap();
         let all = states(lock.name, size, &unmerged);
-        // A lock that is not symmetric has no merged states. Tasks with equal sketches may leave
-        // a few states unmerged, which are then counted twice.
-        let few_more = all..=all + all / 1000;
-        assert!(few_more.contains(&counted) || searched.states == all, "{}: {counted}", lock.name);
+        // A lock that is not symmetric has no merged states. Of two steps that only their own tasks can see, that of
+        // the lower number is taken first, so a few states differ: without this order the numbers are equal.
+        let nearly_all = all - all / 1000..=all + all / 1000;
+        let is_exact = nearly_all.contains(&counted) || searched.states == all;
+        assert!(is_exact, "{}: {counted} of {all}", lock.name);
     }
 }
 
