@@ -39,6 +39,10 @@ const LOCK_STATES_MAX: u64 = 300_000;
 /// A bound, because a mutant can make the number of states infinite.
 const STATES_MAX: u64 = 1_000_000;
 
+/// A smaller bound, for mutants that are listed as equivalent: each state of an endless wait is kept until the search
+/// leaves it, and takes kilobytes.
+const EQUIVALENT_STATES_MAX: u64 = 100_000;
+
 /// A smaller bound: a mechanism has many designs, and most of them do not differ for a mutant.
 const MECHANISM_STATES_MAX: u64 = 100_000;
 
@@ -121,8 +125,11 @@ pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
     let judge_one = |mutant: Mutant| {
         let line = line_of(&mutant.site, &sources);
         let equivalent = listed_as(equivalents, &mutant, &line);
-        let sizes = if equivalent.is_some() { &sizes[..sizes.len().min(2)] } else { &sizes };
-        let mut caught = search_lock(lock.name, mutant, sizes)?;
+        let (sizes, states_max) = match equivalent {
+            Some(_) => (&sizes[..sizes.len().min(2)], EQUIVALENT_STATES_MAX),
+            None => (&sizes[..], STATES_MAX),
+        };
+        let mut caught = search_lock(lock.name, mutant, sizes, states_max)?;
         if caught.is_none() && equivalent.is_none() {
             caught = sample_lock(lock.name, mutant)?;
         }
@@ -163,12 +170,17 @@ pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
 }
 
 /// Searches a lock with the mutant, without store buffers and with them.
-fn search_lock(name: &str, mutant: Mutant, sizes: &[CheckSize]) -> Result<Option<CaughtMutant>> {
+fn search_lock(
+    name: &str,
+    mutant: Mutant,
+    sizes: &[CheckSize],
+    states_max: u64,
+) -> Result<Option<CaughtMutant>> {
     for memory in MEMORIES {
+        let options = Options { states_max, ..options(memory) };
         for &size in sizes {
-            let searched = with_lock(name, size, Mutation::Apply(mutant), |setup| {
-                search(setup, &options(memory))
-            });
+            let searched =
+                with_lock(name, size, Mutation::Apply(mutant), |setup| search(setup, &options));
             let searched = searched.context("a listed lock")???;
             if let Some(Failure { fault, .. }) = searched.failure {
                 return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
