@@ -65,7 +65,7 @@ enum Verb {
     Simulate(verbs::simulate::Arguments),
     /// Measure this host and print it as a described host for `knee simulate`
     Calibrate(verbs::calibrate::Arguments),
-    /// Simulate five published scalability incidents and compare with their reports
+    /// Simulate published incidents and measurements, and compare with them
     Replay(verbs::replay::Arguments),
     /// Boot a kernel in a virtual machine, and inspect it or run a program there
     Boot(Box<verbs::boot::Arguments>),
