@@ -16,6 +16,8 @@ use machine::{Machine, Region};
 pub struct Shape {
     /// Number of CPUs, which are numbered from 0.
     pub cpus: usize,
+    /// Number of tasks, which are numbered from 0.
+    pub tasks: usize,
     /// Number of locks of the same kind.
     pub locks: usize,
     /// How often a NUMA-aware lock may be passed on within a node while others wait. Few in searches, which would
@@ -24,14 +26,14 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Locks that tasks use for long.
+    /// Locks that tasks use for long, one task on each CPU.
     pub const fn new(cpus: usize, locks: usize) -> Shape {
-        Shape { cpus, locks, passes: 64 }
+        Shape { cpus, tasks: cpus, locks, passes: 64 }
     }
 
-    /// Locks that are searched.
+    /// Locks that are searched, with one task on each CPU.
     pub const fn searched(cpus: usize, locks: usize) -> Shape {
-        Shape { cpus, locks, passes: 1 }
+        Shape { cpus, tasks: cpus, locks, passes: 1 }
     }
 }
 

@@ -277,6 +277,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.node()
     }
 
+    fn task(&self) -> usize {
+        self.machine.task()
+    }
+
     #[track_caller]
     fn random(&self, below: u32) -> u32 {
         self.machine.random(below)

@@ -135,6 +135,13 @@ pub trait Machine {
     /// The memory node of the task's CPU, from 0.
     fn node(&self) -> usize;
 
+    /// The number of the task, from 0. A task that sleeps keeps it, but may wake up on another CPU, and others run on
+    /// its CPU meanwhile. By default each task has a CPU of its own.
+    #[inline(always)]
+    fn task(&self) -> usize {
+        self.cpu()
+    }
+
     /// A random number below the bound. The checker tries all of them.
     #[track_caller]
     fn random(&self, below: u32) -> u32;

@@ -81,16 +81,18 @@ impl SharedLock for PercpuReadWriteSemaphore {
     #[inline(always)]
     fn read_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold {
         let start = m.history_mark();
-        if !self.enter(m, mem, m.cpu()) {
+        // A task that sleeps may wake up on another CPU.
+        let cpu = m.cpu() as u32;
+        if !self.enter(m, mem, cpu) {
             m.forget_history(start, 0);
-            self.wait(m, mem, false);
+            self.wait(m, mem, Some(cpu));
         }
-        Hold(0)
+        Hold(cpu)
     }
 
     #[inline(always)]
-    fn read_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, _: Hold) {
-        self.leave(m, mem, m.cpu());
+    fn read_unlock<M: Machine>(&self, m: &M, mem: &Self::Mem, Hold(cpu): Hold) {
+        self.leave(m, mem, cpu);
     }
 
     #[inline(always)]
@@ -98,7 +100,7 @@ impl SharedLock for PercpuReadWriteSemaphore {
         let start = m.history_mark();
         if !block(m, mem) {
             m.forget_history(start, 0);
-            self.wait(m, mem, true);
+            self.wait(m, mem, None);
         }
         for readers in self.readers.iter() {
             // Pairs with the release in `leave`.
@@ -127,10 +129,10 @@ impl SharedLock for PercpuReadWriteSemaphore {
 impl PercpuReadWriteSemaphore {
     /// Counts a reader of this CPU. Fails if a task writes.
     #[inline(always)]
-    fn enter<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: usize) -> bool {
+    fn enter<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) -> bool {
         // r -> r+1. SeqCst, both: a writer that does not see this reader has set `blocked` before we look. Pairs with
         // the exchange in `block`, the load also with the release in `write_unlock`.
-        self.readers[cpu].fetch_add(m, 1, Ordering::SeqCst);
+        self.readers[cpu as usize].fetch_add(m, 1, Ordering::SeqCst);
         let is_free = mem.writer.blocked.load(m, Ordering::SeqCst) == 0;
         if !is_free {
             self.leave(m, mem, cpu);
@@ -140,23 +142,36 @@ impl PercpuReadWriteSemaphore {
 
     /// Counts a reader of this CPU no longer.
     #[inline(always)]
-    fn leave<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: usize) {
+    fn leave<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) {
         // r -> r-1. SeqCst, both: a writer that does not see this has set `drains` before we look. Pairs with `drain`.
-        self.readers[cpu].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
+        self.readers[cpu as usize].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
         if mem.writer.drains.load(m, Ordering::SeqCst) != 0 {
             wake_writer(m, mem);
         }
     }
 
+    /// Takes the lock to read on this CPU, or to write. Fails if a task writes.
+    fn take<M: Machine>(
+        &self,
+        m: &M,
+        mem: &PercpuReadWriteSemaphoreMem,
+        reads_on: Option<u32>,
+    ) -> bool {
+        match reads_on {
+            Some(cpu) => self.enter(m, mem, cpu),
+            None => block(m, mem),
+        }
+    }
+
     /// Takes the lock after all that wait already, unless it is free now.
     #[cold]
-    fn wait<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, writes: bool) {
+    fn wait<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, reads_on: Option<u32>) {
         let start = m.history_mark();
         let hold = self.lists.lock(m, &mem.list);
         // If this fails, the unlock that makes room will find us in the list.
-        let takes = if writes { block(m, mem) } else { self.enter(m, mem, m.cpu()) };
+        let takes = self.take(m, mem, reads_on);
         if !takes {
-            self.lists.append(m, &mem.list, writes);
+            self.lists.append(m, &mem.list, reads_on);
         }
         m.forget_history(start, takes.into());
         self.lists.unlock(m, &mem.list, hold);
@@ -174,15 +189,15 @@ impl PercpuReadWriteSemaphore {
             if first == 0 {
                 break;
             }
-            let writes = self.lists.writes(m, first);
+            let reads_on = self.lists.reads_on(m, first);
             // Another task may have been faster.
-            let takes = if writes { block(m, mem) } else { self.enter(m, mem, self.lists.cpu(first)) };
+            let takes = self.take(m, mem, reads_on);
             if !takes {
                 break;
             }
             self.lists.take_first(m, &mem.list);
             self.lists.hand_over(m, first);
-            if writes {
+            if reads_on.is_none() {
                 break;
             }
         }

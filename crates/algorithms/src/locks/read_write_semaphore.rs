@@ -187,7 +187,7 @@ impl ReadWriteSemaphore {
         if is_first && mem.count.load(m, Ordering::Acquire) & WRITING == 0 {
             return self.0.unlock(m, &mem.list, hold);
         }
-        self.0.append(m, &mem.list, false);
+        self.0.append(m, &mem.list, Some(m.cpu() as u32));
         // r+1,*,*,* -> r,*,1,*. Relaxed: we have read nothing.
         let change = READER.wrapping_neg().wrapping_add(if is_first { WAITING } else { 0 });
         let count = mem.count.fetch_add(m, change, Ordering::Relaxed).wrapping_add(change);
@@ -207,7 +207,7 @@ impl ReadWriteSemaphore {
     ) {
         m.forget_history(start, 0);
         let mut hold = self.0.lock(m, &mem.list);
-        self.0.append(m, &mem.list, true);
+        self.0.append(m, &mem.list, None);
         if mem.list.first(m) == self.0.own(m) {
             // *,0,0,* -> *,0,1,*. Relaxed: whoever unlocks from here on locks the list.
             mem.count.fetch_or(m, WAITING, Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl ReadWriteSemaphore {
         self.0.unlock(m, &mem.list, hold);
     }
 
-    /// Takes the lock to write if this CPU's waiter is the first in the locked list. Asks for a
+    /// Takes the lock to write if this task's waiter is the first in the locked list. Asks for a
     /// hand-off now and then when it fails.
     fn take_as_first<M: Machine>(&self, m: &M, mem: &ReadWriteSemaphoreMem) -> bool {
         let own = self.0.own(m);
@@ -288,7 +288,7 @@ impl ReadWriteSemaphore {
         if first == 0 {
             return NOBODY;
         }
-        if self.0.writes(m, first) {
+        if self.0.reads_on(m, first).is_none() {
             if wake != Wake::Any {
                 return NOBODY;
             }

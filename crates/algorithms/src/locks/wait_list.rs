@@ -1,6 +1,6 @@
 //! The list of tasks that sleep until they get a lock, as the kernel's semaphores have it: first in, first out, under
-//! a spin lock of its own. Each CPU has one waiter, since its task sleeps for one lock at a time. A name is the number
-//! of a CPU plus one; 0 is no waiter:
+//! a spin lock of its own. Each task has one waiter, as it sleeps for one lock at a time. A name is the number of a
+//! task plus one; 0 is no waiter:
 //!
 //!     first ─> waiter ─> waiter ─> 0      last: the waiter that has no next one
 //!     woken 0 -> 1                        it may get the lock, or has it already; then a wake-up for its task
@@ -26,8 +26,9 @@ image! {
         woken: Atom<u32>,
         #[cpu(0)]
         next: Field<u32>,
-        /// Whether it wants to write.
-        writes: Field<u32>,
+        /// Where the lock will count it as a reader: the number of a CPU plus one. 0: it wants to write.
+        #[cpu(0)]
+        reads_on: Field<u32>,
     }
 }
 
@@ -47,7 +48,7 @@ struct Chain {
     last: u32,
 }
 
-/// Wait lists, and the waiters of all CPUs.
+/// Wait lists, and the waiters of all tasks.
 #[derive(Debug)]
 pub struct WaitLists {
     lock: Ticket,
@@ -58,7 +59,7 @@ impl WaitLists {
     pub fn new(region: &Region, shape: Shape) -> WaitLists {
         WaitLists {
             lock: Ticket::new(region, shape),
-            waiters: region.per_cpu("waiter", shape.cpus),
+            waiters: region.per_cpu("waiter", shape.tasks),
         }
     }
 
@@ -82,30 +83,30 @@ impl WaitLists {
         list.first.get(m) == 0 && self.lock.at_rest(m, &list.lock)
     }
 
-    /// The name of this CPU's waiter.
+    /// The name of this task's waiter.
     #[inline(always)]
     pub fn own<M: Machine>(&self, m: &M) -> u32 {
-        m.cpu() as u32 + 1
+        m.task() as u32 + 1
     }
 
-    /// The CPU of a waiter.
+    /// The CPU on which a waiter of a locked list wants to read; `None` if it wants to write.
     #[inline(always)]
-    pub fn cpu(&self, name: u32) -> usize {
-        name as usize - 1
+    pub fn reads_on<M: Machine>(&self, m: &M, name: u32) -> Option<u32> {
+        self.waiter(name).reads_on.get(m).checked_sub(1)
     }
 
     #[inline(always)]
     fn waiter(&self, name: u32) -> &Waiter {
-        &self.waiters[self.cpu(name)]
+        &self.waiters[name as usize - 1]
     }
 
-    /// Puts this CPU's waiter at the end of a list that it has locked.
+    /// Puts this task's waiter at the end of a list that it has locked.
     #[inline(always)]
-    pub fn append<M: Machine>(&self, m: &M, list: &WaitListMem, writes: bool) {
+    pub fn append<M: Machine>(&self, m: &M, list: &WaitListMem, reads_on: Option<u32>) {
         let own = self.own(m);
         let waiter = self.waiter(own);
         m.init(&waiter.woken, 0);
-        waiter.writes.set(m, writes.into());
+        waiter.reads_on.set(m, reads_on.map_or(0, |cpu| cpu + 1));
         let mut chain = Chain::default();
         if list.first.get(m) != 0 {
             chain = Chain { first: list.first.get(m), last: list.last.get(m) };
@@ -125,25 +126,19 @@ impl WaitLists {
         }
     }
 
-    /// Poisons the waiter of this CPU, which is in no list.
+    /// Poisons the waiter of this task, which is in no list.
     #[inline(always)]
     pub fn poison_own<M: Machine>(&self, m: &M) {
         let waiter = self.waiter(self.own(m));
         m.poison(&waiter.woken);
         m.poison_field(&waiter.next);
-        m.poison_field(&waiter.writes);
+        m.poison_field(&waiter.reads_on);
     }
 
     /// Whether no waiter is behind this one in a locked list.
     #[inline(always)]
     pub fn is_last<M: Machine>(&self, m: &M, name: u32) -> bool {
         self.waiter(name).next.get(m) == 0
-    }
-
-    /// Whether a waiter of a locked list wants to write.
-    #[inline(always)]
-    pub fn writes<M: Machine>(&self, m: &M, name: u32) -> bool {
-        self.waiter(name).writes.get(m) != 0
     }
 
     /// Takes all readers out of a locked list. Returns the first of them, and their number.
@@ -153,11 +148,11 @@ impl WaitLists {
         let mut name = list.first.get(m);
         while name != 0 {
             let next = self.waiter(name).next.get(m);
-            if self.writes(m, name) {
-                self.extend(m, &mut writers, name);
-            } else {
+            if self.reads_on(m, name).is_some() {
                 self.extend(m, &mut readers, name);
                 number += 1;
+            } else {
+                self.extend(m, &mut writers, name);
             }
             name = next;
         }
@@ -212,13 +207,13 @@ impl WaitLists {
         }
     }
 
-    /// Sleeps until this CPU's waiter is handed a lock.
+    /// Sleeps until this task's waiter is handed a lock.
     pub fn sleep_until_handed_over<M: Machine>(&self, m: &M) {
         self.sleep(m);
         self.poison_own(m);
     }
 
-    /// Sleeps until this CPU's waiter may go on.
+    /// Sleeps until this task's waiter may go on.
     pub fn sleep<M: Machine>(&self, m: &M) {
         let woken = &self.waiter(self.own(m)).woken;
         let start = m.history_mark();
@@ -230,10 +225,10 @@ impl WaitLists {
         m.forget_history(start, 0);
     }
 
-    /// Makes this CPU's waiter, in a locked list, wait once more.
+    /// Makes this task's waiter, in a locked list, wait once more.
     #[inline(always)]
     pub fn wait_again<M: Machine>(&self, m: &M) {
-        // Relaxed: only this CPU reads it, and who writes it has locked the list.
+        // Relaxed: only this task reads it, and who writes it has locked the list.
         self.waiter(self.own(m)).woken.store(m, 0, Ordering::Relaxed);
     }
 }

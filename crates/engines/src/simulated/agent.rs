@@ -441,6 +441,10 @@ impl Machine for Simulated<'_> {
         if self.moves { self.world.borrow().lines.node(self.cpu()) } else { self.node }
     }
 
+    fn task(&self) -> usize {
+        self.task.into()
+    }
+
     fn random(&self, bound: u32) -> u32 {
         below(&mut self.world().tasks[usize::from(self.task)].random, bound)
     }

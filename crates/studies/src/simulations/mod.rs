@@ -209,7 +209,7 @@ fn run_lock(
     let options = Options { seed, warm_up, length, preemption, pinned, trace };
     let host = described.host(draw);
     let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
-    let shape = Shape::new(cpu_numbers, load.locks);
+    let shape = Shape { tasks, ..Shape::new(cpu_numbers, load.locks) };
     let act = |lock: &LockTask| {
         let setup = Setup {
             region: lock.region,
