@@ -241,6 +241,30 @@ mod tests {
         }
     }
 
+    /// A SPARCcenter 2000 in the benchmark SPEC SDM91, and the coefficients that the R package usl 3.0.3 gives for it
+    /// (README). There the deviations of rates count, not of their logarithms: each turn puts the logarithms where they
+    /// would be if it were so near the last fit.
+    #[test]
+    fn rates_weighted_as_by_the_r_package_usl_give_its_coefficients() {
+        let loads = [1.0, 18.0, 36.0, 72.0, 108.0, 144.0, 216.0];
+        let rates = [64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2];
+        let law = Law::Universal;
+        let mut fit = Fit { law, parameters: [-4.0, -3.0, -9.0, 0.0], squares: 0.0 };
+        for _ in 0..50 {
+            let near = loads.iter().zip(rates).map(|(&tasks, rate)| {
+                let fitted = fit.rate(tasks);
+                let log_rate = fitted.ln() + (rate - fitted) / fitted;
+                Observation { tasks, log_rate, deviation: 1.0 / fitted, is_after_step: false }
+            });
+            fit = Fit::from_start(law, fit.parameters, &near.collect::<Vec<_>>(), &[]);
+        }
+        let [time, share, third, _] = fit.parameters.map(f64::exp);
+        let published = [(1.0 / time, 89.995_233_0), (share, 0.027_728_5), (third, 0.000_104_4)];
+        for (found, published) in published {
+            assert!((found / published - 1.0).abs() < 0.001, "{found} {published}");
+        }
+    }
+
     #[test]
     fn a_known_hold_moves_the_fit() {
         let observed = [1.0, 2.0, 4.0].map(|tasks| Observation {
