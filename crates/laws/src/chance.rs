@@ -19,6 +19,12 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// This estimate, with an interval that also holds the other's.
+    pub fn hull(self, other: Estimate) -> Estimate {
+        let both = self.interval.zip(other.interval);
+        Estimate { interval: both.map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))), ..self }
+    }
+
     /// The estimate with a function applied that never falls.
     pub fn map(self, of: impl Fn(f64) -> f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (of(low), of(high)));
@@ -100,6 +106,6 @@ pub fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// A sum of squares of standard normal numbers.
-fn chi_squared(random: &mut Xoshiro256PlusPlus, freedom: usize) -> f64 {
+pub fn chi_squared(random: &mut Xoshiro256PlusPlus, freedom: usize) -> f64 {
     (0..freedom).map(|_| gaussian(random).powi(2)).sum()
 }

@@ -2,12 +2,13 @@
 //! gain.
 //!
 //! Of time that all tasks take one after the other, each ns lengthens the time from one operation to the next by 1 ns.
-//! Of time that n tasks take side by side, by 1/n ns. Where between both a response lies says how serial the time is.
+//! Of time that n tasks take side by side, by 1/n ns. The response lies between the two and so says how serial the time is.
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::chance::{Estimate, bias_corrected, gaussian};
+use crate::chance::{Estimate, bias_corrected, chi_squared, gaussian};
+use crate::sweep::LEAST_NOISE;
 
 /// Fewer doses than this, 0 among them, say nothing about what lies between.
 pub const DOSES_MIN: usize = 3;
@@ -42,12 +43,15 @@ impl Polynomial {
 }
 
 impl DoseResponse {
-    /// The response of this number of tasks.
+    /// The response of tasks that run side by side: no more of them than CPUs.
     ///
     /// # Errors
     /// Says what is missing: three doses, or a second run of some.
     pub fn new(tasks: u32, dosed: &[Dosed]) -> Result<DoseResponse, String> {
-        let mut dosed: Vec<&Dosed> = dosed.iter().filter(|one| !one.rates.is_empty()).collect();
+        let is_usable = |one: &&Dosed| {
+            !one.rates.is_empty() && one.rates.iter().all(|rate| rate.is_finite() && *rate > 0.0)
+        };
+        let mut dosed: Vec<&Dosed> = dosed.iter().filter(is_usable).collect();
         dosed.sort_by(|a, b| a.dose_ns.total_cmp(&b.dose_ns));
         dosed.dedup_by(|a, b| a.dose_ns == b.dose_ns);
         if dosed.len() < DOSES_MIN {
@@ -64,7 +68,7 @@ impl DoseResponse {
             );
         }
         let squares: f64 = times.iter().map(|one| one.squares).sum();
-        let noise = (squares / freedom as f64).sqrt().max(1e-3);
+        let noise = (squares / freedom as f64).sqrt().max(LEAST_NOISE);
         let deviations: Vec<f64> =
             times.iter().map(|one| one.mean_ns * noise / (one.runs as f64).sqrt()).collect();
         let fit = |means: &[f64]| polynomial(&dosed, means, &deviations);
@@ -72,8 +76,7 @@ impl DoseResponse {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let drawn = (0..400).map(|_| {
             // Tails like those of Student's t: the noise is known from few runs.
-            let chi: f64 = (0..freedom).map(|_| gaussian(&mut random).powi(2)).sum();
-            let scale = (freedom as f64 / chi).sqrt();
+            let scale = (freedom as f64 / chi_squared(&mut random, freedom)).sqrt();
             let noisy = means.iter().zip(&deviations);
             let noisy =
                 noisy.map(|(mean, deviation)| mean + scale * deviation * gaussian(&mut random));
@@ -91,7 +94,11 @@ impl DoseResponse {
     /// By which share the rate would grow without this much of the dosed time. More than the smallest dose is
     /// extrapolated.
     pub fn gain(&self, removed_ns: f64) -> Estimate {
-        self.estimate(|curve| curve.at(0.0) / curve.at(-removed_ns).max(1e-9) - 1.0)
+        self.estimate(|curve| match curve.at(-removed_ns) {
+            // The parabola leaves no time at all: the doses say nothing this far.
+            none if none <= 0.0 => f64::INFINITY,
+            left => curve.at(0.0) / left - 1.0,
+        })
     }
 
     fn estimate(&self, of: impl Fn(&Polynomial) -> f64) -> Estimate {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
-use crate::fit::{Fit, Known, Observation, Quantity};
+use crate::fit::{Fit, Known, Quantity};
 use crate::law::Law;
-use crate::scaling::scaling;
+use crate::scaling::{FITS_WITHOUT_NOISE, lack_of_fit, may_hold};
 use crate::sweep::Sweep;
 
 /// Rates with more CPUs than were measured.
@@ -14,10 +14,19 @@ pub struct Forecast {
     /// The laws that the intervals hold; the first gives the values.
     pub laws: Vec<Law>,
     pub points: Vec<ForecastPoint>,
-    /// The quantity with which the rate at the most CPUs varies most, and the share of its variance that goes with it.
-    pub rests_on: Option<(&'static str, f64)>,
+    pub rests_on: Option<RestsOn>,
     /// What the lower half of the curve says about the upper.
-    pub hold_out: Result<HoldOut, String>,
+    pub hold_out: Option<HoldOut>,
+    /// Why it says nothing, if so.
+    pub not_held_out: Option<String>,
+}
+
+/// The quantity with which a forecast varies most.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RestsOn {
+    pub quantity: &'static str,
+    /// The share of the variance at the most CPUs that goes with it.
+    pub share: f64,
 }
 
 /// The rate at one number of CPUs.
@@ -32,12 +41,22 @@ pub struct ForecastPoint {
 pub struct HoldOut {
     /// The most CPUs of the part.
     pub up_to: u32,
-    /// Forecasts and measured means.
-    pub points: Vec<(ForecastPoint, f64)>,
+    pub points: Vec<HeldOutPoint>,
+}
+
+/// A forecast of a rate that was measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct HeldOutPoint {
+    pub cpus: u32,
+    pub rate: Estimate,
+    /// The measured mean.
+    pub measured: f64,
 }
 
 /// How far beyond the measured CPUs the curve alone may be extended.
 const BARE: f64 = 2.0;
+/// Known times contradict a curve if deviations like these have less than this probability.
+const CONTRADICTS: f64 = 0.01;
 
 /// Forecasts the rates at these numbers of CPUs.
 ///
@@ -46,48 +65,59 @@ const BARE: f64 = 2.0;
 pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast, String> {
     let most = cpus.iter().copied().max().unwrap_or(0);
     let measured = sweep.most_cpus();
-    if known.is_empty() && f64::from(most) > BARE * measured {
+    let knows_both = [Quantity::Hold, Quantity::Handover]
+        .iter()
+        .all(|quantity| known.iter().any(|one| one.quantity == *quantity));
+    if !knows_both && f64::from(most) > BARE * measured {
         return Err(format!(
             "{most} CPUs: a curve up to {measured} CPUs says nothing beyond {}; more CPUs measured, \
-             or the time that the lock is held and what each waiting task adds, reach farther",
+             or both the time that the lock is held and what each waiting task adds, reach farther",
             BARE * measured
         ));
     }
     let all = candidates(sweep, known)?;
-    let hold_out = hold_out(sweep, known);
-    let rests_on = rests_on(&all[0], most);
-    let points = cpus.iter().map(|&cpus| point(&all, cpus)).collect();
+    let (hold_out, not_held_out) = match hold_out(sweep, known) {
+        Ok(held_out) => (Some(held_out), None),
+        Err(why) => (None, Some(why)),
+    };
     Ok(Forecast {
         laws: all.iter().map(|draws| draws.fit.law).collect(),
-        points,
-        rests_on,
+        points: cpus.iter().map(|&cpus| ForecastPoint { cpus, rate: rate(&all, cpus) }).collect(),
+        rests_on: rests_on(&all[0], most),
         hold_out,
+        not_held_out,
     })
 }
 
-/// Draws of the laws that may hold. With known quantities only the law that has them does.
+/// Draws of the laws that may hold. With known quantities that is the law that has them, if it fits.
 fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
-    let (observed, freedom) = (sweep.observations(), sweep.freedom());
-    let draws = |law: Law, observed: &[Observation]| {
-        Draws::new(Fit::new(law, observed, known), observed, known, freedom)
-    };
-    if !known.is_empty() {
-        return Ok(vec![draws(Law::Handover, &observed)]);
+    let mut observed = sweep.observations();
+    let freedom = sweep.freedom();
+    if known.is_empty() {
+        let all = may_hold(&observed, freedom);
+        let why = "no law fits the curve, so none says how it goes on";
+        return if all.is_empty() { Err(why.to_string()) } else { Ok(all) };
     }
-    let found = scaling(sweep);
-    let first = found.law.ok_or("no law fits the curve, so none says how it goes on")?;
-    let others = found.laws.iter().filter(|law| law.fits && law.law != first).map(|law| law.law);
-    Ok([first].into_iter().chain(others).map(|law| draws(law, &observed)).collect())
+    if freedom == 0 {
+        // Without repeats the points count as if they had this noise, beside what is known.
+        observed.iter_mut().for_each(|one| one.deviation = FITS_WITHOUT_NOISE);
+    }
+    let fit = Fit::new(Law::Handover, &observed, known);
+    let squares = fit.squares / (observed.len() + known.len() - 3) as f64;
+    let p = lack_of_fit(&fit, observed.len() + known.len(), freedom);
+    if p.map_or(squares > 4.0, |p| p < CONTRADICTS) {
+        return Err(format!(
+            "a lock with these times does not give this curve{}; it would need {:.3} us held",
+            p.map_or(String::new(), |p| format!(" (p = {p:.2e})")),
+            1e6 * Quantity::Hold.log(&Fit::new(Law::Handover, &observed, &[]).parameters).exp()
+        ));
+    }
+    Ok(vec![Draws::new(fit, &observed, known, freedom)])
 }
 
-fn point(all: &[Draws], cpus: u32) -> ForecastPoint {
+fn rate(all: &[Draws], cpus: u32) -> Estimate {
     let rates = all.iter().map(|draws| draws.estimate(|fit| fit.rate(f64::from(cpus))));
-    let hull = |a: Estimate, b: Estimate| Estimate {
-        interval: a.interval.zip(b.interval).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
-        ..a
-    };
-    let rate = rates.reduce(hull).expect("a forecast has a law");
-    ForecastPoint { cpus, rate }
+    rates.reduce(Estimate::hull).expect("a forecast has a law")
 }
 
 fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
@@ -95,7 +125,11 @@ fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
     let part = sweep.up_to(half).map_err(|why| format!("up to {half} CPUs: {why}"))?;
     let all = candidates(&part, known).map_err(|why| format!("up to {half} CPUs: {why}"))?;
     let beyond = sweep.points().iter().filter(|measured| measured.cpus > half);
-    let points = beyond.map(|measured| (point(&all, measured.cpus), measured.log_rate().exp()));
+    let points = beyond.map(|point| HeldOutPoint {
+        cpus: point.cpus,
+        rate: rate(&all, point.cpus),
+        measured: point.log_rate().exp(),
+    });
     Ok(HoldOut { up_to: half, points: points.collect() })
 }
 
@@ -103,7 +137,7 @@ fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
 type Named = (&'static str, fn(&Fit) -> f64);
 
 /// The quantity that goes most with the rate at this number of CPUs, over all draws.
-fn rests_on(draws: &Draws, cpus: u32) -> Option<(&'static str, f64)> {
+fn rests_on(draws: &Draws, cpus: u32) -> Option<RestsOn> {
     let quantities: [Named; 3] = match draws.fit.law {
         Law::Queue | Law::Handover => [
             ("the time that the lock is held", |fit| Quantity::Hold.log(&fit.parameters)),
@@ -125,9 +159,10 @@ fn rests_on(draws: &Draws, cpus: u32) -> Option<(&'static str, f64)> {
     let shares = used.map(|index| {
         let (name, of) = quantities[index];
         let values: Vec<f64> = draws.drawn().iter().map(of).collect();
-        (name, correlation(&values, &rates).powi(2))
+        RestsOn { quantity: name, share: correlation(&values, &rates).powi(2) }
     });
-    shares.into_iter().filter(|(_, share)| share.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1))
+    let known = shares.into_iter().filter(|one| one.share.is_finite());
+    known.max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 fn correlation(a: &[f64], b: &[f64]) -> f64 {
@@ -171,10 +206,20 @@ mod tests {
         let (truth, rate) = (closed_queue(64.0, 950.0, 50.0, 1.0), found.points[0].rate);
         let (low, high) = rate.interval.unwrap();
         assert!(low < truth && truth < high && high / low < 1.7, "{truth} {rate:?}");
-        let (name, share) = found.rests_on.unwrap();
-        assert_eq!(name, "the hand-over per waiting task");
+        let RestsOn { quantity, share } = found.rests_on.unwrap();
+        assert_eq!(quantity, "the hand-over per waiting task");
         assert!((0.5..=1.0).contains(&share));
-        // Three counts are too few for a forecast of the others.
-        assert!(found.hold_out.unwrap().up_to == 4);
+        assert_eq!(found.hold_out.unwrap().up_to, 4);
+    }
+
+    #[test]
+    fn times_that_contradict_the_curve_and_one_time_alone_are_refused() {
+        let sweep = sweep(&[1, 2, 3, 4, 6, 8]);
+        let hold = |ns: f64| Known { quantity: Quantity::Hold, log: ns.ln(), deviation: 0.05 };
+        let why = forecast(&sweep, &[hold(600.0)], &[12]).unwrap_err();
+        assert!(why.starts_with("a lock with these times does not give this curve"), "{why}");
+        let why = forecast(&sweep, &[hold(50.0)], &[64]).unwrap_err();
+        assert!(why.contains("both the time that the lock is held and"), "{why}");
+        assert!(forecast(&sweep, &[hold(50.0)], &[16]).is_ok());
     }
 }

@@ -9,16 +9,13 @@ use crate::fit::Observation;
 /// The share of the highest rate that a knee has.
 pub const SHARE: f64 = 0.9;
 
-/// The knee by laws that all fit: the first one's value, and an interval that holds those of all.
-pub fn by_laws(laws: &[&Draws], most_cpus: f64) -> Estimate {
-    let limited = |cpus: f64| if cpus > most_cpus { f64::INFINITY } else { cpus };
+/// The knee by laws that all fit: the first one's value, and an interval that holds those of all. Beyond the most CPUs
+/// that were measured it is infinite, below the fewest it is those.
+pub fn by_laws(laws: &[&Draws], fewest_cpus: f64, most_cpus: f64) -> Estimate {
+    let limited = |cpus: f64| if cpus > most_cpus { f64::INFINITY } else { cpus.max(fewest_cpus) };
     let knees = laws.iter().map(|draws| draws.estimate(|fit| fit.law.knee(&fit.parameters, SHARE)));
-    let hull = |a: Estimate, b: Estimate| Estimate {
-        interval: a.interval.zip(b.interval).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1))),
-        ..a
-    };
-    let knee = knees.reduce(hull).unwrap_or(Estimate { value: f64::INFINITY, interval: None });
-    knee.map(limited)
+    let knee = knees.reduce(Estimate::hull);
+    knee.unwrap_or(Estimate { value: f64::INFINITY, interval: None }).map(limited)
 }
 
 /// The knee between measured points, where no law fits. The interval reaches to the measured points around it, because

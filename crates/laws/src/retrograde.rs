@@ -4,7 +4,7 @@ use analysis::Student;
 use serde::Serialize;
 
 use crate::chance::Estimate;
-use crate::sweep::{Sweep, SweepPoint};
+use crate::sweep::{LEAST_NOISE, Sweep, SweepPoint};
 
 /// A fall from the highest measured rate to the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -40,9 +40,17 @@ pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
 /// By how much the logarithms of rates at `last` are below those at `highest`.
 fn difference(highest: &SweepPoint, last: &SweepPoint) -> Option<Student> {
     let (a, b): (Vec<f64>, Vec<f64>) = (highest.logs().collect(), last.logs().collect());
-    if a.len() == b.len() && a.len() > 2 {
-        let pairs: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-        return Student::paired(&pairs);
-    }
-    Student::welch(&b, &a)
+    let pairs: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+    let student = if a.len() == b.len() && a.len() > 2 {
+        Student::paired(&pairs)
+    } else {
+        Student::welch(&b, &a)
+    };
+    // Values without any noise were written with few digits.
+    let few_digits = Student {
+        estimate: highest.log_rate() - last.log_rate(),
+        error: LEAST_NOISE,
+        freedom: (a.len() + b.len()).saturating_sub(2) as f64,
+    };
+    student.or(Some(few_digits).filter(|student| student.freedom >= 2.0))
 }

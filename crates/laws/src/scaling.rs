@@ -44,8 +44,19 @@ pub enum KneeBasis {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Peak {
     pub rate: Estimate,
-    /// The CPUs where it is reached. Infinite: it is only approached, or by more CPUs than were measured.
-    pub cpus: Estimate,
+    pub place: PeakPlace,
+}
+
+/// Where the highest rate is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeakPlace {
+    /// At this number of CPUs. Its interval may reach beyond those measured, to infinity.
+    At(Estimate),
+    /// By the law, with more CPUs than were measured.
+    Beyond,
+    /// Only approached, however many CPUs there are.
+    Approached,
 }
 
 /// A law with its terms.
@@ -74,21 +85,18 @@ pub struct Term {
 /// intervals that are too narrow, a right one that fails only wider ones.
 const FITS: f64 = 0.2;
 /// Without known noise, a law may hold if the points deviate from it by no more than this.
-const FITS_WITHOUT_NOISE: f64 = 0.05;
+pub const FITS_WITHOUT_NOISE: f64 = 0.05;
 
 /// Fits all laws to a sweep.
 pub fn scaling(sweep: &Sweep) -> Scaling {
     let (observed, freedom) = (sweep.observations(), sweep.freedom());
     let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
-    let score = |fit: &Fit| information(fit, observed.len(), freedom);
-    let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
-    // All laws that may hold and are not clearly worse than the best; that one first.
-    let mut may_hold: Vec<Draws> = fits
-        .iter()
-        .filter(|fit| fits_curve(fit, observed.len(), freedom) && score(fit) < best + 6.0)
-        .map(|fit| Draws::new(*fit, &observed, &[], freedom))
-        .collect();
-    may_hold.sort_by(|a, b| score(&a.fit).total_cmp(&score(&b.fit)));
+    let retrograde = retrograde(sweep);
+    let mut may_hold = may_hold(&observed, freedom);
+    if let Some(fall) = retrograde {
+        // Neighbours in a block show a fall that the noise of all runs may hide. A law without it does not hold.
+        may_hold.retain(|draws| draws.fit.rate(fall.to) < draws.fit.rate(fall.from));
+    }
     let laws = fits.iter().map(|fit| {
         let draws = may_hold.iter().find(|draws| draws.fit.law == fit.law);
         let alone = Draws::new(*fit, &observed, &[], 0);
@@ -104,7 +112,7 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
     let (knee, knee_basis) = if holding.is_empty() {
         (knee::between_points(&observed, freedom), KneeBasis::Points)
     } else {
-        (knee::by_laws(&holding, sweep.most_cpus()), KneeBasis::Law)
+        (knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus()), KneeBasis::Law)
     };
     Scaling {
         cpus: sweep.points().iter().map(|point| point.cpus).collect(),
@@ -115,8 +123,22 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
         knee_basis,
         peak: peak(sweep, may_hold.first(), freedom),
         cliff: cliff(&observed, freedom),
-        retrograde: retrograde(sweep),
+        retrograde,
     }
+}
+
+/// All laws that may hold and are not clearly worse than the best, which comes first.
+pub fn may_hold(observed: &[Observation], freedom: usize) -> Vec<Draws> {
+    let fits = Law::ALL.map(|law| Fit::new(law, observed, &[]));
+    let score = |fit: &Fit| information(fit, observed.len(), freedom);
+    let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
+    let mut may_hold: Vec<Draws> = fits
+        .iter()
+        .filter(|fit| fits_curve(fit, observed.len(), freedom) && score(fit) < best + 6.0)
+        .map(|fit| Draws::new(*fit, observed, &[], freedom))
+        .collect();
+    may_hold.sort_by(|a, b| score(&a.fit).total_cmp(&score(&b.fit)));
+    may_hold
 }
 
 /// Schwarz's information criterion: the less, the better a law explains with few parameters.
@@ -135,7 +157,7 @@ fn deviation(fit: &Fit, observed: &[Observation]) -> f64 {
 }
 
 /// Source: R. Fisher, "The goodness of fit of regression formulae", 1922: deviations of means over those of runs.
-fn lack_of_fit(fit: &Fit, points: usize, freedom: usize) -> Option<f64> {
+pub fn lack_of_fit(fit: &Fit, points: usize, freedom: usize) -> Option<f64> {
     let left = points.checked_sub(fit.law.parameters()).filter(|left| *left > 0)? as f64;
     let ratio = FisherSnedecor::new(left, freedom as f64).ok()?;
     Some(ratio.sf(fit.squares / left))
@@ -176,22 +198,22 @@ fn terms(draws: &Draws) -> Vec<Term> {
     }
 }
 
-/// The highest rate of the law that fits, where that lies among the measured points; else the highest mean.
+/// The highest rate of the law that fits; else the highest mean.
 fn peak(sweep: &Sweep, law: Option<&Draws>, freedom: usize) -> Peak {
     let most = sweep.most_cpus();
-    let at = |fit: &Fit| {
-        let at = fit.law.maximum(&fit.parameters).1.unwrap_or(f64::INFINITY);
-        if at > most { f64::INFINITY } else { at }
-    };
-    if let Some(draws) =
-        law.filter(|draws| draws.fit.law.maximum(&draws.fit.parameters).0.is_finite())
-    {
-        let rate = draws.estimate(|fit| fit.law.maximum(&fit.parameters).0);
-        return Peak { rate, cpus: draws.estimate(at) };
+    let maximum = |fit: &Fit| fit.law.maximum(&fit.parameters);
+    if let Some(draws) = law.filter(|draws| maximum(&draws.fit).0.is_finite()) {
+        let limited = |at: f64| if at > most { f64::INFINITY } else { at };
+        let at = draws.estimate(|fit| limited(maximum(fit).1.unwrap_or(f64::INFINITY)));
+        let place = match maximum(&draws.fit).1 {
+            None => PeakPlace::Approached,
+            Some(_) if at.value.is_infinite() => PeakPlace::Beyond,
+            Some(_) => PeakPlace::At(at),
+        };
+        return Peak { rate: draws.estimate(|fit| maximum(fit).0), place };
     }
     let points = sweep.points().iter();
     let highest = points.max_by(|a, b| a.log_rate().total_cmp(&b.log_rate())).expect("has points");
-    let mean = analysis::Spread::from_values(&highest.rates).map_or(f64::NAN, |s| s.mean);
     let deviation = sweep.noise().map(|noise| noise / (highest.rates.len() as f64).sqrt());
     let student = deviation.map(|error| analysis::Student {
         estimate: highest.log_rate(),
@@ -200,11 +222,10 @@ fn peak(sweep: &Sweep, law: Option<&Draws>, freedom: usize) -> Peak {
     });
     let interval = student.and_then(|student| student.interval(0.1));
     let interval = interval.map(|(low, high)| (low.exp(), high.exp()));
-    let rises = f64::from(highest.cpus) == most;
-    let cpus = if rises { f64::INFINITY } else { f64::from(highest.cpus) };
+    let cpus = Estimate { value: f64::from(highest.cpus), interval: None };
     Peak {
-        rate: Estimate { value: mean, interval },
-        cpus: Estimate { value: cpus, interval: None },
+        rate: Estimate { value: highest.log_rate().exp(), interval },
+        place: PeakPlace::At(cpus),
     }
 }
 
@@ -239,7 +260,7 @@ mod tests {
         let knee = Law::Queue.knee(&[1000_f64.ln(), 0.1_f64.ln(), 0.0, 0.0], 0.9);
         assert!((found.knee.value / knee - 1.0).abs() < 0.05, "{:?}", found.knee);
         assert_eq!((found.cliff, found.retrograde), (None, None));
-        assert_eq!(found.peak.cpus.value, f64::INFINITY);
+        assert_eq!(found.peak.place, PeakPlace::Approached);
     }
 
     #[test]
@@ -267,7 +288,8 @@ mod tests {
         assert!(fall.from < 32.0 && fall.to == 64.0, "{fall:?}");
         assert!(fall.drop.value > 0.5, "{fall:?}");
         assert_eq!(found.law, Some(Law::Handover));
-        assert!(found.peak.cpus.value < 32.0, "{:?}", found.peak);
+        let PeakPlace::At(cpus) = found.peak.place else { panic!("{:?}", found.peak) };
+        assert!(cpus.value < 32.0, "{cpus:?}");
     }
 
     #[test]

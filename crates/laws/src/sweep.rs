@@ -4,6 +4,10 @@ use crate::fit::Observation;
 
 /// Fewer numbers of CPUs than this say nothing about a law with three parameters.
 pub const COUNTS_MIN: usize = 4;
+/// Less noise than this is no noise of measurements, but of numbers written with few digits.
+pub const LEAST_NOISE: f64 = 1e-3;
+/// The rates of a queue take time in proportion to its tasks.
+const CPUS_MAX: u32 = 16384;
 
 /// Rates at several numbers of CPUs, ascending.
 #[derive(Clone, Debug)]
@@ -44,7 +48,11 @@ impl Sweep {
     /// Says what is missing: fewer than four numbers of CPUs, or a rate that is no positive number.
     pub fn new(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
         let mut points: Vec<SweepPoint> = Vec::new();
-        for (cpus, rates) in runs {
+        // Points of an unknown number of CPUs, and the row of 0 tasks of will-it-scale, say nothing.
+        for (cpus, rates) in runs.into_iter().filter(|(cpus, _)| *cpus > 0) {
+            if cpus > CPUS_MAX {
+                return Err(format!("{cpus} CPUs: at most {CPUS_MAX} can be looked at"));
+            }
             if let Some(rate) = rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
                 return Err(format!("a rate of {rate} on {cpus} CPUs: rates must be above 0"));
             }
@@ -53,7 +61,7 @@ impl Sweep {
                 None => points.push(SweepPoint { cpus, rates }),
             }
         }
-        points.retain(|point| point.cpus > 0 && !point.rates.is_empty());
+        points.retain(|point| !point.rates.is_empty());
         points.sort_by_key(|point| point.cpus);
         if points.len() < COUNTS_MIN {
             let counts: Vec<String> = points.iter().map(|point| point.cpus.to_string()).collect();
@@ -96,9 +104,7 @@ impl Sweep {
     /// which weighs as much as twenty more runs would. Without any repeats all points weigh the same.
     pub fn observations(&self) -> Vec<Observation> {
         const OTHERS: f64 = 20.0;
-        /// Less noise than this is no noise of measurements, but of numbers written with few digits.
-        const LEAST: f64 = 1e-3;
-        let all = self.noise().map(|noise| noise.max(LEAST));
+        let all = self.noise().map(|noise| noise.max(LEAST_NOISE));
         let observation = |point: &SweepPoint| {
             let runs = point.rates.len() as f64;
             let deviation = all.map(|all| {
@@ -132,6 +138,8 @@ mod tests {
         assert!(refused(&[]).ends_with("here are 0 (none)"));
         assert_eq!(refused(&[(4, &[1.0, 0.0])]), "a rate of 0 on 4 CPUs: rates must be above 0");
         assert!(refused(&[(4, &[f64::NAN])]).contains("NaN"));
+        assert_eq!(refused(&[(20_000, &[1.0])]), "20000 CPUs: at most 16384 can be looked at");
+        assert!(refused(&[(0, &[0.0])]).ends_with("here are 0 (none)"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Style;
 use crate::curve_table::RATE;
-use crate::prose::wrapped;
+use crate::prose::{counted, wrapped};
 use crate::quantity::{duration_ns, short};
 use crate::table::{Align, Table};
 
@@ -86,14 +86,17 @@ impl DoseReport {
         let mut unusable = String::new();
         for DosePoint { cpus, serial, gains, unusable: why } in points {
             if let Some(why) = why {
-                unusable += &wrapped(&format!("on {cpus} CPUs: {why}"), style.width, 2);
+                let cpus = counted(*cpus as usize, "CPU");
+                unusable += &wrapped(&format!("on {cpus}: {why}"), style.width, 2);
                 continue;
             }
             let serial = serial.as_ref().map_or("-".to_string(), percent);
             let gains = gains.iter().map(|gain| percent(&gain.gain));
             table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
         }
-        format!("\n{}\n{}{unusable}", style.bold(title.trim_end()), table.within(style.width).0)
+        let has_rows = points.iter().any(|point| point.unusable.is_none());
+        let table = if has_rows { table.within(style.width).0 } else { String::new() };
+        format!("\n{}\n{table}{unusable}", style.bold(title.trim_end()))
     }
 }
 
@@ -121,12 +124,14 @@ fn rest(curve: &Curve, parameter: &str) -> String {
     let Point { workload, semantics, parameters, form, placement, until, dir, variant, .. } =
         curve.point;
     let others: Vec<_> = parameters.iter().filter(|(name, _)| *name != parameter).collect();
+    // What varies is another load.
+    let varies = parameters.get(parameter).is_some_and(|value| value.contains('~'));
     let tasks = match curve.tasks_per_cpu {
         Some(ratio) => format!("{ratio} a CPU"),
         None => format!("{} tasks", curve.point.tasks),
     };
     format!(
-        "{workload} {semantics} {others:?} {form:?} {placement} {until:?} {dir:?} {variant} {tasks}"
+        "{workload} {semantics} {others:?} {form:?} {placement} {until:?} {dir:?} {variant} {tasks} {varies}"
     )
 }
 
@@ -185,17 +190,20 @@ impl DosedCurves<'_> {
         self.curves.iter().filter_map(dosed).collect()
     }
 
-    /// The number of tasks at this number of CPUs.
+    /// How many tasks run side by side at this number of CPUs.
     fn tasks(&self, cpus: u32) -> u32 {
         let cells = self.curves.values().flat_map(|curve| &curve.cells);
         let cell = cells.into_iter().find(|cell| cell.point.cpus == cpus);
-        cell.map_or(cpus, |cell| cell.point.tasks)
+        cell.map_or(cpus, |cell| cell.point.tasks.min(cpus))
     }
 }
 
 /// `96 % (92 to 99)`.
 fn percent(share: &Estimate) -> String {
-    let digits = |share: f64| short(100.0 * share);
+    let digits = |share: f64| match 100.0 * share {
+        infinite if infinite.is_infinite() => "no limit".to_string(),
+        percent => short(percent),
+    };
     let interval =
         share.interval.map(|(low, high)| format!(" ({} to {})", digits(low), digits(high)));
     format!("{} %{}", digits(share.value), interval.unwrap_or_default())

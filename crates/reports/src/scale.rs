@@ -2,7 +2,8 @@
 
 use analysis::{Curve, rounded};
 use laws::{
-    Estimate, FittedLaw, Forecast, ForecastPoint, HoldOut, KneeBasis, Law, Scaling, Sweep, Term,
+    Estimate, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace, RestsOn,
+    Scaling, Sweep, Term,
 };
 
 use crate::Style;
@@ -46,22 +47,31 @@ fn knee(found: &Scaling) -> String {
     let Estimate { value, interval } = found.knee;
     if value.is_infinite() {
         let from = interval.map(|(low, _)| low).filter(|low| low.is_finite());
-        let from = from.map_or(String::new(), |low| format!(" (possibly from {} on)", whole(low)));
-        return format!("no knee up to {} CPUs{from}: the rate still grows", most);
+        let from =
+            from.map_or(String::new(), |low| format!(" (90 % interval: from {})", whole(low)));
+        return format!("no knee up to {most} CPUs{from}: the rate still grows");
+    }
+    let fewest = f64::from(found.cpus.first().copied().unwrap_or(0));
+    if value <= fewest && fewest > 1.0 {
+        return format!("knee at or below {fewest} CPUs, the fewest measured");
     }
     let about = counted(whole(value) as usize, "CPU");
     let range = match interval {
         None => " (no interval: each point ran once)".to_string(),
         Some((low, high)) if high.is_infinite() => {
-            format!(" ({} to beyond {most})", whole(low))
+            format!(" ({} or more)", whole(low))
         }
         Some((low, high)) => format!(" ({} to {})", whole(low), whole(high)),
     };
     format!("knee at {about}{range}: the fewest with 90 % of the highest rate")
 }
 
-/// All that is known of a curve, below its title.
-pub fn scale(found: &Scaling, style: &Style) -> String {
+/// All that is known of a curve, below its title. Laws are of one task a CPU; other curves only have the sentences.
+pub fn scale(found: &Scaling, has_task_per_cpu: bool, style: &Style) -> String {
+    if !has_task_per_cpu {
+        let lines = sentences(found);
+        return lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
+    }
     let noise = found
         .noise_percent
         .map_or("not known".to_string(), |noise| format!("{} %", rounded(noise, 2)));
@@ -88,30 +98,39 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
         table.row(vec![cpus.to_string(), format!("{}/s", short(rate.value)), interval]);
     }
     let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
-    let mut lines = vec![format!("forecast, not measured; by {}", names.join("; also held by "))];
-    if let Some((quantity, share)) = found.rests_on {
-        lines.push(format!(
-            "{:.0} % of the variance at the most CPUs goes with {quantity}: to know that better narrows it most",
-            100.0 * share
-        ));
+    let (first, others) = names.split_first().expect("a forecast has a law");
+    let covers = match others {
+        [] => String::new(),
+        others => format!("; the interval also covers {}", others.join(", ")),
+    };
+    let mut lines = vec![format!("a forecast, not measured, by {first}{covers}")];
+    if let Some(RestsOn { quantity, share }) = found.rests_on {
+        let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
+        let percent = 100.0 * share;
+        lines
+            .push(format!("{quantity} accounts for {percent:.0} % of the variance at {most} CPUs"));
     }
-    lines.push(match &found.hold_out {
-        Err(why) => format!("not checked against the upper half of the curve: {why}"),
-        Ok(held_out) => hold_out(held_out),
-    });
+    lines.extend(found.hold_out.as_ref().map(hold_out));
+    let why = found.not_held_out.as_ref();
+    lines.extend(why.map(|why| format!("not checked against the upper half of the curve: {why}")));
     let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
     table.within(style.width).0 + &lines
 }
 
 /// How well the lower half of a curve predicts the upper.
 fn hold_out(held_out: &HoldOut) -> String {
-    let points = held_out.points.iter().map(|(point, measured)| {
-        let error = 100.0 * (point.rate.value / measured - 1.0);
-        let inside = point.rate.interval.is_some_and(|(low, high)| (low..=high).contains(measured));
-        let inside = if inside { "inside" } else { "outside" };
-        format!("{} CPUs {error:+.1} % ({inside} its interval)", point.cpus)
-    });
-    let points: Vec<String> = points.collect();
+    let point = |HeldOutPoint { cpus, rate, measured }: &HeldOutPoint| {
+        let error = 100.0 * (rate.value / measured - 1.0);
+        let inside = rate.interval.map_or("", |(low, high)| {
+            if (low..=high).contains(measured) {
+                " (inside its interval)"
+            } else {
+                " (outside its interval)"
+            }
+        });
+        format!("{cpus} CPUs {}{inside}", signed_percent(error))
+    };
+    let points: Vec<String> = held_out.points.iter().map(point).collect();
     format!(
         "forecast from up to {} CPUs, against what was measured: {}",
         held_out.up_to,
@@ -119,28 +138,44 @@ fn hold_out(held_out: &HoldOut) -> String {
     )
 }
 
+/// `+1.2 %`; never `-0.0 %`.
+fn signed_percent(percent: f64) -> String {
+    let text = format!("{percent:+.1} %");
+    if text == "-0.0 %" { "+0.0 %".to_string() } else { text }
+}
+
 fn peak(found: &Scaling) -> String {
     let rate = ranged(&found.peak.rate, |rate| format!("{}/s", short(rate)));
     let most = found.cpus.last().copied().unwrap_or(0);
-    if found.peak.cpus.value.is_finite() {
-        return format!("highest rate: {rate}, at {} CPUs", ranged(&found.peak.cpus, whole_cpus));
+    match found.peak.place {
+        PeakPlace::At(cpus) if cpus.value == f64::from(most) => {
+            format!("highest rate: {rate}, at {most} CPUs, the most measured")
+        }
+        PeakPlace::At(cpus) => format!("highest rate: {rate}, at {}", at_cpus(&cpus)),
+        PeakPlace::Beyond => {
+            format!("highest rate: {rate} by the law, beyond the {most} CPUs measured")
+        }
+        PeakPlace::Approached => {
+            format!("highest rate: {rate} by the law, which the curve approaches")
+        }
     }
-    if found.knee.value.is_finite() && found.knee_basis == KneeBasis::Law {
-        return format!("highest rate: {rate}, which more CPUs only approach");
+}
+
+/// `8 CPUs (6 to 10)`, `8 CPUs (7 or more)`.
+fn at_cpus(cpus: &Estimate) -> String {
+    let text = counted(cpus.value.round() as usize, "CPU");
+    match cpus.interval {
+        None => text,
+        Some((low, high)) if high.is_infinite() => format!("{text} ({low:.0} or more)"),
+        Some((low, high)) => format!("{text} ({low:.0} to {high:.0})"),
     }
-    if found.law.is_some_and(|law| law != Law::Linear) {
-        return format!("highest rate: {rate} by the law, beyond the {most} CPUs measured");
-    }
-    format!("highest rate: {rate}, at {most} CPUs, the most measured")
 }
 
 fn law(found: &Scaling) -> String {
     let fitted = found.laws.iter().find(|fitted| Some(fitted.law) == found.law);
     match fitted {
         Some(fitted) => format!("explained by {}: {}", name(fitted.law), terms(fitted)),
-        None => "no law explains it: the knee lies between measured points, and its interval reaches to \
-                 those around it"
-            .to_string(),
+        None => "no law explains the curve".to_string(),
     }
 }
 
@@ -196,10 +231,6 @@ fn ranged(estimate: &Estimate, text: impl Fn(f64) -> String) -> String {
     }
 }
 
-fn whole_cpus(cpus: f64) -> String {
-    if cpus.is_infinite() { "beyond".to_string() } else { format!("{:.0}", cpus) }
-}
-
 /// A share in percent with its interval: `20 % (19 to 21)`.
 fn percent(share: &Estimate) -> String {
     let whole = |share: f64| format!("{:.0}", 100.0 * share);
@@ -226,7 +257,10 @@ mod tests {
 
     #[test]
     fn a_curve_is_told_in_sentences() {
-        check(|n| 1e6 * n, &["no knee up to 64 CPUs (possibly from 58 on): the rate still grows"]);
+        check(
+            |n| 1e6 * n,
+            &["no knee up to 64 CPUs (90 % interval: from 58): the rate still grows"],
+        );
         check(
             |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0) + 1e-3 * n * (n - 1.0)),
             &[

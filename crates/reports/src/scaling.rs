@@ -57,7 +57,12 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
 /// The curves of a record with their titles.
 pub fn titled_curves<'a>(record: &'a Opened, style: &Style) -> Vec<(String, Curve<'a>)> {
     let report = Report { record, detail: &Detail::default(), style: *style };
-    curves(record).into_iter().map(|curve| (report.title(curve.point), curve)).collect()
+    let titled = |curve: Curve<'a>| {
+        let title = report.title(curve.point);
+        let lane = lane(&curve);
+        (if lane.is_empty() { title } else { format!("{title}  {}\n", lane.trim_start()) }, curve)
+    };
+    curves(record).into_iter().map(titled).collect()
 }
 
 struct Report<'a> {
@@ -254,7 +259,9 @@ fn knee(curve: &Curve, metric: &str) -> Vec<String> {
     let Ok(sweep) = scale::sweep(curve, metric) else { return Vec::new() };
     let lane = lane(curve);
     let sentences = scale::sentences(&laws::scaling(&sweep)).into_iter();
-    sentences.map(|sentence| format!("{sentence}{lane}")).collect()
+    let lane = lane.trim_start();
+    let told = |sentence| if lane.is_empty() { sentence } else { format!("{lane}: {sentence}") };
+    sentences.map(told).collect()
 }
 
 /// Whether a metric could follow the CPUs.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use analysis::Curve;
 use anyhow::{Result, bail};
 use host::terminal::{print, print_line};
-use laws::{COUNTS_MIN, Sweep, scaling};
+use laws::{Sweep, scaling};
 use reports::{DoseReport, Style, doses_text, titled_curves};
 use serde_json::{Value, json};
 use store::Store;
@@ -23,10 +23,10 @@ pub struct CurveSource {
     /// The first column of a file has numbers of CPUs, the others rates.
     #[arg(default_value = "last")]
     which: String,
-    /// Metric of a record, a rate
+    /// Rate metric of the record to analyse
     #[arg(long, value_name = "NAME", default_value = "operations_per_s")]
     metric: String,
-    /// Columns of a file with rates; several are runs of the same
+    /// Rate columns of the file; several columns are repeated runs
     #[arg(long = "rate", value_name = "COLUMN", value_delimiter = ',')]
     rates: Vec<String>,
 }
@@ -43,6 +43,8 @@ pub struct TitledSweep {
     pub title: String,
     /// What identifies it among others, as data.
     pub identity: Value,
+    /// Whether each CPU had one task.
+    pub has_task_per_cpu: bool,
     /// Why it cannot be used, if it cannot.
     pub sweep: Result<Sweep, String>,
 }
@@ -54,7 +56,12 @@ impl CurveSource {
         if path.extension().is_some_and(|extension| extension == "csv") {
             let runs = curve_file::read(path, &self.rates)?;
             let (title, identity) = (format!("\n{}\n", self.which), json!({ "file": self.which }));
-            let all = vec![TitledSweep { title, identity, sweep: Sweep::new(runs) }];
+            let all = vec![TitledSweep {
+                title,
+                identity,
+                has_task_per_cpu: true,
+                sweep: Sweep::new(runs),
+            }];
             return Ok(Sweeps { all, doses: Vec::new() });
         }
         let record = store::open(&find(&self.which, store)?)?;
@@ -65,6 +72,7 @@ impl CurveSource {
         let sweep = |(title, curve): &(String, Curve)| TitledSweep {
             title: title.clone(),
             identity: identity(curve),
+            has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
             sweep: reports::sweep(curve, &self.metric),
         };
         let all = curves.iter().map(sweep).collect();
@@ -102,9 +110,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let why = all.iter().find_map(|one| one.sweep.as_ref().err());
     if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(|one| one.sweep.is_err()))
     {
-        bail!(
-            "{why}; measure more, as with `knee run … --cpus 1..all` on a host of {COUNTS_MIN} or more CPUs"
-        );
+        bail!("{why}");
     }
     if arguments.json {
         let curves = all.iter().map(|one| match &one.sweep {
@@ -118,7 +124,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     // Where doses were measured, curves too short for a law are no news.
     let shown = all.iter().filter(|one| doses.is_empty() || one.sweep.is_ok());
     let texts = shown.map(|one| match &one.sweep {
-        Ok(sweep) => one.title.clone() + &reports::scale(&scaling(sweep), &style),
+        Ok(sweep) => {
+            one.title.clone() + &reports::scale(&scaling(sweep), one.has_task_per_cpu, &style)
+        }
         Err(why) => format!("{}{why}\n", one.title),
     });
     let text = texts.collect::<String>() + &doses_text(&doses, &style);

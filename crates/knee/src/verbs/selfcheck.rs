@@ -48,7 +48,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Checks and prints. The status is 1 if an error rate misses its target.
+/// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let style = Style::for_stdout();
     if arguments.host {

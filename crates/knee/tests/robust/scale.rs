@@ -50,18 +50,16 @@ fn a_curve_in_a_file_has_a_knee_and_a_law() {
     let scaling = &json[0]["scaling"];
     assert_eq!(scaling["law"], "queue");
     assert!((scaling["knee"]["value"].as_f64().unwrap() - 11.5).abs() < 0.5, "{scaling}");
-    // Only approached.
-    assert_eq!(scaling["peak"]["cpus"]["value"], Value::Null);
+    assert_eq!(scaling["peak"]["place"], "approached");
 }
 
 #[test]
 fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
     let curve = one_lock(&[1, 2, 3, 4, 6, 8]);
     let near = run("forecast --rate a,b,c --to 12,16", &curve).stdout;
-    for part in [
-        "forecast, not measured",
-        "variance at the most CPUs goes with the time that the lock is held",
-    ] {
+    for part in
+        ["a forecast, not measured, by one lock", "the time that the lock is held accounts for"]
+    {
         assert!(near.contains(part), "no '{part}' in:\n{near}");
     }
     let far = run("forecast --rate a,b,c --to 32", &curve);
@@ -69,6 +67,19 @@ fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
     assert!(far.stderr.contains("a curve up to 8 CPUs says nothing beyond 16"), "{}", far.stderr);
     let known = run("forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
     assert_eq!(known.status.code(), Some(0), "{}", known.stderr);
+}
+
+#[test]
+fn files_of_will_it_scale_are_read() {
+    let rows = [1, 2, 4, 8].map(|tasks| format!("{tasks},{},0,1,0,{tasks}\n", 100 * tasks));
+    let head = "tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,100,0,100,0\n";
+    let ended = run("scale --rate processes", &(head.to_string() + &rows.concat()));
+    assert!(
+        ended.stdout.contains("explained by linear growth"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
 }
 
 #[test]

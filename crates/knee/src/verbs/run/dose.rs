@@ -52,7 +52,7 @@ pub fn parse(text: &str) -> Result<Dose> {
     times_ns.dedup();
     ensure!(
         times_ns.len() >= laws::DOSES_MIN && times_ns[0] == 0,
-        "name 0 and two other times at least: only differences say what a time costs"
+        "name 0 and two other times at least: their differences say what time costs"
     );
     Ok(Dose { place, times_ns })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
 
-/// Reads a file with columns separated by commas, semicolons or blanks. Lines that begin with `#` do not count. Without
+/// Reads a file with columns separated by semicolons, commas or blanks. Lines that begin with `#` do not count. Without
 /// `columns` all columns but the first are runs.
 pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -14,12 +14,16 @@ pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
 }
 
 fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
-    let is_separator = |c: char| c == ',' || c == ';' || c.is_whitespace();
-    let words = |line: &'_ str| -> Vec<String> {
-        let separator =
-            if line.contains([',', ';']) { |c| c == ',' || c == ';' } else { is_separator };
-        line.split(separator).map(|word| word.trim().trim_matches('"').to_string()).collect()
+    let words = |line: &str| -> Vec<String> {
+        let word = |word: &str| word.trim().trim_matches('"').to_string();
+        if line.contains([',', ';']) {
+            let separator = if line.contains(';') { ';' } else { ',' };
+            line.split(separator).map(word).collect()
+        } else {
+            line.split_whitespace().map(word).collect()
+        }
     };
+    let text = text.trim_start_matches('\u{feff}');
     let lines = text
         .lines()
         .enumerate()
@@ -38,16 +42,18 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     for (number, words) in lines {
         let cpus = words[0].parse::<u32>();
         let cpus =
-            cpus.with_context(|| format!("line {number}: {:?} is no number of CPUs", words[0]))?;
+            cpus.with_context(|| format!("line {number}: {:?} is not a number of CPUs", words[0]))?;
         let rate = |&column: &usize| -> Result<Option<f64>> {
             let Some(word) = words.get(column).filter(|word| !word.is_empty()) else {
                 return Ok(None);
             };
             let value = word.parse::<f64>();
-            Ok(Some(value.with_context(|| format!("line {number}: {word:?} is no rate"))?))
+            Ok(Some(value.with_context(|| format!("line {number}: {word:?} is not a rate"))?))
         };
         let rates = used.iter().filter_map(|column| rate(column).transpose());
-        runs.push((cpus, rates.collect::<Result<Vec<f64>>>()?));
+        let rates = rates.collect::<Result<Vec<f64>>>()?;
+        ensure!(!rates.is_empty(), "line {number}: it has no rate");
+        runs.push((cpus, rates));
     }
     Ok(runs)
 }
@@ -87,6 +93,8 @@ mod tests {
     #[test]
     fn files_are_read_with_and_without_a_header() {
         check("1 10\n2 19.5\n", &[], Ok(&[(1, &[10.0]), (2, &[19.5])]));
+        check("\u{feff}1   10\n 16  110\n", &[], Ok(&[(1, &[10.0]), (16, &[110.0])]));
+        check("1;10,5\n", &[], Err("line 1: \"10,5\" is not a rate: invalid float literal"));
         check("# x\n1,10,11\n\n2,20,\n", &[], Ok(&[(1, &[10.0, 11.0]), (2, &[20.0])]));
         check("cpus,rate\n1,10\n", &[], Ok(&[(1, &[10.0])]));
         let will_it_scale = "tasks,processes,threads\n0,0,0\n1,5,6\n";
@@ -101,11 +109,11 @@ mod tests {
             &["thread"],
             Err("no column of processes, threads is called 'thread', did you mean 'threads'?"),
         );
-        check("1 x\n", &[], Err("line 1: \"x\" is no rate: invalid float literal"));
+        check("1 x\n", &[], Err("line 1: \"x\" is not a rate: invalid float literal"));
         check(
             "a b\nx 1\n",
             &[],
-            Err("line 2: \"x\" is no number of CPUs: invalid digit found in string"),
+            Err("line 2: \"x\" is not a number of CPUs: invalid digit found in string"),
         );
         check("", &[], Err("it is empty"));
         check("1 2\n", &["x"], Err("--rate names columns, and the file has no header with names"));
