@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn intervals_contain_the_truth_and_a_seed_repeats() {
-        let check = scale_check(40, 5);
+        let check = scale_check(20, 5);
         for row in &check.knees {
             assert!(row.inside >= 0.75, "{row:?}");
         }
