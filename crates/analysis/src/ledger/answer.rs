@@ -11,7 +11,7 @@ use super::causes::{Cause, causes, is_mostly_count};
 use super::difference::{RowChange, Split, difference};
 use super::explained::Explained;
 use super::shared_line::SharedLine;
-use super::{USER, WORK};
+use super::{OTHERS, USER, WORK};
 
 /// A cause this many times the size of the disturbance is shown even where profiling cost too much.
 pub const BEYOND: f64 = 3.0;
@@ -55,6 +55,7 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
     let disturbance_ns = disturbance(before, after, &change);
     let cost_too_much = before.refused().is_some() || after.refused().is_some();
     let mut causes = causes(&change);
+    causes.retain(|cause| cause.path[0] != OTHERS || held_back(before, after, cause));
     let found = causes.len();
     if cost_too_much && !force {
         // Without a clean run beside it, nothing says how much of a cause is profiling.
@@ -72,6 +73,15 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         change,
         causes,
     })
+}
+
+/// Whether the time of other tasks can be a cause: the workload's runnable tasks waited for a CPU by that much
+/// longer, at least by half. Otherwise other tasks had CPUs that the workload left to them, because its tasks
+/// slept or were fewer.
+fn held_back(before: &Explained, after: &Explained, others: &Cause) -> bool {
+    let waited_ns = |side: &Explained| side.waits.values().sum::<f64>();
+    let is_known = !before.waits.is_empty() || !after.waits.is_empty();
+    !is_known || (waited_ns(after) - waited_ns(before)) / others.own_ns >= 0.5
 }
 
 /// Whether the number of events makes a cause, and what profiling adds to each does not: they hardly happened on

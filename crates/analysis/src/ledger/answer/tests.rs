@@ -46,6 +46,22 @@ fn point(user_ns: f64, call_ns: f64, cost: Option<(f64, f64)>) -> Explained {
     }
 }
 
+/// A point whose operations take 1 us, while other tasks use a second CPU, or keep its tasks from theirs for
+/// some ns.
+fn beside_others(others_ns: f64, waited_ns: f64) -> Explained {
+    let point = point(1000.0, 0.0, None);
+    let ledger = point.ledger.expect("it has one");
+    let noise = [1.003, 0.998, 1.001, 0.995, 1.002];
+    let ns = noise.map(|noise| (1000.0 * others_ns * noise) as u64).to_vec();
+    let others = LedgerRow::new(OTHERS, Obtained::Exact, ns).belonging_to_time();
+    let rows = ledger.root.rows.into_iter().chain([others]).collect();
+    let root = LedgerRow::from_parts("all", Obtained::Exact, rows);
+    let budgets = ledger.units.into_iter().zip(&root.ns);
+    let units = budgets.map(|(unit, ns)| LedgerUnit { budget_ns: *ns, ..unit }).collect();
+    let waits = [("behind other tasks".to_string(), waited_ns)];
+    Explained { ledger: Some(Ledger::of_runs(units, root)), waits: waits.into(), ..point }
+}
+
 #[track_caller]
 fn check(before: &Explained, after: &Explained, force: bool, causes: &[&str], refused: bool) {
     let answer = answer(before, after, force).expect("both have a ledger");
@@ -64,6 +80,14 @@ fn a_cause_well_beyond_the_disturbance_counts_however_much_profiling_cost() {
     let dear = Some((0.7, 0.9));
     check(&point(100.0, 500.0, quiet), &point(200.0, 500.0, dear), false, &[], true);
     check(&point(100.0, 500.0, quiet), &point(200.0, 500.0, dear), true, &["user code"], false);
+}
+
+#[test]
+fn other_tasks_are_a_cause_only_as_far_as_runnable_tasks_waited_for_them() {
+    let alone = beside_others(100.0, 5.0);
+    check(&alone, &beside_others(2000.0, 1800.0), false, &["other tasks"], false);
+    // They ran on a CPU that the workload did not want.
+    check(&alone, &beside_others(2000.0, 10.0), false, &[], false);
 }
 
 #[test]
