@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use rand::RngExt;
-use records::{Outcome, Run, Sample};
+use records::{Outcome, Point, Run, Sample};
 use store::{Id, Store};
 
 use crate::report::{Figure, Limit};
@@ -20,7 +20,10 @@ const BLOCKS: u32 = 500;
 const SAMPLES_A_RUN: u32 = 1000;
 const REPEATS: usize = 10;
 
-/// Wall times of `knee compare` and of `knee run --plan`.
+/// The curve whose law is looked for.
+const COUNTS: [u32; 20] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 60, 64];
+
+/// Wall times of `knee compare`, of `knee scale` and of `knee run --plan`.
 pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
     let home = fresh_directory(&temp_dir())?;
     let mut run = bench.knee(home.path());
@@ -29,14 +32,16 @@ pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
     output(&mut run)?;
     let small = only_record(&home.path().join("records"))?;
     let large = enlarge(bench, home.path(), &small)?;
-    let mut times = [vec![], vec![], vec![]];
+    let curve = curve(bench, home.path(), &small)?;
+    let mut times = [vec![], vec![], vec![], vec![]];
     for repeat in 1..=REPEATS {
         eprintln!("comparing: {repeat} of {REPEATS}");
         times[0].push(timed(bench.knee(home.path()).arg("compare").arg(&large))?);
         times[1].push(timed(bench.knee(home.path()).arg("compare").arg(&small))?);
         times[2].push(timed(bench.knee(home.path()).args(["run", "first-look", "--plan"]))?);
+        times[3].push(timed(bench.knee(home.path()).arg("scale").arg(&curve))?);
     }
-    let [large, small, plan] = times;
+    let [large, small, plan, curve] = times;
     let figure = |what: &str, limit, values| Figure {
         name: what.to_string(),
         unit: "ms",
@@ -47,6 +52,7 @@ pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
         figure("1000 runs with 1 000 000 samples compared", 1000.0, large),
         figure("20 runs compared", 50.0, small),
         figure("first-look planned", 50.0, plan),
+        figure("law of a curve of 20 CPU counts and 10 000 runs", 1000.0, curve),
     ])
 }
 
@@ -82,6 +88,41 @@ fn enlarge(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
                 value: at as f64,
             };
             growing.append(&run, (0..SAMPLES_A_RUN).map(sample).collect())?;
+        }
+    }
+    growing.complete = true;
+    growing.finish(Timestamp::now())?.context("the record has runs")
+}
+
+/// A record of one curve, as of a lock that is slower with its queue.
+fn curve(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
+    let template = store::open(small)?;
+    let mut record = template.record.clone();
+    record.experiment.blocks = Some(BLOCKS);
+    record.experiment.variants.clear();
+    record.variants.clear();
+    let point = record.points[0].clone();
+    let at = |cpus: u32| Point {
+        cpus,
+        tasks: cpus,
+        cpu_list: (0..cpus).collect(),
+        variant: String::new(),
+        cell: None,
+        ..point.clone()
+    };
+    record.points = COUNTS.map(at).to_vec();
+    let store = Store::at(home.join("curve"));
+    let mut growing = store.begin(record, Id::new(Timestamp::now(), bench.random.random()))?;
+    let like = template.runs_of(0).find(|run| run.finished()).context("a finished run")?.clone();
+    for block in 0..BLOCKS {
+        for (point, cpus) in (0..).zip(COUNTS) {
+            let mut run = Run { run: growing.next_run(), block, point, ..like.clone() };
+            if let Outcome::Finished { metrics, .. } = &mut run.outcome {
+                let rate = 1e6 * f64::from(cpus) / (1.0 + 0.05 * f64::from(cpus - 1));
+                let noise = 1.0 + 0.1 * (bench.random.random::<f64>() - 0.5);
+                metrics.insert("operations_per_s".to_string(), rate * noise);
+            }
+            growing.append(&run, Vec::new())?;
         }
     }
     growing.complete = true;

@@ -63,7 +63,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
             bench,
             home.path(),
             &case.settings(&[case.hold_ns - case.less_ns, case.hold_ns]),
-            "30",
+            "10",
         )?;
         let gain = measured(bench, home.path(), &case)?;
         let is_inside = (predicted.low..=predicted.high).contains(&gain);
@@ -129,7 +129,7 @@ fn predicted(bench: &Bench, home: &Path) -> Result<Predicted> {
     let mut command = bench.knee(home);
     let doses: Value = serde_json::from_slice(&output(command.args(["scale", "--json"]))?.stdout)?;
     let dose = doses.as_array().and_then(|all| all.iter().find_map(|one| one.get("dose")));
-    let gain = dose.and_then(|dose| dose["points"][0]["gains"][1].get("gain"));
+    let gain = dose.and_then(|dose| dose["points"][0]["gains"][1].get("measured"));
     let gain = gain.with_context(|| format!("no gain in {doses}"))?;
     let number = |value: &Value| value.as_f64().context("no number");
     Ok(Predicted {
@@ -139,7 +139,7 @@ fn predicted(bench: &Bench, home: &Path) -> Result<Predicted> {
     })
 }
 
-/// The gain of the shorter hold, by medians.
+/// The gain of the shorter hold, by means of as many runs as a dose has.
 fn measured(bench: &Bench, home: &Path, case: &Case) -> Result<f64> {
     let mut command = bench.knee(home);
     let shown: Value = serde_json::from_slice(&output(command.args(["show", "--json"]))?.stdout)?;
@@ -148,7 +148,7 @@ fn measured(bench: &Bench, home: &Path, case: &Case) -> Result<f64> {
         let hold = hold_ns.to_string();
         let curve = curves.iter().find(|curve| curve["parameters"]["hold_ns"] == hold.as_str());
         let metrics = curve.map(|curve| &curve["cells"][0]["metrics"]["operations_per_s"]);
-        metrics.and_then(|metric| metric["median"].as_f64()).context("no rate")
+        metrics.and_then(|metric| metric["mean"].as_f64()).context("no rate")
     };
     Ok(rate(case.hold_ns - case.less_ns)? / rate(case.hold_ns)? - 1.0)
 }

@@ -10,8 +10,10 @@ mod agreement;
 mod boots;
 mod command;
 mod comparing;
+mod decoys;
 mod file_locks;
 mod file_system;
+mod fragile;
 mod fs_mark;
 mod gain;
 mod listing;
@@ -51,7 +53,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement or gain
+    /// looking, boots, agreement, gain, decoys or fragile
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -168,6 +170,8 @@ const BENCHMARKS: &[Benchmark] = &[
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
     on_request("gain", gain::measure),
+    on_request("decoys", decoys::measure),
+    on_request("fragile", fragile::measure),
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),

@@ -80,6 +80,12 @@ pub fn curves(record: &Opened) -> Vec<Curve<'_>> {
     let mut curves: Vec<Vec<usize>> =
         groups.into_values().flat_map(|group| by_tasks(points, group)).collect();
     curves.sort_by_key(|indexes| indexes[0]);
+    if record.record.experiment.adaptive.is_some() {
+        // A search leaves most CPU counts out.
+        let was_run = |at: &usize| record.runs_of(*at).next().is_some();
+        curves.iter_mut().for_each(|indexes| indexes.retain(was_run));
+        curves.retain(|indexes| !indexes.is_empty());
+    }
     curves.iter().map(|indexes| curve(record, indexes)).collect()
 }
 

@@ -150,7 +150,8 @@ fn scaled(past: &Opened, index: usize, other: &Point, point: &Point) -> Option<f
 }
 
 fn repeats(past: &Opened) -> f64 {
-    (past.runs.len() as f64 / f64::from(past.record.runs_planned().max(1))).max(1.0)
+    let planned = past.record.runs_planned().map(|planned| f64::from(planned.max(1)));
+    planned.map_or(1.0, |planned| (past.runs.len() as f64 / planned).max(1.0))
 }
 
 fn before_s(past: &Opened) -> Option<f64> {

@@ -11,6 +11,7 @@ mod difference;
 mod explained;
 mod growth;
 mod recording;
+mod removal;
 mod sampled;
 mod shared_line;
 mod tables;
@@ -26,6 +27,7 @@ pub use recording::{
     LOST, Measure, Per, RecordedLedger, RecordingQuestion, UNSEEN, Whole, ledgers_from_recordings,
     recording_from_looks,
 };
+pub use removal::{GainBound, GainIf, gain_bound};
 pub use shared_line::{HotInstruction, SharedLine};
 pub use tables::{IpiSender, Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_cost};

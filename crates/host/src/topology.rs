@@ -13,7 +13,7 @@ use std::str::FromStr;
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-pub use points::points;
+pub use points::{fine_points, points};
 pub use read::read;
 
 /// The CPUs of a host that a run may use, in ascending order.

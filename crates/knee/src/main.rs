@@ -59,6 +59,8 @@ enum Verb {
     Scale(verbs::scale::Arguments),
     /// Forecast rates with more CPUs than were measured
     Forecast(verbs::forecast::Arguments),
+    /// Measure a verdict again at slightly changed loads: would it survive them?
+    Fragile(verbs::fragile::Arguments),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
@@ -104,8 +106,10 @@ fn main() -> ExitCode {
     };
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, and verbs that must clean up after themselves.
-    let survives_closed_pipe =
-        matches!(cli.verb, Verb::Worker(_) | Verb::Run(_) | Verb::Explain(_) | Verb::Kernel(_));
+    let survives_closed_pipe = matches!(
+        cli.verb,
+        Verb::Worker(_) | Verb::Run(_) | Verb::Fragile(_) | Verb::Explain(_) | Verb::Kernel(_)
+    );
     if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -169,6 +173,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Scale(arguments) => verbs::scale::run(&arguments, &store()?),
         Verb::Forecast(arguments) => verbs::forecast::run(&arguments, &store()?),
+        Verb::Fragile(arguments) => verbs::fragile::run(&arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),

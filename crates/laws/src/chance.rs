@@ -54,7 +54,8 @@ impl Draws {
             // The noise is known from few runs. So it is drawn too, which makes the tails those of Student's t.
             let scale = (freedom as f64 / chi_squared(&mut random, freedom)).sqrt();
             let rates = observed.iter().map(|one| Observation {
-                log_rate: fit.rate(one.tasks).ln() + scale * one.deviation * gaussian(&mut random),
+                log_rate: fit.dosed_rate(one.tasks, one.dose).ln()
+                    + scale * one.deviation * gaussian(&mut random),
                 ..*one
             });
             let rates: Vec<Observation> = rates.collect();

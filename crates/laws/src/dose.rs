@@ -29,6 +29,10 @@ pub struct DoseResponse {
     curve: Polynomial,
     /// Responses that the measured one could have been.
     drawn: Vec<Polynomial>,
+    /// The standard deviation of the logarithm of a run's rate.
+    noise: f64,
+    /// Runs of a dose, the fewest of all.
+    runs: usize,
 }
 
 /// ns from one operation to the next without a dose, and how they grow with it.
@@ -82,7 +86,13 @@ impl DoseResponse {
                 noisy.map(|(mean, deviation)| mean + scale * deviation * gaussian(&mut random));
             fit(&noisy.collect::<Vec<_>>())
         });
-        Ok(DoseResponse { tasks: f64::from(tasks), drawn: drawn.collect(), curve: fit(&means) })
+        Ok(DoseResponse {
+            tasks: f64::from(tasks),
+            drawn: drawn.collect(),
+            curve: fit(&means),
+            noise,
+            runs: times.iter().map(|one| one.runs).min().unwrap_or(1),
+        })
     }
 
     /// The share of the dosed time that tasks take one after the other: 1 for all of it. Not known for one task.
@@ -94,17 +104,40 @@ impl DoseResponse {
     /// By which share the rate would grow without this much of the dosed time. More than the smallest dose is
     /// extrapolated.
     pub fn gain(&self, removed_ns: f64) -> Estimate {
-        self.estimate(|curve| match curve.at(-removed_ns) {
-            // The parabola leaves no time at all: the doses say nothing this far.
-            none if none <= 0.0 => f64::INFINITY,
-            left => curve.at(0.0) / left - 1.0,
-        })
+        self.estimate(|curve| gain_of(curve, removed_ns))
+    }
+
+    /// Runs of a dose, the fewest of all.
+    pub fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// The gain that will be measured without this much of the dosed time, in as many runs of each side as a dose has. Its
+    /// interval holds the noise of that measurement too.
+    pub fn measured_gain(&self, removed_ns: f64) -> Estimate {
+        let gain = |curve: &Polynomial| gain_of(curve, removed_ns);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
+        let deviation = self.noise * (2.0 / self.runs as f64).sqrt();
+        let measured = |curve: &Polynomial| {
+            (1.0 + gain(curve)) * (deviation * gaussian(&mut random)).exp() - 1.0
+        };
+        let value = gain(&self.curve);
+        let drawn = self.drawn.iter().map(measured).collect();
+        Estimate { value, interval: bias_corrected(value, drawn, 0.9) }
     }
 
     fn estimate(&self, of: impl Fn(&Polynomial) -> f64) -> Estimate {
         let value = of(&self.curve);
         let drawn = self.drawn.iter().map(&of).collect();
         Estimate { value, interval: bias_corrected(value, drawn, 0.9) }
+    }
+}
+
+fn gain_of(curve: &Polynomial, removed_ns: f64) -> f64 {
+    match curve.at(-removed_ns) {
+        // The parabola leaves no time at all: the doses say nothing this far.
+        none if none <= 0.0 => f64::INFINITY,
+        left => curve.at(0.0) / left - 1.0,
     }
 }
 
@@ -178,6 +211,11 @@ mod tests {
     fn less_time_inside_gains_what_more_of_it_costs() {
         let gain = response(1.0).gain(100.0);
         assert!((gain.value - (1000.0 / 900.0 - 1.0)).abs() < 1e-3, "{gain:?}");
+        // A measurement has noise of its own: 0.2 % a run, 3 runs a side.
+        let measured = response(1.0).measured_gain(100.0);
+        let width = |estimate: Estimate| estimate.interval.map(|(low, high)| high - low).unwrap();
+        assert_eq!(measured.value, gain.value);
+        assert!(width(measured) > width(gain).hypot(0.005), "{measured:?} {gain:?}");
     }
 
     #[test]

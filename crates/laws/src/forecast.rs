@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
 use crate::fit::{Fit, Known, Quantity};
+use crate::knee::SHARE;
 use crate::law::Law;
 use crate::scaling::{FITS_WITHOUT_NOISE, lack_of_fit, may_hold};
 use crate::sweep::Sweep;
@@ -14,6 +15,10 @@ pub struct Forecast {
     /// The laws that the intervals hold; the first gives the values.
     pub laws: Vec<Law>,
     pub points: Vec<ForecastPoint>,
+    /// The fewest CPUs with 90 % of the highest rate by these laws; infinite if they give none.
+    pub knee: Estimate,
+    /// Whether doses beside the curve count.
+    pub with_doses: bool,
     pub rests_on: Option<RestsOn>,
     /// What the lower half of the curve says about the upper.
     pub hold_out: Option<HoldOut>,
@@ -53,8 +58,9 @@ pub struct HeldOutPoint {
     pub measured: f64,
 }
 
-/// How far beyond the measured CPUs the curve alone may be extended.
+/// How far beyond the measured CPUs the curve alone may be extended, and with doses beside it.
 const BARE: f64 = 2.0;
+const WITH_DOSES: f64 = 4.0;
 /// Known times contradict a curve if deviations like these have less than this probability.
 const CONTRADICTS: f64 = 0.01;
 
@@ -68,11 +74,13 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
     let knows_both = [Quantity::Hold, Quantity::Handover]
         .iter()
         .all(|quantity| known.iter().any(|one| one.quantity == *quantity));
-    if !knows_both && f64::from(most) > BARE * measured {
+    let (reach, what) =
+        if sweep.has_doses() { (WITH_DOSES, "a curve with doses") } else { (BARE, "a curve") };
+    if !knows_both && f64::from(most) > reach * measured {
         return Err(format!(
-            "{most} CPUs: a curve up to {measured} CPUs says nothing beyond {}; more CPUs measured, \
+            "{most} CPUs: {what} up to {measured} CPUs says nothing beyond {}; more CPUs measured, \
              or both the time that the lock is held and what each waiting task adds, reach farther",
-            BARE * measured
+            reach * measured
         ));
     }
     let all = candidates(sweep, known)?;
@@ -83,17 +91,25 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
     Ok(Forecast {
         laws: all.iter().map(|draws| draws.fit.law).collect(),
         points: cpus.iter().map(|&cpus| ForecastPoint { cpus, rate: rate(&all, cpus) }).collect(),
+        knee: knee(&all),
+        with_doses: sweep.has_doses(),
         rests_on: rests_on(&all[0], most),
         hold_out,
         not_held_out,
     })
 }
 
-/// Draws of the laws that may hold. With known quantities that is the law that has them, if it fits.
+/// The knee by all laws that may hold.
+fn knee(all: &[Draws]) -> Estimate {
+    let knees = all.iter().map(|draws| draws.estimate(|fit| fit.law.knee(&fit.parameters, SHARE)));
+    knees.reduce(Estimate::hull).expect("a forecast has a law")
+}
+
+/// Draws of the laws that may hold. With known quantities or doses that is the law that has them, if it fits.
 fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     let mut observed = sweep.observations();
     let freedom = sweep.freedom();
-    if known.is_empty() {
+    if known.is_empty() && !sweep.has_doses() {
         let all = may_hold(&observed, freedom);
         let why = "no law fits the curve, so none says how it goes on";
         return if all.is_empty() { Err(why.to_string()) } else { Ok(all) };
@@ -102,12 +118,16 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
         // Without repeats the points count as if they had this noise, beside what is known.
         observed.iter_mut().for_each(|one| one.deviation = FITS_WITHOUT_NOISE);
     }
+    if sweep.has_doses() {
+        observed.extend(sweep.dosed_observations());
+    }
     let fit = Fit::new(Law::Handover, &observed, known);
     let squares = fit.squares / (observed.len() + known.len() - 3) as f64;
     let p = lack_of_fit(&fit, observed.len() + known.len(), freedom);
     if p.map_or(squares > 4.0, |p| p < CONTRADICTS) {
         return Err(format!(
-            "a lock with these times does not give this curve{}; it would need {:.3} us held",
+            "a lock with these {} does not give this curve{}; it would need {:.3} us held",
+            if known.is_empty() { "doses" } else { "times" },
             p.map_or(String::new(), |p| format!(" (p = {p:.2e})")),
             1e6 * Quantity::Hold.log(&Fit::new(Law::Handover, &observed, &[]).parameters).exp()
         ));

@@ -76,6 +76,12 @@ impl Law {
 
     /// Operations per unit of time of this number of tasks.
     pub fn rate(self, parameters: &Parameters, tasks: f64) -> f64 {
+        self.dosed_rate(parameters, tasks, 0.0)
+    }
+
+    /// Operations per unit of time of this number of tasks with this much more time in the lock. Without a lock, a dose
+    /// changes nothing.
+    pub fn dosed_rate(self, parameters: &Parameters, tasks: f64, dose: f64) -> f64 {
         let [time, share, third, _] = parameters.map(f64::exp);
         let others = tasks - 1.0;
         match self {
@@ -85,7 +91,7 @@ impl Law {
             Law::Queue | Law::Handover => {
                 let hold = time * share;
                 let growth = if self == Law::Handover { third * hold } else { 0.0 };
-                closed_queue(tasks, (time - hold).max(1e-6 * time), hold, growth)
+                closed_queue(tasks, (time - hold).max(1e-6 * time), hold + dose, growth)
             }
         }
     }

@@ -3,24 +3,34 @@
 //!     Sweep ──> Fit of each law ──> laws that fit ──> knee, peak, quantities (Scaling)
 //!                  └─ Draws: what chance may have done     └─ none fits: between the points
 
+mod adaptive;
 mod chance;
 mod cliff;
 mod dose;
 mod fit;
 mod forecast;
+mod fragility;
+mod hysteresis;
 mod knee;
 mod law;
+mod removal;
 mod retrograde;
 mod scaling;
 pub mod selfcheck;
 mod sweep;
 
+pub use adaptive::{KneeSearch, TriedCount};
 pub use chance::Estimate;
 pub use cliff::Cliff;
 pub use dose::{DOSES_MIN, DoseResponse, Dosed};
 pub use fit::{Known, Quantity};
 pub use forecast::{Forecast, ForecastPoint, HeldOutPoint, HoldOut, RestsOn, forecast};
+pub use fragility::{
+    ChangedLoad, FRAGILE, Fragility, FragilityAnswer, Modes, ROBUST, Situation, Zone, fragility,
+};
+pub use hysteresis::{Hysteresis, UpAndDown, hysteresis};
 pub use law::Law;
+pub use removal::{LawGain, gain_by_law};
 pub use retrograde::Retrograde;
 pub use scaling::{FittedLaw, KneeBasis, Peak, PeakPlace, Scaling, Term, scaling};
-pub use sweep::Sweep;
+pub use sweep::{DosedPoint, Sweep};

@@ -1,17 +1,23 @@
 //! How often the answers about curves are right, by simulation: on curves that follow a law, and on curves that follow
 //! none, where the truth is known.
 
+mod searches;
+mod thresholds;
+
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use crate::chance::gaussian;
-use crate::fit::{Fit, Known, Quantity};
+use crate::fit::{Fit, Known, Observation, Quantity};
 use crate::knee::SHARE;
 use crate::law::{Law, Parameters, closed_queue};
 use crate::scaling::scaling;
 use crate::sweep::Sweep;
+
+pub use searches::SearchCheck;
+pub use thresholds::{ThresholdCheck, ThresholdRow};
 
 /// The answers about simulated curves.
 #[derive(Clone, Debug, Serialize)]
@@ -23,12 +29,15 @@ pub struct ScaleCheck {
     pub quantities: Vec<QuantityRow>,
     pub cliffs: Vec<CliffRow>,
     pub forecasts: Vec<ForecastRow>,
+    pub searches: SearchCheck,
+    pub thresholds: ThresholdCheck,
 }
 
 /// Knees of one kind of curve.
 #[derive(Clone, Debug, Serialize)]
 pub struct KneeRow {
-    pub kind: Kind,
+    /// What the curves are.
+    pub what: &'static str,
     /// Whether the curves follow a law that is fitted.
     pub follows_a_law: bool,
     /// Share of curves whose true knee lies in the 90 % interval.
@@ -81,6 +90,9 @@ pub enum Kind {
     FirstTaskApart,
 }
 
+/// Kinds that follow a law.
+const LAWS: [Kind; 4] = [Kind::Queue, Kind::Handover, Kind::Universal, Kind::Amdahl];
+
 impl Kind {
     pub const ALL: [Kind; 7] = [
         Kind::Queue,
@@ -106,11 +118,11 @@ impl Kind {
     }
 
     fn follows_a_law(self) -> bool {
-        !matches!(self, Kind::TwoSockets | Kind::Step | Kind::FirstTaskApart)
+        LAWS.contains(&self)
     }
 
     /// A curve of this kind.
-    fn draw(self, random: &mut Xoshiro256PlusPlus) -> Box<dyn Fn(f64) -> f64> {
+    fn draw(self, random: &mut Xoshiro256PlusPlus) -> Curve {
         let saturation = between(random, 3.0, 60.0);
         let growth = between(random, 0.003, 0.1);
         let (sigma, kappa) = (between(random, 0.003, 0.2), between(random, 1e-5, 3e-3));
@@ -147,6 +159,7 @@ impl Kind {
 
 /// The CPUs of simulated curves, and their noise: 5 runs, normal with 3 %.
 const COUNTS: [u32; 12] = [1, 2, 4, 6, 8, 12, 16, 24, 32, 40, 48, 64];
+const MOST: f64 = 64.0;
 const RUNS: usize = 5;
 const NOISE: f64 = 0.03;
 /// That of cliffs and forecasts.
@@ -154,29 +167,37 @@ const LESS_NOISE: f64 = 0.02;
 
 /// Simulates this number of curves of each kind.
 pub fn scale_check(trials: u32, seed: u64) -> ScaleCheck {
-    let trial = |row: usize| {
-        move |index: usize| {
-            let stream = seed ^ (row as u64 + 1) << 40 ^ (index as u64) << 8;
-            Xoshiro256PlusPlus::seed_from_u64(stream)
-        }
-    };
+    let all = trials as usize;
     let knees = Kind::ALL.iter().enumerate().map(|(row, kind)| {
-        let random = trial(row);
-        let found = in_parallel(trials as usize, |i| knee_of(*kind, &mut random(i)));
-        knee_row(*kind, &found)
+        let curve = |i| {
+            let mut random = stream(seed, row, i);
+            let (rate, truth) = curve_with_knee(*kind, MOST, &mut random);
+            knee_of(rate, truth, &mut random)
+        };
+        knee_row(kind.about(), kind.follows_a_law(), &in_parallel(all, curve))
     });
-    let knees = knees.collect();
-    let random = trial(100);
-    let inside = in_parallel(trials as usize, |i| quantities_of(&mut random(i)));
+    let beyond = in_parallel(all, |i| {
+        let mut random = stream(seed, 50, i);
+        let rate = curve_with_knee_beyond(&mut random);
+        knee_of(rate, f64::INFINITY, &mut random)
+    });
+    let beyond = knee_row("a law, knee beyond the CPUs", true, &beyond);
+    let knees = knees.chain([beyond]).collect();
+    let inside = in_parallel(all, |i| quantities_of(&mut stream(seed, 100, i)));
     let names = ["held", "outside", "hand-over per waiting task", "highest rate"];
     let quantities = names.iter().enumerate().map(|(index, name)| QuantityRow {
         name,
         inside: share(inside.iter().map(|one| one[index])),
     });
-    let random = trial(200);
-    let forecasts = in_parallel(trials as usize, |i| forecasts_of(&mut random(i)));
-    let known =
-        ["universal law", "the curve", "and the hold, known to 5 %", "and the hand-over, to 20 %"];
+    let forecasts = in_parallel(all, |i| forecasts_of(&mut stream(seed, 200, i)));
+    let known = [
+        "the universal law",
+        "the curve",
+        "the curve and doses",
+        "the curve and the hold, to 5 %",
+        "the curve, the hold and doses",
+        "the curve, the hold and the hand-over, to 20 %",
+    ];
     let forecasts = known.iter().enumerate().map(|(index, from)| ForecastRow {
         from,
         within: [0, 1, 2, 3].map(|what| share(forecasts.iter().map(|one| one[index][what]))),
@@ -188,7 +209,14 @@ pub fn scale_check(trials: u32, seed: u64) -> ScaleCheck {
         quantities: quantities.collect(),
         cliffs: cliffs(trials, seed),
         forecasts: forecasts.collect(),
+        searches: searches::searches((trials / 4).max(1), seed),
+        thresholds: thresholds::thresholds(4 * trials, seed),
     }
+}
+
+/// Random numbers of one trial of one row of a table.
+fn stream(seed: u64, row: usize, index: usize) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed ^ (row as u64 + 1) << 40 ^ (index as u64) << 8)
 }
 
 fn share(of: impl Iterator<Item = bool>) -> f64 {
@@ -215,11 +243,33 @@ fn measured(
     Sweep::new(counts.iter().map(runs).collect::<Vec<_>>()).expect("simulated rates are positive")
 }
 
+/// A simulated curve: its rate by the number of CPUs.
+type Curve = Box<dyn Fn(f64) -> f64>;
+
+/// A curve of this kind whose knee lies among the CPUs up to `most`, and that knee.
+fn curve_with_knee(kind: Kind, most: f64, random: &mut Xoshiro256PlusPlus) -> (Curve, f64) {
+    loop {
+        let rate = kind.draw(random);
+        let truth = true_knee(&rate, most);
+        if truth.is_finite() {
+            return (rate, truth);
+        }
+    }
+}
+
+/// A curve by a law whose knee lies beyond the measured CPUs.
+fn curve_with_knee_beyond(random: &mut Xoshiro256PlusPlus) -> Curve {
+    loop {
+        let kind = LAWS[random.random_range(0..LAWS.len())];
+        let rate = kind.draw(random);
+        if true_knee(&rate, MOST).is_infinite() {
+            return rate;
+        }
+    }
+}
+
 /// Whether the true knee is in the interval, whether a law fits, and how wide the interval is.
-fn knee_of(kind: Kind, random: &mut Xoshiro256PlusPlus) -> (bool, bool, Option<f64>) {
-    let rate = kind.draw(random);
-    let most_cpus = f64::from(COUNTS[COUNTS.len() - 1]);
-    let truth = true_knee(&rate, most_cpus);
+fn knee_of(rate: Curve, truth: f64, random: &mut Xoshiro256PlusPlus) -> (bool, bool, Option<f64>) {
     let found = scaling(&measured(rate, &COUNTS, NOISE, random));
     let (low, high) = found.knee.interval.expect("there is noise");
     let is_inside = low <= truth && truth <= high;
@@ -243,12 +293,16 @@ fn true_knee(rate: &dyn Fn(f64) -> f64, most_cpus: f64) -> f64 {
     }
 }
 
-fn knee_row(kind: Kind, found: &[(bool, bool, Option<f64>)]) -> KneeRow {
+fn knee_row(
+    what: &'static str,
+    follows_a_law: bool,
+    found: &[(bool, bool, Option<f64>)],
+) -> KneeRow {
     let mut widths: Vec<f64> = found.iter().filter_map(|one| one.2).collect();
     widths.sort_by(f64::total_cmp);
     KneeRow {
-        kind,
-        follows_a_law: kind.follows_a_law(),
+        what,
+        follows_a_law,
         inside: share(found.iter().map(|one| one.0)),
         fitted: share(found.iter().map(|one| one.1)),
         width: widths.get(widths.len() / 2).copied(),
@@ -291,8 +345,7 @@ fn cliffs(trials: u32, seed: u64) -> Vec<CliffRow> {
     let kinds = [(0.05, false), (0.1, false), (0.1, true), (0.2, false), (0.0, false)];
     let row = |(index, (drop, is_last)): (usize, (f64, bool))| {
         let found = in_parallel(trials as usize, |i| {
-            let stream = seed ^ (300 + index as u64) << 40 ^ (i as u64) << 8;
-            is_cliff_found(drop, is_last, &mut Xoshiro256PlusPlus::seed_from_u64(stream))
+            is_cliff_found(drop, is_last, &mut stream(seed, 299 + index, i))
         });
         let what = match (drop, is_last) {
             (0.0, _) => "smooth curves".to_string(),
@@ -305,8 +358,7 @@ fn cliffs(trials: u32, seed: u64) -> Vec<CliffRow> {
 }
 
 fn is_cliff_found(drop: f64, is_last: bool, random: &mut Xoshiro256PlusPlus) -> bool {
-    let smooth = [Kind::Queue, Kind::Handover, Kind::Universal, Kind::Amdahl];
-    let rate = smooth[random.random_range(0..smooth.len())].draw(random);
+    let rate = LAWS[random.random_range(0..LAWS.len())].draw(random);
     let last = COUNTS.len() - 1;
     let edge = f64::from(COUNTS[if is_last { last } else { random.random_range(4..=last) }]);
     let rate = |n: f64| rate(n) * if n >= edge { 1.0 - drop } else { 1.0 };
@@ -315,7 +367,7 @@ fn is_cliff_found(drop: f64, is_last: bool, random: &mut Xoshiro256PlusPlus) -> 
 }
 
 /// For each kind of knowledge, whether the rates at 16, 32 and 64 CPUs and the knee are within 20 % of the truth.
-fn forecasts_of(random: &mut Xoshiro256PlusPlus) -> [[bool; 4]; 4] {
+fn forecasts_of(random: &mut Xoshiro256PlusPlus) -> [[bool; 4]; 6] {
     let truth = lock(random);
     let rate = |tasks: f64| Law::Handover.rate(&truth, tasks);
     let observed = measured(rate, &[1, 2, 3, 4, 6, 8], LESS_NOISE, random).observations();
@@ -325,10 +377,13 @@ fn forecasts_of(random: &mut Xoshiro256PlusPlus) -> [[bool; 4]; 4] {
         deviation,
     };
     let (hold, handover) = (known(Quantity::Hold, 0.05), known(Quantity::Handover, 0.2));
+    let with_doses = [&observed[..], &doses_of(&truth, random)].concat();
     let fits = [
         Fit::new(Law::Universal, &observed, &[]),
         Fit::new(Law::Handover, &observed, &[]),
+        Fit::new(Law::Handover, &with_doses, &[]),
         Fit::new(Law::Handover, &observed, &[hold]),
+        Fit::new(Law::Handover, &with_doses, &[hold]),
         Fit::new(Law::Handover, &observed, &[hold, handover]),
     ];
     let is_near = |ratio: f64| (1.0 / 1.2..=1.2).contains(&ratio);
@@ -337,6 +392,22 @@ fn forecasts_of(random: &mut Xoshiro256PlusPlus) -> [[bool; 4]; 4] {
         let [a, b, c] = [16.0, 32.0, 64.0].map(|tasks| is_near(fit.rate(tasks) / rate(tasks)));
         [a, b, c, is_near(fit.law.knee(&fit.parameters, SHARE) / knee)]
     })
+}
+
+/// Doses in the lock of an eighth, a third and all of the time outside, at 4 and 8 CPUs.
+fn doses_of(truth: &Parameters, random: &mut Xoshiro256PlusPlus) -> Vec<Observation> {
+    let outside = truth[0].exp() - Quantity::Hold.log(truth).exp();
+    let mut doses = Vec::new();
+    for tasks in [4.0, 8.0] {
+        for share in [0.125, 1.0 / 3.0, 1.0] {
+            let dose = share * outside;
+            let deviation = LESS_NOISE / (RUNS as f64).sqrt();
+            let rate = Law::Handover.dosed_rate(truth, tasks, dose);
+            let log_rate = rate.ln() + deviation * gaussian(random);
+            doses.push(Observation { tasks, log_rate, deviation, is_after_step: false, dose });
+        }
+    }
+    doses
 }
 
 #[cfg(test)]

@@ -13,6 +13,16 @@ const CPUS_MAX: u32 = 16384;
 #[derive(Clone, Debug)]
 pub struct Sweep {
     points: Vec<SweepPoint>,
+    dosed: Vec<DosedPoint>,
+}
+
+/// The runs at one number of CPUs with time added to the lock.
+#[derive(Clone, Debug)]
+pub struct DosedPoint {
+    pub cpus: u32,
+    /// The added time, in the unit of time of the rates.
+    pub dose: f64,
+    pub rates: Vec<f64>,
 }
 
 /// The runs at one number of CPUs.
@@ -71,7 +81,24 @@ impl Sweep {
                 if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
             ));
         }
-        Ok(Sweep { points })
+        Ok(Sweep { points, dosed: Vec::new() })
+    }
+
+    /// The sweep with runs beside it in which the lock is held longer. What has no usable rate is left out.
+    pub fn with_doses(mut self, dosed: Vec<DosedPoint>) -> Sweep {
+        let is_usable = |one: &DosedPoint| {
+            one.cpus > 0
+                && one.dose > 0.0
+                && !one.rates.is_empty()
+                && one.rates.iter().all(|rate| rate.is_finite() && *rate > 0.0)
+        };
+        self.dosed.extend(dosed.into_iter().filter(is_usable));
+        self
+    }
+
+    /// Whether two or more points with several tasks have doses: enough to tell time in the lock from time outside.
+    pub fn has_doses(&self) -> bool {
+        self.dosed.iter().filter(|one| one.cpus > 1).count() >= 2
     }
 
     pub fn points(&self) -> &[SweepPoint] {
@@ -86,7 +113,9 @@ impl Sweep {
     /// The part of the sweep with at most this many CPUs.
     pub fn up_to(&self, cpus: u32) -> Result<Sweep, String> {
         let points = self.points.iter().filter(|point| point.cpus <= cpus);
-        Sweep::new(points.map(|point| (point.cpus, point.rates.clone())))
+        let part = Sweep::new(points.map(|point| (point.cpus, point.rates.clone())))?;
+        let dosed = self.dosed.iter().filter(|one| one.cpus <= cpus);
+        Ok(part.with_doses(dosed.cloned().collect()))
     }
 
     /// Runs beyond the first of each point: the degrees of freedom of the noise. 0 where each point ran once.
@@ -116,9 +145,28 @@ impl Sweep {
                 log_rate: point.log_rate(),
                 deviation: deviation.unwrap_or(1.0),
                 is_after_step: false,
+                dose: 0.0,
             }
         };
         self.points.iter().map(observation).collect()
+    }
+}
+
+impl Sweep {
+    /// The points with doses, with the standard deviations of their means.
+    pub fn dosed_observations(&self) -> Vec<Observation> {
+        let noise = self.noise().map(|noise| noise.max(LEAST_NOISE));
+        let observation = |one: &DosedPoint| {
+            let runs = one.rates.len() as f64;
+            Observation {
+                tasks: f64::from(one.cpus),
+                log_rate: one.rates.iter().map(|rate| rate.ln()).sum::<f64>() / runs,
+                deviation: noise.map_or(1.0, |noise| noise / runs.sqrt()),
+                is_after_step: false,
+                dose: one.dose,
+            }
+        };
+        self.dosed.iter().map(observation).collect()
     }
 }
 

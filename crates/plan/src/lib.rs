@@ -3,7 +3,9 @@
 //!
 //!     experiment ─ variants ─ points ─ schedule ─→ runner
 
+pub mod adaptive;
 mod against;
+mod around;
 pub mod commands;
 pub mod experiments;
 pub mod guest_config;
@@ -14,5 +16,6 @@ pub mod schedule;
 pub mod variants;
 
 pub use against::{Side, against};
+pub use around::{OperatingPoint, around};
 pub use names::workload;
 pub use points::{Usable, points, usable};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, Topology, counted, topology};
 use records::{
-    Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Scalar, Storage, TASKS_MAX, Until,
-    Variant,
+    Adaptive, Axes, Experiment, Form, Load, Many, Pass, Point, Policy, Scalar, Storage, TASKS_MAX,
+    Until, Variant,
 };
 use workloads::{Forms, Values, Workload};
 
@@ -167,7 +167,12 @@ fn points_of(
     let forms = forms(workload, axes)?;
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
-        .map(|placement| Ok((placement, sizes(axes, usable, placement, points_max)?)))
+        .map(|placement| {
+            Ok((
+                placement,
+                sizes(axes, experiment.adaptive.as_ref(), usable, placement, points_max)?,
+            ))
+        })
         .collect::<Result<Vec<_>>>()?;
     let own_default = usable.without_history.as_ref();
     let own_default = own_default.filter(|_| pitfalls::depends_on_history(workload.name));
@@ -287,6 +292,7 @@ fn untils(axes: &Axes) -> Vec<Until> {
 /// CPU lists with their numbers of tasks. There are at least as many tasks as CPUs.
 fn sizes(
     axes: &Axes,
+    search: Option<&Adaptive>,
     usable: &Usable,
     placement: Placement,
     points_max: usize,
@@ -298,8 +304,12 @@ fn sizes(
         || "1..all".to_string(),
         |many| many.0.iter().map(|w| w.0.as_str()).collect::<Vec<_>>().join(","),
     );
+    let counts = match search {
+        Some(_) => topology::fine_points(&topology, placement),
+        None => topology::points(&specs, &topology, placement)?,
+    };
     let mut sizes = Vec::new();
-    for cpus in topology::points(&specs, &topology, placement)? {
+    for cpus in counts {
         let per_cpu = || values(&axes.tasks_per_cpu, 1).into_iter().map(|n| n.checked_mul(cpus));
         let tasks: Vec<Option<u32>> = match &axes.tasks {
             Some(counts) => counts.0.iter().map(|n| Some(*n)).collect(),

@@ -11,6 +11,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{PointOrder, ProfileKind, Record, Run};
 
+use crate::adaptive;
+
 /// A run that is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assignment {
@@ -41,6 +43,10 @@ pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>
 pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let mut cells = cells(record);
     match record.variants.len() {
+        0 | 1 if record.experiment.adaptive.is_some() => {
+            let chosen = adaptive::points_to_run(record, before, block);
+            cells.iter_mut().for_each(|cell| cell.retain(|point| chosen.contains(point)));
+        }
         0 | 1 if block < record.experiment.blocks() => (),
         0 | 1 => cells.iter_mut().for_each(Vec::clear),
         _ => {
@@ -55,6 +61,7 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     match record.experiment.compare.order {
         PointOrder::Adjacent => adjacent(record, &cells, active, block, &mut random),
         PointOrder::Grouped => grouped(record, &cells, active, block, &mut random),
+        PointOrder::UpDown => up_down(record, &cells, active, block, &mut random),
     }
 }
 
@@ -104,6 +111,20 @@ fn adjacent(
         placebos_last(runs)
     };
     active.into_iter().flat_map(runs).collect()
+}
+
+/// The cells by their CPU count, in random order where counts are equal; every other block from the most down.
+fn up_down(
+    record: &Record,
+    cells: &[Vec<usize>],
+    active: Vec<usize>,
+    block: u32,
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<Assignment> {
+    let mut runs = adjacent(record, cells, active, block, random);
+    let cpus = |run: &Assignment| record.points[run.point].cpus;
+    runs.sort_by_key(|run| if block.is_multiple_of(2) { cpus(run) } else { u32::MAX - cpus(run) });
+    runs
 }
 
 /// The variants in an order that is reversed in every second block, so that such a block begins with the
@@ -290,6 +311,19 @@ mod tests {
         reversed.reverse();
         assert_eq!(variants(0), reversed);
         assert_ne!(variants(0), variants(2));
+    }
+
+    #[test]
+    fn sweeps_go_up_and_then_down() {
+        let mut record = record("blocks = 2\n[compare]\norder = 'up_down'", 5, 0);
+        for (index, point) in record.points.iter_mut().enumerate() {
+            point.cpus = [4, 1, 2, 8, 2][index];
+        }
+        let cpus = |number| -> Vec<u32> {
+            block(&record, &[], number).iter().map(|run| record.points[run.point].cpus).collect()
+        };
+        assert_eq!(cpus(0), [1, 2, 2, 4, 8]);
+        assert_eq!(cpus(1), [8, 4, 2, 2, 1]);
     }
 
     #[test]

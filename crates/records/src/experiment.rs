@@ -8,6 +8,8 @@
 //! A file with an unknown key is refused, because knee would not do all that the file asks for. In a
 //! record unknown keys are ignored, so that a newer knee may add keys.
 
+mod adaptive;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,6 +26,8 @@ use crate::guest::Guest;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
 use crate::tasks::{Form, Until};
+
+pub use adaptive::Adaptive;
 
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,12 +68,18 @@ pub struct Experiment {
     /// Axes of all loads.
     #[serde(default)]
     pub axes: Axes,
+    /// How CPU counts are chosen while measuring, in place of the axis `cpus`; absent if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<Adaptive>,
     /// The workloads, each with parameters and axes of its own.
     #[serde(rename = "load")]
     pub loads: Vec<Load>,
     /// The variants that are compared; the first is the baseline.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
+    /// Whether the loads after the first are small changes of it, to see whether its verdict survives them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub perturbed: bool,
     /// Combinations of variants that are left out: for each factor, the variants meant.
     #[serde(default, rename = "exclude", skip_serializing_if = "Vec::is_empty")]
     pub exclusions: Vec<BTreeMap<String, Many<String>>>,
@@ -183,6 +193,9 @@ pub enum PointOrder {
     /// All points of a variant one after the other, and every other block in reverse order: for
     /// variants that are expensive to switch between.
     Grouped,
+    /// By ascending CPU count in one block, by descending count in the next: what a run leaves behind shows as
+    /// hysteresis.
+    UpDown,
 }
 
 impl Default for Judging {
@@ -282,8 +295,10 @@ impl Default for Experiment {
             stop_grace_s: default_stop_grace_s(),
             timeout_s: default_timeout_s(),
             axes: Axes::default(),
+            adaptive: None,
             loads: Vec::new(),
             variants: Vec::new(),
+            perturbed: false,
             exclusions: Vec::new(),
             explain: None,
             compare: Judging::default(),
@@ -339,9 +354,11 @@ impl Experiment {
     }
 
     /// Passes over all points; the maximum if blocks go on until decided. By default 5; 10 if variants
-    /// are compared, so that an exact interval exists; 60 if blocks go on until decided.
+    /// are compared, so that an exact interval exists; 60 if blocks go on until decided. The blocks of a search for a
+    /// knee hold few points, and at most 200 of them are made.
     pub fn blocks(&self) -> u32 {
         let default = match self.variants.len() {
+            0 | 1 if self.adaptive.is_some() => 200,
             0 | 1 => 5,
             _ if self.compare.until_decided => 60,
             _ => 10,
@@ -379,6 +396,9 @@ impl Experiment {
             ensure!(value > 0.0 && value < 1e6, "{name} is {value}, must be above 0 s");
         }
         self.axes.check().context("in [axes]")?;
+        if let Some(adaptive) = &self.adaptive {
+            adaptive.check(self).context("in [adaptive]")?;
+        }
         self.image.iter().try_for_each(|image| image.check().context("in [image]"))?;
         self.compare.check().context("in [compare]")?;
         if let Some(explain) = &self.explain {

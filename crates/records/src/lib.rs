@@ -32,7 +32,7 @@ pub use command::{
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Axes, Experiment, Judging, Load, PointOrder, Variant};
+pub use experiment::{Adaptive, Axes, Experiment, Judging, Load, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};

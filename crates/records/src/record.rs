@@ -311,10 +311,11 @@ impl Record {
         self.sessions.first().map(|s| s.started)
     }
 
-    /// The number of runs that the experiment asks for.
-    pub fn runs_planned(&self) -> u32 {
+    /// The number of runs that the experiment asks for. `None` if runs decide how many more there are.
+    pub fn runs_planned(&self) -> Option<u32> {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
-        points.saturating_mul(self.experiment.blocks())
+        let all = points.saturating_mul(self.experiment.blocks());
+        self.experiment.adaptive.is_none().then_some(all)
     }
 }
 

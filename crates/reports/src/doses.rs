@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::{Curve, Spread};
-use laws::{DOSES_MIN, DoseResponse, Dosed, Estimate};
+use laws::{DOSES_MIN, DoseResponse, Dosed, DosedPoint, Estimate};
 use records::{Form, Pass, Point};
 use serde::Serialize;
 
@@ -55,6 +55,9 @@ pub struct Gain {
     pub removed_ns: f64,
     /// The share by which the rate would grow.
     pub gain: Estimate,
+    /// The share by which it will be seen to grow in a measurement with `runs` of each side.
+    pub measured: Estimate,
+    pub runs: usize,
 }
 
 /// What the doses among these curves say; nothing without three doses of something.
@@ -91,13 +94,41 @@ impl DoseReport {
                 continue;
             }
             let serial = serial.as_ref().map_or("-".to_string(), percent);
-            let gains = gains.iter().map(|gain| percent(&gain.gain));
+            let gains = gains.iter().map(|gain| percent(&gain.measured));
             table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
         }
         let has_rows = points.iter().any(|point| point.unusable.is_none());
-        let table = if has_rows { table.within(style.width).0 } else { String::new() };
+        let runs = points.iter().flat_map(|point| &point.gains).map(|gain| gain.runs).min();
+        let note = runs.map_or(String::new(), |runs| {
+            let note = format!(
+                "in brackets: where a gain will lie that is measured in {} of each side, 9 of 10 times",
+                counted(runs, "run")
+            );
+            wrapped(&note, style.width, 2)
+        });
+        let table = if has_rows { table.within(style.width).0 + &note } else { String::new() };
         format!("\n{}\n{table}{unusable}", style.bold(title.trim_end()))
     }
+}
+
+/// The runs beside a curve in which the lock is held longer, where the curve is the one without a dose.
+pub fn dosed_points(curves: &[Curve], curve: &Curve) -> Vec<DosedPoint> {
+    let is_base = |family: &DosedCurves| {
+        family.curves.values().next().is_some_and(|first| std::ptr::eq(*first, curve))
+    };
+    let families = families(curves, PLACES[0]);
+    let Some(family) = families.iter().find(|family| is_base(family)) else { return Vec::new() };
+    let dosed = |cpus| {
+        let all = family.dosed(cpus);
+        let base_ns = all.first().map_or(0.0, |base| base.dose_ns);
+        let point = move |one: Dosed| DosedPoint {
+            cpus,
+            dose: (one.dose_ns - base_ns) / 1e9,
+            rates: one.rates,
+        };
+        all.into_iter().skip(1).map(point).collect::<Vec<_>>()
+    };
+    family.cpus().into_iter().flat_map(dosed).collect()
 }
 
 /// Curves by everything but one parameter.
@@ -148,7 +179,12 @@ impl DosedCurves<'_> {
                 serial: response.serial(),
                 gains: removed
                     .iter()
-                    .map(|&removed_ns| Gain { removed_ns, gain: response.gain(removed_ns) })
+                    .map(|&removed_ns| Gain {
+                        removed_ns,
+                        gain: response.gain(removed_ns),
+                        measured: response.measured_gain(removed_ns),
+                        runs: response.runs(),
+                    })
                     .collect(),
                 unusable: None,
             },

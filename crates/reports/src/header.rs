@@ -1,7 +1,8 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
 use records::{
-    Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source, Storage, Until,
+    Adaptive, Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source,
+    Storage, Until,
 };
 
 use crate::Style;
@@ -68,7 +69,9 @@ fn state(opened: &Opened) -> String {
     match opened.record.state {
         RecordState::Whole => format!("{name}: {}{failed}", counted(done, what)),
         RecordState::Partial | RecordState::Growing => {
-            format!("{name}: {done} of {}{failed}", counted(planned as usize, "run"))
+            let of = planned.map_or(String::new(), |_| format!("{done} of "));
+            let all = counted(planned.map_or(done, |planned| planned as usize), "run");
+            format!("{name}: {of}{all}{failed}")
         }
     }
 }
@@ -199,8 +202,13 @@ fn imported(source: &Source) -> Vec<(&'static str, String)> {
 
 /// "5 blocks of 8 points, 1 s a run, placement cores, seed 42", and warm-up runs if there are any.
 fn plan(record: &Record) -> String {
-    let blocks = counted(record.experiment.blocks() as usize, "block");
-    let points = counted(record.points.len(), "point");
+    let blocks = match record.experiment.adaptive {
+        Some(adaptive) => search(&adaptive),
+        None => {
+            let blocks = counted(record.experiment.blocks() as usize, "block");
+            format!("{blocks} of {}", counted(record.points.len(), "point"))
+        }
+    };
     let lengths = different(record, |point| length(point.until));
     let placements = different(record, |point| point.placement.to_string());
     let warmup = match record.experiment.warmup_runs {
@@ -208,10 +216,19 @@ fn plan(record: &Record) -> String {
         runs => format!(" after {} of each that are not kept", counted(runs as usize, "run")),
     };
     format!(
-        "{blocks} of {points}{warmup}, {} a run, placement {}, seed {}",
+        "{blocks}{warmup}, {} a run, placement {}, seed {}",
         lengths.join(" or "),
         placements.join(" or "),
         record.seed
+    )
+}
+
+/// "CPU counts that tell most about the knee, until it is known to 10 % or 600 s are spent".
+pub fn search(adaptive: &Adaptive) -> String {
+    let Adaptive { budget_s, knee_within } = adaptive;
+    format!(
+        "CPU counts that tell most about the knee, until it is known to {} % or {budget_s} s are spent",
+        analysis::rounded(100.0 * knee_within, 3)
     )
 }
 

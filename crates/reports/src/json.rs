@@ -29,7 +29,9 @@ struct RecordHead<'a> {
     cpu_model: Option<&'a str>,
     seed: u64,
     blocks: u32,
-    runs_planned: u32,
+    /// Absent if runs decide how many more there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs_planned: Option<u32>,
     runs_finished: usize,
     runs_failed: usize,
     command: &'a [String],

@@ -8,11 +8,12 @@ mod growth;
 mod ipis;
 mod locks;
 mod numbers;
+mod removal;
 mod trust;
 
 pub use crate::ledger::causes::place;
 pub use crate::ledger::difference::{LedgerSide, text as difference, unit_of_work};
-pub use crate::ledger::growth::text as growth;
+pub use crate::ledger::growth::{sentence as growth_sentence, text as growth};
 pub use crate::ledger::ipis::text as ipis;
 pub use crate::ledger::locks::text as locks;
 

@@ -87,7 +87,9 @@ fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String
     }
     headings.push(("earlier\nstddev", Align::Right));
     let mut table = Table::new(headings);
-    for (point, seen) in record.points.iter().zip(past) {
+    let first = record.experiment.adaptive.map(|_| edges(record));
+    let is_shown = |point: &Point| first.as_ref().is_none_or(|first| first.contains(&point.cpus));
+    for (point, seen) in record.points.iter().zip(past).filter(|(point, _)| is_shown(point)) {
         let mut row = vec![
             [vec![point.workload.clone()], parameters(point)].concat().join(" "),
             point.form.name().to_string(),
@@ -106,12 +108,24 @@ fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String
     table.within(style.width).0
 }
 
+/// The CPU counts that a search begins with.
+fn edges(record: &Record) -> Vec<u32> {
+    let placement = record.points.first().map_or_else(Default::default, |point| point.placement);
+    let largest = record.points.iter().max_by_key(|point| point.cpus);
+    let used = largest.map_or(&[][..], |point| &point.cpu_list[..]);
+    host::topology::points("1..all", &record.topology.restricted_to(used), placement)
+        .unwrap_or_default()
+}
+
 fn length(point: &Point) -> String {
     let timed = if point.pass == Pass::Latency { " timed" } else { "" };
     format!("{}{timed}", super::header::length(point.until))
 }
 
 fn blocks(record: &Record) -> String {
+    if let Some(adaptive) = &record.experiment.adaptive {
+        return format!("each of these points twice; then {}", crate::header::search(adaptive));
+    }
     let points = counted(record.points.len(), "point");
     let blocks = counted(record.experiment.blocks() as usize, "block");
     let placebo = record.experiment.compare.placebo;
@@ -125,7 +139,7 @@ fn blocks(record: &Record) -> String {
     } else {
         String::new()
     };
-    let runs = counted(record.runs_planned() as usize, "run");
+    let runs = counted(record.runs_planned().unwrap_or(0) as usize, "run");
     format!("{blocks} of {points}: {runs}{until}{extra}")
 }
 

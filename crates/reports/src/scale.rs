@@ -103,7 +103,9 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
         [] => String::new(),
         others => format!("; the interval also covers {}", others.join(", ")),
     };
-    let mut lines = vec![format!("a forecast, not measured, by {first}{covers}")];
+    let doses = if found.with_doses { ", with the doses of the record" } else { "" };
+    let mut lines = vec![format!("a forecast, not measured, by {first}{doses}{covers}")];
+    lines.push(forecast_knee(&found.knee));
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
         let percent = 100.0 * share;
@@ -115,6 +117,20 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
     lines.extend(why.map(|why| format!("not checked against the upper half of the curve: {why}")));
     let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
     table.within(style.width).0 + &lines
+}
+
+/// "knee forecast at 23 CPUs (20 to 27)".
+fn forecast_knee(knee: &Estimate) -> String {
+    let Estimate { value, interval } = knee;
+    if value.is_infinite() {
+        return "no knee by these laws: the rate grows without end".to_string();
+    }
+    let range = match interval {
+        None => " (no interval: each point ran once)".to_string(),
+        Some((low, high)) if high.is_infinite() => format!(" ({} or more)", low.ceil()),
+        Some((low, high)) => format!(" ({} to {})", low.ceil(), high.ceil()),
+    };
+    format!("knee forecast at {}{range}", counted(value.ceil() as usize, "CPU"))
 }
 
 /// How well the lower half of a curve predicts the upper.

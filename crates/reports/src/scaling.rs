@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use analysis::{Curve, Spread, curves};
-use records::{Opened, Outcome, Pass, Point, Warmup};
+use records::{Opened, Outcome, Pass, Point, RecordState, Warmup};
 
 use crate::curve_table::{self, RATE};
 use crate::doses::{doses, doses_text};
 use crate::doubts::{MissingSources, doubts};
 use crate::header::{different, header, length};
+use crate::hysteresis::{hysteresis, hysteresis_sentence};
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::plot::{Plot, Series, plot};
 use crate::prose::{counted, counted_or_unknown, wrapped};
@@ -126,7 +127,7 @@ impl Report<'_> {
         let form = |curves: Vec<&Curve>| {
             let table = curve_table::rates(&curves, self.style);
             let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
-            let peaks = peaks.chain(curves.iter().flat_map(|curve| knee(curve, RATE)));
+            let peaks = peaks.chain(curves.iter().flat_map(|curve| self.knee(curve, RATE)));
             let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
             let below = self.lines(below.chain(warmup(&curves)).chain(work_lengths(&curves)));
             self.title(curves[0].point) + &table + &below + &self.details(&curves)
@@ -233,9 +234,52 @@ impl Report<'_> {
         })
     }
 
+    /// What a curve with enough CPU counts says about its knee, and what sweeps up and down say.
+    fn knee(&self, curve: &Curve, metric: &str) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if let Ok(sweep) = scale::sweep(curve, metric) {
+            let found = laws::scaling(&sweep);
+            sentences.extend(scale::sentences(&found));
+            sentences.extend(self.searched(curve, &found.knee));
+        }
+        let loops = hysteresis(&self.record.record, curve, metric);
+        sentences.extend(loops.as_ref().map(hysteresis_sentence));
+        let lane = lane(curve);
+        let lane = lane.trim_start();
+        let told =
+            |sentence| if lane.is_empty() { sentence } else { format!("{lane}: {sentence}") };
+        sentences.into_iter().map(told).collect()
+    }
+
+    /// How a search for a knee ended.
+    fn searched(&self, curve: &Curve, knee: &laws::Estimate) -> Option<String> {
+        let record = &self.record.record;
+        let adaptive = record.experiment.adaptive.filter(|_| record.state == RecordState::Whole)?;
+        let counts = record.points.iter().map(|point| point.cpus).max().into_iter().collect();
+        let within = adaptive.knee_within;
+        let search = laws::KneeSearch { counts, first: Vec::new(), within };
+        let runs: usize = curve.cells.iter().map(|cell| cell.runs.len()).sum();
+        let begin = format!(
+            "searched with {} at {}",
+            counted(runs, "run"),
+            counted(curve.cells.len(), "CPU count")
+        );
+        let percent = analysis::rounded(100.0 * within, 3);
+        Some(if search.is_known(knee) {
+            format!("{begin}: the knee is known to {percent} % or to one CPU, as asked")
+        } else {
+            format!(
+                "{begin}: the budget of {} s ended before the knee was known to {percent} %; give \
+                 --budget more",
+                adaptive.budget_s
+            )
+        })
+    }
+
     fn single_runs(&self, curves: &[&Curve]) -> Option<String> {
         let mut runs = curves.iter().flat_map(|curve| &curve.cells).map(|cell| cell.runs.len());
-        let single = runs.any(|n| n == 1);
+        // A search measures some counts once, and repeats others.
+        let single = self.record.record.experiment.adaptive.is_none() && runs.any(|n| n == 1);
         let remedy = match self.record.record.source {
             None => "--blocks 5 repeats each point",
             Some(_) => "import several runs of each variant",
@@ -252,16 +296,6 @@ impl Report<'_> {
         });
         plots.collect()
     }
-}
-
-/// What a curve with enough CPU counts says about its knee.
-fn knee(curve: &Curve, metric: &str) -> Vec<String> {
-    let Ok(sweep) = scale::sweep(curve, metric) else { return Vec::new() };
-    let lane = lane(curve);
-    let sentences = scale::sentences(&laws::scaling(&sweep)).into_iter();
-    let lane = lane.trim_start();
-    let told = |sentence| if lane.is_empty() { sentence } else { format!("{lane}: {sentence}") };
-    sentences.map(told).collect()
 }
 
 /// Whether a metric could follow the CPUs.

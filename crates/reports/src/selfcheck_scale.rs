@@ -1,7 +1,9 @@
 //! The self-check of curves as text: how often intervals of knees and quantities contain the truth, how often cliffs are
 //! found, and how far forecasts reach.
 
-use laws::selfcheck::{CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck};
+use laws::selfcheck::{
+    CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck, SearchCheck, ThresholdCheck,
+};
 
 use crate::Style;
 use crate::prose::wrapped;
@@ -26,10 +28,16 @@ pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {
         + &cliffs(&check.cliffs, style)
         + &heading("Forecasts from 8 CPUs within 20 % of the truth, in % of the curves")
         + &forecasts(&check.forecasts, style)
+        + &heading(
+            "Searches (--cpus adaptive), until the knee is as well known as by all of 1 to 64 CPUs",
+        )
+        + &searches(&check.searches, style)
+        + &heading("Verdicts about locks with two states (knee fragile), in % of the locks")
+        + &thresholds(&check.thresholds, style)
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1}", 100.0 * share)
+    if share.is_nan() { "-".to_string() } else { format!("{:.1}", 100.0 * share) }
 }
 
 fn knees(rows: &[KneeRow], style: &Style) -> String {
@@ -42,7 +50,7 @@ fn knees(rows: &[KneeRow], style: &Style) -> String {
     for row in rows {
         let law = if row.follows_a_law { "" } else { ", no law" };
         table.row(vec![
-            format!("{}{law}", row.kind.about()),
+            format!("{}{law}", row.what),
             percent(row.inside),
             percent(row.fitted),
             row.width.map_or("-".to_string(), short),
@@ -81,4 +89,49 @@ fn forecasts(rows: &[ForecastRow], style: &Style) -> String {
         table.row([row.from.to_string()].into_iter().chain(row.within.map(percent)).collect());
     }
     table.within(style.width).0
+}
+
+fn searches(check: &SearchCheck, style: &Style) -> String {
+    let mut table =
+        Table::new([("", Align::Left), ("search", Align::Right), ("all counts", Align::Right)]);
+    let (median, most) = check.runs;
+    let runs = |share: f64| format!("{:.0}", share * f64::from(check.sweep_runs));
+    let all = check.sweep_runs.to_string();
+    let mut row = |name: &str, search: String, sweep: String| {
+        table.row(vec![name.to_string(), search, sweep]);
+    };
+    row("runs, median", runs(median), all.clone());
+    row("runs, of 90 % of the curves at most", runs(most), all);
+    row("knee in its interval, %", percent(check.inside.0), percent(check.inside.1));
+    row("knee off by, %, median", short(check.off_percent.0), short(check.off_percent.1));
+    let sentence = format!(
+        "of {} curves of all kinds, {} % need at most half of the runs",
+        check.curves,
+        percent(check.within_half)
+    );
+    table.within(style.width).0 + &wrapped(&sentence, style.width, 2)
+}
+
+fn thresholds(check: &ThresholdCheck, style: &Style) -> String {
+    let mut table = Table::new([
+        ("truly", Align::Left),
+        ("locks", Align::Right),
+        ("fragile", Align::Right),
+        ("sensitive", Align::Right),
+        ("robust", Align::Right),
+        ("cannot tell", Align::Right),
+        ("mean flips", Align::Right),
+    ]);
+    for row in &check.rows {
+        let called = [row.fragile, row.sensitive, row.robust, row.cannot_tell, row.flips];
+        let start = [row.what.to_string(), row.locks.to_string()];
+        table.row(start.into_iter().chain(called.map(percent)).collect());
+    }
+    let sentence = format!(
+        "two modes: seen in {} % of the locks that have them in two or more of five runs, and in {} % of \
+         those that do not",
+        percent(check.modes_found),
+        percent(check.modes_wrongly)
+    );
+    table.within(style.width).0 + &wrapped(&sentence, style.width, 2)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::talk;
 use host::{counted, paths, random, topology};
-use plan::{Usable, commands, guest_config, pitfalls, variants};
+use plan::{Usable, adaptive, commands, guest_config, pitfalls, variants};
 use records::{Directory, Experiment, FORMAT, HERE, Point, Record, RecordState, Session, Warning};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
@@ -51,7 +51,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         first_run: 0,
         host_changes: None,
     };
-    Ok(Record {
+    let record = Record {
         format: FORMAT,
         id: String::new(),
         state: RecordState::Growing,
@@ -76,7 +76,9 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
-    })
+    };
+    adaptive::check_budget(&record)?;
+    Ok(record)
 }
 
 /// An error of planning; if the experiment has sizes, with the advice that another may fit this host.

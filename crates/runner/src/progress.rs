@@ -51,8 +51,8 @@ impl Progress {
     pub fn block(&mut self, record: &Record, block: u32, left: &[Assignment]) {
         let experiment = &record.experiment;
         let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
-        let later_blocks =
-            if until_decided { 0 } else { experiment.blocks().saturating_sub(block + 1) };
+        let decides = until_decided || experiment.adaptive.is_some();
+        let later_blocks = if decides { 0 } else { experiment.blocks().saturating_sub(block + 1) };
         let later = later_blocks as usize * left.len();
         self.total = self.done + left.len() + later;
         self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
@@ -60,7 +60,9 @@ impl Progress {
             later as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
         );
         let (number, cap) = (block + 1, experiment.blocks());
-        self.stage = if !until_decided {
+        self.stage = if experiment.adaptive.is_some() {
+            format!("search, block {number}, ")
+        } else if !until_decided {
             String::new()
         } else if number <= cap {
             format!("block {number} of at most {cap}, ")

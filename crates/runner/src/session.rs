@@ -104,7 +104,7 @@ pub struct Measured {
 /// The runs that are durable, whatever goes wrong afterwards.
 struct SafeRuns {
     done: u32,
-    planned: u32,
+    planned: Option<u32>,
     folder: PathBuf,
 }
 
@@ -122,8 +122,12 @@ impl SafeRuns {
             Err(_) if *done == 0 => return None,
             Err(_) => (folder, ", although the record could not be finished"),
         };
+        let done = match planned {
+            Some(planned) => format!("{done} of {planned}"),
+            None => done.to_string(),
+        };
         Some(format!(
-            "{done} of {planned} runs are safe in {}{first}. Mend the error below, then the same \
+            "{done} runs are safe in {}{first}. Mend the error below, then the same \
              command with --resume does the rest",
             folder.display()
         ))

@@ -366,7 +366,7 @@ impl Growing {
             session.finished = Some(now);
         }
         // If variants are compared, the number of runs depends on their results.
-        let all_done = self.next_run >= self.record.runs_planned();
+        let all_done = self.record.runs_planned().is_some_and(|planned| self.next_run >= planned);
         let whole = self.complete || (self.record.variants.len() < 2 && all_done);
         self.finish_as(if whole { RecordState::Whole } else { RecordState::Partial })
     }

@@ -71,7 +71,7 @@ impl Listed {
             points: record.points.len() as u32,
             runs: record.runs_finished,
             failed: record.runs_failed,
-            planned: record.runs_planned(),
+            planned: record.runs_planned().unwrap_or(0),
             label: record.label.clone(),
             note: record.note.clone(),
             started: record.started(),

@@ -26,6 +26,17 @@ pub fn default_points(topology: &Topology, placement: Placement) -> Vec<u32> {
     counts.into_iter().filter(|n| *n > 0).collect()
 }
 
+/// Counts fine enough for a search: each up to 64, beyond that 3 % apart, and the default points.
+pub fn fine_points(topology: &Topology, placement: Placement) -> Vec<u32> {
+    const EACH: u32 = 64;
+    const STEP: f64 = 1.03;
+    let all = topology.ordered(placement).len() as u32;
+    let step = |n: &u32| Some(if *n < EACH { n + 1 } else { (f64::from(*n) * STEP).ceil() as u32 });
+    let counts = iter::successors(Some(1), step).take_while(|n| *n <= all);
+    let counts: BTreeSet<u32> = counts.chain(default_points(topology, placement)).collect();
+    counts.into_iter().collect()
+}
+
 /// The counts that `spec` means: `all`, `cores`, `7`, `1..all` (both ends and the default points
 /// between them), `1-8` (every count), or several of them separated by commas.
 pub fn points(spec: &str, topology: &Topology, placement: Placement) -> anyhow::Result<Vec<u32>> {

@@ -324,6 +324,20 @@ fn points_can_be_asked_for_in_words_numbers_and_ranges() {
 }
 
 #[test]
+fn fine_points_are_each_count_and_then_steps_with_the_edges_between() {
+    let fine = fine_points(&EIGHT_PACKAGES.topology(), Placement::Cores);
+    assert_eq!(fine[..64], (1..=64).collect::<Vec<u32>>());
+    assert_eq!(fine[64..68], [66, 68, 70, 71]);
+    assert_eq!(fine.last(), Some(&160));
+    assert!(
+        default_points(&EIGHT_PACKAGES.topology(), Placement::Cores)
+            .iter()
+            .all(|n| fine.contains(n))
+    );
+    assert_eq!(fine_points(&VIRTUAL.topology(), Placement::Cores), [1, 2]);
+}
+
+#[test]
 fn points_that_cannot_be_are_explained() {
     let check = |spec, expected| check_points(VIRTUAL, Placement::Cores, spec, expected);
     check("8", expect!["this host allows 2 CPUs; 8 were asked for: use 1..all"]);

@@ -1,11 +1,13 @@
 //! Options shared by several verbs, and how they change an experiment.
 
+mod adaptive;
 mod fail_if;
 mod file_systems;
 mod guests;
 mod output;
 mod times;
 
+pub use adaptive::AdaptiveFlags;
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};

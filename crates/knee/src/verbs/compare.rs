@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use host::nearest;
 use host::terminal::print;
 use plan::Side;
-use records::{Experiment, Opened};
+use records::{Experiment, Opened, Record};
 use reports;
 use reports::{Layout, Style};
 use runner::history;
@@ -124,23 +124,7 @@ fn past(named: &NamedRecords, store: &Store) -> Result<Vec<Opened>> {
 pub fn measured(name: &str, store: &Store) -> Result<Side> {
     let (folder, variant) = record_and_variant(name, store)?;
     let Opened { record, .. } = store::open(&folder)?;
-    ensure!(record.source.is_none(), "{} is imported: only its numbers are known", record.id);
-    let here = probes::host(Path::new("/"));
-    for (what, then, now) in [
-        ("host", &record.host.hostname, &here.hostname),
-        ("kernel", &record.host.kernel_release, &here.kernel_release),
-        ("build of the kernel", &record.host.kernel_version, &here.kernel_version),
-    ] {
-        let in_guest = record.hypervisor.is_some() && what != "host";
-        ensure!(
-            in_guest || then == now,
-            "{} was measured on another {what} ({}; this is {}): measure both in one experiment, such \
-             as guests of both kernels (--kernel)",
-            record.id,
-            then.as_deref().unwrap_or("unknown"),
-            now.as_deref().unwrap_or("unknown")
-        );
-    }
+    check_here(&record)?;
     let variants: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let chosen = match (variant, &variants[..]) {
         (None, [] | [_]) => record.variants.clone(),
@@ -158,6 +142,28 @@ pub fn measured(name: &str, store: &Store) -> Result<Side> {
     let name = variant.map_or(record.id.clone(), |variant| format!("{}:{variant}", record.id));
     let experiment = Experiment { variants: chosen, exclusions: Vec::new(), ..record.experiment };
     Ok(Side { name, experiment })
+}
+
+/// Refuses a record that cannot be measured again on this host.
+pub fn check_here(record: &Record) -> Result<()> {
+    ensure!(record.source.is_none(), "{} is imported: only its numbers are known", record.id);
+    let here = probes::host(Path::new("/"));
+    for (what, then, now) in [
+        ("host", &record.host.hostname, &here.hostname),
+        ("kernel", &record.host.kernel_release, &here.kernel_release),
+        ("build of the kernel", &record.host.kernel_version, &here.kernel_version),
+    ] {
+        let in_guest = record.hypervisor.is_some() && what != "host";
+        ensure!(
+            in_guest || then == now,
+            "{} was measured on another {what} ({}; this is {}): measure both in one experiment, such \
+             as guests of both kernels (--kernel)",
+            record.id,
+            then.as_deref().unwrap_or("unknown"),
+            now.as_deref().unwrap_or("unknown")
+        );
+    }
+    Ok(())
 }
 
 /// The kernel release, which names a record without variants: it may be compared with a record

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use analysis::ledger::{Explained, answer, explain};
+use analysis::ledger::{Explained, answer, explain, gain_bound};
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
 use host::terminal::{hint, print, talk};
@@ -189,11 +189,14 @@ fn as_json(
     let mut differences = Vec::new();
     for (before, after) in pairs(named, arms, explained, force)? {
         let Some(answer) = answer(before.explained, after.explained, force) else { continue };
+        let bounds: Vec<_> =
+            answer.causes.iter().map(|cause| gain_bound(&answer.change, cause)).collect();
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
             "per": reports::unit_of_work(&after),
             "causes": answer.causes,
+            "gains_without_causes": bounds,
             "refused": answer.refused,
             "bound_by_time": answer.bound_by_time,
             "too_short_s": answer.too_short_s,

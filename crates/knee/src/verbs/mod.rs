@@ -11,6 +11,7 @@ pub mod explain;
 pub mod export;
 pub mod find;
 pub mod forecast;
+pub mod fragile;
 pub mod import;
 pub mod kernel;
 pub mod list;

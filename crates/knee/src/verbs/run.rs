@@ -10,8 +10,8 @@ use host::Placement;
 use host::terminal::{hint, print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, ProgramProbe, Scalar,
-    Success, Variant, check_label, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, PointOrder, ProgramProbe,
+    Scalar, Success, Variant, check_label, parse,
 };
 use reports::{Plan, Style, plan_json};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
@@ -20,7 +20,7 @@ use store::Store;
 use super::compare;
 use crate::defaults::Defaults;
 use crate::experiment_file::{self, ExperimentText};
-use crate::flags::{FailIf, FileSystemFlags, GuestFlags};
+use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags};
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -72,11 +72,14 @@ pub struct Arguments {
     /// workload that can hold its lock longer.
     #[arg(long = "dose", value_name = "WHERE=TIMES", value_parser = dose::parse, help_heading = LOAD, hide_short_help = true)]
     doses: Vec<dose::Dose>,
-    /// CPU counts: 1..all, 1-8, 4, cores or all
+    /// CPU counts: 1..all, 1-8, 4, cores, all or adaptive
     ///
-    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count.
+    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count. adaptive begins with
+    /// those of 1..all, and goes on with the counts that tell most about the knee for their time.
     #[arg(long, help_heading = LOAD)]
     pub cpus: Option<String>,
+    #[command(flatten, next_help_heading = LOAD)]
+    adaptive: AdaptiveFlags,
     /// Number of tasks at every CPU count
     ///
     /// Points with fewer tasks than CPUs are skipped.
@@ -138,6 +141,12 @@ pub struct Arguments {
     /// Each pass takes the points in random order. The default is 5, or 10 with variants.
     #[arg(long, help_heading = RUNS)]
     pub blocks: Option<u32>,
+    /// Sweep up and down in turn instead of in random order
+    ///
+    /// Every other block goes from the most CPUs down. Below the table, knee says whether rates depend on the
+    /// way: what a run leaves behind is then the host's state, since tasks are fresh.
+    #[arg(long, hide_short_help = true, help_heading = RUNS)]
+    up_down: bool,
     /// Run each point this often before the first block
     ///
     /// Nothing of these runs is kept. By default there are none.
@@ -456,8 +465,10 @@ fn changed(
     );
     count_operations(&mut experiment, arguments)?;
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
+    arguments.adaptive.apply(arguments.cpus.as_deref(), &mut experiment)?;
+    let counts = arguments.cpus.as_ref().filter(|_| experiment.adaptive.is_none());
     let flags = Axes {
-        cpus: arguments.cpus.as_ref().map(|c| Many(vec![Scalar(c.clone())])),
+        cpus: counts.map(|c| Many(vec![Scalar(c.clone())])),
         tasks: many(&arguments.tasks),
         tasks_per_cpu: many(&arguments.tasks_per_cpu),
         forms: (!arguments.forms.is_empty()).then(|| Many(arguments.forms.clone())),
@@ -476,6 +487,9 @@ fn changed(
     compare.until_decided |= arguments.until_decided;
     compare.metric = arguments.metric.clone().unwrap_or_else(|| compare.metric.clone());
     compare.smallest_effect = arguments.smallest_effect.unwrap_or(compare.smallest_effect);
+    if arguments.up_down {
+        compare.order = PointOrder::UpDown;
+    }
     experiment.blocks = arguments.blocks.or(experiment.blocks);
     // The record states the number: defaults may differ between versions of knee.
     experiment.blocks = Some(experiment.blocks());

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Curve;
+use analysis::ledger::explain;
 use anyhow::{Result, bail};
 use host::terminal::{print, print_line};
-use laws::{Sweep, scaling};
+use laws::{Hysteresis, Sweep, scaling};
+use records::{Opened, Profile};
 use reports::{DoseReport, Style, doses_text, titled_curves};
 use serde_json::{Value, json};
 use store::Store;
@@ -47,6 +49,10 @@ pub struct TitledSweep {
     pub has_task_per_cpu: bool,
     /// Why it cannot be used, if it cannot.
     pub sweep: Result<Sweep, String>,
+    /// What an operation costs more at the most CPUs, if ledgers tell.
+    pub grows: Option<String>,
+    /// Whether rates depend on the way to a CPU count, if sweeps went up and down.
+    pub hysteresis: Option<Hysteresis>,
 }
 
 impl CurveSource {
@@ -61,24 +67,43 @@ impl CurveSource {
                 identity,
                 has_task_per_cpu: true,
                 sweep: Sweep::new(runs),
+                grows: None,
+                hysteresis: None,
             }];
             return Ok(Sweeps { all, doses: Vec::new() });
         }
         let record = store::open(&find(&self.which, store)?)?;
-        let curves = titled_curves(&record, style);
+        let (titles, curves): (Vec<String>, Vec<Curve>) =
+            titled_curves(&record, style).into_iter().unzip();
         if curves.is_empty() {
             bail!("{} has no finished run", record.record.id);
         }
-        let sweep = |(title, curve): &(String, Curve)| TitledSweep {
+        let profiles = store::profiles(&record)?;
+        let sweep = |(title, curve): (&String, &Curve)| TitledSweep {
+            grows: grows(&record, curve, &profiles),
+            hysteresis: reports::hysteresis(&record.record, curve, &self.metric),
             title: title.clone(),
             identity: identity(curve),
             has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
-            sweep: reports::sweep(curve, &self.metric),
+            sweep: reports::sweep(curve, &self.metric)
+                .map(|sweep| sweep.with_doses(reports::dosed_points(&curves, curve))),
         };
-        let all = curves.iter().map(sweep).collect();
-        let curves: Vec<Curve> = curves.into_iter().map(|(_, curve)| curve).collect();
+        let all = titles.iter().zip(&curves).map(sweep).collect();
         Ok(Sweeps { all, doses: reports::doses(&curves) })
     }
+}
+
+/// The growth of a curve's ledgers in a sentence, if it has any.
+fn grows(record: &Opened, curve: &Curve, profiles: &[Profile]) -> Option<String> {
+    if profiles.is_empty() {
+        return None;
+    }
+    let index = |cell: &analysis::CurveCell| {
+        record.record.points.iter().position(|point| std::ptr::eq(point, cell.point))
+    };
+    let points = curve.cells.iter().filter_map(index);
+    let explained: Vec<_> = points.map(|point| explain(record, profiles, point)).collect();
+    reports::growth_sentence(record, &explained.iter().collect::<Vec<_>>(), false)
 }
 
 fn identity(curve: &Curve) -> Value {
@@ -108,26 +133,38 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let style = Style::for_stdout();
     let Sweeps { all, doses } = arguments.source.sweeps(store, &style)?;
     let why = all.iter().find_map(|one| one.sweep.as_ref().err());
-    if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(|one| one.sweep.is_err()))
-    {
+    let says_nothing =
+        |one: &TitledSweep| one.sweep.is_err() && one.grows.is_none() && one.hysteresis.is_none();
+    if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(says_nothing)) {
         bail!("{why}");
     }
     if arguments.json {
         let curves = all.iter().map(|one| match &one.sweep {
-            Ok(sweep) => json!({ "curve": one.identity, "scaling": scaling(sweep) }),
-            Err(why) => json!({ "curve": one.identity, "unusable": why }),
+            Ok(sweep) => json!({
+                "curve": one.identity,
+                "scaling": scaling(sweep),
+                "grows": one.grows,
+                "hysteresis": one.hysteresis,
+            }),
+            Err(why) => {
+                json!({ "curve": one.identity, "unusable": why, "grows": one.grows, "hysteresis": one.hysteresis })
+            }
         });
         let doses = doses.iter().map(|dose| json!({ "dose": dose }));
         print_line(format_args!("{:#}", Value::Array(curves.chain(doses).collect())))?;
         return Ok(ExitCode::SUCCESS);
     }
     // Where doses were measured, curves too short for a law are no news.
-    let shown = all.iter().filter(|one| doses.is_empty() || one.sweep.is_ok());
-    let texts = shown.map(|one| match &one.sweep {
-        Ok(sweep) => {
-            one.title.clone() + &reports::scale(&scaling(sweep), one.has_task_per_cpu, &style)
-        }
-        Err(why) => format!("{}{why}\n", one.title),
+    let shown = all.iter().filter(|one| doses.is_empty() || !says_nothing(one));
+    let texts = shown.map(|one| {
+        let scale = match &one.sweep {
+            Ok(sweep) => reports::scale(&scaling(sweep), one.has_task_per_cpu, &style),
+            Err(why) => format!("{why}\n"),
+        };
+        let loops = one.hysteresis.as_ref().map(reports::hysteresis_sentence);
+        let more = [loops, one.grows.clone()].into_iter().flatten();
+        let more: String = more.map(|line| reports::wrapped(&line, style.width, 2)).collect();
+        one.title.clone() + &scale + &more
     });
     let text = texts.collect::<String>() + &doses_text(&doses, &style);
     print(text.trim_start_matches('\n').to_string())?;

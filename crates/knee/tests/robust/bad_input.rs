@@ -48,6 +48,15 @@ fn unknown_names_suggest_the_nearest() {
     check("replay I9", &["nothing to replay is called 'I9'; there are I1, I2", "cna-lock2"], 2);
     check("scale none.csv", &["reading none.csv: No such file"], 2);
     check("forecast --to 0", &["0 is not in 1..=16384"], 2);
+    check("run brk --budget 1m", &["--budget and --knee-within are for --cpus adaptive"], 2);
+    check("run brk --cpus adaptive --budget 5", &["must be a time such as 90s"], 2);
+    check("run brk --cpus adaptive --budget 1ms", &["must be a time"], 2);
+    check("run brk --cpus adaptive --budget 1s", &["a budget of 1 s is too short"], 2);
+    check("run brk --cpus adaptive --tasks 4", &["one task a CPU"], 2);
+    check("run --command true --cpus adaptive", &["workloads of knee"], 2);
+    check("fragile", &["no record"], 2);
+    check("fragile a b c", &["3 names: a verdict is about two"], 2);
+    check("fragile --blocks 2", &["2 is not in 3..=1000"], 2);
     check("forecast --to 8 --held 5", &["must be a duration such as 200ns"], 2);
     check("compare base.data new.data", &["there is no file base.data"], 2);
     check("explain base.data", &["reading the recording base.data: No such file"], 2);

@@ -151,7 +151,7 @@ impl Record {
         for (number, run) in &self.printed {
             assert_eq!(runs.get(*number as usize), Some(run), "a printed run was lost");
         }
-        assert_eq!(record.record.runs_planned(), self.planned as u32);
+        assert_eq!(record.record.runs_planned(), Some(self.planned as u32));
         let whole = record.record.state == RecordState::Whole;
         assert!(!whole || runs.len() == self.planned, "whole with {} runs", runs.len());
         assert_ne!(record.record.state, RecordState::Growing, "seen while it grows");

@@ -1,4 +1,4 @@
-//! `knee scale` and `knee forecast` from the command line, on curves in files.
+//! `knee scale`, `knee forecast` and `knee fragile` from the command line, on curves in files and on short runs.
 
 use std::fs;
 
@@ -93,4 +93,61 @@ fn curves_that_say_too_little_are_refused() {
         assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
+}
+
+#[test]
+fn a_search_measures_the_counts_that_it_needs_and_ends_as_asked() {
+    let home = Home::new();
+    let ended = home.run("run getppid --cpus adaptive --budget 60s --seconds 0.02 --seed 1");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let [record] = &home.records()[..] else { panic!("no record") };
+    let all = record.record.topology.cpus.len();
+    assert_eq!(record.record.points.iter().map(|point| point.cpus).max(), Some(all as u32));
+    let tried: std::collections::BTreeSet<u32> = record.runs.iter().map(|run| run.point).collect();
+    // Too few counts for a law: each is measured five times.
+    assert!(all >= 4 || record.runs.len() == 5 * tried.len(), "{} runs", record.runs.len());
+    assert_eq!(record.record.state, records::RecordState::Whole);
+    let again =
+        home.run("run getppid --cpus adaptive --budget 60s --seconds 0.02 --seed 1 --resume");
+    assert!(again.stderr.contains("no partial record"), "{}", again.stderr);
+}
+
+#[test]
+fn a_verdict_is_measured_again_at_changed_loads() {
+    let home = Home::new();
+    let run = "run lock_ticket --cpus 1 --as threads --seconds 0.02 --blocks 4 --seed 2 \
+               --variant few=idle_ns=100 --variant many=idle_ns=1000";
+    assert_eq!(home.run(run).status.code(), Some(0));
+    let ended = home.run("fragile few many --blocks 3");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    for part in ["robust: 'many' is worse than 'few'", "one task more", "more inside (5"] {
+        assert!(ended.stdout.contains(part), "no '{part}' in:\n{}", ended.stdout);
+    }
+    // Its time between operations is what the variants differ in.
+    assert!(!ended.stdout.contains("more outside"), "{}", ended.stdout);
+    let json: Value = serde_json::from_str(&home.run("fragile last --json").stdout).unwrap();
+    assert_eq!(json["fragile"]["fragility"]["answer"], "robust");
+    let alone = home.run("run brk --cpus 1 --seconds 0.02 --blocks 1");
+    assert_eq!(alone.status.code(), Some(0));
+    let refused = home.run("fragile last");
+    assert!(refused.stderr.contains("a verdict is about two variants"), "{}", refused.stderr);
+}
+
+#[test]
+fn sweeps_up_and_down_and_doses_beside_a_curve_are_told() {
+    let home = Home::new();
+    let run = "run getppid --up-down --cpus 1,2 --tasks-per-cpu 1 --seconds 0.02 --blocks 4";
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2) {
+        let ended = home.run(run);
+        assert!(ended.stdout.contains("over 2 pairs of sweeps"), "{}", ended.stdout);
+    }
+    let dosed = "run lock_mcs --cpus 1 --as threads --seconds 0.02 --blocks 3 \
+                 --dose inside=0,200ns,400ns,800ns";
+    let ended = home.run(dosed);
+    assert!(
+        ended.stdout.contains("that is measured in 3 runs of each side, 9 of 10 times"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
 }

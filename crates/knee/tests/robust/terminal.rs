@@ -72,6 +72,7 @@ pub const VERBS: &[&str] = &[
     "explain",
     "scale",
     "forecast",
+    "fragile",
     "check",
     "simulate",
     "calibrate",

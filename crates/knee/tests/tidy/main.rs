@@ -140,7 +140,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("laws", &["analysis", "host"]),
     ("machine", &[]),
     ("perf_data", &["records"]),
-    ("plan", &["analysis", "host", "records", "workloads"]),
+    ("plan", &["analysis", "host", "laws", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),
     ("records", &["host"]),
     ("reports", &["analysis", "host", "laws", "records", "workloads"]),

@@ -32,7 +32,7 @@ pub fn points(
     let axes = axes_for_command(command, axes);
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
-        .map(|placement| Ok((placement, sizes(&axes, usable, placement, points_max)?)))
+        .map(|placement| Ok((placement, sizes(&axes, None, usable, placement, points_max)?)))
         .collect::<Result<Vec<_>>>()?;
     let dirs = dirs(&axes, None, usable)?;
     let mut points = Vec::new();

@@ -8,6 +8,7 @@ use analysis::ledger::{
 
 use crate::Style;
 use crate::ledger::numbers;
+use crate::ledger::removal::Removal;
 use crate::prose::{counted, wrapped};
 use crate::quantity::duration_ns;
 
@@ -19,7 +20,13 @@ const TOLD_MAX: usize = 3;
 
 /// The answer in a sentence, then what changed and its causes. `names` are those of both sides, `per` is
 /// the unit of work, "operation" or "run".
-pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> String {
+pub fn text(
+    answer: &Answer,
+    names: [&str; 2],
+    per: &str,
+    removal: Option<&Removal>,
+    style: Style,
+) -> String {
     let change = &answer.change;
     let first = wrapped(&in_a_sentence(answer, names, per), style.width, 2);
     let mut text = style.bold(first.trim_end()) + "\n";
@@ -33,6 +40,9 @@ pub fn text(answer: &Answer, names: [&str; 2], per: &str, style: Style) -> Strin
         text += &wrapped(&format!("{}. {sentence}", number + 1), style.width, 3);
         let line = answer.shared_line.as_ref().filter(|_| number == 0);
         text += &line.map_or_else(String::new, |line| wrapped(&suspected(line), style.width, 3));
+        let gains = removal.map_or_else(Vec::new, |removal| removal.sentences(change, cause));
+        let gains = gains.iter().map(|gain| wrapped(&format!("   {gain}"), style.width, 3));
+        text += &gains.collect::<String>();
     }
     let more: Vec<String> =
         named.iter().map(|c| format!("{} {}", signed(c.own_ns), place(&c.path))).collect();
@@ -75,6 +85,38 @@ fn within_disturbance(answer: &Answer, style: Style) -> String {
         if answer.causes_within_disturbance == 1 { "is" } else { "are" }
     );
     wrapped(&line, style.width, 2)
+}
+
+/// "of the 2.7 us that an operation costs more at 2 CPUs than at 1 CPU, 57 % (51 to 63) is idle > wake-up latency, …".
+/// `None` if no cause makes it cost more.
+pub fn shares(answer: &Answer, names: [&str; 2], per: &str) -> Option<String> {
+    const NAMED: usize = 3;
+    /// Smaller shares are not worth a word.
+    const SHARE_MIN: f64 = 0.05;
+    let more = answer.change.own_ns;
+    let share = |cause: &Cause| cause.own_ns / more;
+    let is_told = |cause: &&Cause| more > 0.0 && share(cause) >= SHARE_MIN;
+    if answer.refused || answer.bound_by_time {
+        return None;
+    }
+    let told = answer.causes.iter().filter(is_told).take(NAMED).map(|cause| {
+        let range = cause.change.own_interval.map(|(low, high)| {
+            format!(" ({:.0} to {:.0})", 100.0 * low / more, 100.0 * high / more)
+        });
+        let range = range.unwrap_or_default();
+        format!("{:.0} %{range} is {}", 100.0 * share(cause), place(&cause.path))
+    });
+    let told: Vec<String> = told.collect();
+    let article = if per == "run" { "a" } else { "an" };
+    (!told.is_empty()).then(|| {
+        format!(
+            "of the {} of CPU time that {article} {per} costs more at {} than at {}, {}",
+            duration_ns(more),
+            names[1],
+            names[0],
+            told.join(", ")
+        )
+    })
 }
 
 /// The time before and after that the answer tells: of the workload and of CPUs that wait for it; or all

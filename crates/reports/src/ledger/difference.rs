@@ -6,6 +6,7 @@ use records::Opened;
 use crate::Style;
 use crate::ledger::causes::{self, signed};
 use crate::ledger::numbers::{self, Unit};
+use crate::ledger::removal::Removal;
 use crate::ledger::{flushes, shortened, title, trust};
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
@@ -57,7 +58,9 @@ fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
 /// The answer, its causes, and the ledger that they rest on.
 fn answered(answer: &Answer, before: &LedgerSide, after: &LedgerSide, style: Style) -> String {
     let (per, names) = (unit_of_work(after), [before.name, after.name]);
-    let mut text = causes::text(answer, names, per, style);
+    let opened = after.record;
+    let removal = Removal::for_point(opened, &opened.record.points[after.explained.point]);
+    let mut text = causes::text(answer, names, per, Some(&removal), style);
     if answer.refused {
         return text;
     }

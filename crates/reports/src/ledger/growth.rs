@@ -6,8 +6,9 @@ use records::Opened;
 
 use crate::Style;
 use crate::ledger::numbers::Unit;
+use crate::ledger::removal::Removal;
 use crate::ledger::{causes, shortened, title};
-use crate::prose::counted;
+use crate::prose::{counted, wrapped};
 use crate::table::{Align, Table};
 
 /// Rows below this share everywhere are left to their parents.
@@ -30,7 +31,11 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
             let per = opened.record.unit_of_work(point(first)).name();
             let names = [first, last].map(|e| counted(point(e).cpus as usize, "CPU"));
             if let Some(answer) = answer(first, last, force) {
-                text += &causes::text(&answer, [&names[0], &names[1]], per, style);
+                let names = [&names[0][..], &names[1]];
+                let shares = causes::shares(&answer, names, per).into_iter();
+                text += &shares.map(|line| wrapped(&line, style.width, 2)).collect::<String>();
+                let removal = Removal::for_point(opened, point(last));
+                text += &causes::text(&answer, names, per, Some(&removal), style);
             }
             text += "\n";
             let ledgers = known.iter().filter_map(|e| Some((point(e).cpus, e.ledger.as_ref()?)));
@@ -46,6 +51,18 @@ pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -
         );
     }
     text
+}
+
+/// What an operation costs more at the most CPUs, in a sentence; `None` without two ledgers or without a cause.
+pub fn sentence(opened: &Opened, points: &[&Explained], force: bool) -> Option<String> {
+    let point = |explained: &Explained| &opened.record.points[explained.point];
+    let mut known: Vec<&&Explained> = points.iter().collect();
+    known.retain(|one| one.ledger.is_some() && (force || one.refused().is_none()));
+    known.sort_by_key(|one| point(one).cpus);
+    let [first, .., last] = &known[..] else { return None };
+    let names = [first, last].map(|one| counted(point(one).cpus as usize, "CPU"));
+    let per = opened.record.unit_of_work(point(first)).name();
+    causes::shares(&answer(first, last, force)?, [&names[0], &names[1]], per)
 }
 
 pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {

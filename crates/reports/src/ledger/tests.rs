@@ -69,7 +69,7 @@ fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
         run_lengths: None,
     };
     let answer = answer(&explained(before), &explained(after), false).expect("two ledgers");
-    let text = causes::text(&answer, ["a", "b"], per, Style::PLAIN);
+    let text = causes::text(&answer, ["a", "b"], per, None, Style::PLAIN);
     assert!(text.is_ascii());
     assert!(text.lines().all(|line| line.len() <= Style::PLAIN.width && line == line.trim_end()));
     text

@@ -68,6 +68,9 @@ fn assumed(record: &Record, point: &Point, seconds: f64) -> Range {
 /// The time of all blocks and of what comes before them, without the points whose runs have an unknown
 /// length.
 pub fn total(record: &Record, past: &[Option<PointHistory>]) -> Range {
+    if let Some(adaptive) = record.experiment.adaptive {
+        return Range { low: 0.0, high: adaptive.budget_s };
+    }
     let block = of_runs(record, past).into_iter().flatten().fold(Range::default(), Range::plus);
     let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
     let steps = (1 + profiles) as f64 * (1.0 + placebo_share(record));
@@ -113,6 +116,9 @@ fn before(record: &Record, past: &[Option<PointHistory>]) -> Range {
 
 /// The time in words: "about 3 min 20 s, from record 20261120-…".
 pub fn sentence(record: &Record, past: &[Option<PointHistory>]) -> String {
+    if let Some(adaptive) = record.experiment.adaptive {
+        return format!("time: at most about {}", spoken(adaptive.budget_s));
+    }
     let guests = record.points.iter().any(|point| record.guest(&point.variant).is_some());
     let range = total(record, past);
     let unknown = of_runs(record, past).iter().filter(|run| run.is_none()).count();

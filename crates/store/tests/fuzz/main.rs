@@ -119,7 +119,7 @@ fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
         }
         same(&serde_json::to_string(run).expect("plain data"), Run::read, Run::read)?;
     }
-    if imported.runs.len() < imported.record.runs_planned() as usize {
+    if imported.runs.len() < imported.record.runs_planned().unwrap_or(0) as usize {
         return Err("more runs are planned than there are".to_string());
     }
     same(&serde_json::to_string(&imported.record).expect("plain data"), Record::read, Record::read)

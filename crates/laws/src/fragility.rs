@@ -1,0 +1,382 @@
+//! Fragility: whether a verdict would survive a small change of the load.
+//!
+//! A lock may sit at a threshold beyond which it collapses. There a change of a few ns in it makes a large difference,
+//! and so does one task more. Such a verdict is true and misleading: the gain vanishes with other memory traffic or
+//! another number of tasks. So the same comparison is measured again with slightly changed loads, and the share of
+//! verdicts that flip is the answer.
+//!
+//!     difference D = ln(rate of B / rate of A), from pairs in blocks; zone: less, same, more
+//!     fragility   = mean over changed loads of P(zone there is not the zone at the operating point)
+
+use analysis::{Spread, Student, imbalance};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::chance::Estimate;
+use crate::sweep::LEAST_NOISE;
+
+/// A verdict flips at so many of the changed loads that it is fragile. By simulation: `knee selfcheck --scale`.
+pub const FRAGILE: f64 = 0.2;
+/// A verdict that flips at fewer is robust.
+pub const ROBUST: f64 = 0.1;
+
+/// Both sides of a comparison at one load.
+#[derive(Clone, Debug)]
+pub struct Situation {
+    /// How the load differs from that at the operating point.
+    pub name: String,
+    /// The logarithm of the number of tasks over that at the operating point; `None` if something else differs.
+    pub load: Option<f64>,
+    /// Rates of the baseline and of the other side, a pair for each block.
+    pub pairs: Vec<(f64, f64)>,
+}
+
+/// Where a difference lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Zone {
+    Slower,
+    Same,
+    Faster,
+}
+
+/// How a verdict bears small changes of the load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fragility {
+    /// By which share the other side is faster at the operating point, with its 90 % interval.
+    pub difference: Estimate,
+    pub zone: Zone,
+    /// The probability of that zone.
+    pub sure: f64,
+    pub changed: Vec<ChangedLoad>,
+    /// Mean probability that the zone flips.
+    pub flips: f64,
+    pub answer: FragilityAnswer,
+    /// The number of tasks at which the verdict flips, over that at the operating point; `None` if the difference does
+    /// not clearly depend on it.
+    pub margin: Option<Estimate>,
+    /// Slow runs of both sides, if runs come in two modes.
+    pub modes: Option<Modes>,
+}
+
+/// The answer in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FragilityAnswer {
+    Robust,
+    Sensitive,
+    Fragile,
+    /// The zone at the operating point is not known well enough.
+    CannotTell,
+}
+
+/// The comparison at a changed load.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChangedLoad {
+    pub name: String,
+    pub difference: Estimate,
+    pub zone: Zone,
+    /// The probability of another zone than at the operating point.
+    pub flips: f64,
+}
+
+/// Runs in a slow and a fast mode.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Modes {
+    /// Slow runs of the baseline and of the other side.
+    pub slow: [usize; 2],
+    pub runs: [usize; 2],
+    /// By which share fast runs are faster than slow ones.
+    pub apart: f64,
+    /// Probability of such unequal shares of slow runs if they do not differ.
+    pub p: Option<f64>,
+}
+
+/// A verdict whose zone is less probable than this is none.
+const SURE: f64 = 0.9;
+
+/// How the verdict at the operating point bears the changed loads. Differences up to the share `smallest` are none.
+///
+/// # Errors
+/// Says what is missing: pairs, or changed loads.
+pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<Fragility, String> {
+    let margin = (1.0 + smallest).ln();
+    let here = Difference::new(at, margin)?;
+    if around.is_empty() {
+        return Err("no changed load was measured: there is nothing to compare with".to_string());
+    }
+    let there: Vec<Difference> =
+        around.iter().map(|one| Difference::new(one, margin)).collect::<Result<_, _>>()?;
+    let zone = here.zone();
+    let changed: Vec<ChangedLoad> = around
+        .iter()
+        .zip(&there)
+        .map(|(situation, difference)| ChangedLoad {
+            name: situation.name.clone(),
+            difference: difference.share(),
+            zone: difference.zone(),
+            flips: 1.0 - difference.probability(zone),
+        })
+        .collect();
+    let flips = changed.iter().map(|one| one.flips).sum::<f64>() / changed.len() as f64;
+    let sure = here.probability(zone);
+    let answer = match flips {
+        _ if sure < SURE => FragilityAnswer::CannotTell,
+        flips if flips >= FRAGILE => FragilityAnswer::Fragile,
+        flips if flips > ROBUST => FragilityAnswer::Sensitive,
+        _ => FragilityAnswer::Robust,
+    };
+    let loads = around.iter().zip(&there).filter_map(|(one, there)| Some((one.load?, *there)));
+    let loads: Vec<(f64, Difference)> = loads.chain([(0.0, here)]).collect();
+    Ok(Fragility {
+        difference: here.share(),
+        zone,
+        sure,
+        changed,
+        flips,
+        answer,
+        margin: load_margin(&here, &loads),
+        modes: modes(&at.pairs),
+    })
+}
+
+/// A difference of logarithms, and within which none counts.
+#[derive(Clone, Copy, Debug)]
+struct Difference {
+    student: Student,
+    margin: f64,
+}
+
+impl Difference {
+    fn new(situation: &Situation, margin: f64) -> Result<Difference, String> {
+        const PAIRS_MIN: usize = 3;
+        let is_usable = |rate: f64| rate.is_finite() && rate > 0.0;
+        let pairs = situation.pairs.iter().filter(|(a, b)| is_usable(*a) && is_usable(*b));
+        let differences: Vec<f64> = pairs.map(|(a, b)| (b / a).ln()).collect();
+        if differences.len() < PAIRS_MIN {
+            return Err(format!(
+                "{}: {} blocks in which both sides have a rate, and it takes {PAIRS_MIN}: --blocks 5",
+                situation.name,
+                differences.len()
+            ));
+        }
+        let estimate = differences.iter().sum::<f64>() / differences.len() as f64;
+        let freedom = differences.len() as f64 - 1.0;
+        // Values without any noise were written with few digits.
+        let exact = Student { estimate, error: LEAST_NOISE, freedom };
+        let student = Student::paired(&differences).unwrap_or(exact);
+        Ok(Difference {
+            student: Student { error: student.error.max(LEAST_NOISE), ..student },
+            margin,
+        })
+    }
+
+    fn zone(&self) -> Zone {
+        match self.student.estimate {
+            d if d > self.margin => Zone::Faster,
+            d if d < -self.margin => Zone::Slower,
+            _ => Zone::Same,
+        }
+    }
+
+    /// The probability that the true difference lies in a zone.
+    fn probability(&self, zone: Zone) -> f64 {
+        let Student { estimate, error, freedom } = self.student;
+        let Ok(law) = StudentsT::new(0.0, 1.0, freedom) else { return 0.0 };
+        let below = |limit: f64| law.cdf((limit - estimate) / error);
+        match zone {
+            Zone::Slower => below(-self.margin),
+            Zone::Same => below(self.margin) - below(-self.margin),
+            Zone::Faster => 1.0 - below(self.margin),
+        }
+    }
+
+    fn share(&self) -> Estimate {
+        let interval = self.student.interval(0.1);
+        Estimate { value: self.student.estimate, interval }.map(|log| log.exp() - 1.0)
+    }
+}
+
+/// The load at which the difference leaves its zone, by a straight line over the logarithm of the load. `None` if the
+/// line may be level.
+fn load_margin(here: &Difference, loads: &[(f64, Difference)]) -> Option<Estimate> {
+    const DRAWS: usize = 400;
+    /// Farther than this the line says nothing.
+    const FARTHEST: f64 = 4.0;
+    if loads.len() < 3 {
+        return None;
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let flip = |logs: &[f64]| {
+        let (level, slope) = line(loads, logs);
+        let limits = [-here.margin, here.margin];
+        let flips = limits.map(|limit| (limit - level) / slope);
+        let nearest = flips.into_iter().min_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+        Some((nearest, slope))
+    };
+    let logs: Vec<f64> = loads.iter().map(|(_, one)| one.student.estimate).collect();
+    let (value, slope) = flip(&logs)?;
+    let mut drawn: Vec<(f64, f64)> = (0..DRAWS)
+        .filter_map(|_| {
+            let noisy = loads.iter().map(|(_, one)| {
+                let law = StudentsT::new(0.0, 1.0, one.student.freedom).ok()?;
+                let t = law.inverse_cdf(random.random_range(0.001..0.999));
+                Some(one.student.estimate + one.student.error * t)
+            });
+            flip(&noisy.collect::<Option<Vec<f64>>>()?)
+        })
+        .collect();
+    let against = drawn.iter().filter(|(_, one)| one * slope <= 0.0).count();
+    if drawn.is_empty() || against as f64 > 0.05 * drawn.len() as f64 || value.abs() > FARTHEST {
+        return None;
+    }
+    drawn.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |share: f64| drawn[((share * drawn.len() as f64) as usize).min(drawn.len() - 1)].0;
+    Some(Estimate { value, interval: Some((at(0.05), at(0.95))) }.map(f64::exp))
+}
+
+/// The straight line nearest to differences over loads, weighted by their errors: its level at the operating point, and
+/// its slope.
+fn line(loads: &[(f64, Difference)], logs: &[f64]) -> (f64, f64) {
+    let (mut matrix, mut right) = ([[0.0; 2]; 2], [0.0; 2]);
+    for ((load, one), log) in loads.iter().zip(logs) {
+        let weight = one.student.error.powi(-2);
+        let powers = [1.0, *load];
+        for a in 0..2 {
+            right[a] += weight * powers[a] * log;
+            for b in 0..2 {
+                matrix[a][b] += weight * powers[a] * powers[b];
+            }
+        }
+    }
+    let [level, slope] = crate::fit::solve(matrix, right);
+    (level, slope)
+}
+
+/// Two modes of the runs of both sides together: a gap in the logarithms of rates that is far wider than the spread on
+/// either side of it.
+fn modes(pairs: &[(f64, f64)]) -> Option<Modes> {
+    /// Gap over the spread within modes. By simulation: `knee selfcheck --scale`.
+    const APART: f64 = 5.0;
+    /// Modes nearer than this do not matter.
+    const LEAST: f64 = 0.05;
+    let sides: [Vec<f64>; 2] = [
+        pairs.iter().map(|pair| pair.0.ln()).collect(),
+        pairs.iter().map(|pair| pair.1.ln()).collect(),
+    ];
+    let all = sides.iter().map(|side| in_two(side)).collect::<Vec<_>>();
+    // One side shows the modes; where both do, the one with the wider gap.
+    let gaps =
+        all.into_iter().flatten().filter(|split| split.gap > APART * split.spread.max(LEAST_NOISE));
+    let split = gaps.max_by(|a, b| a.gap.total_cmp(&b.gap)).filter(|split| split.gap > LEAST)?;
+    let slow = [0, 1].map(|side| sides[side].iter().filter(|log| **log < split.at).count());
+    let runs = [0, 1].map(|side| sides[side].len());
+    Some(Modes { slow, runs, apart: split.apart.exp() - 1.0, p: imbalance(&slow, &runs) })
+}
+
+/// Values divided at their widest gap.
+struct InTwo {
+    /// The middle of the gap.
+    at: f64,
+    gap: f64,
+    /// The distance of the means.
+    apart: f64,
+    /// The standard deviation within both parts.
+    spread: f64,
+}
+
+fn in_two(values: &[f64]) -> Option<InTwo> {
+    const EACH_MIN: usize = 2;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let ends = sorted.len().checked_sub(EACH_MIN).filter(|end| *end >= EACH_MIN)?;
+    let widest = (EACH_MIN..=ends)
+        .max_by(|a, b| (sorted[*a] - sorted[a - 1]).total_cmp(&(sorted[*b] - sorted[b - 1])))?;
+    let (low, high) = sorted.split_at(widest);
+    let (a, b) = (Spread::from_values(low)?, Spread::from_values(high)?);
+    let squares = |spread: &Spread| spread.stddev.unwrap_or(0.0).powi(2) * (spread.n as f64 - 1.0);
+    Some(InTwo {
+        at: (low[widest - 1] + high[0]) / 2.0,
+        gap: high[0] - low[widest - 1],
+        apart: b.mean - a.mean,
+        spread: ((squares(&a) + squares(&b)) / (sorted.len() as f64 - 2.0)).sqrt(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five blocks in which B is faster by this share, with noise of 1 %.
+    fn situation(name: &str, load: Option<f64>, faster: f64) -> Situation {
+        let noise = [0.99, 1.01, 1.0, 1.005, 0.995];
+        let pairs = noise.map(|noise| (1000.0, 1000.0 * (1.0 + faster) * noise));
+        Situation { name: name.to_string(), load, pairs: pairs.to_vec() }
+    }
+
+    #[test]
+    fn a_gain_that_stays_is_robust_and_one_that_goes_is_fragile() {
+        let check = |around: [f64; 4], answer: FragilityAnswer, flips: f64| {
+            let around = around.map(|faster| situation("changed", None, faster));
+            let found = fragility(&situation("at", None, 0.5), &around, 0.02).unwrap();
+            assert_eq!((found.answer, found.zone), (answer, Zone::Faster), "{found:?}");
+            assert!((found.flips - flips).abs() < 0.02, "{found:?}");
+        };
+        check([0.5, 0.45, 0.6, 0.4], FragilityAnswer::Robust, 0.0);
+        check([0.5, 0.0, 0.6, 0.5], FragilityAnswer::Fragile, 0.25);
+        check([0.0, 0.0, -0.3, 0.5], FragilityAnswer::Fragile, 0.75);
+    }
+
+    #[test]
+    fn a_verdict_within_its_noise_is_none_to_begin_with() {
+        let around = [situation("changed", None, 0.02)];
+        let found = fragility(&situation("at", None, 0.02), &around, 0.02).unwrap();
+        assert_eq!(found.answer, FragilityAnswer::CannotTell);
+    }
+
+    #[test]
+    fn the_margin_is_where_the_line_crosses_the_smallest_difference() {
+        let at = |tasks: f64, faster: f64| situation("tasks", Some((tasks / 10.0).ln()), faster);
+        let around = [at(9.0, 0.20), at(11.0, 0.12)];
+        let found = fragility(&situation("at", Some(0.0), 0.16), &around, 0.02).unwrap();
+        let margin = found.margin.unwrap();
+        let (low, high) = margin.interval.unwrap();
+        // 4 percent points for each task; 14 more than the smallest difference.
+        assert!((1.3..1.6).contains(&margin.value) && low < 1.4 && high > 1.4, "{margin:?}");
+        let level = [at(9.0, 0.16), at(11.0, 0.16)];
+        assert_eq!(
+            fragility(&situation("at", Some(0.0), 0.16), &level, 0.02).unwrap().margin,
+            None
+        );
+    }
+
+    #[test]
+    fn fewer_slow_runs_are_told_from_a_gain() {
+        let slow = [true, true, false, true, true, false, true, true];
+        let pair = |(index, slow): (usize, bool)| {
+            let noise = 1.0 + 0.002 * index as f64;
+            (if slow { 500.0 } else { 1000.0 } * noise, 1000.0 * noise)
+        };
+        let pairs: Vec<(f64, f64)> = slow.into_iter().enumerate().map(pair).collect();
+        let found = modes(&pairs).unwrap();
+        assert_eq!((found.slow, found.runs), ([6, 0], [8, 8]));
+        assert!((found.apart - 1.0).abs() < 0.02 && found.p.unwrap() < 0.01, "{found:?}");
+        assert_eq!(modes(&situation("at", None, 0.5).pairs), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let few = Situation { pairs: vec![(1.0, 2.0); 2], ..situation("at", None, 0.0) };
+        let why = fragility(&few, &[], 0.02).unwrap_err();
+        assert!(why.starts_with("at: 2 blocks in which both sides have a rate"), "{why}");
+        let zeros = Situation { pairs: vec![(0.0, 2.0); 5], ..situation("zero", None, 0.0) };
+        assert!(
+            fragility(&situation("at", None, 0.1), &[zeros], 0.02)
+                .unwrap_err()
+                .starts_with("zero: 0")
+        );
+        assert!(fragility(&situation("at", None, 0.1), &[], 0.02).is_err());
+    }
+}

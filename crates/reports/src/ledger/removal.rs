@@ -1,0 +1,107 @@
+//! What removing a cause would gain, and from what that is known: doses in the record, the law of its curve, or a bound of
+//! the ledger.
+
+use analysis::ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
+use analysis::{Curve, curves};
+use laws::{Estimate, LawGain, Sweep, gain_by_law};
+use records::{Opened, Point};
+
+use crate::curve_table::RATE;
+use crate::doses::{DoseReport, Gain, doses};
+use crate::quantity::{duration_ns, short};
+use crate::scale;
+
+/// What a record says about gains at one of its points.
+pub struct Removal<'a> {
+    point: &'a Point,
+    doses: Vec<DoseReport>,
+    /// The curve that the point is of, if it has enough CPU counts for a law and one task a CPU.
+    sweep: Option<Sweep>,
+}
+
+impl<'a> Removal<'a> {
+    pub fn for_point(opened: &'a Opened, point: &'a Point) -> Removal<'a> {
+        let curves = curves(opened);
+        let has_point = |curve: &&Curve| curve.cells.iter().any(|cell| cell.point == point);
+        let own = curves.iter().find(has_point).filter(|own| own.tasks_per_cpu == Some(1.0));
+        let sweep = own.and_then(|curve| scale::sweep(curve, RATE).ok());
+        let is_own = |dose: &DoseReport| dose.workload == point.workload && dose.form == point.form;
+        Removal { point, doses: doses(&curves).into_iter().filter(is_own).collect(), sweep }
+    }
+
+    /// Sentences about what the slower side would gain without a cause; none for a cause against the difference.
+    pub fn sentences(&self, change: &RowChange, cause: &Cause) -> Vec<String> {
+        let Some(bound) = gain_bound(change, cause) else { return Vec::new() };
+        let mut sentences = vec![bounded(&bound)];
+        sentences.extend(self.by_doses());
+        if let Some(sweep) = &self.sweep {
+            let gain = gain_by_law(sweep, self.point.cpus, cause.own_ns / 1e9);
+            sentences.extend(gain.and_then(|gain| by_law(&gain, cause.own_ns)));
+        }
+        sentences
+    }
+
+    /// What doses at this number of CPUs say about less time.
+    fn by_doses(&self) -> Vec<String> {
+        let told = |dose: &DoseReport| {
+            let at = dose.points.iter().find(|point| point.cpus == self.point.cpus)?;
+            let Gain { removed_ns, gain, .. } = at.gains.last()?;
+            Some(format!(
+                "by the doses of this record, {} less {} gains {}",
+                duration_ns(*removed_ns),
+                dose.place,
+                percent(gain)
+            ))
+        };
+        self.doses.iter().filter_map(told).collect()
+    }
+}
+
+fn bounded(bound: &GainBound) -> String {
+    let Some(most) = bound.at_most else {
+        return "without it: how much faster, the ledger does not bound, since all other time may be \
+                waiting for it"
+            .to_string();
+    };
+    let most = format!("{} %", short(100.0 * most));
+    match bound.if_what {
+        GainIf::WaitingBecomesWork => format!(
+            "without it: at most {most} more operations/s, if CPUs that wait here worked instead (a bound)"
+        ),
+        GainIf::AllWaitingIsForIt => format!(
+            "without it: at most {most} more operations/s, if all waiting is for it; none, if nothing waits \
+             for it (bounds)"
+        ),
+        GainIf::NothingWaits => {
+            format!("without it: up to {most} more operations/s, since hardly anything waits")
+        }
+    }
+}
+
+fn by_law(gain: &LawGain, removed_ns: f64) -> Option<String> {
+    let part = |place: &str, gain: Option<Estimate>| {
+        gain.map(|gain| format!("{} if it is {place} the lock", percent(&gain)))
+    };
+    let parts: Vec<String> = [part("inside", gain.inside), part("outside", gain.outside)]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "by the law of its curve ({}), {} less gains {}",
+            scale::name(gain.law),
+            duration_ns(removed_ns),
+            parts.join(", ")
+        )
+    })
+}
+
+/// `12 % (9 to 15)`.
+fn percent(share: &Estimate) -> String {
+    let digits = |share: f64| short(100.0 * share);
+    let interval = share
+        .interval
+        .filter(|(_, high)| high.is_finite())
+        .map(|(low, high)| format!(" ({} to {})", digits(low), digits(high)));
+    format!("{} %{}", digits(share.value), interval.unwrap_or_default())
+}
