@@ -55,17 +55,17 @@ enum Verb {
     Compare(verbs::compare::Arguments),
     /// Account for the time of an operation, or for the difference between two variants
     Explain(Box<verbs::explain::Arguments>),
-    /// Find where a curve bends, which law explains it, and where it falls
+    /// Find where a curve bends and falls, and which law explains it
     Scale(verbs::scale::Arguments),
     /// Forecast rates with more CPUs than were measured
     Forecast(verbs::forecast::Arguments),
-    /// Measure a verdict again at slightly changed loads: would it survive them?
+    /// Test whether a verdict survives small changes of the load
     Fragile(verbs::fragile::Arguments),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
     Simulate(verbs::simulate::Arguments),
-    /// Measure this host and print it as a described host for `knee simulate`
+    /// Measure this host and print it as a described host
     Calibrate(verbs::calibrate::Arguments),
     /// Simulate published incidents and measurements, and compare with them
     Replay(verbs::replay::Arguments),

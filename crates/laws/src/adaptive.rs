@@ -72,10 +72,10 @@ impl KneeSearch {
         let Ok(sweep) = Sweep::new(tried.iter().map(|one| (one.cpus, one.rates.clone()))) else {
             return Vec::new();
         };
-        let found = scaling(&sweep);
-        if self.is_known(&found.knee) {
+        if settled_knee(tried).is_some_and(|knee| self.is_known(&knee)) {
             return Vec::new();
         }
+        let found = scaling(&sweep);
         let holding = may_hold(&sweep.observations(), sweep.freedom());
         match found.law {
             Some(_) => self.most_telling(&holding, &sweep, tried),
@@ -159,6 +159,20 @@ impl KneeSearch {
         let widest = gaps.filter_map(middle).max_by(|a, b| a.0.total_cmp(&b.0));
         widest.map(|(_, cpus)| cpus)
     }
+}
+
+/// The knee with an interval that also holds the one of a look before: without the last run of each count. A search that
+/// looks after each block would else end where an interval is narrow by chance. `None` if there are too few runs.
+pub fn settled_knee(tried: &[TriedCount]) -> Option<Estimate> {
+    let knee = |left_out: usize| {
+        let runs = |one: &TriedCount| {
+            let kept = one.rates.len().saturating_sub(left_out).max(1).min(one.rates.len());
+            (one.cpus, one.rates[..kept].to_vec())
+        };
+        let sweep = Sweep::new(tried.iter().map(runs)).ok().filter(|sweep| sweep.freedom() > 0)?;
+        Some(scaling(&sweep).knee)
+    };
+    Some(knee(0)?.hull(knee(1)?))
 }
 
 fn measured(sweep: &Sweep) -> BTreeSet<u32> {

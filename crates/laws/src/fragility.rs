@@ -122,8 +122,11 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
         .collect();
     let flips = changed.iter().map(|one| one.flips).sum::<f64>() / changed.len() as f64;
     let sure = here.probability(zone);
+    let modes = modes(&at.pairs);
+    // Runs in two modes make any verdict unsure: where it flips, too, more blocks would not make it last.
+    let is_known = sure >= SURE || (modes.is_some() && flips >= FRAGILE);
     let answer = match flips {
-        _ if sure < SURE => FragilityAnswer::CannotTell,
+        _ if !is_known => FragilityAnswer::CannotTell,
         flips if flips >= FRAGILE => FragilityAnswer::Fragile,
         flips if flips > ROBUST => FragilityAnswer::Sensitive,
         _ => FragilityAnswer::Robust,
@@ -138,7 +141,7 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
         flips,
         answer,
         margin: load_margin(&here, &loads),
-        modes: modes(&at.pairs),
+        modes,
     })
 }
 

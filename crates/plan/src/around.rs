@@ -198,7 +198,18 @@ mod tests {
                 "{TWO}[[load]]\nworkload = 'lock_ticket'\nparameters = {{ idle_ns = '500~exp' }}\n\
                  axes = {{ as = 'threads' }}"
             ),
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                [{"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[3],"as":["threads"]}]
+                [{"idle_ns":["500~exp"]},{"cpus":["1"],"tasks":[1],"as":["threads"]}]
+                [{"hold_ns":["10"],"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"hold_ns":["20"],"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"hold_ns":["50"],"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"idle_ns":["510~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"idle_ns":["520~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"idle_ns":["550~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"]}]
+                [{"idle_ns":["500~exp"]},{"cpus":["2"],"tasks":[2],"as":["threads"],"placement":["compact"]}]
+            "#]],
         );
     }
 
@@ -207,18 +218,31 @@ mod tests {
         check(
             "[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'\nparameters = { idle_ns = 5 }\n\
              placement = 'compact'\n[[load]]\nworkload = 'getppid'",
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                [{},{"cpus":["2"],"tasks":[2]}]
+                [{},{"cpus":["2"],"tasks":[3]}]
+                [{},{"cpus":["1"],"tasks":[1]}]
+            "#]],
         );
-        check("[[load]]\nworkload = 'getppid'", expect_test::expect![[]]);
+        check(
+            "[[load]]\nworkload = 'getppid'",
+            expect_test::expect![[r#"
+            a verdict is about two variants, and here are 0: name two, as in knee fragile A B
+        "#]],
+        );
         check(
             &format!(
                 "{TWO}[[load]]\nworkload = 'lock_ticket'\nparameters = {{ hold_ns = [1, 2] }}"
             ),
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                hold_ns has several values, and a verdict is about one: measure with one value of hold_ns
+            "#]],
         );
         check(
             &format!("{TWO}[[load]]\nworkload = 'getppid'\n[[load]]\nworkload = 'brk'"),
-            expect_test::expect![[]],
+            expect_test::expect![[r#"
+                a verdict is about one load, and here are 2: measure one alone
+            "#]],
         );
     }
 }

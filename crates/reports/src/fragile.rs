@@ -193,8 +193,8 @@ fn answer(report: &FragileReport) -> String {
              {percent:.0} %"
         ),
         FragilityAnswer::Robust => format!(
-            "robust: {verdict}, whatever of {all} is made to the load (the verdict flips with a mean \
-             probability of {percent:.0} %)"
+            "robust: {verdict}, and stays so over {all} of the load (it flips with a mean probability of \
+             {percent:.0} %)"
         ),
         FragilityAnswer::CannotTell => format!(
             "cannot tell: it is not sure enough that {verdict} ({:.0} %) to ask whether that survives: \
@@ -255,7 +255,8 @@ fn zone_name(zone: Zone) -> &'static str {
 
 /// `+12.3 %`.
 fn signed(share: f64) -> String {
-    format!("{:+.1} %", 100.0 * share)
+    let text = format!("{:+.1} %", 100.0 * share);
+    if text == "-0.0 %" { "+0.0 %".to_string() } else { text }
 }
 
 #[cfg(test)]
@@ -294,7 +295,19 @@ mod tests {
                 ("one task less", Some(0.75_f64.ln()), 0.55),
                 ("12 ns more inside (1 %)", None, 0.01),
             ],
-            expect![[]],
+            expect![[r#"
+                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
+                fragile: 'after' is better than 'before' by more than 2 %, but not for long: over 3 small changes of
+                  the load the verdict flips with a mean probability of 66 %
+                load                     difference  90 % interval               flips %
+                as it is                    +30.0 %  [+29.0 %, +31.0 %]  better
+                one task more                +0.0 %  [-0.8 %, +0.8 %]    same        100
+                one task less               +55.0 %  [+53.8 %, +56.2 %]  better        0
+                12 ns more inside (1 %)      +1.0 %  [+0.2 %, +1.8 %]    same         98
+                by a straight line through the numbers of tasks, it flips at 5.04 tasks (90 % interval: 5.01 to
+                  5.09)
+                not changed: the boot. Virtual machines boot for each block (--kernel)
+            "#]],
         );
     }
 
@@ -305,7 +318,17 @@ mod tests {
                 ("one task more", Some(1.25_f64.ln()), 0.31),
                 ("one task less", Some(0.75_f64.ln()), 0.3),
             ],
-            expect![[]],
+            expect![[r#"
+                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
+                robust: 'after' is better than 'before' by more than 2 %, and stays so over 2 small changes of the
+                  load (it flips with a mean probability of 0 %)
+                load           difference  90 % interval               flips %
+                as it is          +30.0 %  [+29.0 %, +31.0 %]  better
+                one task more     +31.0 %  [+30.0 %, +32.0 %]  better        0
+                one task less     +30.0 %  [+29.0 %, +31.0 %]  better        0
+                the difference does not clearly depend on the number of tasks
+                not changed: the boot. Virtual machines boot for each block (--kernel)
+            "#]],
         );
     }
 }

@@ -128,7 +128,7 @@ fn thresholds(check: &ThresholdCheck, style: &Style) -> String {
         table.row(start.into_iter().chain(called.map(percent)).collect());
     }
     let sentence = format!(
-        "two modes: seen in {} % of the locks that have them in two or more of five runs, and in {} % of \
+        "two modes: seen in {} % of the locks that have them in two or more of ten runs, and in {} % of \
          those that do not",
         percent(check.modes_found),
         percent(check.modes_wrongly)

@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
     /// Blocks, each of which has both sides at every changed load
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..=1000))]
     blocks: u32,
     /// Length of each run, in seconds [default: as it was measured]
     #[arg(long)]

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use super::{Kind, NOISE, RUNS, curve_with_knee, measured, share, stream};
-use crate::adaptive::{KneeSearch, TriedCount};
+use crate::adaptive::{KneeSearch, TriedCount, settled_knee};
 use crate::chance::{Estimate, gaussian};
 use crate::scaling::scaling;
 use crate::sweep::Sweep;
@@ -85,10 +85,11 @@ fn search(kind: Kind, random: &mut Xoshiro256PlusPlus) -> Searched {
     loop {
         let runs: usize = tried.iter().map(|one| one.rates.len()).sum();
         let next = search.next(&tried);
-        let knee = knee(&tried);
-        let is_known = knee.is_some_and(|knee| next.is_empty() || width(&knee) <= width(&sweep));
-        if let Some(knee) = knee.filter(|_| is_known || runs as f64 >= all) {
-            return Searched { runs: runs as f64 / all, search: knee, sweep, truth };
+        let settled = settled_knee(&tried);
+        let is_known = settled.is_some_and(|knee| next.is_empty() || width(&knee) <= width(&sweep));
+        if is_known || runs as f64 >= all {
+            let search = knee(&tried).expect("a settled knee has runs");
+            return Searched { runs: runs as f64 / all, search, sweep, truth };
         }
         next.into_iter().for_each(|cpus| run(&mut tried, cpus, &rate, random));
     }

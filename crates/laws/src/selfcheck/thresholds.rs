@@ -41,7 +41,7 @@ pub struct ThresholdRow {
 }
 
 /// Blocks of a simulated comparison, and the noise of a run.
-const BLOCKS: usize = 5;
+const BLOCKS: usize = 10;
 const NOISE: f64 = 0.02;
 /// The smallest difference that counts.
 const SMALLEST: f64 = 0.02;
