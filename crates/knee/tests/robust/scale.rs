@@ -141,7 +141,7 @@ fn sweeps_up_and_down_and_doses_beside_a_curve_are_told() {
         let ended = home.run(run);
         assert!(ended.stdout.contains("over 2 pairs of sweeps"), "{}", ended.stdout);
     }
-    let dosed = "run lock_mcs --cpus 1 --as threads --seconds 0.02 --blocks 3 \
+    let dosed = "run lock_mcs --set hold_ns=500 --cpus 1 --as threads --seconds 0.02 --blocks 3 \
                  --dose inside=0,200ns,400ns,800ns";
     let ended = home.run(dosed);
     assert!(
