@@ -34,7 +34,14 @@ pub fn file(
     text += &format!(
         "# Measurements by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
     );
-    text += "# Measured numbers are lower quartile..median..upper quartile of the repeats.\n#\n";
+    text += "# Measured numbers are lower quartile..median..upper quartile of the repeats.\n";
+    if let Some(what) = &measured.moved {
+        text += &format!(
+            "# The host changed each time that it was measured: {what}.\n\
+             # Ranges are those of all passes of the last time; simulations of one moment need a host that is quiet.\n"
+        );
+    }
+    text += "#\n";
     text += "# Also measured, not used by the simulator:\n";
     for (what, number) in &measured.beside {
         if let Some(range) = range(&number.values, number.unit) {

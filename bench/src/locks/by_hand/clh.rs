@@ -10,6 +10,7 @@ use super::{ByHand, CPUS, Task};
 #[derive(Default)]
 pub struct Clh {
     nodes: [Node; CPUS + 1],
+    own: [OwnNodes; CPUS],
     handed_out: AtomicU32,
 }
 
@@ -17,15 +18,21 @@ pub struct Clh {
 #[derive(Default)]
 struct Node {
     locked: AtomicU32,
-    /// In a CPU's own node: the node that the CPU queues next; 0 is this one.
+}
+
+#[repr(C, align(64))]
+#[derive(Default)]
+struct OwnNodes {
+    /// The node that the CPU queues next; 0 is the node of its own number.
     spare: AtomicU32,
+    held: [AtomicU32; 4],
+    count: AtomicU32,
 }
 
 #[repr(C)]
 #[derive(Default)]
 pub struct ClhLock {
     tail: AtomicU32,
-    head: AtomicU32,
 }
 
 impl Clh {
@@ -45,28 +52,33 @@ impl ByHand for Clh {
 
     #[inline(always)]
     fn lock(&self, mem: &ClhLock, task: &Task) -> u32 {
-        let spare = &self.nodes[task.cpu].spare;
-        let mine = match spare.load(Relaxed) {
+        let own = &self.own[task.cpu];
+        let mine = match own.spare.load(Relaxed) {
             0 => task.cpu as u32 + 1,
             node => node,
         };
         self.locked(mine).store(1, Relaxed);
         let before = mem.tail.swap(mine, AcqRel);
         if before == 0 {
-            spare.store(self.fresh(), Relaxed);
+            own.spare.store(self.fresh(), Relaxed);
         } else {
             let locked = self.locked(before);
             while locked.load(Acquire) != 0 {
                 spin_loop();
             }
-            spare.store(before, Relaxed);
+            own.spare.store(before, Relaxed);
         }
-        mem.head.store(mine, Relaxed);
-        0
+        let index = own.count.load(Relaxed);
+        own.held[index as usize].store(mine, Relaxed);
+        own.count.store(index + 1, Relaxed);
+        index
     }
 
     #[inline(always)]
-    fn unlock(&self, mem: &ClhLock, _: &Task, _: u32) {
-        self.locked(mem.head.load(Relaxed)).store(0, Release);
+    fn unlock(&self, _: &ClhLock, task: &Task, index: u32) {
+        let own = &self.own[task.cpu];
+        let mine = own.held[index as usize].load(Relaxed);
+        own.count.store(own.count.load(Relaxed) - 1, Relaxed);
+        self.locked(mine).store(0, Release);
     }
 }

@@ -14,11 +14,21 @@
 //! Not first in, first out: the lock and the data that it guards stay on a node as long as its CPUs want it, but no
 //! longer than for the limit. A lock needs a line for each node, and an uncontended one is taken twice.
 //!
-//! Dice, Marathe and Shavit 2012 (Lock cohorting: a general technique for designing NUMA locks).
+//! A task with several others before it first stays away in proportion to their number: tasks that wait for one word
+//! all read it again at each unlock, and where those reads follow one another, the next holder waits for most of them.
+//!
+//! Dice, Marathe and Shavit 2012 (Lock cohorting: a general technique for designing NUMA locks); Mellor-Crummey and
+//! Scott 1991 (Algorithms for scalable synchronization on shared-memory multiprocessors), for the delay.
 
 use machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image};
 
 use crate::{Equivalent, Hold, Lock, Shape};
+
+/// Turns of a spin loop that a task stays away from a ticket lock for each task before the next one: less than a
+/// short critical section takes.
+const DELAY: u32 = 4;
+/// A task stays away as if no more tasks than this were before it: a mistaken delay stays small.
+const AHEAD_MAX: u32 = 64;
 
 /// Nodes with a lock of their own; those beyond share.
 pub(super) const NODES: usize = 8;
@@ -50,6 +60,13 @@ impl Tickets {
         // Relaxed: the acquire of `serving` shows what the last holder did.
         let mine = self.next.fetch_add(m, 1, Ordering::Relaxed);
         in_line(m);
+        let start = m.history_mark();
+        // Relaxed: only how long to stay away.
+        let ahead = mine.wrapping_sub(self.serving.load(m, Ordering::Relaxed));
+        if ahead > 1 {
+            m.cpu_relax((ahead - 1).min(AHEAD_MAX) * DELAY);
+        }
+        m.forget_history(start, 0);
         // Pairs with the release in `unlock`.
         m.await_until(&self.serving, Until::equals(mine), Ordering::Acquire);
     }

@@ -75,6 +75,7 @@ locks! {
     lock clh Clh,
     lock cna Cna,
     lock cohort Cohort,
+    lock futex_mutex FutexMutex,
     lock hierarchical_clh HierarchicalClh,
     lock mcs Mcs,
     lock parking Parking,

@@ -30,7 +30,7 @@ const LONGEST_PAUSE: u32 = 64;
 image! {
     /// The mutex.
     pub struct ParkingMem {
-        state: Atom<u32>,
+        pub state: Atom<u32>,
     }
 }
 
@@ -74,14 +74,19 @@ impl Lock for Parking {
 
     #[inline(always)]
     fn unlock<M: Machine>(&self, m: &M, mem: &ParkingMem, _: Hold) {
-        // 1,2 -> 0. Pairs with the acquires in `lock`.
-        if mem.state.swap(m, 0, Ordering::Release) == 2 {
-            m.wake(&mem.state, Sleepers::One);
-        }
+        unlock(m, mem);
     }
 
     fn at_rest<M: Machine>(&self, m: &M, mem: &ParkingMem) -> bool {
         mem.state.load(m, Ordering::Relaxed) == 0
+    }
+}
+
+#[inline(always)]
+pub(super) fn unlock<M: Machine>(m: &M, mem: &ParkingMem) {
+    // 1,2 -> 0. Pairs with the acquires in `lock`.
+    if mem.state.swap(m, 0, Ordering::Release) == 2 {
+        m.wake(&mem.state, Sleepers::One);
     }
 }
 
@@ -101,6 +106,12 @@ fn lock_contended<M: Machine>(m: &M, mem: &ParkingMem) {
         }
         m.forget_history(start, pause.into());
     }
+    lock_asleep(m, mem, start);
+}
+
+/// Sleeps until the mutex is free, and takes it.
+#[inline(always)]
+pub(super) fn lock_asleep<M: Machine>(m: &M, mem: &ParkingMem, start: M::HistoryMark) {
     m.forget_history(start, 0);
     // 0,1,2 -> 2. Pairs with the release in `unlock`.
     while mem.state.swap(m, 2, Ordering::Acquire) != 0 {

@@ -8,6 +8,7 @@ use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleeper
 
 use super::Time;
 use super::coherence::{LineUse, WordAddress};
+use super::host::Costs;
 use super::ledger::TimeRow;
 use super::tasks::{LineGrant, LineRequest, WordWait};
 use super::world::{World, below};
@@ -207,12 +208,12 @@ impl Simulated<'_> {
         self.suspend(world).tasks[usize::from(self.task)].seen
     }
 
-    /// Sleeps if the word has the expected value.
-    fn sleep(&self, word: WordAddress, expected: u32) {
+    /// Sleeps if the word has the expected value, after the time that leaving the CPU takes.
+    fn sleep(&self, word: WordAddress, expected: u32, leaving: Time) {
         let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores: true };
         if self.access(word, request, |_| None) == u64::from(expected) {
             let mut world = self.world();
-            world.sleep(self.task, word.offset);
+            world.sleep(self.task, word.offset, leaving);
             self.suspend(world);
         }
     }
@@ -343,8 +344,12 @@ impl Machine for Simulated<'_> {
     }
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
-        self.spend(TimeRow::System, |world| world.costs.park);
-        self.sleep(self.word(atom), expected);
+        // The kernel queues the task and compares the word as soon as it has found the queue, which
+        // is all that a call which wakes no task does. Only then does the task leave its CPU.
+        let Costs { park, wake, .. } = self.world().costs;
+        let entry = park.min(wake);
+        self.spend(TimeRow::System, |_| entry);
+        self.sleep(self.word(atom), expected, park - entry);
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
@@ -355,7 +360,7 @@ impl Machine for Simulated<'_> {
     fn halt(&self, atom: &Atom<u32>, expected: u32) {
         let cost = |world: &World| world.guest.map_or(world.costs.park, |guest| guest.vm_exit);
         self.spend(TimeRow::System, cost);
-        self.sleep(self.word(atom), expected);
+        self.sleep(self.word(atom), expected, 0);
     }
 
     fn kick(&self, atom: &Atom<u32>) {

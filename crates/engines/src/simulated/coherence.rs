@@ -109,7 +109,7 @@ impl Prices {
             busy,
         };
         let partly_busy =
-            |latency: Time| price(latency, latency * Time::from(costs.busy_per_mille) / 1000);
+            |latency: Time| price(latency, latency * Time::from(transfer.busy_per_mille) / 1000);
         // A store finds the line in memory like a load does.
         let memory = partly_busy(transfer.load_memory);
         Prices {

@@ -73,6 +73,10 @@ pub struct TransferCosts {
     pub atomic_modified: Time,
     /// A read-modify-write, where CPUs up to this distance have the line to read.
     pub atomic_shared: Time,
+    /// The share of a transfer, in thousandths, in which the line is in flight, so that no CPU
+    /// has it and other requests wait. Before that, the request is on its way. For lines that
+    /// one CPU has exclusively.
+    pub busy_per_mille: u32,
 }
 
 /// Costs that do not depend on the distance.
@@ -86,10 +90,6 @@ pub struct Costs {
     pub store: Time,
     /// A read-modify-write of a line that the CPU has exclusively.
     pub atomic: Time,
-    /// The share of a transfer, in thousandths, in which the line is in flight, so that no CPU
-    /// has it and other requests wait. Before that, the request is on its way. For lines that
-    /// one CPU has exclusively.
-    pub busy_per_mille: u32,
     /// How long a read of a shared line keeps other requests waiting.
     pub busy_shared: Time,
     /// Whether a CPU that reads a line which another CPU has written gets it exclusively.
@@ -133,6 +133,7 @@ pub struct Costs {
 }
 
 impl TransferCosts {
+    /// All times.
     fn all(&self) -> [Time; 7] {
         [
             self.load_modified,
@@ -190,8 +191,8 @@ impl Host {
                 }
             }
         }
-        let busy = self.costs.busy_per_mille;
-        if busy > 1000 {
+        let busiest = self.transfers.iter().map(|transfer| transfer.busy_per_mille).max();
+        if let Some(busy) = busiest.filter(|&busy| busy > 1000) {
             return Some(format!("a line is in flight for {busy} thousandths of its transfer"));
         }
         let exiting = self.guest.and_then(|guest| guest.pause_loop_exiting);

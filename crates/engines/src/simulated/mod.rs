@@ -266,9 +266,10 @@ fn check_blocked(setup: &Setup, world: &World) -> io::Result<()> {
                 ("waits for", wait.word.offset)
             }
             TaskState::Asleep { offset } => ("sleeps on", offset),
-            TaskState::Running | TaskState::Requesting(_) | TaskState::Ready(_) => {
-                unreachable!("task {i} is due")
-            }
+            TaskState::Running
+            | TaskState::Requesting(_)
+            | TaskState::FallingAsleep { .. }
+            | TaskState::Ready(_) => unreachable!("task {i} is due"),
         };
         Some(format!("t{i} {verb} {}", setup.region.name(offset as usize)))
     });

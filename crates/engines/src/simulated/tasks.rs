@@ -14,8 +14,9 @@ use super::ledger::{Account, TimeRow};
 ///
 ///     Running ──has to wait for its turn──> Requesting ──the line comes──> Running
 ///     Running ──waits──> Waiting ──condition holds──> Running
-///        │ ^ └─parks──> Asleep ──woken──┐
-///        │ └──gets a CPU── Ready <──────┤
+///        │ ^ └─parks──> FallingAsleep ──> Asleep ──woken──┐
+///        │ ├──woken already───┘                           │
+///        │ └──gets a CPU── Ready <──────┬─────────────────┘
 ///        └──loses its CPU───> Ready <───┘   (so does a waiting task, which then rechecks)
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaskState {
@@ -27,6 +28,8 @@ pub enum TaskState {
     Waiting(WordWait),
     /// Has got a CPU again, and reads its word at its time.
     Rechecking(WordWait),
+    /// Is among the sleepers of a word, and leaves its CPU at its time.
+    FallingAsleep { offset: u32 },
     /// Sleeps on a word.
     Asleep { offset: u32 },
     /// Waits for a CPU.

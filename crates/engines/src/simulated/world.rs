@@ -267,6 +267,10 @@ impl World {
                 }
                 false
             }
+            TaskState::FallingAsleep { offset } => {
+                self.fall_asleep(task, offset);
+                false
+            }
             state => unreachable!("task {task} is due and {state:?}"),
         }
     }
@@ -326,7 +330,7 @@ impl World {
                 (this.time, this.event) = (now.max(this.time), 0);
                 Resume::Recheck(wait)
             }
-            // It has no CPU, and takes the interrupt once it has.
+            // It has no CPU, or is about to leave it, and takes the interrupt once that is over.
             _ => {
                 this.interrupt_pending = true;
                 return None;
@@ -381,6 +385,7 @@ impl World {
             let row = match task.state {
                 TaskState::Running | TaskState::Requesting(_) => TimeRow::Local,
                 TaskState::Waiting(_) | TaskState::Rechecking(_) => TimeRow::Spinning,
+                TaskState::FallingAsleep { .. } => TimeRow::System,
                 TaskState::Ready(_) => TimeRow::Ready,
                 TaskState::Asleep { .. } | TaskState::Ended => TimeRow::Asleep,
             };

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod placement;
+mod sleeping;
 mod threads_of_a_core;
 mod virtual_cpus;
 
@@ -39,6 +40,7 @@ fn host(nodes: usize, cpus: usize) -> Host {
         store_shared: time,
         atomic_modified: time,
         atomic_shared: time,
+        busy_per_mille: 500,
     };
     Host {
         cpus: (0..nodes * cpus).map(location).collect(),
@@ -48,7 +50,6 @@ fn host(nodes: usize, cpus: usize) -> Host {
             load: NS,
             store: NS,
             atomic: 9 * NS,
-            busy_per_mille: 500,
             busy_shared: TRANSFER / 2,
             read_moves: false,
             hold: 0,
@@ -505,7 +506,7 @@ fn hosts_that_contradict_themselves_are_refused() {
     check(|host| host.distances[0][1] = 3, "nodes 0 and 1 are at distance 3, which has no costs");
     check(|host| host.distances[0][0] = 2, "the distance of nodes 0 and 0 contradicts itself");
     check(
-        |host| host.costs.busy_per_mille = 1001,
+        |host| host.transfers[1].busy_per_mille = 1001,
         "a line is in flight for 1001 thousandths of its transfer",
     );
     check(
@@ -562,15 +563,9 @@ fn a_ticket_lock_collapses_as_the_markov_chain_says() {
         store_shared: half,
         atomic_modified: half,
         atomic_shared: half,
-    };
-    host.costs = Costs {
-        load: 0,
-        store: 0,
-        atomic: 0,
         busy_per_mille: 1000,
-        busy_shared: half,
-        ..host.costs
     };
+    host.costs = Costs { load: 0, store: 0, atomic: 0, busy_shared: half, ..host.costs };
     let options = Options { length: 5_000_000 * NS, ..OPTIONS };
     for cpus in 2..=48 {
         let rate = run(&host, cpus, &options, |m, words, _| ticket(m, words)).unwrap().rate();

@@ -56,6 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         replays.push(replay);
     }
+    if replays.len() > 1 && !arguments.json {
+        print(tables::summary(&replays, Style::for_stdout()))?;
+    }
     if arguments.json {
         let replays: Vec<_> = replays.iter().map(as_json).collect();
         let (draws, seed) = (arguments.draws, arguments.seed);

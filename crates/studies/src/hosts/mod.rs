@@ -28,14 +28,19 @@ macro_rules! hosts {
 }
 
 hosts! {
+    "broadwell-2s",
     "generic-2s",
     "guest-16",
     "haswell-ex-4s",
     "icelake-2s",
+    "icelake-4",
     "ivybridge-ex-4s",
     "modern-8n",
     "opteron-32",
     "opteron-48",
+    "skylake-2s",
+    "skylake-4",
+    "skylake-sp-8s",
     "uma-2",
     "westmere-ex-4s",
     "westmere-ex-8s",
@@ -95,6 +100,8 @@ pub const TRANSFERS: [&str; 7] = [
     "atomic_modified",
     "atomic_shared",
 ];
+/// Costs that a distance may have of its own; where it has not, the one of `[costs]` holds.
+pub const BY_DISTANCE: [&str; 1] = ["busy"];
 /// Costs that do not depend on the distance: fields of the engine's `Costs`.
 pub const COSTS: [&str; 20] = [
     "load",
@@ -186,7 +193,7 @@ fn numbers(file: &HostFile, distance_count: usize) -> Result<BTreeMap<String, Nu
         let name = format!("transfer.{distance}");
         let table = file.transfer.get(*distance);
         let table = table.with_context(|| format!("[{name}] is missing"))?;
-        reader.read(&name, table, &TRANSFERS, &[])?;
+        reader.read(&name, table, &TRANSFERS, &BY_DISTANCE)?;
     }
     if let Some(name) = file.transfer.keys().find(|name| !distances.contains(&name.as_str())) {
         bail!("[transfer.{name}]: no two CPUs of this host are at that distance");
@@ -313,8 +320,14 @@ impl DescribedHost {
             };
             bail!("costs.{cost} may be longer than {name}, of which it is a part")
         };
-        check("link", &|name| name.starts_with("transfer.hop"))?;
+        check("link", &|name| name.starts_with("transfer.hop") && !name.ends_with(".busy"))?;
         check("memory", &|name| name.ends_with(".load_memory") && !name.contains(".core."))
+    }
+
+    /// The full name of a cost of [`BY_DISTANCE`] at a distance.
+    fn at_distance(&self, distance: &str, cost: &str) -> String {
+        let own = format!("transfer.{distance}.{cost}");
+        if self.numbers.contains_key(&own) { own } else { format!("costs.{cost}") }
     }
 
     /// The host with a value drawn from each range.
@@ -325,6 +338,7 @@ impl DescribedHost {
             None => 0.0,
         };
         let time = |name: &str| number(name).round() as u64;
+        let per_mille = |name: &str| (number(name) * 1000.0).round() as u32;
         let transfer = |distance: &&str| {
             let time = |key: &str| time(&format!("transfer.{distance}.{key}"));
             TransferCosts {
@@ -335,10 +349,10 @@ impl DescribedHost {
                 store_shared: time("store_shared"),
                 atomic_modified: time("atomic_modified"),
                 atomic_shared: time("atomic_shared"),
+                busy_per_mille: per_mille(&self.at_distance(distance, "busy")),
             }
         };
         let cost = |key: &str| time(&format!("costs.{key}"));
-        let per_mille = |key: &str| (number(&format!("costs.{key}")) * 1000.0).round() as u32;
         Host {
             cpus: self.cpus.clone(),
             distances: self.distances.clone(),
@@ -347,12 +361,11 @@ impl DescribedHost {
                 load: cost("load"),
                 store: cost("store"),
                 atomic: cost("atomic"),
-                busy_per_mille: per_mille("busy"),
                 busy_shared: cost("busy_shared"),
                 read_moves: number("costs.read_moves") > 0.5,
                 hold: cost("hold"),
                 pause: cost("pause"),
-                both_threads_per_mille: per_mille("both_threads"),
+                both_threads_per_mille: per_mille("costs.both_threads"),
                 park: cost("park"),
                 wake: cost("wake"),
                 wake_each: cost("wake_each"),
@@ -405,6 +418,16 @@ mod tests {
         };
         assert_eq!(nodes(Placement::Scatter), [0, 1, 2, 3, 4, 5, 6, 7, 0]);
         assert_eq!(nodes(Placement::Cores), [0; 9]);
+    }
+
+    #[test]
+    fn a_distance_may_have_a_busy_of_its_own() {
+        let busy = |name: &str| -> Vec<u32> {
+            let host = find(name).unwrap().host(Draw::Middle);
+            host.transfers.iter().skip(1).map(|transfer| transfer.busy_per_mille).collect()
+        };
+        assert_eq!(busy("skylake-sp-8s"), [470, 210, 110]);
+        assert_eq!(busy("westmere-ex-8s"), [800; 3]);
     }
 
     #[test]

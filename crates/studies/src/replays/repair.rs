@@ -139,24 +139,26 @@ fn inputs() -> Vec<Input> {
 }
 
 fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
-    let ratio = |options, work| {
-        let before = pages_per_s(&run(drawn, BEFORE, options, work)?)?;
-        anyhow::Ok(before / pages_per_s(&run(drawn, AFTER, options, work)?)?)
+    let before_and_after = |options, work| {
+        anyhow::Ok([run(drawn, BEFORE, options, work)?, run(drawn, AFTER, options, work)?])
     };
     // The excess of the ratio over 1 falls as work grows, about in proportion.
     let mut work = 30_000.0;
     for _ in 0..FIT_STEPS {
-        let excess = ratio(REPORTED_ROWS[3], work)? - 1.0;
+        let excess = ratio(&before_and_after(REPORTED_ROWS[3], work)?)? - 1.0;
         work = (work * excess / (ONE_BY_ONE - 1.0)).clamp(100.0, 1e6);
     }
-    let values = REPORTED_ROWS.into_iter().map(|options| ratio(options, work));
-    let values = values.map(|value| value.map(PredictedValue::plain));
-    let mut values: Vec<PredictedValue> = values.collect::<Result<_>>()?;
-    for design in [BEFORE, AFTER] {
-        let share = sending_share(&run(drawn, design, REPORTED_ROWS[2], work)?);
-        values.push(PredictedValue::plain(share));
-    }
+    let runs = REPORTED_ROWS.into_iter().map(|options| before_and_after(options, work));
+    let runs: Vec<_> = runs.collect::<Result<_>>()?;
+    let mut values: Vec<f64> = runs.iter().map(ratio).collect::<Result<_>>()?;
+    values.extend(runs[2].iter().map(sending_share));
+    let values = values.into_iter().map(PredictedValue::plain).collect();
     Ok(Prediction { fitted: Some(work), values })
+}
+
+/// The throughput of the first run over that of the second.
+fn ratio([before, after]: &[MechanismRun; 2]) -> Result<f64> {
+    Ok(pages_per_s(before)? / pages_per_s(after)?)
 }
 
 /// Steps to fit the work; each comes some ten times nearer.

@@ -189,7 +189,7 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
         e3ca0ca4071d28b7
         c1e221b73aaae592
         80c45cd9db1b015f
-        9298e0d03d1e109c"#]]
+        40be9e8ca56a7b4c"#]]
     .assert_eq(&["ticket", "mcs", "queued", "parking"].map(hash).join("\n"));
 }
 

@@ -16,18 +16,51 @@ use crate::simulated::tasks::{Resume, TaskState};
 use crate::simulated::{Preemption, Time};
 
 impl World {
-    /// Puts the task to sleep on a word, which frees its CPU.
-    pub fn sleep(&mut self, task: u16, offset: u32) {
+    /// Queues the task among the sleepers of a word, and lets it leave its CPU, which takes this
+    /// long. If it is woken in that time, it continues at its end and has not slept: the scheduler
+    /// finds it runnable.
+    pub fn sleep(&mut self, task: u16, offset: u32, leaving: Time) {
         self.sleepers.push_back((offset, task));
-        let now = self.tasks[usize::from(task)].time;
+        if leaving == 0 {
+            return self.fall_asleep(task, offset);
+        }
+        self.spend(task, TimeRow::System, leaving);
+        let this = &mut self.tasks[usize::from(task)];
+        this.state = TaskState::FallingAsleep { offset };
+        let due = this.time;
+        self.schedule(task, due);
+    }
+
+    /// Puts a task to sleep that is among the sleepers of a word, which frees its CPU.
+    pub(super) fn fall_asleep(&mut self, task: u16, offset: u32) {
+        let this = &self.tasks[usize::from(task)];
+        let (now, cpu) = (this.time, usize::from(this.cpu));
         self.sleeps += u64::from((self.window.0..self.window.1).contains(&now));
         self.leave_cpu(task, TaskState::Asleep { offset });
+        self.deliver_pending(task, cpu, now);
+    }
+
+    /// Delivers the interrupt that has come while the task was leaving this CPU, if one has.
+    fn deliver_pending(&mut self, task: u16, cpu: usize, now: Time) {
+        if std::mem::take(&mut self.tasks[usize::from(task)].interrupt_pending) {
+            let number = match self.preemption {
+                Preemption::BetweenOperations => cpu,
+                Preemption::Anywhere => usize::from(task),
+            };
+            self.queue.push(now, self.interrupt_event(number));
+        }
     }
 
     /// Wakes tasks that sleep on the word.
     pub fn wake(&mut self, waker: u16, offset: u32, whom: Sleepers) {
         while let Some(first) = self.sleepers.iter().position(|sleeper| sleeper.0 == offset) {
             let (_, task) = self.sleepers.remove(first).expect("a position in the queue");
+            if self.keeps_awake(task) {
+                if whom == Sleepers::One {
+                    return;
+                }
+                continue;
+            }
             let cost = self.jittered(self.costs.wake_each);
             self.spend(waker, TimeRow::System, cost);
             let now = self.tasks[usize::from(waker)].time;
@@ -43,6 +76,17 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Lets a task continue that has not left its CPU yet, which costs its waker nothing more;
+    /// returns whether it had not.
+    fn keeps_awake(&mut self, task: u16) -> bool {
+        let this = &mut self.tasks[usize::from(task)];
+        let TaskState::FallingAsleep { .. } = this.state else { return false };
+        this.state = TaskState::Running;
+        let (cpu, due) = (usize::from(this.cpu), this.time);
+        self.deliver_pending(task, cpu, due);
+        true
     }
 
     /// Notes that the task has ended, which frees its CPU.
@@ -214,6 +258,13 @@ impl World {
         }
         let this = &mut self.tasks[usize::from(task)];
         let resume = match this.state {
+            // It leaves by itself; if it is woken before, the slice ends then.
+            TaskState::FallingAsleep { .. } => {
+                let due = this.time;
+                self.cpus[cpu].timer = due;
+                self.queue.push(due, self.timer_event(cpu));
+                return;
+            }
             TaskState::Running | TaskState::Requesting(_) => this.stop(now),
             TaskState::Waiting(wait) | TaskState::Rechecking(wait) => Resume::Recheck(wait),
             state => unreachable!("task {task} has a CPU and is {state:?}"),

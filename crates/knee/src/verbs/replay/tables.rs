@@ -2,7 +2,7 @@
 
 use studies::hosts::Origin;
 use studies::replays::{
-    Figure, GradedTarget, Interval, Provenance, Replay, Reported, SimulatedSide,
+    Figure, Grade, GradedTarget, Interval, Provenance, Replay, Reported, SimulatedSide,
 };
 
 use reports::Style;
@@ -43,6 +43,28 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
         text += &wrapped(&format!("- {limitation}"), style.width, 2);
     }
     text
+}
+
+/// How many predictions of several replays have which grade.
+pub fn summary(replays: &[Replay], style: Style) -> String {
+    let rows = replays.iter().flat_map(|replay| &replay.rows).map(|row| row.grade);
+    let grades: Vec<Grade> = rows.filter(|grade| *grade != Grade::Fitted).collect();
+    let count = |of: &[Grade]| grades.iter().filter(|grade| of.contains(grade)).count();
+    let each =
+        [Grade::Quantitative, Grade::NoChange, Grade::Order, Grade::Direction, Grade::NotPredicted];
+    let each = each.map(|grade| format!("{} {}", count(&[grade]), grade.name()));
+    let strict = count(&[Grade::Quantitative, Grade::NoChange]);
+    let in_direction = grades.len() - count(&[Grade::NotPredicted]);
+    let percent = |part: usize| 100.0 * part as f64 / grades.len().max(1) as f64;
+    let text = format!(
+        "{} predictions: {}; the direction is right in {in_direction} ({:.0} %), the size by the strict rule \
+         (quantitative or no change) in {strict} ({:.0} %)",
+        grades.len(),
+        each.join(", "),
+        percent(in_direction),
+        percent(strict)
+    );
+    wrapped(&text, style.width, 2)
 }
 
 fn inputs(replay: &Replay, style: Style) -> String {
