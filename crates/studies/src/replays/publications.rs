@@ -35,11 +35,17 @@ macro_rules! publications {
 publications! {
     "cna-lock2",
     "cna-locktorture",
+    "cost-hierarchy-icelake",
+    "cost-hierarchy-skylake",
     "non-scalable-locks",
     "qspinlock-simple-write",
+    "refscale-rwlock",
+    "refscale-rwsem",
     "sosp13-512-locks",
     "sosp13-opteron-one-lock",
     "sosp13-xeon-one-lock",
+    "swift-mutex-broadwell",
+    "swift-mutex-skylake",
 }
 
 /// The format of a publication's file.
