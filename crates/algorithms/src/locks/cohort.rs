@@ -12,7 +12,7 @@
 //!              otherwise ────────────────────────────────────> global ─> local
 //!
 //! Not first in, first out: the lock and the data that it guards stay on a node as long as its CPUs want it, but no
-//! longer than for the limit. A lock needs a line for each node, and an uncontended one is taken twice.
+//! longer than for the limit. A lock needs two lines for each node, and an uncontended one is taken twice.
 //!
 //! A task with several others before it first stays away in proportion to their number: tasks that wait for one word
 //! all read it again at each unlock, and where those reads follow one another, the next holder waits for most of them.
@@ -40,17 +40,23 @@ image! {
         serving: Atom<u32>,
     }
 
-    /// The lock of a node. It guards the fields beside it.
-    pub struct Local {
-        tickets: Tickets,
+    /// What the lock of a node guards.
+    pub struct Passing {
         owns: Field<u32>,
         passed: Field<u32>,
+    }
+
+    /// The lock of a node. Its holder writes `passing` before it unlocks: on the line of the tickets, all waiters would
+    /// read that again, and the unlock would wait for them.
+    pub struct Local {
+        tickets: Line<Tickets>,
+        passing: Line<Passing>,
     }
 
     /// The lock.
     pub struct CohortMem {
         global: Line<Tickets>,
-        locals: [Line<Local>; NODES],
+        locals: [Local; NODES],
     }
 }
 
@@ -101,7 +107,7 @@ pub struct Cohort {
 impl Lock for Cohort {
     const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
         change: "skipped",
-        line: "local.passed.set(m, 0)",
+        line: "local.passing.passed.set(m, 0)",
         why: "a node that has once reached the limit then passes nothing on, which is only slower",
     }];
     const FIFO: bool = false;
@@ -122,9 +128,9 @@ impl Lock for Cohort {
         let node = m.node() % NODES;
         let local = &mem.locals[node];
         local.tickets.lock(m, |_| ());
-        if local.owns.get(m) == 0 {
+        if local.passing.owns.get(m) == 0 {
             mem.global.lock(m, |m| m.annotate(Annotation::Arrive));
-            local.passed.set(m, 0);
+            local.passing.passed.set(m, 0);
         }
         Hold(node as u32)
     }
@@ -132,11 +138,11 @@ impl Lock for Cohort {
     #[inline(always)]
     fn unlock<M: Machine>(&self, m: &M, mem: &CohortMem, Hold(node): Hold) {
         let local = &mem.locals[node as usize];
-        let passed = local.passed.get(m);
+        let passed = local.passing.passed.get(m);
         let stays = passed < self.limit && local.tickets.is_wanted(m);
-        local.owns.set(m, u32::from(stays));
+        local.passing.owns.set(m, u32::from(stays));
         if stays {
-            local.passed.set(m, passed + 1);
+            local.passing.passed.set(m, passed + 1);
         } else {
             mem.global.unlock(m);
         }

@@ -122,10 +122,10 @@ impl LockLoad {
     }
 
     /// Bytes of a region for these locks and lines: enough for the queue nodes of every kind with the most tasks, and
-    /// for locks that have a line for each CPU.
+    /// for locks that have lines for each CPU and for each memory node.
     pub fn region_bytes(&self, cpus: usize) -> usize {
         const LINE: usize = 64;
-        let of_a_lock = cpus.next_power_of_two() + self.lines() + 16;
+        let of_a_lock = cpus.next_power_of_two() + self.lines() + 24;
         (1 << 20) + self.locks * of_a_lock * LINE
     }
 
