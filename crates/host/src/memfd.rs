@@ -9,11 +9,21 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
+use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
 
 /// An empty file in memory; memfd_create(2). `name` shows in /proc/PID/fd.
 pub fn create(name: &CStr) -> Result<File> {
     Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC).context("memfd_create")?))
+}
+
+/// A file in memory that cannot grow beyond this length: writes behind it fail. Nothing is written yet.
+pub fn create_bounded(name: &CStr, bytes: u64) -> Result<File> {
+    let making = || format!("making a file in memory of {bytes} bytes");
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(name, flags).with_context(making)?);
+    file.set_len(bytes).with_context(making)?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK).with_context(making)?;
+    Ok(file)
 }
 
 /// An empty file in memory; all writes to it append (O_APPEND).

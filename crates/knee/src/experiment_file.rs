@@ -17,7 +17,9 @@ use crate::question;
 /// Whether an argument of `knee run` names an experiment rather than a workload.
 pub fn is_experiment(argument: &str) -> bool {
     // The path of a directory names a record.
-    let is_file = argument.contains('/') && !Path::new(argument).is_dir();
+    let is_file = argument.contains('/')
+        && !Path::new(argument).is_dir()
+        && !own_loads::is_own_load(argument);
     argument.ends_with(".toml") || is_file || experiments::built_in(argument).is_some()
 }
 

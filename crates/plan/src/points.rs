@@ -15,6 +15,7 @@ use workloads::{Forms, Values, Workload};
 use crate::{names, pitfalls};
 
 mod commands;
+mod own_load;
 
 /// The most runs that a record may have. More are a mistake in a list, and would fill the memory.
 const RUNS_MAX: usize = 100_000;
@@ -162,9 +163,11 @@ fn points_of(
         return self::commands::points(&command, load, axes, usable, image, points_max);
     }
     let mut points = Vec::new();
-    let workload = names::workload(&load.workload)?;
-    let combinations = parameters(workload, load, points_max)?;
-    let forms = forms(workload, axes)?;
+    let planned = match &load.own {
+        Some(own) => own_load::planned(own, load, axes, experiment, points_max)?,
+        None => native(load, axes, points_max)?,
+    };
+    let PlannedLoad { name, semantics, combinations, forms, other } = planned;
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
         .map(|placement| {
@@ -175,7 +178,7 @@ fn points_of(
         })
         .collect::<Result<Vec<_>>>()?;
     let own_default = usable.without_history.as_ref();
-    let own_default = own_default.filter(|_| pitfalls::depends_on_history(workload.name));
+    let own_default = own_default.filter(|_| pitfalls::depends_on_history(&name));
     let dirs = dirs(axes, own_default, usable)?;
     let passes: &[Pass] =
         if experiment.latency { &[Pass::Rate, Pass::Latency] } else { &[Pass::Rate] };
@@ -189,8 +192,8 @@ fn points_of(
     {
         for (cpu_list, tasks) in sizes {
             points.push(Point {
-                workload: workload.name.to_string(),
-                semantics: workload.spec.semantics,
+                workload: name.clone(),
+                semantics,
                 parameters: (*parameters).clone(),
                 form: **form,
                 cpus: cpu_list.len() as u32,
@@ -203,12 +206,35 @@ fn points_of(
                 variant: String::new(),
                 cell: None,
                 command: None,
-                other: BTreeMap::new(),
+                other: other.clone(),
             });
             ensure!(points.len() <= points_max, too_many(points_max));
         }
     }
     Ok(points)
+}
+
+/// What points of a load have in common, and the values of its own axes.
+struct PlannedLoad {
+    name: String,
+    semantics: u32,
+    /// All combinations of its parameters.
+    combinations: Vec<BTreeMap<String, String>>,
+    forms: Vec<Form>,
+    /// More that tells its points from others'.
+    other: BTreeMap<String, serde_json::Value>,
+}
+
+/// A workload of knee.
+fn native(load: &Load, axes: &Axes, points_max: usize) -> Result<PlannedLoad> {
+    let workload = names::workload(&load.workload)?;
+    Ok(PlannedLoad {
+        name: workload.name.to_string(),
+        semantics: workload.spec.semantics,
+        combinations: parameters(workload, load, points_max)?,
+        forms: forms(workload, axes)?,
+        other: BTreeMap::new(),
+    })
 }
 
 /// All pairs, the second element varying faster; refused if they alone are too many points.

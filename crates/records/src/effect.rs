@@ -45,6 +45,8 @@ pub enum EffectKind {
     Command,
     /// A program runs after each run.
     Cleanup,
+    /// The host's compiler compiles a file, and the program that it makes is measured.
+    Compile,
     /// A file is read for the numbers in it.
     Reads,
     /// Calls of a kernel function are counted by a kprobe.
@@ -70,6 +72,7 @@ impl EffectKind {
             EffectKind::Prepare => "prepare",
             EffectKind::Command => "command",
             EffectKind::Cleanup => "cleanup",
+            EffectKind::Compile => "compile",
             EffectKind::Reads => "reads",
             EffectKind::Kprobe => "kprobe",
             EffectKind::Uprobe => "uprobe",

@@ -23,6 +23,7 @@ use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
+use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
 use crate::tasks::{Form, Until};
@@ -242,6 +243,9 @@ pub struct Load {
     /// Any program, instead of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
+    /// A file that the user wrote, instead of a workload.
+    #[serde(default, rename = "source", skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnLoad>,
     /// Parameters of the workload; a list makes the parameter an axis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Many<Scalar>>,
@@ -432,11 +436,19 @@ impl Load {
         match &self.command {
             Some(command) if command.name.is_empty() => format!("'{}'", command.run.text()),
             Some(command) => command.name.clone(),
-            None => self.workload.clone(),
+            None => self.own.as_ref().map_or(self.workload.clone(), OwnLoad::name),
         }
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(own) = &self.own {
+            ensure!(
+                self.workload.is_empty() && self.command.is_none(),
+                "a [[load]] has the source {} and a workload or command: give only one of them",
+                own.file.display()
+            );
+            return Ok(());
+        }
         match &self.command {
             Some(_) if !self.workload.is_empty() => bail!(
                 "a [[load]] has the workload {} and a command: give only one of them",
@@ -446,7 +458,7 @@ impl Load {
                 command.check().with_context(|| format!("in the command {}", self.name()))
             }
             None if self.workload.is_empty() => {
-                bail!("a [[load]] has neither workload nor command: give one of them")
+                bail!("a [[load]] has neither workload nor command nor source: give one of them")
             }
             None => Ok(()),
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandJob;
 use crate::explain::check_functions;
+use crate::own_load::LoadInterface;
 use crate::profile::ProfileKind;
 use crate::tasks::{Form, Pass, TASKS_MAX, Until};
 
@@ -73,6 +74,8 @@ pub enum Work {
     Workload(NativeJob),
     /// Any program.
     Command(CommandJob),
+    /// A load that the user wrote.
+    Own(OwnJob),
 }
 
 /// A workload of this binary.
@@ -84,6 +87,21 @@ pub struct NativeJob {
     /// The semantic version that the point was planned with.
     pub semantics: u32,
     /// Parameters by name; a parameter that is not named has its default.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A load that the user wrote, as a program that knows the board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnJob {
+    /// Its name in messages.
+    pub name: String,
+    /// The program that was made from it.
+    pub program: PathBuf,
+    /// How it and the harness call each other.
+    pub interface: LoadInterface,
+    /// Parameters by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
 }
@@ -134,6 +152,15 @@ impl Job {
         }
         match &self.work {
             Work::Workload(_) => self.until.check(),
+            Work::Own(own) => {
+                ensure!(
+                    !own.interface.counts_itself()
+                        || matches!((self.until, self.pass), (Until::Seconds(_), Pass::Rate)),
+                    "{} counts its operations itself: it runs for a time, and none is timed",
+                    own.name
+                );
+                self.until.check()
+            }
             Work::Command(command) => {
                 ensure!(self.until == Until::End, "a command runs until its \"end\"");
                 command.check().context("in the command")

@@ -14,6 +14,7 @@ mod host_facts;
 mod job;
 mod metric;
 mod opened;
+mod own_load;
 pub mod parse;
 mod planned;
 mod profile;
@@ -39,9 +40,10 @@ pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};
 pub use guest_shape::GuestShape;
 pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};
-pub use job::{Job, NativeJob, PROTOCOL, ProfileJob, Work};
+pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
 pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
 pub use opened::Opened;
+pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
 pub use planned::{Planned, UnitOfWork};
 pub use profile::{
     Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, OTHER_TASK, OWN_TASK,

@@ -10,6 +10,7 @@ use crate::command::Command;
 use crate::experiment::{Axes, Load, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
+use crate::own_load::OwnLoad;
 use crate::record::{Point, Record};
 use crate::scalar::Many;
 
@@ -26,6 +27,8 @@ pub struct Planned<'a> {
     pub file_system: Option<&'a FileSystem>,
     /// The command that the runs execute; `None` if the workload is knee's own.
     pub command: Option<&'a Command>,
+    /// The load that the user wrote, if it is one.
+    pub own: Option<&'a OwnLoad>,
 }
 
 /// What times are divided by.
@@ -56,6 +59,7 @@ impl Record {
             guest: self.guest(&point.variant),
             file_system: self.file_system(point),
             command: self.command(point)?,
+            own: self.own_load(&point.workload),
         })
     }
 
@@ -77,6 +81,12 @@ impl Record {
         let command = self.commands.get(&point.workload);
         let missing = || format!("the record does not define the command {}", point.workload);
         command.map(Some).with_context(missing)
+    }
+
+    /// The load that the user wrote and that points name so; `None` for all others.
+    pub fn own_load(&self, workload: &str) -> Option<&OwnLoad> {
+        let mut own_loads = self.experiment.loads.iter().filter_map(|load| load.own.as_ref());
+        own_loads.find(|own| own.name() == workload)
     }
 
     /// What the time of a point is divided by.
@@ -105,11 +115,11 @@ impl Variant {
         let own =
             self.parameters.iter().map(|(name, value)| (name.clone(), Many(vec![value.clone()])));
         let parameters = load.parameters.clone().into_iter().chain(own).collect();
-        let (workload, command) = match &self.workload {
-            Some(workload) => (workload.clone(), None),
-            None => (load.workload.clone(), load.command.clone()),
+        let (workload, command, own) = match &self.workload {
+            Some(workload) => (workload.clone(), None, None),
+            None => (load.workload.clone(), load.command.clone(), load.own.clone()),
         };
-        let load = Load { workload, command, parameters, axes: load.axes.clone() };
+        let load = Load { workload, command, own, parameters, axes: load.axes.clone() };
         let axes = Axes {
             forms: self.form.map(|form| Many(vec![form])).or_else(|| axes.forms.clone()),
             placement: self.placement.map(|p| Many(vec![p])).or_else(|| axes.placement.clone()),

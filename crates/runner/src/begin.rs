@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use host::terminal::talk;
 use host::{counted, paths, random, topology};
 use plan::{Usable, adaptive, commands, guest_config, pitfalls, variants};
-use records::{Directory, Experiment, FORMAT, HERE, Point, Record, RecordState, Session, Warning};
+use records::{
+    Directory, Experiment, FORMAT, HERE, OwnLoad, Point, Record, RecordState, Session, Warning,
+};
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
 use workloads::Workload;
@@ -35,7 +37,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     ensure!(!points.is_empty(), "the experiment has no point: an axis is an empty list");
     let commands = commands::for_experiment(&experiment, &variants)?;
     let metrics = commands::described(&commands)?;
-    let operations = operations(&points);
+    let operations = operations(&points, &experiment);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
     let pitfalls = pitfalls::warnings(&points, &directories, &variants, &experiment.storage);
@@ -93,11 +95,18 @@ fn does_not_fit(why: anyhow::Error, experiment: &Experiment) -> anyhow::Error {
     }
 }
 
-/// What one operation of each of knee's own workloads is, by the workload's name.
-fn operations(points: &[Point]) -> BTreeMap<String, String> {
+/// What one operation of each load is, other than commands, by the load's name.
+fn operations(points: &[Point], experiment: &Experiment) -> BTreeMap<String, String> {
     let own_points = points.iter().filter(|point| point.command.is_none());
     let workloads = own_points.filter_map(|point| Workload::find(&point.workload));
-    workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string())).collect()
+    let native = workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string()));
+    let own_loads = experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let compiled = |own: &OwnLoad| {
+        let compiled = own.compiled.as_ref()?;
+        let unverified = if compiled.verifies { "" } else { "; not verified" };
+        Some((own.name(), format!("{}{unverified}", compiled.operation)))
+    };
+    native.chain(own_loads.filter_map(compiled)).collect()
 }
 
 /// What this process may use of the host, and a warning if a quota leaves some of them out.

@@ -23,6 +23,10 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
     effects.extend(guest_config::guests(record).iter().map(boot));
     effects.extend(record.variants.iter().flat_map(of_variant));
     effects.extend(of_image(record)?);
+    for own in record.experiment.loads.iter().filter_map(|load| load.own.as_ref()) {
+        let words = [vec![own.file.display().to_string()], own.flags.clone()].concat();
+        effects.push(effect(EffectKind::Compile, words, "and run as the load"));
+    }
     for point in &record.points {
         let planned = record.planned(point)?;
         if let Some(file_system) = planned.file_system {

@@ -4,14 +4,19 @@
 //!     worker:  phase  Wait ──────────────> Run ─────> (stop = 1) ──> Report ───> reap
 //!     task:           set up ─ arrive(1) ─ drive ────── arrive(2) ── verify ─ arrive(3)
 //!
-//! In any phase the worker may set `Abort` instead; tasks then leave immediately.
+//! In any phase the worker may set `Abort` instead; tasks then leave immediately. A load that counts by
+//! itself is in `WarmUp` before `Run`, and signals tell its tasks of both `Run` and the stop.
+//!
+//! The board lies in files in memory, which the harness of a user's own load maps too: crates/own_loads/c
+//! has its side.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use host::memfd;
 use records::Form;
 use workloads::{CacheLine, Failure, Shared};
 
@@ -27,6 +32,8 @@ pub enum Phase {
     Report = 2,
     /// Leave.
     Abort = 3,
+    /// Repeat the operation, which does not count yet.
+    WarmUp = 4,
 }
 
 /// The memory shared by the worker and all tasks.
@@ -35,11 +42,22 @@ pub struct Board {
     counts: Shared<CacheLine<Count>>,
     tids: Shared<AtomicI32>,
     tasks: u32,
+    files: BoardFiles,
+    /// The process whose threads are the tasks; 0 for the worker itself.
+    process: AtomicI32,
+}
+
+/// The files that the parts of the board lie in.
+pub struct BoardFiles {
+    pub head: OwnedFd,
+    pub counts: OwnedFd,
+    pub tids: OwnedFd,
 }
 
 /// Words on cache lines of their own, so that stores to the others do not disturb the stop flag,
 /// which every task reads after each operation.
 #[derive(Default)]
+#[repr(C)]
 struct Head {
     phase: CacheLine<AtomicU32>,
     stop: CacheLine<AtomicU32>,
@@ -70,19 +88,35 @@ impl Board {
     /// A board for `tasks` tasks. With `counts`, the operation counts lie in that memory, 128 zero
     /// bytes for each task, where the probes read them.
     pub fn new(tasks: u32, counts: Option<BorrowedFd>) -> Result<Board, Failure> {
+        let n = tasks as usize;
+        let duplicate = |memory: BorrowedFd| {
+            let duplicate = memory.try_clone_to_owned();
+            duplicate.map_err(|e| Failure::from_error("duplicating a descriptor of the probes", e))
+        };
+        let files = BoardFiles {
+            head: memory(size_of::<Head>())?,
+            counts: counts.map_or_else(|| memory(n * size_of::<CacheLine<Count>>()), duplicate)?,
+            tids: memory(n * size_of::<AtomicI32>())?,
+        };
         // SAFETY: all three hold only integers, which are valid when zero.
-        unsafe {
-            let counts = match counts {
-                Some(memory) => Shared::from_descriptor(memory, tasks as usize)?,
-                None => Shared::zeroed(tasks as usize)?,
-            };
-            Ok(Board {
-                head: Shared::zeroed(1)?,
-                counts,
-                tids: Shared::zeroed(tasks as usize)?,
-                tasks,
-            })
-        }
+        let (head, counts, tids) = unsafe {
+            (
+                Shared::from_descriptor(files.head.as_fd(), 1)?,
+                Shared::from_descriptor(files.counts.as_fd(), n)?,
+                Shared::from_descriptor(files.tids.as_fd(), n)?,
+            )
+        };
+        Ok(Board { head, counts, tids, tasks, files, process: AtomicI32::new(0) })
+    }
+
+    /// The files of the board, for a program that maps them.
+    pub fn files(&self) -> &BoardFiles {
+        &self.files
+    }
+
+    /// Says that the tasks, as threads, belong to another process than the worker.
+    pub fn set_process(&self, process: i32) {
+        self.process.store(process, Relaxed);
     }
 
     // The tasks' side.
@@ -117,7 +151,8 @@ impl Board {
             // Acquire: pairs with the release in `set_phase`.
             let now = word.load(Acquire);
             if now != phase as u32 {
-                return [Phase::Wait, Phase::Run, Phase::Report, Phase::Abort][now as usize];
+                return [Phase::Wait, Phase::Run, Phase::Report, Phase::Abort, Phase::WarmUp]
+                    [now as usize];
             }
             futex_wait(word, now, None);
         }
@@ -190,13 +225,25 @@ impl Board {
         self.counts.iter().map(|count| count.operations.load(Relaxed)).sum()
     }
 
+    /// Whether each task has counted an operation.
+    pub fn all_count(&self) -> bool {
+        self.counts.iter().all(|count| count.operations.load(Relaxed) > 0)
+    }
+
+    /// The tasks that have counted no operation.
+    pub fn uncounted(&self) -> Vec<usize> {
+        let counts = self.counts.iter().enumerate();
+        let none = counts.filter(|(_, count)| count.operations.load(Relaxed) == 0);
+        none.map(|(task, _)| task).collect()
+    }
+
     /// Interrupts the system calls that tasks are waiting in.
     pub fn kick_all(&self, form: Form) {
         for task in 0..self.tasks as usize {
             let (process, tid) = self.thread_of(task, form);
             if tid > 0 {
                 // SAFETY: a signal with a handler that does nothing, to a task of ours.
-                unsafe { libc::syscall(libc::SYS_tgkill, process, tid, KICK) };
+                unsafe { libc::syscall(libc::SYS_tgkill, process, tid, self.kick()) };
             }
         }
     }
@@ -206,7 +253,17 @@ impl Board {
         let tid = self.tids[task].load(Relaxed);
         match form {
             Form::Processes => (tid, tid),
-            Form::Threads => (std::process::id() as i32, tid),
+            Form::Threads => match self.process.load(Relaxed) {
+                0 => (std::process::id() as i32, tid),
+                process => (process, tid),
+            },
+        }
+    }
+
+    fn kick(&self) -> i32 {
+        match self.process.load(Relaxed) {
+            0 => KICK,
+            _ => own_kick(),
         }
     }
 
@@ -218,6 +275,20 @@ impl Board {
 
 /// Sent by [`Board::kick_all`].
 const KICK: i32 = libc::SIGUSR1;
+
+/// Sent by [`Board::kick_all`] to a user's own load, which may use SIGUSR1 itself.
+fn own_kick() -> i32 {
+    libc::SIGRTMAX() - 1
+}
+
+/// A file in memory with this many zero bytes.
+fn memory(bytes: usize) -> Result<OwnedFd, Failure> {
+    let made = memfd::create(c"board").map_err(io::Error::other).and_then(|file| {
+        file.set_len(bytes.max(1) as u64)?;
+        Ok(OwnedFd::from(file))
+    });
+    made.map_err(|e| Failure::from_error(format!("making {bytes} bytes of shared memory"), e))
+}
 
 /// Installs a handler that does nothing, so that a kick only interrupts system calls. All tasks
 /// inherit it.

@@ -9,6 +9,7 @@ mod command;
 mod durations;
 mod measure;
 mod output;
+mod own;
 mod pace;
 mod priority;
 mod profiler;
@@ -24,6 +25,7 @@ use host::clock::now_ns;
 use records::{Event, Job, NativeJob, PROTOCOL, Warning, Work};
 use workloads::{Forms, Load, Pace, Values, Workload};
 
+use crate::measure::Subject;
 use crate::scratch::Scratch;
 
 /// Does the job and prints its events. The last one is `Finished`, or `Failed` with the reason.
@@ -50,6 +52,11 @@ fn say(event: &Event) {
 fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
     match &job.work {
         Work::Workload(native) => attempt_workload(job, native, started_ns),
+        Work::Own(own) => {
+            let scratch = Scratch::create(&job.scratch)?;
+            measure::measure(job, &Subject::Own(own), &scratch, started_ns)?;
+            if job.keep { scratch.keep() } else { scratch.remove() }
+        }
         Work::Command(command_job) => {
             let scratch = Scratch::create(&job.scratch)?;
             command::run(job, command_job, started_ns)?;
@@ -67,7 +74,8 @@ fn attempt_workload(job: &Job, native: &NativeJob, started_ns: u64) -> Result<()
         need.check(&load)?;
     }
     let prepared = (workload.spec.prepare)(&load).map_err(|failure| failure.to_string())?;
-    measure::measure(job, &load, &scratch, &*prepared, started_ns)?;
+    let native = task::Native { load: &load, prepared: &*prepared };
+    measure::measure(job, &Subject::Native(native), &scratch, started_ns)?;
     drop(prepared);
     if job.keep { scratch.keep() } else { scratch.remove() }
 }

@@ -8,23 +8,30 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::memfd;
 use probes::counters::Snapshot;
-use records::{Event, Form, Job, Measured, Pass, TaskReport, Until, Usage, Warning};
-use workloads::{Load, Prepared};
+use records::{Event, Form, Job, Measured, OwnJob, Pass, TaskReport, Until, Usage, Warning};
 
 use crate::board::{Board, Phase, install_kick_handler};
+use crate::own::{self, OwnOutput};
 use crate::priority::{self, SchedulingPolicy};
 use crate::profiler::Profiler;
 use crate::scratch::Scratch;
-use crate::task::TaskContext;
+use crate::task::{Native, TaskContext};
 use crate::tasks::{Tasks, where_it_waits};
 use crate::{durations, pace, say, usage};
+
+/// What tasks repeat.
+pub enum Subject<'a> {
+    /// A workload of this binary.
+    Native(Native<'a>),
+    /// A load that the user wrote.
+    Own(&'a OwnJob),
+}
 
 /// Does the run and prints its events, from `ready` to `latency`.
 pub fn measure(
     job: &Job,
-    load: &Load,
+    subject: &Subject,
     scratch: &Scratch,
-    prepared: &dyn Prepared,
     started_ns: u64,
 ) -> Result<(), String> {
     install_kick_handler();
@@ -40,42 +47,85 @@ pub fn measure(
         Board::new(job.tasks, profiler.operations()).map_err(|failure| failure.to_string())?;
     let reports = memfd::create_append_only(c"reports").map_err(|why| format!("{why:#}"))?;
     let marker = profiler.marker();
-    let context = TaskContext {
-        job,
-        load,
-        scratch,
-        prepared,
-        board: &board,
-        reports: &reports,
-        policy,
-        marker,
+    let context = TaskContext { job, scratch, board: &board, reports: &reports, policy, marker };
+    let observed = match subject {
+        Subject::Native(native) => observe_native(&context, native, &mut profiler, started_ns)?,
+        Subject::Own(own) => observe_own(&context, own, &mut profiler, started_ns)?,
     };
-    let mut tasks = Tasks::new(job.form);
-    // Threads that hang would keep the scope from ending: `exit_with_failure` ends the process instead.
-    let observed = std::thread::scope(|scope| {
-        let observed =
-            run_phases(&context, &mut tasks, &mut profiler, started_ns, |tasks, index| {
-                tasks.start(scope, &context, index)
-            });
-        if let Err(reason) = &observed
-            && !abort_tasks(&context, &mut tasks)
-        {
-            exit_with_failure(scratch, reason.clone());
-        }
-        observed
-    })?;
     let mut reports = read_reports(&reports)?;
     let operations = reports.iter().map(|r| r.operations).sum();
-    prepared.verify(operations).map_err(|failure| failure.to_string())?;
+    if let Subject::Native(native) = subject {
+        native.prepared.verify(operations).map_err(|failure| failure.to_string())?;
+    }
     let latency = (job.pass == Pass::Latency).then(|| durations::merge(&mut reports));
     observed.intervals.iter().for_each(say);
-    let mut measured = measured(job.form, &reports, &observed);
-    measured.gauges.extend(pace::work_took(load, &job.cpus));
+    let mut measured = measured(job.form, subject, &reports, &observed);
+    if let Subject::Native(native) = subject {
+        measured.gauges.extend(pace::work_took(native.load, &job.cpus));
+    }
     say(&Event::Measured(measured));
     reports.into_iter().for_each(|report| say(&Event::Task(report)));
     latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
     profiler.end(operations).iter().for_each(say);
     Ok(())
+}
+
+/// Does the run of a workload of this binary.
+fn observe_native(
+    context: &TaskContext,
+    native: &Native,
+    profiler: &mut Profiler,
+    started_ns: u64,
+) -> Result<Observed, String> {
+    let mut tasks = Tasks::new(context.job.form);
+    // Threads that hang would keep the scope from ending: `exit_with_failure` ends the process instead.
+    std::thread::scope(|scope| {
+        let observed = run_phases(context, &mut tasks, profiler, started_ns, None, |tasks| {
+            (0..context.job.tasks as usize)
+                .try_for_each(|index| tasks.start(scope, context, native, index))
+        });
+        if let Err(reason) = &observed
+            && !abort_tasks(context, &mut tasks)
+        {
+            exit_with_failure(context.scratch, reason.clone());
+        }
+        observed
+    })
+}
+
+/// Does the run of a load that the user wrote. What it prints is in the error, or is a doubt.
+fn observe_own(
+    context: &TaskContext,
+    own: &OwnJob,
+    profiler: &mut Profiler,
+    started_ns: u64,
+) -> Result<Observed, String> {
+    let mut tasks = Tasks::new(context.job.form);
+    let output = OwnOutput::new()?;
+    let warm_up = own.interface.counts_itself().then_some(own::WARM_UP);
+    let observed = run_phases(context, &mut tasks, profiler, started_ns, warm_up, |tasks| {
+        tasks.adopt(own::start(context, own, &output)?);
+        Ok(())
+    });
+    let said = match &observed {
+        Err(_) => {
+            context.board.stop();
+            context.board.set_phase(Phase::Abort);
+            tasks.kill();
+            output.last_words()
+        }
+        Ok(_) => output.last_words(),
+    };
+    match (observed, said.as_str()) {
+        (observed, "") => observed,
+        (Err(reason), said) => Err(format!("{reason}, saying: {said}")),
+        (Ok(observed), said) => {
+            let text = format!("{} printed: {said}", own.name);
+            let advice = "if it prints while it is measured, that takes a part of its time";
+            say(&Event::Warning(Warning::new(text, advice)));
+            Ok(observed)
+        }
+    }
 }
 
 /// What the worker recorded of a run.
@@ -93,22 +143,27 @@ fn run_phases(
     tasks: &mut Tasks,
     profiler: &mut Profiler,
     started_ns: u64,
-    start: impl Fn(&mut Tasks, usize) -> Result<(), String>,
+    warm_up: Option<Duration>,
+    start: impl Fn(&mut Tasks) -> Result<(), String>,
 ) -> Result<Observed, String> {
     let TaskContext { job, board, .. } = *context;
     let root = Path::new("/");
-    for index in 0..job.tasks as usize {
-        start(tasks, index)?;
-    }
+    start(tasks)?;
     until_arrived(context, tasks, 1, None)?;
     let startup_s = (now_ns() - started_ns) as f64 / 1e9;
     say(&Event::Ready { tasks: job.tasks, startup_s });
 
+    if let Some(time) = warm_up {
+        self::warm_up(context, tasks, time)?;
+    }
     let before = Readings::now(Snapshot::before(root, &job.cpus));
     if !matches!(job.until, Until::Seconds(_)) {
         profiler.edge(board, job.form)?;
     }
     let released_ns = board.release(now_ns);
+    if warm_up.is_some() {
+        board.kick_all(job.form);
+    }
     let mut intervals = Vec::with_capacity(4096);
     let stop_ns = match job.until {
         Until::Seconds(seconds) => {
@@ -118,6 +173,9 @@ fn run_phases(
             run_to_count(context, tasks, profiler, released_ns, &mut intervals)?
         }
     };
+    if warm_up.is_some() {
+        board.kick_all(job.form);
+    }
     let grace = Duration::from_secs_f64(job.stop_grace_s);
     until_arrived(context, tasks, 2, stop_ns.map(|_| grace))?;
     tasks.reap()?;
@@ -132,6 +190,33 @@ fn run_phases(
     Ok(Observed { before, after, stop_ns, intervals })
 }
 
+/// Lets tasks that count by themselves run before the release, until each has counted.
+fn warm_up(context: &TaskContext, tasks: &mut Tasks, time: Duration) -> Result<(), String> {
+    let TaskContext { job, board, .. } = *context;
+    let (since_ns, limit) = (now_ns(), time.as_secs_f64() + job.stop_grace_s);
+    board.set_phase(Phase::WarmUp);
+    loop {
+        let gate = board.gate();
+        if board.has_failed() {
+            return Err(first_failure(context.reports));
+        }
+        tasks.reap()?;
+        let past = Duration::from_nanos(now_ns() - since_ns);
+        if past >= time && board.all_count() {
+            return Ok(());
+        }
+        if past.as_secs_f64() > limit {
+            let silent: Vec<String> = board.uncounted().iter().map(usize::to_string).collect();
+            return Err(format!(
+                "of the tasks, {} counted no operation within {limit:.1} s: testcase() adds to *iterations \
+                 after each (--stop-grace allows more time)",
+                silent[..silent.len().min(5)].join(", ")
+            ));
+        }
+        board.sleep(gate, time.saturating_sub(past).clamp(ARRIVAL_POLL, time));
+    }
+}
+
 /// Lets the tasks run for a time; returns when the stop flag was set, in ns since the
 /// release.
 fn run_for(
@@ -143,6 +228,9 @@ fn run_for(
     intervals: &mut Vec<Event>,
 ) -> Result<Option<u64>, String> {
     let board = context.board;
+    // What the warm-up counted; 0 without one.
+    let counted_before = board.operations();
+    let operations = || board.operations().wrapping_sub(counted_before);
     let end_ns = (seconds * 1e9) as u64;
     let interval_ns = interval_ns(end_ns, context.job.tasks);
     let mut next_ns = interval_ns;
@@ -164,13 +252,13 @@ fn run_for(
         if at_ns >= end_ns || board.has_failed() {
             profiler.edge(board, context.job.form)?;
             board.stop();
-            intervals.push(Event::Interval { at_ns, operations: board.operations() });
+            intervals.push(Event::Interval { at_ns, operations: operations() });
             return Ok(Some(at_ns));
         }
         if at_ns < next_ns {
             continue;
         }
-        intervals.push(Event::Interval { at_ns, operations: board.operations() });
+        intervals.push(Event::Interval { at_ns, operations: operations() });
         profiler.drain();
         tasks.reap()?;
         next_ns += interval_ns;
@@ -303,16 +391,22 @@ impl Readings {
     }
 }
 
-fn measured(form: Form, reports: &[TaskReport], observed: &Observed) -> Measured {
+fn measured(
+    form: Form,
+    subject: &Subject,
+    reports: &[TaskReport],
+    observed: &Observed,
+) -> Measured {
     let Observed { before, after, stop_ns, .. } = observed;
     let wall_ns = reports.iter().map(|r| r.stop_ns).max().unwrap_or_default();
     let counters = after.counters.since(&before.counters);
     let process = usage::between(&before.process, &after.process);
     let main = usage::between(&before.main_thread, &after.main_thread);
+    let of_tasks = || reports.iter().fold(Usage::default(), |sum, r| usage::sum(&sum, &r.usage));
     let usage = match form {
-        Form::Processes => {
-            reports.iter().fold(Usage::default(), |sum, r| usage::sum(&sum, &r.usage))
-        }
+        Form::Processes => of_tasks(),
+        // The threads are another process's, without the helpers that they start.
+        Form::Threads if matches!(subject, Subject::Own(_)) => of_tasks(),
         // The whole process, to include helper threads of tasks, minus the main thread, which only
         // watched.
         Form::Threads => {

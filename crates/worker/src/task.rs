@@ -8,7 +8,7 @@ use host::affinity;
 use host::clock::now_ns;
 use probes::ledger::Marker;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
-use workloads::{Control, Failure, Load, Prepared, Task};
+use workloads::{Control, Failure, Idle, Load, Prepared, Task};
 
 use crate::board::{Board, Phase};
 use crate::priority::SchedulingPolicy;
@@ -18,12 +18,8 @@ use crate::{durations, usage};
 /// What each task of a run is given.
 pub struct TaskContext<'a> {
     pub job: &'a Job,
-    /// The load made from it.
-    pub load: &'a Load,
     /// The directory of the run.
     pub scratch: &'a Scratch,
-    /// The workload's common preparation.
-    pub prepared: &'a dyn Prepared,
     /// Shared with the worker.
     pub board: &'a Board,
     /// An append-only file in memory that the tasks' reports go to.
@@ -34,13 +30,21 @@ pub struct TaskContext<'a> {
     pub marker: Option<Marker>,
 }
 
+/// A workload of this binary, ready to run.
+pub struct Native<'a> {
+    /// The load made from the job.
+    pub load: &'a Load,
+    /// The workload's common preparation.
+    pub prepared: &'a dyn Prepared,
+}
+
 /// Runs task `index` from its start to its end. Whatever happens, it arrives at each stage that the
 /// worker waits for, or reports that it failed.
-pub fn run(context: &TaskContext, index: usize) {
+pub fn run(context: &TaskContext, native: &Native, index: usize) {
     let cpus = &context.job.cpus;
     let mut report =
         TaskReport { task: index as u32, cpu: cpus[index % cpus.len()], ..TaskReport::default() };
-    let result = catch_unwind(AssertUnwindSafe(|| run_phases(context, index, &mut report)));
+    let result = catch_unwind(AssertUnwindSafe(|| run_phases(context, native, index, &mut report)));
     let failure = match result {
         Ok(Ok(())) => None,
         Ok(Err(failure)) => Some(failure.to_string()),
@@ -57,7 +61,12 @@ pub fn run(context: &TaskContext, index: usize) {
     context.board.arrive(3);
 }
 
-fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> Result<(), Failure> {
+fn run_phases(
+    context: &TaskContext,
+    native: &Native,
+    index: usize,
+    report: &mut TaskReport,
+) -> Result<(), Failure> {
     let board = context.board;
     board.register(index);
     pin(report.cpu)?;
@@ -67,12 +76,14 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
     if let Some(marker) = context.marker {
         marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
-    let mut task = context.prepared.task(index)?;
+    let mut task = native.prepared.task(index)?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
     }
-    let driven = drive(context, index, &mut *task, report).and_then(|()| still_pinned(report.cpu));
+    let idle = native.load.idle(index);
+    let driven = drive(context, idle, index, &mut *task, report);
+    let driven = driven.and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
         board.fail();
     }
@@ -86,7 +97,7 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
     drop(task);
     // The tasks remove their own files in parallel; the worker removes the rest.
     if !context.job.keep
-        && let Some(name) = context.load.task_path(index).file_name()
+        && let Some(name) = native.load.task_path(index).file_name()
     {
         context.scratch.remove_entry(name);
     }
@@ -96,6 +107,7 @@ fn run_phases(context: &TaskContext, index: usize, report: &mut TaskReport) -> R
 /// The measured part.
 fn drive(
     context: &TaskContext,
+    idle: Idle,
     index: usize,
     task: &mut dyn Task,
     report: &mut TaskReport,
@@ -108,7 +120,7 @@ fn drive(
             Until::Seconds(_) | Until::End => u64::MAX,
             Until::OperationsPerTask(n) => n,
         },
-        idle: context.load.idle(index),
+        idle,
     };
     let mut histogram = (context.job.pass == Pass::Latency).then(durations::histogram);
     let started_ns = now_ns();

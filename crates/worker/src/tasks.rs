@@ -5,7 +5,8 @@ use std::{fs, io};
 
 use records::Form;
 
-use crate::task::{self, TaskContext};
+use crate::own::OwnProgram;
+use crate::task::{self, Native, TaskContext};
 
 /// A task's stack, in bytes: operations are shallow, and 4096 tasks have one each.
 const STACK_BYTES: usize = 256 * 1024;
@@ -14,11 +15,13 @@ pub struct Tasks {
     form: Form,
     /// Process ids of tasks not reaped yet; empty for threads.
     alive: Vec<(usize, i32)>,
+    /// The program whose children or threads are the tasks; then its process alone is in `alive`.
+    program: Option<OwnProgram>,
 }
 
 impl Tasks {
     pub fn new(form: Form) -> Tasks {
-        Tasks { form, alive: Vec::new() }
+        Tasks { form, alive: Vec::new(), program: None }
     }
 
     /// Starts task `index`. In the process form the worker must be single-threaded.
@@ -26,13 +29,14 @@ impl Tasks {
         &mut self,
         scope: &'scope Scope<'scope, '_>,
         context: &'scope TaskContext<'scope>,
+        native: &'scope Native<'scope>,
         index: usize,
     ) -> Result<(), String> {
         let started = match self.form {
-            Form::Processes => self.fork(context, index),
+            Form::Processes => self.fork(context, native, index),
             Form::Threads => thread::Builder::new()
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || task::run(context, index))
+                .spawn_scoped(scope, move || task::run(context, native, index))
                 .map(drop),
         };
         started.map_err(|e| {
@@ -45,14 +49,14 @@ impl Tasks {
         })
     }
 
-    fn fork(&mut self, context: &TaskContext, index: usize) -> io::Result<()> {
+    fn fork(&mut self, context: &TaskContext, native: &Native, index: usize) -> io::Result<()> {
         let worker = std::process::id();
         // SAFETY: the worker has one thread, so the child may do what any process may.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 die_with_parent(worker);
-                task::run(context, index);
+                task::run(context, native, index);
                 // SAFETY: ends the child without running what belongs to the worker:
                 // buffers, destructors, the scratch directory's removal.
                 unsafe { libc::_exit(0) }
@@ -61,6 +65,20 @@ impl Tasks {
                 self.alive.push((index, pid));
                 Ok(())
             }
+        }
+    }
+
+    /// Takes a program that starts the tasks.
+    pub fn adopt(&mut self, program: OwnProgram) {
+        self.alive.push((0, program.process));
+        self.program = Some(program);
+    }
+
+    /// A task's name in messages; with a program, that of the program.
+    fn name(&self, index: usize, pid: i32) -> String {
+        match &self.program {
+            Some(program) => program.name.clone(),
+            None => format!("task {index} (process {pid})"),
         }
     }
 
@@ -73,16 +91,17 @@ impl Tasks {
         {
             let index = self.alive.iter().position(|(_, p)| *p == pid);
             if libc::WIFCONTINUED(status) {
-                let task = index.map_or(pid, |at| self.alive[at].0 as i32);
+                let task = index.map_or(pid as usize, |at| self.alive[at].0);
                 died = Err(format!(
-                    "task {task} (process {pid}) was stopped and continued by signals (SIGSTOP, SIGCONT): \
-                     the time between them would count as its own"
+                    "{} was stopped and continued by signals (SIGSTOP, SIGCONT): \
+                     the time between them would count as its own",
+                    self.name(task, pid)
                 ));
                 continue;
             }
             let index = index.map(|i| self.alive.swap_remove(i).0);
             if let (Some(index), Some(how)) = (index, abnormal(status)) {
-                died = Err(format!("task {index} (process {pid}) {how}"));
+                died = Err(format!("{} {how}", self.name(index, pid)));
             }
         }
         died
@@ -91,9 +110,9 @@ impl Tasks {
     /// Waits for all processes to end. Threads end with the scope.
     pub fn join(&mut self) -> Result<(), String> {
         let mut died = Ok(());
-        for (index, pid) in self.alive.drain(..) {
+        for (index, pid) in std::mem::take(&mut self.alive) {
             if let Some(how) = collect(pid, 0).and_then(|(_, status)| abnormal(status)) {
-                died = Err(format!("task {index} (process {pid}) {how}"));
+                died = Err(format!("{} {how}", self.name(index, pid)));
             }
         }
         died

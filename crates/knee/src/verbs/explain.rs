@@ -358,6 +358,7 @@ fn is_measured_first(run: &run::Arguments) -> bool {
     let is_load = |name: &String| {
         crate::experiment_file::is_experiment(name)
             || name.starts_with(commands::PREFIX)
+            || own_loads::is_own_load(name)
             || plan::workload(name).is_ok()
     };
     !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))

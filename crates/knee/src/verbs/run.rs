@@ -10,8 +10,8 @@ use host::Placement;
 use host::terminal::{hint, print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, PointOrder, ProgramProbe,
-    Scalar, Success, Variant, check_label, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, OwnLoad, PointOrder,
+    ProgramProbe, Scalar, Success, Variant, check_label, parse,
 };
 use reports::{Plan, Style, plan_json};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
@@ -25,10 +25,11 @@ use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags};
 /// What to measure, and how.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workloads, or one experiment
+    /// Workloads, files in C, or one experiment
     ///
     /// An experiment is a TOML file or a name from `knee list experiments`; `knee list workloads` and
-    /// `knee list commands` show the others.
+    /// `knee list commands` show the others. A file such as my_load.c (`knee new load`), or a test of
+    /// will-it-scale, is compiled and measured as a workload is.
     #[arg(required_unless_present_any = ["commands", "against"])]
     pub what: Vec<String>,
     /// Use any program as the load
@@ -54,6 +55,11 @@ pub struct Arguments {
     /// Count runs of a --command whatever their exit status
     #[arg(long, requires = "commands", hide_short_help = true, help_heading = LOAD)]
     ignore_failure: bool,
+    /// More words for the compiler of a load's file
+    ///
+    /// They follow -O2 -g -pthread, as in --cflags '-O3 -lfoo'. CC and CXX name another compiler.
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true, hide_short_help = true, help_heading = LOAD)]
+    cflags: Option<String>,
     /// Values of `{NAME}` or of a parameter: NAME='1|2'
     ///
     /// Several values make an axis. 1..8 is 1, 2, 4, 8; 1..8:1 takes steps of 1.
@@ -501,8 +507,20 @@ fn changed(
     experiment.seed = arguments.seed.or(experiment.seed);
     experiment.timeout_s = arguments.timeout.unwrap_or(experiment.timeout_s);
     experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);
+    add_compiler_flags(&mut experiment, arguments)?;
     experiment.check()?;
+    own_loads::compile_all(&mut experiment)?;
     Ok(experiment)
+}
+
+/// Gives the words of `--cflags` to the loads that are compiled.
+fn add_compiler_flags(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
+    let Some(text) = &arguments.cflags else { return Ok(()) };
+    let words = shlex::split(text).with_context(|| format!("--cflags '{text}': unclosed quote"))?;
+    let mut own = experiment.loads.iter_mut().filter_map(|load| load.own.as_mut()).peekable();
+    ensure!(own.peek().is_some(), "--cflags is for loads that are compiled: name a file such as my_load.c");
+    own.for_each(|own| own.flags.extend(words.iter().cloned()));
+    Ok(())
 }
 
 /// Says how many operations the runs of commands do.
@@ -566,6 +584,12 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
             !experiment_file::is_experiment(name),
             "{name} is an experiment: run it alone, or name workloads only"
         );
+        if own_loads::is_own_load(name) {
+            let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
+            let own = OwnLoad { file, ..OwnLoad::default() };
+            loads.push(Load { own: Some(own), ..Load::default() });
+            continue;
+        }
         let workload = if name.starts_with(commands::PREFIX) {
             commands::read(name).map(|_| name.clone())?
         } else {
@@ -573,7 +597,7 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
         };
         loads.push(Load { workload, ..Load::default() });
     }
-    let name = loads.iter().map(|l| l.workload.as_str()).collect::<Vec<_>>().join(" ");
+    let name = loads.iter().map(Load::name).collect::<Vec<_>>().join(" ");
     Ok(Experiment { name, loads, ..Experiment::default() })
 }
 

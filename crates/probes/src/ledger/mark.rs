@@ -35,6 +35,11 @@ struct TestRun {
 }
 
 impl Marker {
+    /// The descriptor of the BPF program, for a program that marks its own tasks.
+    pub fn descriptor(self) -> i32 {
+        self.program
+    }
+
     /// Marks the calling task. Makes only plain system calls, so it may be called between fork
     /// and exec.
     pub fn mark(self) -> io::Result<()> {

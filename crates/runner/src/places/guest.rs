@@ -23,7 +23,7 @@ use guests::qemu::{GuestOutput, Qemu};
 use host::terminal::hint;
 use host::{job_control, signals};
 use plan::guest_config;
-use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning};
+use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning, Work};
 use setup::journal::Journal;
 
 use self::boot::{DOUBT_PREFIX, FormattedDisk};
@@ -251,7 +251,10 @@ impl Guests {
 fn guest_run(request: &RunRequest, kept: bool) -> Result<GuestRun> {
     // Init is process 1 of the guest, and the worker's parent there.
     let job = request.job(request.id.run.to_string().into(), 1)?;
-    let job = records::Job { scratch: format!("/{}", job.scratch.display()).into(), ..job };
+    let mut job = records::Job { scratch: format!("/{}", job.scratch.display()).into(), ..job };
+    if let Work::Own(own) = &mut job.work {
+        own.program = Path::new("/").join(boot::program_in_guest(&own.name));
+    }
     let deadline_s = request.deadline.as_secs_f64();
     Ok(GuestRun { job, variant: request.planned.variant.cloned(), kept, deadline_s })
 }

@@ -14,10 +14,12 @@ pub mod process;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use own_loads::Linkage;
 use plan::commands::{RunId, command_job};
 use records::{
-    Boot, Event, Job, Mounted, NativeJob, PROTOCOL, Planned, ProfileKind, Record, Warning, Work,
+    Boot, Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, Point, ProfileKind,
+    Record, Warning, Work,
 };
 use setup::journal::Journal;
 
@@ -77,13 +79,27 @@ impl RunOutcome {
     }
 }
 
+/// The job of a load that the user wrote, on this host.
+fn own_job(own: &OwnLoad, point: &Point) -> Result<OwnJob> {
+    let compiled = own.compiled.as_ref().context("the load is not compiled")?;
+    Ok(OwnJob {
+        name: own.name(),
+        program: own_loads::program(own, Linkage::Dynamic)?,
+        interface: compiled.interface,
+        parameters: point.parameters.clone(),
+    })
+}
+
 impl RunRequest<'_> {
     /// The job for a worker of the process `knee`, which makes and removes the directory `scratch`.
     pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
         let point = self.planned.point;
-        let work = match self.planned.command {
-            Some(command) => Work::Command(command_job(command, point, &scratch, self.id)?),
-            None => Work::Workload(NativeJob {
+        let work = match (self.planned.command, self.planned.own) {
+            (Some(command), _) => {
+                Work::Command(command_job(command, point, &scratch, self.id)?)
+            }
+            (None, Some(own)) => Work::Own(own_job(own, point)?),
+            (None, None) => Work::Workload(NativeJob {
                 name: point.workload.clone(),
                 semantics: point.semantics,
                 parameters: point.parameters.clone(),

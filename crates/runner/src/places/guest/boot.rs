@@ -13,10 +13,11 @@ use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
 use host::terminal::talk;
 use host::{Topology, memfd, paths, signals};
+use own_loads::Linkage;
 use plan::guest_config;
 use records::{
-    AcceleratorChoice, Aged, Boot, FileSystem, Guest, GuestShape, Hypervisor, Policy, Record,
-    Storage,
+    AcceleratorChoice, Aged, Boot, FileSystem, Guest, GuestShape, Hypervisor, OwnLoad, Policy,
+    Record, Storage,
 };
 use setup::file_systems::kinds;
 use setup::file_systems::sparse_copy::copy_onto;
@@ -100,6 +101,20 @@ pub const DOUBT_PREFIX: &str = "knee: ";
 /// How long a guest may take to switch itself off.
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The path of the program of a user's own load in a guest, without the first slash.
+pub fn program_in_guest(load: &str) -> String {
+    format!("loads/{load}.static")
+}
+
+/// The programs of the loads that the user wrote, by their paths in the guest.
+fn own_programs(record: &Record) -> Result<Vec<(String, PathBuf)>> {
+    let own = record.experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let program = |own: &OwnLoad| {
+        Ok((program_in_guest(&own.name()), own_loads::program(own, Linkage::Static)?))
+    };
+    own.map(program).collect()
+}
+
 impl Booter {
     /// Boots the guests of a record.
     pub fn new(record: &Record) -> Result<Booter> {
@@ -120,6 +135,7 @@ impl Booter {
             time: Duration::from_secs_f64(record.experiment.timeout_s),
             dir: first.dir.clone(),
             has_probes: record.experiment.explain.is_some(),
+            added: own_programs(record)?,
             ..Booter::without_file_systems()
         })
     }

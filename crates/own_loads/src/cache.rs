@@ -1,0 +1,78 @@
+//! Programs that have been made, a folder each, named after a hash of the file, the flags, the compiler
+//! and the harness:
+//!
+//!     KEY/NAME          the program for this host
+//!     KEY/NAME.static   the program for virtual machines
+//!     KEY/load.json     `CompiledLoad`; its headers must be unchanged
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use host::durable::Seal;
+use host::paths::{self, check_private};
+use records::{CompiledLoad, OwnLoad};
+
+use crate::Linkage;
+use crate::compiler::Compiler;
+
+/// Digits of the hash in a folder's name.
+const KEY_DIGITS: usize = 16;
+
+/// The description of a load beside its programs.
+pub const DESCRIPTION: &str = "load.json";
+
+/// The sources of the harness.
+pub const HARNESS: &str = include_str!("../c/harness.c");
+
+/// Everything that makes the harness.
+pub fn harness_key() -> String {
+    key(&[HARNESS, crate::HEADER])
+}
+
+/// A hash of texts.
+pub fn key(parts: &[&str]) -> String {
+    let joined = parts.iter().map(|part| format!("{} {part}\n", part.len())).collect::<String>();
+    Seal::for_bytes(joined.as_bytes()).sha256[..KEY_DIGITS].to_string()
+}
+
+/// The folder of all programs, which nobody else may write to.
+pub fn root() -> Result<PathBuf> {
+    let root = paths::cache()?.join("own-loads");
+    let made = || -> Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+        check_private(&root, &fs::symlink_metadata(&root)?)
+    };
+    made().with_context(|| format!("making the folder {}", root.display()))?;
+    Ok(root)
+}
+
+/// The folder of a load's programs.
+pub fn folder(own: &OwnLoad, contents: &Seal, compiler: &Compiler) -> Result<PathBuf> {
+    let (flags, name) = (own.flags.join("\0"), own.file.to_string_lossy());
+    let parts = [&contents.sha256, &flags, &*name, &compiler.identity()?, &harness_key()];
+    Ok(root()?.join(key(&parts)))
+}
+
+/// The program of a load in its folder.
+pub fn program(folder: &Path, own: &OwnLoad, linkage: Linkage) -> PathBuf {
+    let name = own.name();
+    // Profiles show the name of the process.
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem);
+    match linkage {
+        Linkage::Dynamic => folder.join(stem),
+        Linkage::Static => folder.join(format!("{stem}.static")),
+    }
+}
+
+/// A load that is in the cache, with unchanged headers.
+pub fn find(folder: &Path, own: &OwnLoad, linkage: Linkage) -> Option<CompiledLoad> {
+    let text = fs::read_to_string(folder.join(DESCRIPTION)).ok()?;
+    let compiled: CompiledLoad = serde_json::from_str(&text).ok()?;
+    let is_unchanged = |(path, sha256): (&PathBuf, &String)| {
+        Seal::for_file(path).is_ok_and(|seal| seal.sha256 == *sha256)
+    };
+    let is_there = program(folder, own, linkage).is_file();
+    (is_there && compiled.headers.iter().all(is_unchanged)).then_some(compiled)
+}

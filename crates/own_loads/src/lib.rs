@@ -1,0 +1,126 @@
+//! Loads that users wrote. The host's compiler makes a program from the file and knee's harness
+//! (`c/harness.c`), which has the task's side of the worker's board. Two interfaces: `c/knee.h`, and
+//! will-it-scale's. Programs are cached by all that they are made from.
+
+mod cache;
+mod compiler;
+mod folder;
+mod program;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use host::durable::Seal;
+use records::{CompiledLoad, Experiment, OwnLoad};
+
+use crate::compiler::Compiler;
+
+pub use folder::{ListedLoad, list};
+
+/// The header that loads include.
+pub const HEADER: &str = include_str!("../c/knee.h");
+
+/// The load that `knee new load` writes.
+pub const EXAMPLE: &str = include_str!("../c/example.c");
+
+/// How the program finds the C library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linkage {
+    /// On this host, as programs of it do.
+    Dynamic,
+    /// In a guest, which has no libraries.
+    Static,
+}
+
+/// The endings of files that are loads.
+const ENDINGS: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "o", "a"];
+
+/// Longest file that is read as a load.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Whether an argument of `knee run` names a file that is a load.
+pub fn is_own_load(argument: &str) -> bool {
+    let ending = Path::new(argument).extension().unwrap_or_default();
+    ENDINGS.iter().any(|known| ending == *known)
+}
+
+/// Compiles all loads of an experiment that are files. What is cached is not compiled again.
+pub fn compile_all(experiment: &mut Experiment) -> Result<()> {
+    let own: Vec<OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.clone()).collect();
+    let variants = experiment.variants.iter().map(Some).chain([None]);
+    let in_guests = variants.into_iter().any(|variant| experiment.guest(variant).is_some());
+    let compiled = host::in_parallel(own.len(), |index| {
+        let compiled = compile(&own[index], Linkage::Dynamic)?;
+        if in_guests {
+            let same = OwnLoad { compiled: Some(compiled.clone()), ..own[index].clone() };
+            compile(&same, Linkage::Static).context("for virtual machines")?;
+        }
+        Ok(compiled)
+    });
+    let compiled = compiled.into_iter().collect::<Result<Vec<_>>>()?;
+    let loads = experiment.loads.iter_mut().filter_map(|load| load.own.as_mut());
+    for (own, compiled) in loads.zip(compiled) {
+        own.compiled = Some(compiled);
+    }
+    check_names(experiment)
+}
+
+/// Points name loads by their file's name: two files of one name would be one load.
+fn check_names(experiment: &Experiment) -> Result<()> {
+    let own: Vec<&OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.as_ref()).collect();
+    for (index, load) in own.iter().enumerate() {
+        let other = own[..index].iter().find(|other| other.name() == load.name() && other != &load);
+        if let Some(other) = other {
+            anyhow::bail!(
+                "{} and {} have one name: rename one of them, or run them separately",
+                other.file.display(),
+                load.file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Compiles a load, unless that has been done before.
+pub fn compile(own: &OwnLoad, linkage: Linkage) -> Result<CompiledLoad> {
+    let compiling = || format!("compiling {}", own.file.display());
+    let bytes = contents(own).with_context(compiling)?;
+    let compiler = Compiler::for_file(&own.file).with_context(compiling)?;
+    let folder = cache::folder(own, &Seal::for_bytes(&bytes), &compiler)?;
+    if let Some(compiled) = cache::find(&folder, own, linkage) {
+        return Ok(compiled);
+    }
+    program::build(own, &bytes, &compiler, &folder, linkage).with_context(compiling)
+}
+
+/// The path of the program of a compiled load.
+pub fn program(own: &OwnLoad, linkage: Linkage) -> Result<PathBuf> {
+    let compiled = own.compiled.as_ref();
+    let compiled = compiled.with_context(|| format!("{} is not compiled", own.file.display()))?;
+    let compiler = Compiler::for_file(&own.file)?;
+    let seal = Seal { bytes: 0, sha256: compiled.sha256.clone() };
+    Ok(cache::program(&cache::folder(own, &seal, &compiler)?, own, linkage))
+}
+
+/// The file's contents: those that a record keeps, if the load comes from one.
+fn contents(own: &OwnLoad) -> Result<Vec<u8>> {
+    if let Some(compiled) = own.compiled.as_ref().filter(|compiled| !compiled.text.is_empty()) {
+        return Ok(compiled.text.clone().into_bytes());
+    }
+    let found = fs::metadata(&own.file).context("looking for the file")?;
+    ensure!(found.is_file(), "it is not a file");
+    ensure!(
+        found.len() <= FILE_BYTES_MAX,
+        "it has {} bytes, more than {FILE_BYTES_MAX}",
+        found.len()
+    );
+    let bytes = fs::read(&own.file).context("reading the file")?;
+    if let Some(compiled) = &own.compiled {
+        ensure!(
+            Seal::for_bytes(&bytes).sha256 == compiled.sha256,
+            "the file has changed since it was measured, and a record keeps no object files"
+        );
+    }
+    Ok(bytes)
+}
