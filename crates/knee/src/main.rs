@@ -43,7 +43,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, algorithms, hosts, experiments, commands or metrics
+    /// List records, workloads, loads in a folder, algorithms, hosts, experiments, commands or metrics
     List(verbs::list::Arguments),
     /// Show the manual page of a workload, algorithm, host, experiment, command or metric
     Describe(verbs::describe::Arguments),
@@ -51,6 +51,8 @@ enum Verb {
     Doctor(verbs::doctor::Arguments),
     /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::Arguments>),
+    /// Write the start of a load of your own
+    New(verbs::new::Arguments),
     /// Compare variants or records, with the confidence of each verdict
     Compare(verbs::compare::Arguments),
     /// Account for the time of an operation, or for the difference between two variants
@@ -169,6 +171,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Describe(arguments) => verbs::describe::run(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
+        Verb::New(arguments) => verbs::new::run(&arguments),
         Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Scale(arguments) => verbs::scale::run(&arguments, &store()?),

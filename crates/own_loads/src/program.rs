@@ -20,23 +20,6 @@ use crate::{Linkage, cache};
 /// What will-it-scale's Makefile gives the compiler, and threads.
 const FLAGS: [&str; 3] = ["-O2", "-g", "-pthread"];
 
-/// What the harness calls of a load, for archives: a linker takes only members that are wanted.
-const SYMBOLS: [&str; 13] = [
-    "knee_description",
-    "knee_operate",
-    "knee_operation",
-    "knee_parameters",
-    "knee_prepare",
-    "knee_semantics",
-    "knee_task",
-    "knee_verify",
-    "knee_verify_all",
-    "testcase",
-    "testcase_cleanup",
-    "testcase_description",
-    "testcase_prepare",
-];
-
 /// What functions of sanitizers begin with.
 const SANITIZERS: [&str; 4] = ["__asan_", "__tsan_", "__ubsan_", "__msan_"];
 
@@ -134,9 +117,14 @@ fn link_words(input: &Path, harness: &Path, made: &Path, linkage: Linkage) -> Ve
     if linkage == Linkage::Static {
         words.push("-static".into());
     }
-    words.extend(SYMBOLS.map(|name| OsString::from(format!("-Wl,-u,{name}"))));
     // The load first: of two weak knee_drive, the linker takes the first, which has the operation inlined.
-    words.extend([input.into(), harness.into(), "-lm".into(), "-o".into(), made.into()]);
+    if input.extension().is_some_and(|ending| ending == "a") {
+        // The harness wants everything only weakly, for which no member of an archive is taken.
+        words.extend(["-Wl,--whole-archive".into(), input.into(), "-Wl,--no-whole-archive".into()]);
+    } else {
+        words.push(input.into());
+    }
+    words.extend([harness.into(), "-lm".into(), "-o".into(), made.into()]);
     words
 }
 

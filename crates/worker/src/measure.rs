@@ -208,9 +208,9 @@ fn warm_up(context: &TaskContext, tasks: &mut Tasks, time: Duration) -> Result<(
         if past.as_secs_f64() > limit {
             let silent: Vec<String> = board.uncounted().iter().map(usize::to_string).collect();
             return Err(format!(
-                "of the tasks, {} counted no operation within {limit:.1} s: testcase() adds to *iterations \
-                 after each (--stop-grace allows more time)",
-                silent[..silent.len().min(5)].join(", ")
+                "task {} counted no operation within {limit:.1} s: testcase() must add to *iterations after \
+                 each (--stop-grace allows more time)",
+                silent[..silent.len().min(5)].join(", task ")
             ));
         }
         board.sleep(gate, time.saturating_sub(past).clamp(ARRIVAL_POLL, time));

@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use host::nearest;
 use host::pager::page;
 use host::terminal::print_line;
+use own_loads::Linkage;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
-use records::{Effect, Metric};
+use records::{Effect, Metric, OwnLoad, OwnParameter};
 use reports::{Style, reflowed, stdout_width, wrapped};
 use runner::{effects, planned_record};
 use serde_json::json;
@@ -24,7 +25,7 @@ use crate::verbs::list::all_metrics;
 /// What to describe.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workload, algorithm, host, experiment (also a file), command or metric to describe
+    /// Workload, load in C, algorithm, host, experiment (also a file), command or metric to describe
     name: String,
     /// Print JSON
     #[arg(long)]
@@ -34,6 +35,14 @@ pub struct Arguments {
 /// Prints the description.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
+    if name == HEADER_NAME {
+        page(own_loads::HEADER)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if own_loads::is_own_load(name) {
+        own_load(arguments)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
     let entry = if is_file {
         let text = experiment_file::read(name)?.text;
@@ -48,6 +57,33 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         page(&entry.page(stdout_width()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The header of loads, described by its own text.
+const HEADER_NAME: &str = "knee.h";
+
+/// Compiles a load of the user's own and prints what it says about itself.
+fn own_load(arguments: &Arguments) -> Result<()> {
+    let name = &arguments.name;
+    let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
+    let own = OwnLoad { file, ..OwnLoad::default() };
+    let compiled = own_loads::compile(&own, Linkage::Dynamic)?;
+    if arguments.json {
+        return print_line(serde_json::to_string_pretty(&compiled)?);
+    }
+    let width = stdout_width();
+    let mut text = format!("{}\n\n{}\n", own.name(), reflowed(&compiled.description, width));
+    text += &entry("operation", &compiled.operation, width);
+    text += &entry("interface", compiled.interface.name(), width);
+    let verified = if compiled.verifies { "by the load itself" } else { "no: it has no knee_verify" };
+    text += &entry("verified", verified, width);
+    text += &entry("compiler", &compiled.compiler, width);
+    for OwnParameter { name, default, choices, about } in &compiled.parameters {
+        let values = if choices.is_empty() { "any text" } else { choices };
+        let head = format!("  {name}={default}");
+        text += &wrapped(&format!("{head:26} {about} ({values})"), width, 27);
+    }
+    page(&text)
 }
 
 /// Anything that has a manual page.

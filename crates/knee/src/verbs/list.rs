@@ -1,14 +1,16 @@
 //! `knee list`: records, workloads, algorithms, hosts, experiments, commands, metrics.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use host::paths;
 use host::terminal::{hint, one_line, print, print_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
@@ -26,6 +28,9 @@ pub struct Arguments {
     /// What to list
     #[arg(value_enum, default_value = "records")]
     what: ListedKind,
+    /// Folder whose loads to list
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
     /// Number of records to list, newest first
     #[arg(long, short = 'n', default_value_t = 20)]
     limit: usize,
@@ -59,6 +64,8 @@ enum ListedKind {
     Records,
     /// Built-in loads for `knee run`
     Workloads,
+    /// Loads of your own in a folder: C files for `knee run`
+    Loads,
     /// Locks and mechanisms for `knee check` and `knee simulate`
     Algorithms,
     /// Described hosts for `knee simulate`
@@ -73,7 +80,12 @@ enum ListedKind {
 
 /// Prints the list.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    ensure!(
+        arguments.folder.is_none() || matches!(arguments.what, ListedKind::Loads),
+        "only `knee list loads` takes a folder"
+    );
     match arguments.what {
+        ListedKind::Loads => loads(arguments)?,
         ListedKind::Records => records(arguments, store)?,
         ListedKind::Workloads if arguments.json => {
             print_line(format_args!("{:#}", workloads_json()))?
@@ -126,7 +138,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         text += &others.iter().map(other_lines).collect::<String>();
     }
     print(text)?;
-    hint("see also: knee list workloads|algorithms|hosts|experiments|commands|metrics");
+    hint("see also: knee list workloads|loads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
@@ -199,6 +211,27 @@ fn workloads_json() -> serde_json::Value {
                "aliases": w.spec.aliases, "semantics": w.spec.semantics})
     };
     WORKLOADS.iter().map(workload).collect()
+}
+
+fn loads(arguments: &Arguments) -> Result<()> {
+    let folder = arguments.folder.as_deref();
+    let folder = folder.context("name the folder: knee list loads DIR")?;
+    let list = own_loads::list(folder)?;
+    if arguments.json {
+        let load = |load: &ListedLoad| {
+            json!({"file": load.file, "interface": load.interface.name(), "description": load.description})
+        };
+        let list: serde_json::Value = list.iter().map(load).collect();
+        return print_line(format_args!("{list:#}"));
+    }
+    let line = |load: &ListedLoad| {
+        let name = load.file.file_name().unwrap_or_default().to_string_lossy();
+        entry(&one_line(&name), 22, &one_line(&load.description))
+    };
+    let text: String = list.iter().map(line).collect();
+    print(text)?;
+    hint(format_args!("run one with: knee run {}", list[0].file.display()));
+    Ok(())
 }
 
 fn algorithms(as_json: bool) -> Result<()> {

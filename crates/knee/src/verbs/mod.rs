@@ -16,6 +16,7 @@ pub mod import;
 pub mod kernel;
 pub mod list;
 pub mod man_pages;
+pub mod new;
 pub mod note;
 pub mod prune;
 pub mod replay;

@@ -20,6 +20,7 @@ mod job_control;
 mod kernels;
 mod kills;
 mod outputs;
+mod own_loads;
 mod plans;
 mod process;
 mod putting_back;

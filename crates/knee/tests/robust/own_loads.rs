@@ -1,0 +1,187 @@
+//! Loads that users wrote: compiled, measured like workloads, and whatever one does costs its own run.
+
+use std::fs;
+use std::process::Command;
+
+use records::{Outcome, RecordState};
+
+use crate::home::{Ended, Home};
+use crate::skip::skip;
+
+/// A test of will-it-scale's interface around a body of C.
+const TEST: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n#include <assert.h>\n\
+    #include <signal.h>\nchar *testcase_description = \"t\";\nvoid testcase(unsigned long long *iterations, \
+    unsigned long nr) { BODY }\n";
+
+/// A home with these files, unless this host cannot compile them.
+fn home(test: &str, files: &[(&str, &str)]) -> Option<Home> {
+    if Command::new("cc").arg("--version").output().is_err() {
+        skip(test, "no C compiler (cc)");
+        return None;
+    }
+    let home = Home::new();
+    for (name, text) in files {
+        fs::write(home.path(name), text).unwrap();
+    }
+    Some(home)
+}
+
+fn run(home: &Home, words: &str) -> Ended {
+    home.start(&mut home.knee(&format!("run {words} --json --blocks 1 --seconds 0.1"))).end()
+}
+
+/// Running the file fails its runs for a reason with this part, and leaves nothing.
+#[track_caller]
+fn check_fails(body: &str, form: &str, part: &str) {
+    let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", body))]) else { return };
+    let ended = run(&home, &format!("t.c --cpus 1 --as {form} --stop-grace 0.5"));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let record = home.record();
+    assert_eq!((record.runs.len(), record.record.state), (1, RecordState::Whole));
+    match &record.runs[0].outcome {
+        Outcome::Failed { reason } => assert!(reason.contains(part), "no '{part}' in: {reason}"),
+        Outcome::Finished { .. } => panic!("it finished: {:?}", record.runs[0]),
+    }
+    home.check_nothing_is_left();
+}
+
+/// The file is refused with an error that has this part.
+#[track_caller]
+fn check_refused(name: &str, text: &str, part: &str) {
+    let Some(home) = home("own_loads", &[(name, text)]) else { return };
+    let ended = run(&home, name);
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains(part), "no '{part}' in: {}", ended.stderr);
+}
+
+#[test]
+fn tests_in_the_interface_of_will_it_scale_run_as_processes_and_threads() {
+    let files = [
+        ("parent_id.c", include_str!("../../../own_loads/tests/loads/parent_id.c")),
+        ("shared_file.c", include_str!("../../../own_loads/tests/loads/shared_file.c")),
+        ("ping_pong.c", include_str!("../../../own_loads/tests/loads/ping_pong.c")),
+    ];
+    let Some(home) = home("own_loads", &files) else { return };
+    let ended = run(&home, "parent_id.c shared_file.c ping_pong.c --cpus 1 --tasks 3 --as processes,threads");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let record = home.record();
+    assert_eq!(record.runs.len(), 6);
+    for run in &record.runs {
+        let Outcome::Finished { metrics, .. } = &run.outcome else { panic!("{run:?}") };
+        assert!(metrics["operations"] > 0.0, "{run:?}");
+    }
+    let own = record.record.own_load("ping_pong.c").and_then(|own| own.compiled.clone()).unwrap();
+    assert_eq!(own.text, files[2].1);
+    assert!(own.compiler.len() > 3 && own.command.contains(&"-O2".to_string()), "{own:?}");
+    let operation = &record.record.operations["shared_file.c"];
+    assert!(operation.starts_with("operations as the test counts them (Write one"), "{operation}");
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn the_example_load_is_measured_timed_counted_and_verified() {
+    let Some(home) = home("own_loads", &[]) else { return };
+    let written = home.start(&mut home.knee("new load x.c")).end();
+    assert_eq!(written.status.code(), Some(0), "{}", written.stderr);
+    let again = home.start(&mut home.knee("new load x.c")).end();
+    assert!(again.stderr.contains("exists already"), "{}", again.stderr);
+    let ended = run(&home, "x.c --set size=4k,8k --cpus 1 --tasks 2 --as processes,threads --latency");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let record = home.record();
+    assert_eq!(record.runs.len(), 8);
+    let sizes = record.record.points.iter().map(|point| point.parameters["size"].as_str());
+    assert_eq!(sizes.filter(|size| *size == "8192").count(), 4);
+    for run in &record.runs {
+        let Outcome::Finished { metrics, .. } = &run.outcome else { panic!("{run:?}") };
+        let timed = record.record.points[run.point as usize].pass == records::Pass::Latency;
+        assert_eq!(metrics.contains_key("latency.p99_ns"), timed, "{metrics:?}");
+    }
+    let counted =
+        home.start(&mut home.knee("run x.c --operations 1000 --cpus 1 --blocks 1 --json")).end();
+    assert!(counted.stdout.contains("\"operations\":1000.0"), "{}", counted.stdout);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn a_load_that_miscounts_is_found_by_its_own_verification() {
+    let text = include_str!("../../../own_loads/c/example.c");
+    let text = text.replace("mine->bytes += (size_t)written;", "mine->bytes += 1;");
+    let Some(home) = home("own_loads", &[("x.c", &text)]) else { return };
+    let ended = run(&home, "x.c --cpus 1");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("operations wrote"), "{}", ended.stdout);
+}
+
+#[test]
+fn whatever_a_test_does_costs_its_own_run() {
+    let count = "while (1) { getppid(); (*iterations)++; }";
+    for form in ["processes", "threads"] {
+        check_fails("while (1) if (++*iterations == 9999) *(volatile int *)0 = 1;", form, "killed by");
+        check_fails("while (1) assert(++*iterations < 9999);", form, "Assertion `++*iterations < 9999'");
+        check_fails("while (1) getppid();", form, "counted no operation within");
+        check_fails("*iterations = 1ull << 40; while (1) { getppid(); --*iterations; }", form, "ran backwards");
+        check_fails("*iterations = 7;", form, "testcase() returned after it had counted to 7");
+        let blocks = "sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, 0); ";
+        check_fails(&format!("{blocks}{count}"), form, "did not stop");
+    }
+    check_fails("while (1) if (++*iterations == 9999) exit(3);", "processes", "called exit(3)");
+    check_fails("while (1) if (++*iterations == 9999) exit(3);", "threads", "ended with status 3");
+}
+
+#[test]
+fn what_forks_or_prints_is_measured_and_leaves_nothing() {
+    let body = "if (fork() == 0) while (1) pause(); while (1) { puts(\"again\"); (*iterations)++; }";
+    let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", body))]) else { return };
+    let ended = run(&home, "t.c --cpus 1 --as processes,threads");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let warnings = home.record().runs.into_iter().flat_map(|run| run.warnings);
+    let printed = warnings.filter(|warning| warning.text.contains("t.c printed: again"));
+    assert_eq!(printed.count(), 2);
+    home.check_nothing_is_left();
+}
+
+#[test]
+fn what_is_no_load_is_refused_in_a_line() {
+    let test = |body: &str| TEST.replace("BODY", body);
+    check_refused("x.c", "int x;", "it is no load: it has neither knee_operate");
+    check_refused("x.c", "int main(void) { return 0; }", "a load has none");
+    check_refused("x.c", &test("undeclared;"), "error: 'undeclared' undeclared");
+    check_refused("x.c", "#include \"knee.h\"\nint knee_operate(void *t) { return 0; }", "it lacks knee_d");
+    check_refused("x.c --latency", "", "looking for the file");
+    check_refused("missing.o", "not an object", "compiling");
+    let Some(home) = home("own_loads", &[("t.c", &test("while (1) ++*iterations;"))]) else { return };
+    for (words, part) in [
+        ("--latency", "leave --latency out"),
+        ("--operations 10", "give --seconds instead"),
+        ("--set size=1", "it has no parameters, and 'size' is set"),
+        ("--cflags '-O3", "unclosed quote"),
+        ("--cflags -fsanitize=undefined,address", "sanitizer"),
+        ("--dose inside=0,1us,2us", "only workloads of knee take doses"),
+    ] {
+        let mut knee = home.knee("run t.c");
+        let ended = match words.split_once(' ') {
+            Some((name, value)) => home.start(knee.args([name, value])).end(),
+            None => home.start(knee.arg(words)).end(),
+        };
+        assert_eq!(ended.status.code(), Some(2), "{words}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "no '{part}' in: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn without_a_compiler_the_error_says_what_to_install() {
+    let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", "while (1);"))]) else { return };
+    let ended = home.start(home.knee("run t.c").env("PATH", "/nonexistent").env_remove("CC")).end();
+    assert!(ended.stderr.contains("no compiler is in PATH (cc, gcc, clang)"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
+    let load = include_str!("../../../own_loads/tests/loads/parent_id.c");
+    let Some(home) = home("own_loads", &[("a.c", load), ("b.c", "int x;")]) else { return };
+    let listed = home.start(&mut home.knee("list loads .")).end();
+    assert!(listed.stdout.contains("Ask for the parent's id"), "{}", listed.stdout);
+    assert!(!listed.stdout.contains("b.c"), "{}", listed.stdout);
+    let none = home.start(&mut home.knee("list workloads .")).end();
+    assert!(none.stderr.contains("only `knee list loads` takes a folder"), "{}", none.stderr);
+}
