@@ -25,7 +25,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,6 +78,7 @@ struct task {
 	uint64_t start_ns, stop_ns, count_at_start, operations;
 	struct rusage usage_at_start, usage;
 	pid_t helpers[HELPERS_MAX];
+	uint64_t helper_ns_at_start[HELPERS_MAX];
 	unsigned n_helpers;
 	uint64_t *buckets;
 	char failure[MESSAGE_BYTES];
@@ -369,28 +369,40 @@ static void own_usage(struct rusage *usage)
 	getrusage(args.run.threads ? RUSAGE_THREAD : RUSAGE_SELF, usage);
 }
 
-static void add_usage(struct rusage *sum, const struct rusage *more)
+/* The CPU time that a process has used, in ns; include/linux/posix-timers_types.h: the id inverted, CPUCLOCK_SCHED. */
+static uint64_t cpu_ns(pid_t process)
 {
-	timeradd(&sum->ru_utime, &more->ru_utime, &sum->ru_utime);
-	timeradd(&sum->ru_stime, &more->ru_stime, &sum->ru_stime);
-	sum->ru_nvcsw += more->ru_nvcsw;
-	sum->ru_nivcsw += more->ru_nivcsw;
-	sum->ru_minflt += more->ru_minflt;
-	sum->ru_majflt += more->ru_majflt;
-	sum->ru_inblock += more->ru_inblock;
-	sum->ru_oublock += more->ru_oublock;
+	struct timespec time = { 0, 0 };
+
+	clock_gettime((clockid_t)(~(unsigned)process << 3 | 2), &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* Ends the helper processes that new_task() made, and counts what they used. Their use before the release counts too:
- * nothing reads it then. */
+static void add_us(struct timeval *time, uint64_t more_us)
+{
+	uint64_t sum = us(*time) + more_us;
+
+	time->tv_sec = (time_t)(sum / 1000000);
+	time->tv_usec = (suseconds_t)(sum % 1000000);
+}
+
+/* Ends the helper processes that new_task() made, and adds the CPU time that they used since the release. Their whole
+ * life says how much of it was in the kernel. */
 static void end_helpers(struct task *task)
 {
 	for (unsigned helper = 0; helper < task->n_helpers; helper++) {
-		struct rusage usage;
+		pid_t process = task->helpers[helper];
+		uint64_t used_us = (cpu_ns(process) - task->helper_ns_at_start[helper]) / 1000;
+		uint64_t in_kernel_us, all_us;
+		struct rusage whole;
 
-		kill(task->helpers[helper], SIGKILL);
-		if (wait4(task->helpers[helper], NULL, 0, &usage) > 0)
-			add_usage(&task->usage, &usage);
+		kill(process, SIGKILL);
+		if (wait4(process, NULL, 0, &whole) < 0)
+			continue;
+		all_us = us(whole.ru_utime) + us(whole.ru_stime);
+		in_kernel_us = all_us ? used_us * us(whole.ru_stime) / all_us : 0;
+		add_us(&task->usage.ru_stime, in_kernel_us);
+		add_us(&task->usage.ru_utime, used_us - in_kernel_us);
 	}
 }
 
@@ -443,6 +455,8 @@ static void on_kick(int signal)
 	if (task && task->in_test) {
 		if (!task->started && __atomic_load_n(word(HEAD_PHASE), __ATOMIC_ACQUIRE) == PHASE_RUN) {
 			task->start_ns = since_release_ns();
+			for (unsigned helper = 0; helper < task->n_helpers; helper++)
+				task->helper_ns_at_start[helper] = cpu_ns(task->helpers[helper]);
 			own_usage(&task->usage_at_start);
 			task->count_at_start = __atomic_load_n(task->count, __ATOMIC_RELAXED);
 			task->started = 1;

@@ -27,6 +27,7 @@ pub fn against(before: Side, mut now: Side) -> Result<Experiment> {
     };
     load.axes = b.load.axes.over(&a.load.axes);
     same_command(&a.load, &b.load)?;
+    same_source(&name, &a.load, &b.load)?;
     if a.load.workload != b.load.workload {
         for side in [&mut a, &mut b] {
             side.variant.workload.get_or_insert(side.load.workload.clone());
@@ -104,6 +105,21 @@ fn same_command(a: &Load, b: &Load) -> Result<()> {
         shown(a),
         shown(b)
     )
+}
+
+/// One load is measured for both sides, so its file must be one.
+fn same_source(name: &str, a: &Load, b: &Load) -> Result<()> {
+    let sha256 = |load: &Load| {
+        let compiled = load.own.as_ref().and_then(|own| own.compiled.as_ref());
+        compiled.map(|compiled| (compiled.sha256.clone(), compiled.headers.clone()))
+    };
+    let of = |load: &Load| (load.own.as_ref().map(|own| own.flags.clone()), sha256(load));
+    ensure!(
+        of(a) == of(b),
+        "{} is not the source that {name} measured: run it as a record of its own, and compare the records",
+        b.name()
+    );
+    Ok(())
 }
 
 /// Parameters that differ become parameters of the variants.

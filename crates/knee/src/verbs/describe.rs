@@ -75,7 +75,8 @@ fn own_load(arguments: &Arguments) -> Result<()> {
     let mut text = format!("{}\n\n{}\n", own.name(), reflowed(&compiled.description, width));
     text += &entry("operation", &compiled.operation, width);
     text += &entry("interface", compiled.interface.name(), width);
-    let verified = if compiled.verifies { "by the load itself" } else { "no: it has no knee_verify" };
+    let verified =
+        if compiled.verifies { "by the load itself" } else { "no: it has no knee_verify" };
     text += &entry("verified", verified, width);
     text += &entry("compiler", &compiled.compiler, width);
     for OwnParameter { name, default, choices, about } in &compiled.parameters {

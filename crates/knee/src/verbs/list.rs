@@ -218,9 +218,7 @@ fn loads(arguments: &Arguments) -> Result<()> {
     let folder = folder.context("name the folder: knee list loads DIR")?;
     let list = own_loads::list(folder)?;
     if arguments.json {
-        let load = |load: &ListedLoad| {
-            json!({"file": load.file, "interface": load.interface.name(), "description": load.description})
-        };
+        let load = |load: &ListedLoad| json!({"file": load.file, "interface": load.interface.name(), "description": load.description});
         let list: serde_json::Value = list.iter().map(load).collect();
         return print_line(format_args!("{list:#}"));
     }

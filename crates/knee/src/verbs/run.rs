@@ -518,7 +518,10 @@ fn add_compiler_flags(experiment: &mut Experiment, arguments: &Arguments) -> Res
     let Some(text) = &arguments.cflags else { return Ok(()) };
     let words = shlex::split(text).with_context(|| format!("--cflags '{text}': unclosed quote"))?;
     let mut own = experiment.loads.iter_mut().filter_map(|load| load.own.as_mut()).peekable();
-    ensure!(own.peek().is_some(), "--cflags is for loads that are compiled: name a file such as my_load.c");
+    ensure!(
+        own.peek().is_some(),
+        "--cflags is for loads that are compiled: name a file such as my_load.c"
+    );
     own.for_each(|own| own.flags.extend(words.iter().cloned()));
     Ok(())
 }

@@ -62,7 +62,10 @@ fn tests_in_the_interface_of_will_it_scale_run_as_processes_and_threads() {
         ("ping_pong.c", include_str!("../../../own_loads/tests/loads/ping_pong.c")),
     ];
     let Some(home) = home("own_loads", &files) else { return };
-    let ended = run(&home, "parent_id.c shared_file.c ping_pong.c --cpus 1 --tasks 3 --as processes,threads");
+    let ended = run(
+        &home,
+        "parent_id.c shared_file.c ping_pong.c --cpus 1 --tasks 3 --as processes,threads",
+    );
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
     assert_eq!(record.runs.len(), 6);
@@ -85,7 +88,8 @@ fn the_example_load_is_measured_timed_counted_and_verified() {
     assert_eq!(written.status.code(), Some(0), "{}", written.stderr);
     let again = home.start(&mut home.knee("new load x.c")).end();
     assert!(again.stderr.contains("exists already"), "{}", again.stderr);
-    let ended = run(&home, "x.c --set size=4k,8k --cpus 1 --tasks 2 --as processes,threads --latency");
+    let ended =
+        run(&home, "x.c --set size=4k,8k --cpus 1 --tasks 2 --as processes,threads --latency");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
     assert_eq!(record.runs.len(), 8);
@@ -116,10 +120,22 @@ fn a_load_that_miscounts_is_found_by_its_own_verification() {
 fn whatever_a_test_does_costs_its_own_run() {
     let count = "while (1) { getppid(); (*iterations)++; }";
     for form in ["processes", "threads"] {
-        check_fails("while (1) if (++*iterations == 9999) *(volatile int *)0 = 1;", form, "killed by");
-        check_fails("while (1) assert(++*iterations < 9999);", form, "Assertion `++*iterations < 9999'");
+        check_fails(
+            "while (1) if (++*iterations == 9999) *(volatile int *)0 = 1;",
+            form,
+            "killed by",
+        );
+        check_fails(
+            "while (1) assert(++*iterations < 9999);",
+            form,
+            "Assertion `++*iterations < 9999'",
+        );
         check_fails("while (1) getppid();", form, "counted no operation within");
-        check_fails("*iterations = 1ull << 40; while (1) { getppid(); --*iterations; }", form, "ran backwards");
+        check_fails(
+            "*iterations = 1ull << 40; while (1) { getppid(); --*iterations; }",
+            form,
+            "ran backwards",
+        );
         check_fails("*iterations = 7;", form, "testcase() returned after it had counted to 7");
         let blocks = "sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, 0); ";
         check_fails(&format!("{blocks}{count}"), form, "did not stop");
@@ -130,7 +146,8 @@ fn whatever_a_test_does_costs_its_own_run() {
 
 #[test]
 fn what_forks_or_prints_is_measured_and_leaves_nothing() {
-    let body = "if (fork() == 0) while (1) pause(); while (1) { puts(\"again\"); (*iterations)++; }";
+    let body =
+        "if (fork() == 0) while (1) pause(); while (1) { puts(\"again\"); (*iterations)++; }";
     let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", body))]) else { return };
     let ended = run(&home, "t.c --cpus 1 --as processes,threads");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -146,10 +163,16 @@ fn what_is_no_load_is_refused_in_a_line() {
     check_refused("x.c", "int x;", "it is no load: it has neither knee_operate");
     check_refused("x.c", "int main(void) { return 0; }", "a load has none");
     check_refused("x.c", &test("undeclared;"), "error: 'undeclared' undeclared");
-    check_refused("x.c", "#include \"knee.h\"\nint knee_operate(void *t) { return 0; }", "it lacks knee_d");
+    check_refused(
+        "x.c",
+        "#include \"knee.h\"\nint knee_operate(void *t) { return 0; }",
+        "it lacks knee_d",
+    );
     check_refused("x.c --latency", "", "looking for the file");
     check_refused("missing.o", "not an object", "compiling");
-    let Some(home) = home("own_loads", &[("t.c", &test("while (1) ++*iterations;"))]) else { return };
+    let Some(home) = home("own_loads", &[("t.c", &test("while (1) ++*iterations;"))]) else {
+        return;
+    };
     for (words, part) in [
         ("--latency", "leave --latency out"),
         ("--operations 10", "give --seconds instead"),
@@ -170,7 +193,9 @@ fn what_is_no_load_is_refused_in_a_line() {
 
 #[test]
 fn without_a_compiler_the_error_says_what_to_install() {
-    let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", "while (1);"))]) else { return };
+    let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", "while (1);"))]) else {
+        return;
+    };
     let ended = home.start(home.knee("run t.c").env("PATH", "/nonexistent").env_remove("CC")).end();
     assert!(ended.stderr.contains("no compiler is in PATH (cc, gcc, clang)"), "{}", ended.stderr);
 }

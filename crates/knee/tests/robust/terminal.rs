@@ -79,6 +79,7 @@ pub const VERBS: &[&str] = &[
     "replay",
     "boot",
     "show",
+    "new",
     "note",
     "rm",
     "prune",

@@ -95,9 +95,7 @@ impl RunRequest<'_> {
     pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
         let point = self.planned.point;
         let work = match (self.planned.command, self.planned.own) {
-            (Some(command), _) => {
-                Work::Command(command_job(command, point, &scratch, self.id)?)
-            }
+            (Some(command), _) => Work::Command(command_job(command, point, &scratch, self.id)?),
             (None, Some(own)) => Work::Own(own_job(own, point)?),
             (None, None) => Work::Workload(NativeJob {
                 name: point.workload.clone(),
