@@ -438,7 +438,11 @@ fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Request
             let variants = if arguments.variants.is_empty() { same.variants } else { Vec::new() };
             Side { name: "now".to_string(), experiment: Experiment { variants, ..same } }
         }
-        [one] if !experiment_file::is_experiment(one) && plan::workload(one).is_err() => {
+        [one]
+            if !experiment_file::is_experiment(one)
+                && !own_loads::is_own_load(one)
+                && plan::workload(one).is_err() =>
+        {
             compare::measured(one, store)?
         }
         _ => {
