@@ -25,6 +25,8 @@ struct Incident {
     settings: Vec<(&'static str, u64)>,
     work_ns: u64,
     length: &'static str,
+    /// Whether other CPUs of the host could be used.
+    has_other_placements: bool,
 }
 
 /// One simulated load.
@@ -65,6 +67,9 @@ impl Incident {
         flag("--draws", "0".to_string());
         if load.tasks != load.cpus {
             flag("--tasks", load.tasks.to_string());
+        }
+        if self.mechanism == "file_locks" {
+            flag("--set", "kind=flock".to_string());
         }
         for (index, (name, value)) in self.settings.iter().enumerate() {
             let value = if index == 0 { load.inside_ns } else { *value };
@@ -114,8 +119,16 @@ impl Incident {
                 Load { work_ns: here.work_ns + more, ..here },
             ));
         }
-        let other = if self.placement == "scatter" { "compact" } else { "scatter" };
-        changed.push((format!("placement {other}"), Load { placement: other, ..here }));
+        // With all CPUs in use, the placement changes nothing.
+        let others =
+            ["compact", "cores", "scatter"].into_iter().filter(|other| *other != self.placement);
+        if self.has_other_placements {
+            changed.extend(
+                others.map(|placement| {
+                    (format!("placement {placement}"), Load { placement, ..here })
+                }),
+            );
+        }
         let around = changed.iter().map(|(name, load)| self.situation(bench, name, load, seed));
         let around: Vec<Situation> = around.collect::<Result<_>>()?;
         fragility(&at, &around, SMALLEST).map_err(|why| anyhow!(why))
@@ -153,5 +166,33 @@ pub fn measure(bench: &mut Bench, _: &Options) -> Result<Vec<Figure>> {
 
 /// Incident 2 at its threshold, where a change that moves items anyway decides; incident 5, flock on own files.
 fn incidents() -> Vec<(Incident, bool)> {
-    Vec::new()
+    let log_commit = Incident {
+        name: "I2, order ids against the baseline, 9 tasks on two sockets",
+        mechanism: "log_commit_list",
+        designs: ["before+per-cpu-space", "after+one-list"],
+        host: "icelake-2s",
+        placement: "scatter",
+        cpus: 9,
+        tasks: 9,
+        // As `knee replay I2` fits them, in the middle of their ranges.
+        settings: vec![("in_lock_ns", 50), ("own_items", 3), ("shared_one_in", 1_000_000)],
+        work_ns: 3230,
+        length: "4ms",
+        has_other_placements: true,
+    };
+    let flock = Incident {
+        name: "I5, flock on 128 own files, 128 tasks on 32 CPUs",
+        mechanism: "file_locks",
+        designs: ["before", "after+wake-locked"],
+        host: "opteron-32",
+        placement: "cores",
+        cpus: 32,
+        tasks: 128,
+        // As `knee replay I5` fits them: half of the work of a pair of calls is between them.
+        settings: vec![("in_lock_ns", 125), ("in_beside_ns", 12), ("files", 128), ("held_ns", 165)],
+        work_ns: 165,
+        length: "8ms",
+        has_other_placements: false,
+    };
+    vec![(log_commit, true), (flock, false)]
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::chance::{Draws, Estimate};
 use crate::knee::SHARE;
-use crate::scaling::{may_hold, scaling};
+use crate::scaling::{scaling, with_laws};
 use crate::sweep::{COUNTS_MIN, LEAST_NOISE, Sweep};
 
 /// A search for the knee of a curve.
@@ -41,6 +41,15 @@ pub struct TriedCount {
     pub seconds: f64,
 }
 
+/// What a search knows after a block.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// The counts of the next block. Empty if the knee is known, or if no run can tell more.
+    pub next: Vec<u32>,
+    /// The knee, with an interval that also holds the one of a look before; `None` after too few runs.
+    pub knee: Option<Estimate>,
+}
+
 /// Runs of each of the first counts. Two show the noise.
 const FIRST_RUNS: usize = 2;
 /// Runs of each count where there are too few counts for a law.
@@ -53,34 +62,36 @@ const BATCH: usize = 6;
 impl KneeSearch {
     /// The counts of the next block. Empty if the knee is known, or if no run can tell more.
     pub fn next(&self, tried: &[TriedCount]) -> Vec<u32> {
+        self.look(tried).next
+    }
+
+    /// What the runs so far say about the knee, and which counts are to be measured next.
+    pub fn look(&self, tried: &[TriedCount]) -> Look {
         let at = |cpus: u32| tried.iter().find(|one| one.cpus == cpus);
         let runs = |cpus: u32| at(cpus).map_or(0, |one| one.rates.len() + one.failed);
         let wanted = if self.counts.len() < COUNTS_MIN { FEW_COUNTS_RUNS } else { FIRST_RUNS };
         let first: Vec<u32> = self.first.iter().copied().filter(|n| runs(*n) < wanted).collect();
         if !first.is_empty() || self.counts.len() < COUNTS_MIN {
-            return first;
+            return Look { next: first, knee: None };
         }
         let fails = |cpus: u32| {
             at(cpus).is_some_and(|one| one.rates.is_empty() && one.failed >= FAILED_MAX)
         };
         let counts = self.counts.iter().copied().filter(|cpus| !fails(*cpus)).collect();
-        KneeSearch { counts, ..self.clone() }.next_by_curve(tried)
+        KneeSearch { counts, ..self.clone() }.look_at_curve(tried)
     }
 
-    /// The counts of a block after the first ones.
-    fn next_by_curve(&self, tried: &[TriedCount]) -> Vec<u32> {
-        let Ok(sweep) = Sweep::new(tried.iter().map(|one| (one.cpus, one.rates.clone()))) else {
-            return Vec::new();
-        };
-        if settled_knee(tried).is_some_and(|knee| self.is_known(&knee)) {
-            return Vec::new();
-        }
-        let found = scaling(&sweep);
-        let holding = may_hold(&sweep.observations(), sweep.freedom());
-        match found.law {
+    /// A look after the first blocks.
+    fn look_at_curve(&self, tried: &[TriedCount]) -> Look {
+        let Some(sweep) = sweep_without(tried, 0) else { return Look::default() };
+        let (found, holding) = with_laws(&sweep);
+        let knee = settled(&found.knee, tried);
+        let next = match found.law {
+            _ if knee.is_some_and(|knee| self.is_known(&knee)) => Vec::new(),
             Some(_) => self.most_telling(&holding, &sweep, tried),
             None => self.in_gaps(&sweep, &found.knee),
-        }
+        };
+        Look { next, knee }
     }
 
     /// Whether a knee is known as well as asked: to a CPU, or to the share. How far beyond all counts it lies does not
@@ -161,18 +172,20 @@ impl KneeSearch {
     }
 }
 
-/// The knee with an interval that also holds the one of a look before: without the last run of each count. A search that
+/// A knee with an interval that also holds the one of a look before: without the last run of each count. A search that
 /// looks after each block would else end where an interval is narrow by chance. `None` if there are too few runs.
-pub fn settled_knee(tried: &[TriedCount]) -> Option<Estimate> {
-    let knee = |left_out: usize| {
-        let runs = |one: &TriedCount| {
-            let kept = one.rates.len().saturating_sub(left_out).max(1).min(one.rates.len());
-            (one.cpus, one.rates[..kept].to_vec())
-        };
-        let sweep = Sweep::new(tried.iter().map(runs)).ok().filter(|sweep| sweep.freedom() > 0)?;
-        Some(scaling(&sweep).knee)
+fn settled(knee: &Estimate, tried: &[TriedCount]) -> Option<Estimate> {
+    let before = sweep_without(tried, 1).filter(|sweep| sweep.freedom() > 0)?;
+    Some(knee.hull(scaling(&before).knee))
+}
+
+/// The runs so far without the last ones of each count, of which one is kept. `None` if they are unusable.
+fn sweep_without(tried: &[TriedCount], last: usize) -> Option<Sweep> {
+    let runs = |one: &TriedCount| {
+        let kept = one.rates.len().saturating_sub(last).max(1).min(one.rates.len());
+        (one.cpus, one.rates[..kept].to_vec())
     };
-    Some(knee(0)?.hull(knee(1)?))
+    Sweep::new(tried.iter().map(runs)).ok()
 }
 
 fn measured(sweep: &Sweep) -> BTreeSet<u32> {

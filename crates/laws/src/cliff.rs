@@ -2,7 +2,8 @@
 //!
 //! A step counts if it improves the fit of each smooth law far beyond chance, with the first point and without it: one
 //! task alone has the lock in its cache, which no law here knows. Elsewhere than at the last point the curve must also
-//! fall short of its neighbours there.
+//! fall short of its neighbours there. It counts, too, if no smooth law fits, with the first point or without it, and one
+//! with the step fits well.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -38,12 +39,30 @@ struct Step {
     gain: f64,
 }
 
+/// No smooth law fits below this probability of its deviations; one with a step fits well above the other.
+const NO_SMOOTH: f64 = 0.01;
+const STEP_FITS: f64 = 0.2;
+
 /// The cliff of a curve, if it has one. `freedom` is that of the noise.
 pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
     if freedom == 0 || observed.len() < BEFORE + 3 {
         return None;
     }
     let student = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
+    let step = beyond_chance(observed, &student).or_else(|| alone_fits(observed, freedom))?;
+    // The step's deviation follows from how fast the squares fall to their minimum.
+    let size = step.fit.parameters[STEP];
+    let half = size / step.gain.sqrt() * student.inverse_cdf(0.95);
+    let drop = |log: f64| 1.0 - (-log).exp();
+    Some(Cliff {
+        before: observed[step.at - 1].tasks,
+        after: observed[step.at].tasks,
+        drop: Estimate { value: size, interval: Some((size - half, size + half)) }.map(drop),
+    })
+}
+
+/// A step that improves each fit far beyond chance, at a place where the curve falls short of its neighbours.
+fn beyond_chance(observed: &[Observation], student: &StudentsT) -> Option<Step> {
     let mut best: Option<Step> = None;
     for skipped in [0, 1] {
         let observed = &observed[skipped..];
@@ -61,16 +80,26 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
             }
         }
     }
-    let step = best.filter(|step| falls_short(observed, step.at))?;
-    // The step's deviation follows from how fast the squares fall to their minimum.
-    let size = step.fit.parameters[STEP];
-    let half = size / step.gain.sqrt() * student.inverse_cdf(0.95);
-    let drop = |log: f64| 1.0 - (-log).exp();
-    Some(Cliff {
-        before: observed[step.at - 1].tasks,
-        after: observed[step.at].tasks,
-        drop: Estimate { value: size, interval: Some((size - half, size + half)) }.map(drop),
-    })
+    best.filter(|step| falls_short(observed, step.at))
+}
+
+/// A step with which a law fits well where no smooth law fits.
+fn alone_fits(observed: &[Observation], freedom: usize) -> Option<Step> {
+    let smooth_fits = |law: Law, observed: &[Observation]| {
+        let fit = Fit::new(law, observed, &[]);
+        let p = fit.lack_of_fit(observed.len(), law.parameters(), freedom);
+        p.is_none_or(|p| p >= NO_SMOOTH)
+    };
+    let is_smooth = |law: &Law| smooth_fits(*law, observed) || smooth_fits(*law, &observed[1..]);
+    if Law::ALL.iter().any(is_smooth) {
+        return None;
+    }
+    let steps = [Law::Handover, Law::Universal].into_iter().filter_map(|law| {
+        let step = best_step(&Fit::new(law, observed, &[]), observed)?;
+        let p = step.fit.lack_of_fit(observed.len(), law.parameters() + 1, freedom)?;
+        (p > STEP_FITS && step.fit.parameters[STEP] >= SMALLEST).then_some(step)
+    });
+    steps.min_by(|a, b| a.fit.squares.total_cmp(&b.fit.squares))
 }
 
 /// The step that improves a smooth fit most; `None` where none does.

@@ -3,6 +3,8 @@
 //! Sources: K. Levenberg, "A Method for the Solution of Certain Non-Linear Problems in Least Squares", 1944;
 //! D. Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", 1963.
 
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
 use crate::law::{Law, Parameters, STEP};
 
 /// A measured rate.
@@ -98,6 +100,16 @@ impl Fit {
     /// The rate at a number of tasks with this much more time in the lock.
     pub fn dosed_rate(&self, tasks: f64, dose: f64) -> f64 {
         self.law.dosed_rate(&self.parameters, tasks, dose)
+    }
+
+    /// The probability of deviations like those of this number of points if the law holds, of which so many parameters were
+    /// fitted. `None` where no noise is known.
+    ///
+    /// Source: R. Fisher, "The goodness of fit of regression formulae", 1922: deviations of means over those of runs.
+    pub fn lack_of_fit(&self, points: usize, parameters: usize, freedom: usize) -> Option<f64> {
+        let left = points.checked_sub(parameters).filter(|left| *left > 0)? as f64;
+        let ratio = FisherSnedecor::new(left, freedom as f64).ok()?;
+        Some(ratio.sf(self.squares / left))
     }
 
     /// A fit with fewer squares and the damping that led there; `None` at the minimum.

@@ -1,7 +1,6 @@
 //! What a curve says: the laws that fit it, its knee, its peak, a cliff, and whether it falls at the end.
 
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::chance::{Draws, Estimate};
 use crate::cliff::{Cliff, cliff};
@@ -89,6 +88,11 @@ pub const FITS_WITHOUT_NOISE: f64 = 0.05;
 
 /// Fits all laws to a sweep.
 pub fn scaling(sweep: &Sweep) -> Scaling {
+    with_laws(sweep).0
+}
+
+/// What a sweep says, with draws of the laws that may hold, the best first.
+pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
     let (observed, freedom) = (sweep.observations(), sweep.freedom());
     let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
     let retrograde = retrograde(sweep);
@@ -114,7 +118,7 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
     } else {
         (knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus()), KneeBasis::Law)
     };
-    Scaling {
+    let found = Scaling {
         cpus: sweep.points().iter().map(|point| point.cpus).collect(),
         noise_percent: sweep.noise().map(|noise| 100.0 * noise),
         laws: laws.collect(),
@@ -124,7 +128,8 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
         peak: peak(sweep, may_hold.first(), freedom),
         cliff: cliff(&observed, freedom),
         retrograde,
-    }
+    };
+    (found, may_hold)
 }
 
 /// All laws that may hold and are not clearly worse than the best, which comes first.
@@ -156,11 +161,9 @@ fn deviation(fit: &Fit, observed: &[Observation]) -> f64 {
     (squares.sum::<f64>() / observed.len() as f64).sqrt()
 }
 
-/// Source: R. Fisher, "The goodness of fit of regression formulae", 1922: deviations of means over those of runs.
+/// The probability of deviations like those of these points if the fitted law holds.
 pub fn lack_of_fit(fit: &Fit, points: usize, freedom: usize) -> Option<f64> {
-    let left = points.checked_sub(fit.law.parameters()).filter(|left| *left > 0)? as f64;
-    let ratio = FisherSnedecor::new(left, freedom as f64).ok()?;
-    Some(ratio.sf(fit.squares / left))
+    fit.lack_of_fit(points, fit.law.parameters(), freedom)
 }
 
 fn fits_curve(fit: &Fit, points: usize, freedom: usize) -> bool {

@@ -205,9 +205,13 @@ fn answer(report: &FragileReport) -> String {
 }
 
 fn sentences(report: &FragileReport) -> Vec<String> {
-    let Fragility { margin, modes, answer, .. } = &report.fragility;
+    let Fragility { zone, margin, modes, answer, .. } = &report.fragility;
     let mut lines = Vec::new();
     let tasks = f64::from(report.tasks);
+    lines.push(match zone {
+        Zone::Same => "it flips where there is a difference".to_string(),
+        _ => "it flips where less than half of the difference is left".to_string(),
+    });
     if *answer != FragilityAnswer::CannotTell {
         lines.push(match margin {
             Some(Estimate { value, interval }) => {
@@ -298,14 +302,15 @@ mod tests {
             expect![[r#"
                 lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
                 fragile: 'after' is better than 'before' by more than 2 %, but not for long: over 3 small changes of
-                  the load the verdict flips with a mean probability of 66 %
+                  the load the verdict flips with a mean probability of 67 %
                 load                     difference  90 % interval               flips %
                 as it is                    +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more                +0.0 %  [-0.8 %, +0.8 %]    same        100
                 one task less               +55.0 %  [+53.8 %, +56.2 %]  better        0
-                12 ns more inside (1 %)      +1.0 %  [+0.2 %, +1.8 %]    same         98
-                by a straight line through the numbers of tasks, it flips at 5.04 tasks (90 % interval: 5.01 to
-                  5.09)
+                12 ns more inside (1 %)      +1.0 %  [+0.2 %, +1.8 %]    same        100
+                it flips where less than half of the difference is left
+                by a straight line through the numbers of tasks, it flips at 4.42 tasks (90 % interval: 4.39 to
+                  4.45)
                 not changed: the boot. Virtual machines boot for each block (--kernel)
             "#]],
         );
@@ -326,6 +331,7 @@ mod tests {
                 as it is          +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more     +31.0 %  [+30.0 %, +32.0 %]  better        0
                 one task less     +30.0 %  [+29.0 %, +31.0 %]  better        0
+                it flips where less than half of the difference is left
                 the difference does not clearly depend on the number of tasks
                 not changed: the boot. Virtual machines boot for each block (--kernel)
             "#]],

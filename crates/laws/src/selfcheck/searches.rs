@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use super::{Kind, NOISE, RUNS, curve_with_knee, measured, share, stream};
-use crate::adaptive::{KneeSearch, TriedCount, settled_knee};
+use crate::adaptive::{KneeSearch, TriedCount};
 use crate::chance::{Estimate, gaussian};
 use crate::scaling::scaling;
 use crate::sweep::Sweep;
@@ -84,14 +84,14 @@ fn search(kind: Kind, random: &mut Xoshiro256PlusPlus) -> Searched {
     let all = (MOST as usize * RUNS) as f64;
     loop {
         let runs: usize = tried.iter().map(|one| one.rates.len()).sum();
-        let next = search.next(&tried);
-        let settled = settled_knee(&tried);
-        let is_known = settled.is_some_and(|knee| next.is_empty() || width(&knee) <= width(&sweep));
+        let look = search.look(&tried);
+        let is_known =
+            look.knee.is_some_and(|knee| look.next.is_empty() || width(&knee) <= width(&sweep));
         if is_known || runs as f64 >= all {
-            let search = knee(&tried).expect("a settled knee has runs");
+            let search = knee(&tried).expect("the first blocks have runs");
             return Searched { runs: runs as f64 / all, search, sweep, truth };
         }
-        next.into_iter().for_each(|cpus| run(&mut tried, cpus, &rate, random));
+        look.next.into_iter().for_each(|cpus| run(&mut tried, cpus, &rate, random));
     }
 }
 

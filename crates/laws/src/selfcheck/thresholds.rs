@@ -197,9 +197,13 @@ fn try_lock(random: &mut Xoshiro256PlusPlus) -> Tried {
         .collect();
     let truth = |lock: &TwoStateLock| lock.patched(patch).mean() - lock.mean();
     let margin = (1.0 + SMALLEST).ln();
-    let zone = |difference: f64| (difference > margin, difference < -margin);
     let here = truth(&lock);
-    let flips = lock.around().iter().filter(|one| zone(truth(&one.1)) != zone(here)).count();
+    let survives = |there: f64| match here {
+        here if here > margin => there > margin.max(here / 2.0),
+        here if here < -margin => there < (-margin).min(here / 2.0),
+        _ => there.abs() <= margin,
+    };
+    let flips = lock.around().iter().filter(|one| !survives(truth(&one.1))).count();
     let truly = flips as f64 / around.len() as f64;
     let is_clear = (here.abs() - margin).abs() > 2.0 * NOISE / (BLOCKS as f64 / 2.0).sqrt();
     let found = fragility(&at, &around, SMALLEST).expect("simulated rates are positive");
