@@ -11,12 +11,12 @@
 //! "Faster" and "slower" flip where less than half of the difference is left, "same" where there is a difference.
 
 use analysis::{Spread, Student, imbalance};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::chance::Estimate;
+use crate::chance::{Estimate, chi_squared, gaussian};
 use crate::sweep::LEAST_NOISE;
 
 /// A verdict flips at so many of the changed loads that it is fragile. By simulation: `knee selfcheck --scale`.
@@ -250,11 +250,12 @@ fn load_margin(here: &Difference, loads: &[(f64, Difference)]) -> Option<Estimat
     let mut drawn: Vec<(f64, f64)> = (0..DRAWS)
         .filter_map(|_| {
             let noisy = loads.iter().map(|(_, one)| {
-                let law = StudentsT::new(0.0, 1.0, one.student.freedom).ok()?;
-                let t = law.inverse_cdf(random.random_range(0.001..0.999));
-                Some(one.student.estimate + one.student.error * t)
+                let freedom = one.student.freedom as usize;
+                // Tails like those of Student's t: the noise is known from few blocks.
+                let scale = (freedom as f64 / chi_squared(&mut random, freedom)).sqrt();
+                one.student.estimate + scale * one.student.error * gaussian(&mut random)
             });
-            flip(&noisy.collect::<Option<Vec<f64>>>()?)
+            flip(&noisy.collect::<Vec<f64>>())
         })
         .collect();
     let against = drawn.iter().filter(|(_, one)| one * slope <= 0.0).count();

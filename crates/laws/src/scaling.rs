@@ -96,7 +96,7 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
     let (observed, freedom) = (sweep.observations(), sweep.freedom());
     let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
     let retrograde = retrograde(sweep);
-    let mut may_hold = may_hold(&observed, freedom);
+    let mut may_hold = holding(&fits, &observed, freedom);
     if let Some(fall) = retrograde {
         // Neighbours in a block show a fall that the noise of all runs may hide. A law without it does not hold.
         may_hold.retain(|draws| draws.fit.rate(fall.to) < draws.fit.rate(fall.from));
@@ -134,7 +134,11 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
 
 /// All laws that may hold and are not clearly worse than the best, which comes first.
 pub fn may_hold(observed: &[Observation], freedom: usize) -> Vec<Draws> {
-    let fits = Law::ALL.map(|law| Fit::new(law, observed, &[]));
+    holding(&Law::ALL.map(|law| Fit::new(law, observed, &[])), observed, freedom)
+}
+
+/// Draws of the fits that may hold, the best first.
+fn holding(fits: &[Fit], observed: &[Observation], freedom: usize) -> Vec<Draws> {
     let score = |fit: &Fit| information(fit, observed.len(), freedom);
     let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
     let mut may_hold: Vec<Draws> = fits
