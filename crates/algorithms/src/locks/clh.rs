@@ -131,6 +131,7 @@ impl Lock for Clh {
 
     fn at_rest<M: Machine>(&self, m: &M, mem: &ClhMem) -> bool {
         let last = mem.tail.load(m, Ordering::Relaxed);
-        last == 0 || self.locked(last).load(m, Ordering::Relaxed) == 0
+        let is_free = last == 0 || self.locked(last).load(m, Ordering::Relaxed) == 0;
+        is_free && self.own.iter().all(|own| own.count.get(m) == 0)
     }
 }
