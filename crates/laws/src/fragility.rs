@@ -19,9 +19,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::chance::{Estimate, chi_squared, gaussian};
 use crate::sweep::LEAST_NOISE;
 
-/// A verdict flips at so many of the changed loads that it is fragile. By simulation: `knee selfcheck --scale`.
+/// A verdict that surely flips at this share of the changed loads is fragile. By simulation: `knee selfcheck --scale`.
 pub const FRAGILE: f64 = 0.2;
-/// A verdict that flips at fewer is robust.
+/// A verdict that flips with at most this mean probability is robust.
 pub const ROBUST: f64 = 0.1;
 
 /// Both sides of a comparison at one load.
@@ -126,11 +126,11 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
     let flips = changed.iter().map(|one| one.flips).sum::<f64>() / changed.len() as f64;
     let sure = here.probability(zone);
     let modes = modes(&at.pairs);
-    // Runs in two modes make any verdict unsure: where it flips, too, more blocks would not make it last.
-    let is_known = sure >= SURE || (modes.is_some() && flips >= FRAGILE);
+    // Where noise alone may have flipped it, more blocks tell.
+    let surely = changed.iter().filter(|one| one.flips >= SURE).count() as f64;
     let answer = match flips {
-        _ if !is_known => FragilityAnswer::CannotTell,
-        flips if flips >= FRAGILE => FragilityAnswer::Fragile,
+        _ if sure < SURE => FragilityAnswer::CannotTell,
+        _ if surely >= FRAGILE * changed.len() as f64 => FragilityAnswer::Fragile,
         flips if flips > ROBUST => FragilityAnswer::Sensitive,
         _ => FragilityAnswer::Robust,
     };

@@ -310,7 +310,7 @@ mod tests {
                 12 ns more inside (1 %)      +1.0 %  [+0.2 %, +1.8 %]    same        100
                 it flips where less than half of the difference is left
                 by a straight line through the numbers of tasks, it flips at 4.42 tasks (90 % interval: 4.39 to
-                  4.45)
+                  4.44)
                 not changed: the boot. Virtual machines boot for each block (--kernel)
             "#]],
         );
