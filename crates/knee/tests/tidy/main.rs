@@ -104,11 +104,13 @@ fn no_module_is_a_drawer_for_everything() {
 }
 
 /// Where a child may be started without [`host::children`]: there; the pager, which needs the terminal;
-/// in the worker, whose commands get a session of their own; in a guest's init, which has no terminal.
+/// in the worker, which is in no group of the terminal, for commands, which get a session of their own, and for users'
+/// loads, which are stopped and killed with its group; in a guest's init, which has no terminal.
 const OTHER_STARTS: &[&str] = &[
     "crates/host/src/children.rs",
     "crates/host/src/pager.rs",
     "crates/runner/src/places/guest/init.rs",
+    "crates/worker/src/own.rs",
     "crates/worker/src/program.rs",
 ];
 
