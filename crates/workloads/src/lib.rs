@@ -12,6 +12,7 @@ mod drive;
 mod failure;
 mod fault;
 mod file_lock;
+mod file_read;
 mod file_write;
 mod files;
 mod load;
@@ -161,6 +162,7 @@ workloads! {
     futex,
     getppid,
     lease_own,
+    lseek,
     mmap_munmap,
     ofd_lock_own,
     ofd_lock_shared,
@@ -175,6 +177,8 @@ workloads! {
     posix_lock_ranges,
     posix_lock_readers,
     posix_lock_shared,
+    pread_own,
+    pread_shared,
     protect_shared_address_space,
     pthread_mutex,
     pwrite_own,
