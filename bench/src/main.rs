@@ -7,6 +7,7 @@
 //! missed limit but the exit status is 0. `make bench` builds knee and runs all benchmarks.
 
 mod agreement;
+mod bisect;
 mod boots;
 mod command;
 mod comparing;
@@ -53,7 +54,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys or fragile
+    /// looking, boots, agreement, gain, decoys, fragile or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -169,6 +170,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
+    on_request("bisect", bisect::measure),
     on_request("gain", gain::measure),
     on_request("decoys", decoys::measure),
     on_request("fragile", fragile::measure),

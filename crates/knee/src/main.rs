@@ -63,6 +63,12 @@ enum Verb {
     Forecast(verbs::forecast::Arguments),
     /// Test whether a verdict survives small changes of the load
     Fragile(verbs::fragile::Arguments),
+    /// Find the commit that moved a metric, from noisy runs
+    Bisect(Box<verbs::bisect::Arguments>),
+    /// Measure what each patch of a series does
+    Series(Box<verbs::series::Arguments>),
+    /// Find out which of several options move a metric
+    Screen(Box<verbs::screen::Arguments>),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
@@ -110,7 +116,14 @@ fn main() -> ExitCode {
     // are the worker, whose reader may die first, and verbs that must clean up after themselves.
     let survives_closed_pipe = matches!(
         cli.verb,
-        Verb::Worker(_) | Verb::Run(_) | Verb::Fragile(_) | Verb::Explain(_) | Verb::Kernel(_)
+        Verb::Worker(_)
+            | Verb::Run(_)
+            | Verb::Fragile(_)
+            | Verb::Explain(_)
+            | Verb::Kernel(_)
+            | Verb::Bisect(_)
+            | Verb::Series(_)
+            | Verb::Screen(_)
     );
     if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
@@ -133,7 +146,9 @@ fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     flags::scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
     let command = Cli::command().term_width(reports::stdout_width());
-    let command = command.mut_subcommand("explain", verbs::explain::with_short_help);
+    let command = command
+        .mut_subcommand("explain", verbs::explain::with_short_help)
+        .mut_subcommand("screen", verbs::screen::with_short_help);
     let (line, defaults) = defaults::apply(words, &command).map_err(|error| fail(&error))?;
     let matches = command.try_get_matches_from(line);
     let mut cli = matches
@@ -177,6 +192,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Scale(arguments) => verbs::scale::run(&arguments, &store()?),
         Verb::Forecast(arguments) => verbs::forecast::run(&arguments, &store()?),
         Verb::Fragile(arguments) => verbs::fragile::run(&arguments, &store()?),
+        Verb::Bisect(arguments) => verbs::bisect::run(&arguments, &store()?),
+        Verb::Series(arguments) => verbs::series::run(&arguments, &store()?),
+        Verb::Screen(arguments) => verbs::screen::run(&arguments, &store()?),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),

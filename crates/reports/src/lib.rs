@@ -1,6 +1,7 @@
 //! Reports: what a record says, as text for people or as data for other programs. Pure
 //! functions from a record to text; nothing here reads files, prints, or keeps results.
 
+mod bisection_answer;
 mod boot;
 mod cells;
 mod compare;
@@ -22,7 +23,9 @@ pub mod quantity;
 pub mod recording;
 mod scale;
 mod scaling;
+mod screening;
 mod selfcheck;
+mod selfcheck_bisect;
 mod selfcheck_host;
 mod selfcheck_scale;
 mod svg;
@@ -32,6 +35,7 @@ mod will_it_scale;
 use host::terminal::{self, stdout_columns};
 use records::{METRICS, Metric};
 
+pub use crate::bisection_answer::{BisectionReport, CommitName, bisection_answer};
 pub use crate::boot::boot;
 pub use crate::compare::{Layout, comparison, verdicts_in_words};
 pub use crate::csv::{csv, csv_header};
@@ -47,7 +51,9 @@ pub use crate::plan::{Plan, plan, plan_json};
 pub use crate::prose::{counted, reflowed, wrapped};
 pub use crate::scale::{forecast, scale, sweep};
 pub use crate::scaling::{Detail, detailed, scaling, titled_curves};
+pub use crate::screening::{ScreenedCell, ScreenedOption, screening};
 pub use crate::selfcheck::selfcheck;
+pub use crate::selfcheck_bisect::selfcheck_bisect;
 pub use crate::selfcheck_host::selfcheck_host;
 pub use crate::selfcheck_scale::selfcheck_scale;
 pub use crate::svg::svg;

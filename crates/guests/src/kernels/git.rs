@@ -152,6 +152,28 @@ impl Repository {
         })
     }
 
+    /// Whether a revision is reachable from another.
+    pub fn is_ancestor(&self, old: &Revision, new: &Revision) -> bool {
+        let mut git = self.git();
+        self.ask(git.args(["merge-base", "--is-ancestor", &old.commit, &new.commit])).is_ok()
+    }
+
+    /// The commit where two histories part, if they have one in common.
+    pub fn merge_base(&self, a: &Revision, b: &Revision) -> Option<String> {
+        let mut git = self.git();
+        self.ask(git.args(["merge-base", &a.commit, &b.commit])).ok()
+    }
+
+    /// git in this repository, to which the caller adds what only reads.
+    pub fn command(&self) -> Command {
+        self.git()
+    }
+
+    /// Runs such a git; returns its output, or its first line on stderr as the error.
+    pub fn ask(&self, git: &mut Command) -> Result<String> {
+        ask(git)
+    }
+
     fn git(&self) -> Command {
         in_folder(&self.path)
     }

@@ -29,10 +29,10 @@ use setup::journal::Journal;
 pub use self::cache::{BuildInfo, Cache};
 pub use self::configuration::Configuration;
 pub use self::failure::BuildFailure;
+pub use self::git::{Repository, Revision};
 
 use self::build_tree::{BuildJob, BuildTree};
 use self::configuration::TYPES;
-use self::git::{Repository, Revision};
 use self::toolchain::Toolchain;
 
 /// A kernel to build or to find.

@@ -1,5 +1,6 @@
 //! The verbs of the command line, one file each.
 
+pub mod bisect;
 pub mod boot;
 pub mod calibrate;
 pub mod check;
@@ -23,7 +24,9 @@ pub mod replay;
 pub mod rm;
 pub mod run;
 pub mod scale;
+pub mod screen;
 pub mod selfcheck;
+pub mod series;
 pub mod show;
 pub mod simulate;
 pub mod worker;

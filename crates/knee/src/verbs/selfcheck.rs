@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
+use bisection::selfcheck::bisect_check;
 use host::terminal::print;
 use laws::selfcheck::scale_check;
 use reports;
@@ -30,6 +31,11 @@ pub struct Arguments {
     /// --trials is then the number of curves of each kind, 200 by default.
     #[arg(long, conflicts_with = "host")]
     scale: bool,
+    /// Check searches of simulated ranges of commits instead, beside the rules of other tools
+    ///
+    /// --trials is then the number of ranges of each kind, 200 by default.
+    #[arg(long, conflicts_with_all = ["host", "scale"])]
+    bisect: bool,
     /// Compare real operations on this host instead: identical ones, and ones with a planted cost
     /// of known size. Takes about 40 minutes
     #[arg(long, conflicts_with_all = ["trials", "seed"])]
@@ -60,6 +66,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             serde_json::to_string_pretty(&check)? + "\n"
         } else {
             reports::selfcheck_scale(&check, &style)
+        };
+        print(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.bisect {
+        let check = bisect_check(arguments.trials.unwrap_or(200), arguments.seed);
+        let text = if arguments.json {
+            serde_json::to_string_pretty(&check)? + "\n"
+        } else {
+            reports::selfcheck_bisect(&check, &style)
         };
         print(text)?;
         return Ok(ExitCode::SUCCESS);

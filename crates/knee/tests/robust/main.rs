@@ -5,6 +5,7 @@
 //! take minutes: `make check` leaves them out (.ci/run-tests).
 
 mod bad_input;
+mod bisect;
 mod check;
 mod commands;
 mod defaults;

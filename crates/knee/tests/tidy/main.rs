@@ -134,6 +134,11 @@ fn children_are_started_out_of_the_terminals_reach() {
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
     ("analysis", &["host", "records"]),
+    ("bisection", &["host"]),
+    (
+        "bisector",
+        &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
+    ),
     ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
     ("engines", &["machine"]),
     ("fuzz", &[]),
@@ -146,7 +151,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),
     ("records", &["host"]),
-    ("reports", &["analysis", "host", "laws", "records", "workloads"]),
+    ("reports", &["analysis", "bisection", "host", "laws", "records", "workloads"]),
     (
         "runner",
         &[

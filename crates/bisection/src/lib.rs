@@ -1,0 +1,28 @@
+//! Bisection from noisy runs: which change moved a metric, or which set of changes holds the one that did.
+//! Pure functions; other crates build, run and keep logs.
+//!
+//!     Commits, Partition, Build ──> posterior ──> Situation::choose ──> Search::next_step ──> measure, or an answer
+//!                                       └──> pairs: two changes? ──> series_step
+
+pub mod baselines;
+mod choice;
+mod commits;
+mod evidence;
+mod forecast;
+mod pairs;
+mod partition;
+mod posterior;
+mod screening;
+mod search;
+pub mod selfcheck;
+mod series;
+mod simulated;
+
+pub use choice::{Choice, Costs};
+pub use commits::Commits;
+pub use evidence::Build;
+pub use forecast::Forecast;
+pub use posterior::{LAYOUT_UNKNOWN, Layouts, Level, Posterior};
+pub use screening::{Effect, SCREENING_ALPHA, effects, settings_of};
+pub use search::{Answer, Ends, Next, NotReproduced, Search, Settings, Unresolved};
+pub use series::{Bracket, SeriesSettings, SeriesStep, runs_for, series_step};

@@ -1,0 +1,118 @@
+//! Searches over runs with little noise, whose answers are certain.
+
+use super::{Answer, Next, NotReproduced, Search, Settings, Unresolved};
+use crate::commits::Commits;
+
+/// What commits do when they are built and run.
+struct World<'a> {
+    level: &'a dyn Fn(usize) -> f64,
+    key: &'a dyn Fn(usize) -> String,
+    broken: &'a [usize],
+}
+
+/// Searches to the end. Returns the answer, the runs and the builds.
+fn search(commits: Commits, world: &World) -> (Answer, u32, usize) {
+    let weights = vec![1.0; commits.changes() + 1];
+    let mut search = Search::new(commits, weights, Settings::default());
+    let mut builds = std::collections::BTreeSet::new();
+    for _ in 0..1000 {
+        let wanted = match search.next_step() {
+            Next::Answer(answer) => return (answer, search.runs(), builds.len()),
+            Next::Measure(wanted) => wanted,
+        };
+        for (commit, runs) in wanted {
+            if world.broken.contains(&commit) {
+                search.skip(commit);
+                continue;
+            }
+            if builds.insert(commit) && search.built(commit, &(world.key)(commit)).is_some() {
+                continue;
+            }
+            for run in 0..runs {
+                search.measured(commit, (world.level)(commit) + 0.001 * f64::from(run % 3));
+            }
+        }
+    }
+    panic!("the search does not end");
+}
+
+fn own_key(commit: usize) -> String {
+    commit.to_string()
+}
+
+#[test]
+fn a_clear_change_is_named_in_few_runs() {
+    for change in [1, 2, 37, 99, 100] {
+        let level = |commit| if commit >= change { 0.1 } else { 0.0 };
+        let world = World { level: &level, key: &own_key, broken: &[] };
+        let (answer, runs, builds) = search(Commits::linear(100), &world);
+        assert!(
+            matches!(answer, Answer::Named { change: named, .. } if named == change),
+            "{answer:?}"
+        );
+        assert!(runs < 30 && builds < 12, "{runs} runs, {builds} builds");
+    }
+}
+
+#[test]
+fn a_change_on_a_branch_is_named() {
+    // 1 ─ 2 ─ 3 ─ 4 ─ 5 ─┐
+    //  └─ 6 ─ 7 ─ 8 ─ 9 ─ 10 ─ 11
+    let mut parents: Vec<Vec<usize>> = (0..5).map(|parent| vec![parent]).collect();
+    parents.extend([vec![1], vec![6], vec![7], vec![8], vec![5, 9], vec![10]]);
+    for change in 1..=11 {
+        let commits = Commits::from_parents(&parents);
+        let graph = commits.clone();
+        let level = move |commit| if graph.contains(commit, change) { 0.1 } else { 0.0 };
+        let world = World { level: &level, key: &own_key, broken: &[] };
+        let (answer, ..) = search(commits, &world);
+        assert!(
+            matches!(answer, Answer::Named { change: named, .. } if named == change),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn equal_ends_are_not_reproduced() {
+    let world = World { level: &|_| 0.0, key: &own_key, broken: &[] };
+    let (answer, runs, _) = search(Commits::linear(100), &world);
+    assert!(matches!(answer, Answer::NotReproduced { why: NotReproduced::Same, .. }), "{answer:?}");
+    assert!(runs <= 200);
+    let one = World { key: &|_| "one".to_string(), ..world };
+    let (answer, runs, _) = search(Commits::linear(100), &one);
+    let equal = matches!(answer, Answer::NotReproduced { why: NotReproduced::EqualBuilds, .. });
+    assert!(equal && runs <= 8, "{answer:?}");
+}
+
+#[test]
+fn commits_that_cannot_be_built_end_as_a_set() {
+    let level = |commit| if commit >= 50 { 0.1 } else { 0.0 };
+    let broken: Vec<usize> = (45..55).collect();
+    let world = World { level: &level, key: &own_key, broken: &broken };
+    let (answer, ..) = search(Commits::linear(100), &world);
+    let Answer::Set { changes, why } = answer else { panic!("{answer:?}") };
+    let mut changes: Vec<usize> = changes.iter().map(|(change, _)| *change).collect();
+    changes.sort_unstable();
+    assert_eq!((changes, why), ((45..=55).collect(), Unresolved::Untestable));
+}
+
+#[test]
+fn a_commit_that_leaves_the_build_equal_is_never_named() {
+    // Only every tenth commit changes the build.
+    let level = |commit| if commit >= 50 { 0.1 } else { 0.0 };
+    let world = World { level: &level, key: &|commit| (commit / 10).to_string(), broken: &[] };
+    let (answer, _, builds) = search(Commits::linear(100), &world);
+    assert!(matches!(answer, Answer::Named { change: 50, .. }), "{answer:?}");
+    assert!(builds < 12, "{builds}");
+}
+
+#[test]
+fn two_changes_are_both_found() {
+    let level = |commit| f64::from(u8::from(commit >= 30) + u8::from(commit >= 70)) * 0.05;
+    let world = World { level: &level, key: &own_key, broken: &[] };
+    let (answer, ..) = search(Commits::linear(100), &world);
+    let Answer::Several { brackets } = answer else { panic!("{answer:?}") };
+    let places: Vec<_> = brackets.iter().map(|bracket| (bracket.without, bracket.with)).collect();
+    assert_eq!(places, [(29, 30), (69, 70)]);
+}

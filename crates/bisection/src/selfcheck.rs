@@ -1,0 +1,386 @@
+//! How often searches are right, by simulation, beside the rules of other tools.
+
+use host::in_parallel;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+
+use crate::baselines::{Named, bayesect, git_bisect};
+use crate::evidence::Build;
+use crate::forecast::Forecast;
+use crate::screening::{effects, settings_of};
+use crate::search::{Answer, Settings};
+use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
+use crate::simulated::{Noise, Range, World, gaussian};
+
+/// All tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct BisectCheck {
+    /// Simulated ranges of each kind.
+    pub trials: u32,
+    pub seed: u64,
+    pub rows: Vec<Row>,
+    pub series: Vec<SeriesRow>,
+    pub screenings: Vec<ScreeningRow>,
+    /// Longest time that the choice of the next test took in searches of 10 000 commits, in ms.
+    pub choice_ms: f64,
+}
+
+/// One rule on one kind of range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub about: String,
+    pub rule: Rule,
+    /// Share of the answers that are right: the culprit, or NOT REPRODUCED where there is none.
+    pub right: f64,
+    /// Share that names an innocent commit.
+    pub wrong: f64,
+    /// Share that is a set with all culprits, or with the one.
+    pub set: f64,
+    /// Share of sets without the culprit, and of searches that end without an answer.
+    pub other: f64,
+    /// Median size of the sets.
+    pub set_size: Option<f64>,
+    /// Mean runs and builds, and most runs.
+    pub runs: f64,
+    pub runs_max: u32,
+    pub builds: f64,
+    /// Runs forecast, for knee's rule.
+    pub forecast: Option<f64>,
+}
+
+/// The rules that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    Knee,
+    /// knee that does not compare builds.
+    KneeWithoutHashes,
+    GitBisect {
+        runs: u32,
+    },
+    Bayesect,
+}
+
+impl Rule {
+    pub fn name(self) -> String {
+        match self {
+            Rule::Knee => "knee".to_string(),
+            Rule::KneeWithoutHashes => "knee, builds not compared".to_string(),
+            Rule::GitBisect { runs } => format!("git bisect, {runs} runs"),
+            Rule::Bayesect => "git_bayesect".to_string(),
+        }
+    }
+}
+
+/// Several changes along a line of commits.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeriesRow {
+    pub about: String,
+    /// Share in which exactly the changes were found.
+    pub exact: f64,
+    /// Share with a change that is none.
+    pub wrong: f64,
+    pub runs: f64,
+    pub builds: f64,
+}
+
+/// A screening of options, one of which matters.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScreeningRow {
+    pub about: String,
+    /// Share in which exactly the culprit was found.
+    pub right: f64,
+    pub runs: f64,
+    pub runs_max: u32,
+}
+
+/// A kind of range with the rules that search it.
+struct Case {
+    about: String,
+    range: Range,
+    rules: Vec<Rule>,
+    settings: Settings,
+}
+
+/// The most runs of a rule that may never stop.
+const RUNS_MAX: u32 = 3000;
+
+fn cases() -> Vec<Case> {
+    let peers = [Rule::Knee, Rule::GitBisect { runs: 10 }, Rule::Bayesect];
+    let case = |about: &str, range: Range| Case {
+        about: about.to_string(),
+        range,
+        rules: peers.to_vec(),
+        settings: Settings { runs_max: Some(RUNS_MAX), ..Settings::default() },
+    };
+    let changed = |effect: f64, noise: f64| {
+        let about = format!("{:.0} % at {:.0} %", 100.0 * effect, 100.0 * noise);
+        case(&about, Range::new(effect, noise))
+    };
+    let base = Range::new(0.05, 0.05);
+    vec![
+        changed(0.05, 0.05),
+        changed(0.05, 0.03),
+        changed(0.02, 0.03),
+        changed(0.05, 0.01),
+        changed(0.5, 0.01),
+        case("5 % at 5 %, two modes", Range { shape: Noise::TwoModes, ..base.clone() }),
+        case("5 % at 3 %, builds 1 %", Range { layout: 0.01, ..Range::new(0.05, 0.03) }),
+        case("5 % at 1 %, builds 1 %", Range { layout: 0.01, ..Range::new(0.05, 0.01) }),
+        case("5 % at 5 %, 13 % not built", Range { broken: 0.1, ..base.clone() }),
+        case("no change, 5 %", Range { effects: Vec::new(), ..base.clone() }),
+        case("no change, 1 %", Range { effects: Vec::new(), ..Range::new(0.0, 0.01) }),
+        Case {
+            rules: vec![Rule::Knee, Rule::KneeWithoutHashes, Rule::Bayesect],
+            ..case("300, 60 % equal builds", Range { commits: 300, equal: 0.6, ..base.clone() })
+        },
+        case("two of 5 % at 5 %", Range { effects: vec![0.05; 2], ..base.clone() }),
+        case("two of 3 % at 3 %", Range { effects: vec![0.03; 2], ..Range::new(0.03, 0.03) }),
+    ]
+}
+
+/// Searches simulated ranges: `trials` of each kind.
+pub fn bisect_check(trials: u32, seed: u64) -> BisectCheck {
+    let rows = cases()
+        .iter()
+        .flat_map(|case| {
+            case.rules.iter().map(|rule| row(case, *rule, trials, seed)).collect::<Vec<_>>()
+        })
+        .collect();
+    BisectCheck {
+        trials,
+        seed,
+        rows,
+        series: series_cases().iter().map(|range| series_row(range, trials, seed)).collect(),
+        screenings: vec![screening_row(0.05, trials, seed), screening_row(0.0, trials, seed)],
+        choice_ms: choice_ms(seed),
+    }
+}
+
+/// The longest choice of five searches of 10 000 commits, one after the other.
+fn choice_ms(seed: u64) -> f64 {
+    let range = Range { commits: 10_000, ..Range::new(0.05, 0.05) };
+    let longest = (0..5).map(|trial| {
+        let mut world = World::new(&range, seed_of(seed, trial));
+        world.search(&Settings::default(), true).choice
+    });
+    longest.max().map_or(0.0, |time| 1e3 * time.as_secs_f64())
+}
+
+/// A seed for each trial, equal for all rules.
+fn seed_of(seed: u64, trial: usize) -> u64 {
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(trial as u64)
+}
+
+/// How an answer compares with the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Right,
+    Wrong,
+    Set,
+    Other,
+}
+
+/// One trial.
+struct Trial {
+    grade: Grade,
+    set_size: Option<f64>,
+    runs: u32,
+    builds: u32,
+}
+
+fn row(case: &Case, rule: Rule, trials: u32, seed: u64) -> Row {
+    let done = in_parallel(trials as usize, |trial| {
+        let world = World::new(&case.range, seed_of(seed, trial));
+        search_by(rule, world, case)
+    });
+    let share = |grade: Grade| {
+        done.iter().filter(|trial| trial.grade == grade).count() as f64 / f64::from(trials)
+    };
+    let mean = |of: fn(&Trial) -> u32| {
+        done.iter().map(|trial| f64::from(of(trial))).sum::<f64>() / f64::from(trials)
+    };
+    let mut sizes: Vec<f64> = done.iter().filter_map(|trial| trial.set_size).collect();
+    sizes.sort_by(f64::total_cmp);
+    let distance = case.range.effects.first().map(|effect| effect.ln_1p().abs() / case.range.noise);
+    let forecast = distance.filter(|_| rule == Rule::Knee && case.range.effects.len() == 1);
+    Row {
+        about: case.about.clone(),
+        rule,
+        right: share(Grade::Right),
+        wrong: share(Grade::Wrong),
+        set: share(Grade::Set),
+        other: share(Grade::Other),
+        set_size: sizes.get(sizes.len() / 2).copied(),
+        runs: mean(|trial| trial.runs),
+        runs_max: done.iter().map(|trial| trial.runs).max().unwrap_or(0),
+        builds: mean(|trial| trial.builds),
+        forecast: forecast
+            .map(|d| Forecast::new(case.range.commits, d, case.settings.runs_min).runs),
+    }
+}
+
+fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
+    let changes = case.range.commits;
+    let named = |Named { change, runs, builds }, world: &World| {
+        let grade = match change {
+            Some(change) if world.culprits.contains(&change) => Grade::Right,
+            Some(_) => Grade::Wrong,
+            None => Grade::Other,
+        };
+        Trial { grade, set_size: None, runs, builds }
+    };
+    match rule {
+        Rule::GitBisect { runs } => {
+            let found = git_bisect(changes, runs, |commit| world.run(commit));
+            named(found, &world)
+        }
+        Rule::Bayesect => {
+            let found = bayesect(changes, 5, RUNS_MAX, |commit| world.run(commit));
+            named(found, &world)
+        }
+        Rule::Knee | Rule::KneeWithoutHashes => {
+            let found = world.search(&case.settings, rule == Rule::Knee);
+            let (grade, set_size) = graded(&found.answer, &world);
+            Trial { grade, set_size, runs: found.runs, builds: found.builds }
+        }
+    }
+}
+
+/// Compares an answer with the culprits. Naming one of two is right; a set must have one of them.
+fn graded(answer: &Answer, world: &World) -> (Grade, Option<f64>) {
+    match answer {
+        Answer::NotReproduced { .. } if world.culprits.is_empty() => (Grade::Right, None),
+        Answer::NotReproduced { .. } => (Grade::Other, None),
+        Answer::Named { change, .. } if world.culprits.contains(change) => (Grade::Right, None),
+        Answer::Named { .. } => (Grade::Wrong, None),
+        Answer::Set { changes, .. } => {
+            let has_one = changes.iter().any(|(change, _)| world.culprits.contains(change));
+            let grade = if has_one { Grade::Set } else { Grade::Other };
+            (grade, Some(changes.len() as f64))
+        }
+        Answer::Several { brackets } => {
+            let holds = |culprit: &usize| {
+                brackets.iter().any(|b| b.without < *culprit && *culprit <= b.with)
+            };
+            let innocent = brackets.iter().any(|b| {
+                !world.culprits.iter().any(|culprit| b.without < *culprit && *culprit <= b.with)
+            });
+            let exact = brackets.iter().all(|b| b.with == b.without + 1);
+            let grade = match (innocent, world.culprits.iter().all(holds), exact) {
+                (true, _, _) => Grade::Wrong,
+                (false, true, true) => Grade::Right,
+                (false, true, false) => Grade::Set,
+                (false, false, _) => Grade::Other,
+            };
+            (grade, None)
+        }
+    }
+}
+
+fn series_cases() -> Vec<(String, Range)> {
+    let line =
+        |effects: Vec<f64>, noise: f64| Range { commits: 200, effects, ..Range::new(0.0, noise) };
+    vec![
+        ("3 of -3 % at 2 %".to_string(), line(vec![-0.03; 3], 0.02)),
+        ("3 of -5 % at 3 %".to_string(), line(vec![-0.05; 3], 0.03)),
+        ("-5 % and +5 % at 3 %".to_string(), line(vec![-0.05, 0.05], 0.03)),
+        ("no change, 3 %".to_string(), line(Vec::new(), 0.03)),
+    ]
+}
+
+fn series_row((about, range): &(String, Range), trials: u32, seed: u64) -> SeriesRow {
+    // What the user asks to see: the size of the smallest change.
+    let size = range.effects.first().map_or(0.05, |effect| effect.ln_1p().abs());
+    let settings = SeriesSettings {
+        changes: range.commits,
+        grid: 33,
+        runs: runs_for(size, range.noise),
+        layout: 0.0,
+    };
+    let done = in_parallel(trials as usize, |trial| {
+        let mut world = World::new(range, seed_of(seed, trial));
+        let mut builds: Vec<Build> = Vec::new();
+        loop {
+            let wanted = match series_step(&builds, &settings, |_| true) {
+                SeriesStep::Measure(wanted) => wanted,
+                SeriesStep::Done(found) => {
+                    let found: Vec<usize> = found.iter().map(|bracket| bracket.with).collect();
+                    let is_wrong = found.iter().any(|at| !world.culprits.contains(at));
+                    let runs: u32 = builds.iter().map(|build| build.runs).sum();
+                    return (found == world.culprits, is_wrong, runs, builds.len());
+                }
+            };
+            for (commit, runs) in wanted {
+                let at = builds.iter().position(|build| build.commit == commit);
+                let at = at.unwrap_or_else(|| {
+                    builds.push(Build::new(commit));
+                    builds.len() - 1
+                });
+                (0..runs).for_each(|_| builds[at].add(world.run(commit)));
+            }
+        }
+    });
+    type Found = (bool, bool, u32, usize);
+    let share = |of: &dyn Fn(&Found) -> f64| done.iter().map(of).sum::<f64>() / f64::from(trials);
+    SeriesRow {
+        about: about.clone(),
+        exact: share(&|trial| f64::from(u8::from(trial.0))),
+        wrong: share(&|trial| f64::from(u8::from(trial.1))),
+        runs: share(&|trial| f64::from(trial.2)),
+        builds: share(&|trial| trial.3 as f64),
+    }
+}
+
+/// Groups of options, and noise of a run.
+const OPTIONS: usize = 12;
+const NOISE: f64 = 0.03;
+const REPEATS_MAX: usize = 5;
+
+fn screening_row(size: f64, trials: u32, seed: u64) -> ScreeningRow {
+    let settings = settings_of(OPTIONS);
+    let done = in_parallel(trials as usize, |trial| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed_of(seed, trial));
+        let culprit = trial % OPTIONS;
+        let mut logs: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];
+        let mut found = Vec::new();
+        for repeat in 1..=REPEATS_MAX {
+            for (row, logs) in settings.iter().zip(&mut logs) {
+                let level = if row[culprit] { size.ln_1p() } else { 0.0 };
+                logs.push(level + NOISE * gaussian(&mut random));
+            }
+            let Some(effects) = effects(&settings, &logs) else { continue };
+            found = (0..OPTIONS).filter(|option| effects[*option].is_shown()).collect();
+            if repeat >= 4 && !found.is_empty() {
+                break;
+            }
+        }
+        let expected = if size > 0.0 { vec![culprit] } else { Vec::new() };
+        let runs = logs.iter().map(Vec::len).sum::<usize>() as u32;
+        (found == expected, runs)
+    });
+    let right = done.iter().filter(|(right, _)| *right).count() as f64 / f64::from(trials);
+    ScreeningRow {
+        about: format!("{OPTIONS} options, one of {:.0} % at 3 %", 100.0 * size),
+        right,
+        runs: done.iter().map(|(_, runs)| f64::from(*runs)).sum::<f64>() / f64::from(trials),
+        runs_max: done.iter().map(|(_, runs)| *runs).max().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bisect_check;
+
+    #[test]
+    fn a_few_searches_of_each_kind_end_as_they_should() {
+        let check = bisect_check(12, 1);
+        for row in check.rows.iter().filter(|row| row.rule == super::Rule::Knee) {
+            assert!(row.right + row.set > 0.7, "{row:?}");
+            assert!(row.wrong < 0.2, "{row:?}");
+        }
+        assert!(check.screenings[0].right > 0.7 && check.series[0].exact > 0.5, "{check:?}");
+        assert_eq!(check.rows, bisect_check(12, 1).rows, "equal seeds give equal tables");
+    }
+}

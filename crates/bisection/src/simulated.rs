@@ -1,0 +1,166 @@
+//! Simulated ranges of commits, whose culprits are known.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+
+use crate::commits::Commits;
+use crate::search::{Answer, Next, Search, Settings};
+
+/// How runs of one build differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Noise {
+    Normal,
+    /// Two modes: 30 % of the runs are slow. Standard deviation as asked for.
+    TwoModes,
+}
+
+/// A kind of range.
+#[derive(Clone, Debug, Serialize)]
+pub struct Range {
+    pub commits: usize,
+    /// Size of each change, as a share.
+    pub effects: Vec<f64>,
+    /// Standard deviation of a run, as a share.
+    pub noise: f64,
+    pub shape: Noise,
+    /// Standard deviation between builds, as a share.
+    pub layout: f64,
+    /// Share of the commits that leave the build equal.
+    pub equal: f64,
+    /// Share of the commits that cannot be built; as many again lie in one block.
+    pub broken: f64,
+}
+
+impl Range {
+    /// 1000 commits with one change and normal noise.
+    pub fn new(effect: f64, noise: f64) -> Range {
+        Range {
+            commits: 1000,
+            effects: vec![effect],
+            noise,
+            shape: Noise::Normal,
+            layout: 0.0,
+            equal: 0.0,
+            broken: 0.0,
+        }
+    }
+}
+
+/// A range drawn from its kind.
+pub struct World<'a> {
+    range: &'a Range,
+    random: Xoshiro256PlusPlus,
+    /// The culprits, in order.
+    pub culprits: Vec<usize>,
+    /// The commit that made the build of each.
+    made_by: Vec<usize>,
+    /// What the layout of each build adds.
+    layouts: Vec<f64>,
+    broken: BTreeSet<usize>,
+}
+
+impl World<'_> {
+    pub fn new(range: &Range, seed: u64) -> World<'_> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut made_by = vec![0];
+        for commit in 1..=range.commits {
+            let is_equal = random.random::<f64>() < range.equal;
+            made_by.push(if is_equal { made_by[commit - 1] } else { commit });
+        }
+        let mut culprits = BTreeSet::new();
+        let makers = made_by[1..].iter().filter(|made| **made > 0).count();
+        while culprits.len() < range.effects.len().min(makers) {
+            let commit = random.random_range(1..=range.commits);
+            if made_by[commit] == commit {
+                culprits.insert(commit);
+            }
+        }
+        let layouts = (0..=range.commits).map(|_| range.layout * gaussian(&mut random)).collect();
+        let block = (range.broken * 300.0) as usize;
+        let first = random.random_range(1..range.commits.saturating_sub(block).max(2));
+        let is_broken = |commit: &usize| {
+            block > 0
+                && (random.random::<f64>() < range.broken
+                    || (first..first + block).contains(commit))
+        };
+        let broken = (1..range.commits).filter(is_broken).collect();
+        World { range, random, culprits: culprits.into_iter().collect(), made_by, layouts, broken }
+    }
+
+    /// The logarithm of a run of a commit.
+    pub fn run(&mut self, commit: usize) -> f64 {
+        let effects = self.culprits.iter().zip(&self.range.effects);
+        let level: f64 = effects.filter(|(at, _)| **at <= commit).map(|(_, e)| e.ln_1p()).sum();
+        let noise = match self.range.shape {
+            Noise::Normal => gaussian(&mut self.random),
+            Noise::TwoModes => {
+                // A narrow core, and 30 % of the runs two deviations away.
+                let is_slow = self.random.random::<f64>() < 0.3;
+                let step = if is_slow { 2.13 } else { 0.0 };
+                step + 0.21 * gaussian(&mut self.random)
+            }
+        };
+        level + self.layouts[self.made_by[commit]] + self.range.noise * noise
+    }
+
+    /// Whether a commit can be built.
+    pub fn can_build(&self, commit: usize) -> bool {
+        !self.broken.contains(&commit)
+    }
+
+    /// Searches to the end, and never beyond a number of runs.
+    pub fn search(&mut self, settings: &Settings, sees_equal_builds: bool) -> Searched {
+        let commits = Commits::linear(self.range.commits);
+        let weights = vec![1.0; self.range.commits + 1];
+        let mut search = Search::new(commits, weights, settings.clone());
+        let mut built = BTreeSet::new();
+        let mut choice = Duration::ZERO;
+        loop {
+            let since = Instant::now();
+            let next = search.next_step();
+            choice = choice.max(since.elapsed());
+            let wanted = match next {
+                Next::Answer(answer) => {
+                    let (runs, builds) = (search.runs(), built.len() as u32);
+                    return Searched { answer, runs, builds, choice };
+                }
+                Next::Measure(wanted) => wanted,
+            };
+            for (commit, runs) in wanted {
+                if !self.can_build(commit) {
+                    search.skip(commit);
+                    continue;
+                }
+                let is_new = built.insert(commit);
+                let key = self.made_by[commit].to_string();
+                if is_new && sees_equal_builds && search.built(commit, &key).is_some() {
+                    continue;
+                }
+                for _ in 0..runs {
+                    search.measured(commit, self.run(commit));
+                }
+            }
+        }
+    }
+}
+
+/// What a search came to.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    pub answer: Answer,
+    pub runs: u32,
+    pub builds: u32,
+    /// The longest time that it took to choose what to do next.
+    pub choice: Duration,
+}
+
+/// A draw from the standard normal distribution: Box and Muller's transformation.
+pub fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
+    let (u, v): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+    (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
+}

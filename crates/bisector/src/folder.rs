@@ -1,0 +1,101 @@
+//! Where bisections are kept: a folder for each in the store of records, and one for its builds in the cache.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use host::{nearest, paths, random};
+use store::{Id, Store};
+
+/// The folder of all bisections, in the store.
+const BISECTIONS: &str = "bisections";
+
+/// A bisection on disk.
+#[derive(Clone, Debug)]
+pub struct Bisection {
+    pub id: String,
+    /// The folder with the log, the records and the output of builds.
+    pub folder: PathBuf,
+}
+
+impl Bisection {
+    /// Makes the folder of a new bisection.
+    pub fn new(store: &Store) -> Result<Bisection> {
+        let id = Id::new(jiff::Timestamp::now(), random() as u32).as_str().to_string();
+        let folder = store.root().join(BISECTIONS).join(&id);
+        create(&folder)?;
+        create(&folder.join("logs"))?;
+        Ok(Bisection { id, folder })
+    }
+
+    pub fn log_path(&self) -> PathBuf {
+        self.folder.join("log.ndjson")
+    }
+
+    /// The file with the output of a build.
+    pub fn build_log(&self, commit: &str) -> PathBuf {
+        self.folder.join("logs").join(format!("{}.log", commit.replace('/', "_")))
+    }
+
+    /// The records of the steps.
+    pub fn records(&self) -> Store {
+        Store::at(self.folder.join("records"))
+    }
+
+    /// The folder of the builds, made if it is missing.
+    pub fn builds(&self) -> Result<PathBuf> {
+        let folder = paths::cache()?.join("bisect").join(&self.id);
+        create(&folder)?;
+        paths::check_private(&folder, &fs::metadata(&folder)?)?;
+        Ok(folder)
+    }
+}
+
+fn create(folder: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("creating {}", folder.display()))
+}
+
+/// The bisections of a store, oldest first.
+fn all(store: &Store) -> Vec<Bisection> {
+    let entries = fs::read_dir(store.root().join(BISECTIONS)).into_iter().flatten().flatten();
+    let bisection = |entry: fs::DirEntry| {
+        let id = entry.file_name().into_string().ok()?;
+        Id::read(&id)?;
+        let bisection = Bisection { id, folder: entry.path() };
+        bisection.log_path().is_file().then_some(bisection)
+    };
+    let mut all: Vec<Bisection> = entries.filter_map(bisection).collect();
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    all
+}
+
+/// The newest bisection.
+pub fn newest(store: &Store) -> Result<Bisection> {
+    let newest = all(store).pop();
+    newest.with_context(|| {
+        let folder = store.root().join(BISECTIONS);
+        format!("no bisection in {}: begin one with `knee bisect --git DIR …`", folder.display())
+    })
+}
+
+/// A bisection by its id, the start of its id, or `last`.
+pub fn open(which: &str, store: &Store) -> Result<Bisection> {
+    if which == "last" {
+        return newest(store);
+    }
+    let all = all(store);
+    let mut matching = all.iter().filter(|bisection| bisection.id.starts_with(which));
+    match (matching.next(), matching.next()) {
+        (Some(one), None) => Ok(one.clone()),
+        (Some(_), Some(_)) => bail!("several bisections begin with '{which}': give more of the id"),
+        (None, _) => {
+            let hint = nearest(which, all.iter().map(|bisection| bisection.id.as_str()));
+            bail!("no bisection is called '{which}'{hint}")
+        }
+    }
+}

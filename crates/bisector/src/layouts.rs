@@ -1,0 +1,255 @@
+//! Whether a difference is of the code or of its place: both builds are linked again with other layouts. gcc and clang
+//! take the linker from a folder that the environment names; there, a script adds padding in front of all code and data
+//! and, for every second layout, turns the order of the objects around.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use host::children;
+use runner::End;
+use serde::Serialize;
+
+use crate::log::Event;
+use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
+use crate::session::Session;
+use crate::workshop::Built;
+
+/// Other layouts of each build.
+const LAYOUTS: usize = 4;
+/// Runs of each.
+const RUNS: u32 = 10;
+
+/// Links without the padding what is no program, such as objects and libraries.
+const LINKER: &str = r#"#!/bin/sh
+for word; do
+    case $word in -r | -shared | --relocatable | --shared | -v | --version | -V) exec "$KNEE_LINKER" "$@" ;; esac
+done
+if [ "$KNEE_REVERSED" = 1 ]; then
+    reversed=""
+    for word; do
+        case $word in
+        -* | *crt*.o) ;;
+        *[!A-Za-z0-9_./+-]*.o) exec "$KNEE_LINKER" "$KNEE_PADDING" "$@" ;;
+        *.o) reversed="$word $reversed" ;;
+        esac
+    done
+    set -- "$@" END
+    while [ "$1" != END ]; do
+        word=$1 && shift
+        case $word in
+        -* | *crt*.o) ;;
+        *.o) word=${reversed%% *} && reversed=${reversed#* } ;;
+        esac
+        set -- "$@" "$word"
+    done
+    shift
+fi
+exec "$KNEE_LINKER" "$KNEE_PADDING" "$@"
+"#;
+
+/// What other layouts say about a change.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayoutCheck {
+    /// The change in each layout, as a share.
+    pub changes: Vec<f64>,
+    /// Standard error of each.
+    pub errors: Vec<f64>,
+    /// Whether the change has the wanted direction, and at least half its size, in all layouts.
+    pub holds: bool,
+}
+
+/// A linker that makes other layouts.
+struct Linker {
+    folder: PathBuf,
+    real: PathBuf,
+}
+
+impl Linker {
+    /// Writes the script and the padding. An error where this host has no compiler or linker for it.
+    fn new(folder: PathBuf) -> Result<Linker> {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let real = ask("cc", &["-print-prog-name=ld"])?;
+        let real = if real.contains('/') { real } else { ask("sh", &["-c", "command -v ld"])? };
+        let script = folder.join("ld");
+        fs::write(&script, LINKER).with_context(|| format!("writing {}", script.display()))?;
+        fs::set_permissions(&script, Permissions::from_mode(0o700))?;
+        let linker = Linker { folder, real: PathBuf::from(real) };
+        for layout in 1..=LAYOUTS {
+            linker.pad(layout)?;
+        }
+        Ok(linker)
+    }
+
+    fn padding(&self, layout: usize) -> PathBuf {
+        self.folder.join(format!("padding_{layout}.o"))
+    }
+
+    fn pad(&self, layout: usize) -> Result<()> {
+        // Not a multiple of a cache line, nor twice the same within a page.
+        let bytes = 16 * (37 * layout % 251 + 1);
+        let text = format!(
+            ".text\n.balign 16\n.skip {bytes}\n.section .rodata\n.balign 16\n.skip {bytes}\n.data\n.balign 16\n\
+             .skip {bytes}\n.section .note.GNU-stack,\"\",@progbits\n"
+        );
+        let source = self.folder.join("padding.s");
+        fs::write(&source, text)?;
+        let (object, source) = (path_text(&self.padding(layout))?, path_text(&source)?);
+        ask("cc", &["-c", "-o", &object, &source]).map(drop)
+    }
+
+    fn environment(&self, layout: usize) -> Vec<(&'static str, OsString)> {
+        let reversed = if layout.is_multiple_of(2) { "1" } else { "0" };
+        vec![
+            ("COMPILER_PATH", self.folder.clone().into()),
+            ("KNEE_LINKER", self.real.clone().into()),
+            ("KNEE_PADDING", self.padding(layout).into()),
+            ("KNEE_REVERSED", reversed.into()),
+        ]
+    }
+}
+
+fn path_text(path: &Path) -> Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(text.to_string())
+}
+
+/// The first line that a program prints.
+fn ask(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = children::output(Command::new(program).args(arguments))
+        .with_context(|| format!("starting {program}"))?;
+    let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    ensure!(output.status.success(), "{program}: {}", error.lines().next().unwrap_or("it failed"));
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+impl Session {
+    /// Measures a change in other layouts of both builds. `found` is its size as a logarithm. The inner error says why
+    /// the build allows no other layouts; `None` if a signal asked knee to end.
+    pub fn check_layouts(
+        &mut self,
+        change: usize,
+        found: f64,
+    ) -> Result<Result<Option<LayoutCheck>, String>> {
+        if self.request.build.is_none() {
+            return Ok(Err("nothing is built".to_string()));
+        }
+        let linker = match Linker::new(self.workshop().folder().join("linker")) {
+            Ok(linker) => linker,
+            Err(why) => return Ok(Err(format!("{why:#}"))),
+        };
+        let parent = self.range.commits[change].parents.first().copied().unwrap_or(0);
+        let mut subjects = Vec::new();
+        for layout in 1..=LAYOUTS {
+            for commit in [parent, change] {
+                let environment = linker.environment(layout);
+                let commit = &self.range.commits[commit];
+                let plain = self.key_of(&commit.id);
+                let build = match self.workshop().build_laid_out(commit, layout, &environment)? {
+                    Built::Done(build) => build,
+                    Built::Failed(why) => return Ok(Err(why)),
+                    Built::Interrupted => return Ok(Ok(None)),
+                };
+                if plain.as_ref() == Some(&build.key) {
+                    let why = "the build does not use the linker that its compiler is given";
+                    return Ok(Err(why.to_string()));
+                }
+                let name = format!("{}-layout-{layout}", commit.short());
+                subjects.push(Subject { name, folder: build.folder, step: None });
+            }
+        }
+        self.measure_layouts(change, found, &subjects)
+    }
+
+    fn measure_layouts(
+        &mut self,
+        change: usize,
+        found: f64,
+        subjects: &[Subject],
+    ) -> Result<Result<Option<LayoutCheck>, String>> {
+        let experiment =
+            experiment(&self.request, subjects, Repeats::Times(RUNS), "bisect layouts")?;
+        let Measurement { end, record } = measure(experiment, &self.bisection.records(), false)?;
+        if end == End::Interrupted {
+            return Ok(Ok(None));
+        }
+        let record = record.context("no run of the layouts was kept")?;
+        let mut check = LayoutCheck { changes: Vec::new(), errors: Vec::new(), holds: true };
+        for pair in subjects.chunks_exact(2) {
+            let mut logs = Vec::new();
+            for subject in pair {
+                match values(&record, &subject.name, &self.request.metric)? {
+                    Values::Logs(values) => logs.push(values),
+                    Values::Failed(why) => return Ok(Err(why)),
+                }
+            }
+            let (size, error) = difference(&logs[0], &logs[1]);
+            check.holds &= size * found.signum() > found.abs() / 2.0;
+            check.changes.push(size.exp_m1());
+            check.errors.push(error);
+        }
+        let what = format!("layouts of {}", self.range.commits[change].short());
+        let (id, text) = (Some(record.record.id.clone()), format!("{:?}", check.changes));
+        self.append(&Event::Confirmed { what, record: id, text })?;
+        Ok(Ok(Some(check)))
+    }
+}
+
+/// The difference of means, new minus old, and its standard error.
+fn difference(old: &[f64], new: &[f64]) -> (f64, f64) {
+    let moments = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        (mean, squares / (values.len().max(2) - 1) as f64 / values.len() as f64)
+    };
+    let ((old, a), (new, b)) = (moments(old), moments(new));
+    (new - old, (a + b).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::{LAYOUTS, Linker, difference};
+
+    #[test]
+    fn layouts_differ_and_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let Ok(linker) = Linker::new(folder.path().join("linker")) else {
+            println!("skipped: no cc or ld");
+            return;
+        };
+        let source = |name: &str, text: &str| {
+            fs::write(folder.path().join(name), text).unwrap();
+        };
+        source("a.c", "int b(void); int c(void); int main(void) { return b() + c() - 7; }");
+        source("b.c", "int b(void) { return 3; }");
+        source("c.c", "int c(void) { return 4; }");
+        let mut programs = Vec::new();
+        for layout in 0..=LAYOUTS {
+            let mut cc = Command::new("sh");
+            cc.args(["-c", "cc -c a.c b.c c.c && cc -o app a.o b.o c.o && ./app"]);
+            cc.current_dir(folder.path());
+            if layout > 0 {
+                cc.envs(linker.environment(layout));
+            }
+            assert!(cc.status().unwrap().success(), "layout {layout}");
+            programs.push(fs::read(folder.path().join("app")).unwrap());
+        }
+        programs.sort();
+        programs.dedup();
+        assert_eq!(programs.len(), LAYOUTS + 1, "every layout is another");
+    }
+
+    #[test]
+    fn a_difference_has_the_error_of_both_means() {
+        let (size, error) = difference(&[0.0, 0.02], &[0.1, 0.12]);
+        assert!((size - 0.1).abs() < 1e-12 && (error - 0.02 / 2_f64.sqrt()).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,66 @@
+//! Bisections with a log: commits of the user's repository are built in knee's own folders, measured by the runner,
+//! and judged by crate `bisection`. Nothing is ever built while something is measured.
+//!
+//!     Request ──> Range ──> ends built ──> Session: next ─> build ─> measure ─> log ──> Answer ──> confirm
+//!
+//! A bisection is a folder with its log. What the log holds is never done again, so a killed bisection goes on
+//! where it was.
+
+mod confirm;
+mod fingerprint;
+mod folder;
+mod git_log;
+mod layouts;
+mod log;
+mod measurement;
+mod range;
+mod reads;
+mod series;
+mod session;
+mod step_line;
+mod workshop;
+
+pub use confirm::{Confirmation, Confirmed};
+pub use folder::{Bisection, newest, open};
+pub use git_log::{GitLog, git_log};
+pub use layouts::LayoutCheck;
+pub use log::{Event, Log};
+pub use range::{Commit, Range, Source};
+pub use series::{PATCHES_MAX, Patch, Series, series};
+pub use session::{Finished, Progress, Session};
+pub use workshop::Build;
+
+use std::path::PathBuf;
+
+use bisection::Settings;
+use records::Extract;
+use serde::{Deserialize, Serialize};
+
+/// What to bisect, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub source: Source,
+    /// The line that builds a commit, for a shell in its folder; nothing to build without it.
+    pub build: Option<String>,
+    /// Seconds after which a build is given up.
+    pub build_timeout_s: f64,
+    /// What the build makes, relative to its folder; without names, all programs and libraries.
+    pub products: Vec<PathBuf>,
+    /// The line that is measured, in the folder of the commit.
+    pub command: String,
+    /// Whether a shell interprets it.
+    pub shell: bool,
+    /// The CPUs of a run.
+    pub cpus: String,
+    /// The metric that decides.
+    pub metric: String,
+    /// How it is read from the output, if it is not one of knee's own.
+    pub extract: Option<Extract>,
+    /// Seconds after which a run fails.
+    pub timeout_s: f64,
+    pub settings: Settings,
+    /// Seconds that the search may take, if limited.
+    pub budget_s: Option<f64>,
+    /// The size of a change that matters in the final comparison, as a share.
+    pub smallest_effect: f64,
+}

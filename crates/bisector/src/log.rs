@@ -1,0 +1,164 @@
+//! The log of a bisection: a line for each thing done, durable before the next thing begins. A line that a kill cut off
+//! is as if it had never been begun.
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::range::Range;
+
+/// Something that was done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The first line.
+    Begun { knee: String, at: jiff::Timestamp, request: Box<Request>, range: Range },
+    /// A commit was built.
+    Built {
+        commit: usize,
+        /// Equal for builds that load equal code and data.
+        key: String,
+        seconds: f64,
+    },
+    /// A commit cannot be tested.
+    Skipped { commit: usize, why: String },
+    /// What is known of the candidates once both ends are built.
+    Candidates {
+        /// Commits that touch nothing that the build of an end reads.
+        unread: Vec<usize>,
+        /// Number of files that these builds read, as reported by compilers.
+        files_read: usize,
+        /// Whether two builds of the good end were equal; absent if this was not tried.
+        reproducible: Option<bool>,
+    },
+    /// Runs of commits in turn.
+    Step {
+        /// The record of the runs, in the bisection's folder.
+        record: Option<String>,
+        runs: Vec<StepRuns>,
+        seconds: f64,
+    },
+    /// The search has ended.
+    Answered { at: jiff::Timestamp, answer: serde_json::Value },
+    /// The culprit was compared with its parent.
+    Confirmed { what: String, record: Option<String>, text: String },
+}
+
+/// The runs of one commit in a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRuns {
+    pub commit: usize,
+    /// Logarithms of the metric.
+    pub logs: Vec<f64>,
+}
+
+/// An open log. Nobody else can open it meanwhile.
+pub struct Log {
+    file: File,
+}
+
+impl Log {
+    /// Makes a log, or opens the one that is there, and returns what it holds.
+    pub fn open(path: &Path) -> Result<(Log, Vec<Event>)> {
+        let opening = || format!("opening {}", path.display());
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)
+            .with_context(opening)?;
+        ensure!(
+            file.try_lock().is_ok(),
+            "{} is in use: another knee goes on with this bisection",
+            path.display()
+        );
+        let (events, whole) = read(path)?;
+        // What a kill left of a line goes away, so that the next line begins at its start.
+        file.set_len(whole).with_context(opening)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok((Log { file }, events))
+    }
+
+    /// A log to which nothing can be written.
+    pub fn closed() -> Result<Log> {
+        Ok(Log { file: File::open("/dev/null")? })
+    }
+
+    /// Appends an event. When this returns, it is durable.
+    pub fn append(&mut self, event: &Event) -> Result<()> {
+        let line =
+            serde_json::to_string(event).context("writing an event of the bisection")? + "\n";
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.context("writing the log of the bisection: make room, then go on with --resume")
+    }
+}
+
+/// The events of a log and the length of its whole lines.
+pub fn read(path: &Path) -> Result<(Vec<Event>, u64)> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let mut events = Vec::new();
+    for (number, line) in text[..whole].lines().enumerate() {
+        let event = serde_json::from_str(line);
+        events.push(event.with_context(|| {
+            format!("{}: line {} is not an event of a bisection", path.display(), number + 1)
+        })?);
+    }
+    Ok((events, whole as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{Event, Log, StepRuns, read};
+
+    /// Opens a log once no child of another test holds its lock, which one does between fork and exec.
+    fn opened(path: &Path) -> (Log, Vec<Event>) {
+        loop {
+            match Log::open(path) {
+                Err(why) if why.to_string().contains("is in use") => std::thread::yield_now(),
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_line_is_dropped_and_the_log_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.ndjson");
+        let step = |commit| Event::Step {
+            record: None,
+            runs: vec![StepRuns { commit, logs: vec![0.1, -0.25] }],
+            seconds: 1.0,
+        };
+        let (mut log, events) = opened(&path);
+        assert!(events.is_empty());
+        log.append(&step(1)).unwrap();
+        drop(log);
+        let whole = fs::read_to_string(&path).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&path, format!("{whole}{}", &whole[..cut])).unwrap();
+            let (mut log, events) = opened(&path);
+            assert_eq!(events.len(), 1, "cut at {cut}");
+            log.append(&step(2)).unwrap();
+            drop(log);
+            let (events, _) = read(&path).unwrap();
+            assert!(matches!(&events[1], Event::Step { runs, .. } if runs[0].commit == 2));
+        }
+    }
+
+    #[test]
+    fn a_log_has_one_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.ndjson");
+        let _first = Log::open(&path).unwrap();
+        let why = Log::open(&path).err().unwrap().to_string();
+        assert!(why.contains("is in use"), "{why}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Runs of builds: an experiment whose variants are commits, for the runner.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use plan::commands;
+use records::{
+    Axes, Command, CommandLine, Experiment, Judging, Load, Many, Opened, Outcome, Scalar, Variant,
+};
+use runner::{End, Options};
+use store::Store;
+
+use crate::Request;
+
+/// A build to run.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Its name in tables: the short commit id.
+    pub name: String,
+    pub folder: PathBuf,
+    /// The path for `{step}`, if steps are files.
+    pub step: Option<PathBuf>,
+}
+
+/// How often, and until when.
+#[derive(Clone, Copy, Debug)]
+pub enum Repeats {
+    /// Each subject this often, in blocks of random order.
+    Times(u32),
+    /// Until the comparison is decided.
+    UntilDecided,
+}
+
+/// The runs of a subject.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Logarithms of the metric.
+    Logs(Vec<f64>),
+    /// Too many runs failed, for this reason.
+    Failed(String),
+}
+
+/// The experiment that runs subjects in turn.
+pub fn experiment(
+    request: &Request,
+    subjects: &[Subject],
+    repeats: Repeats,
+    name: &str,
+) -> Result<Experiment> {
+    let command = Command {
+        run: CommandLine::Text(request.command.clone()),
+        shell: request.shell,
+        directory: Some("{tree}".to_string()),
+        timeout_s: request.timeout_s,
+        metrics: request.extract.iter().cloned().collect(),
+        ..Command::default()
+    };
+    let load = Load { command: Some(command), ..Load::default() };
+    let named = commands::for_load(&load)?.context("a load with a command is one")?;
+    let variant = |subject: &Subject| {
+        let tree = ("tree".to_string(), Scalar(subject.folder.to_string_lossy().into_owned()));
+        let step = subject
+            .step
+            .as_ref()
+            .map(|path| ("step".to_string(), Scalar(path.to_string_lossy().into_owned())));
+        Variant {
+            name: subject.name.clone(),
+            parameters: std::iter::once(tree).chain(step).collect(),
+            ..Variant::default()
+        }
+    };
+    let until_decided = matches!(repeats, Repeats::UntilDecided);
+    let experiment = Experiment {
+        name: name.to_string(),
+        blocks: match repeats {
+            Repeats::Times(times) => Some(times),
+            Repeats::UntilDecided => None,
+        },
+        loads: vec![Load { command: Some(named), ..load }],
+        variants: subjects.iter().map(variant).collect(),
+        axes: Axes { cpus: Some(Many(vec![Scalar(request.cpus.clone())])), ..Axes::default() },
+        compare: Judging {
+            metric: request.metric.clone(),
+            smallest_effect: request.smallest_effect,
+            until_decided,
+            placebo: 0.0,
+            ..Judging::default()
+        },
+        ..Experiment::default()
+    };
+    // A record states its number of blocks.
+    Ok(Experiment { blocks: Some(experiment.blocks()), ..experiment })
+}
+
+/// What a measurement left.
+pub struct Measurement {
+    pub end: End,
+    /// `None` if no run was finished.
+    pub record: Option<Opened>,
+}
+
+/// Runs an experiment and keeps its record. With `resume`, an unfinished record of it goes on.
+pub fn measure(experiment: Experiment, store: &Store, resume: bool) -> Result<Measurement> {
+    let options = |resume| Options { resume, ..Options::default() };
+    let measured = if resume {
+        // There may be nothing to resume.
+        runner::measure(experiment.clone(), options(true), store, |_| ())
+            .or_else(|_| runner::measure(experiment, options(false), store, |_| ()))
+    } else {
+        runner::measure(experiment, options(false), store, |_| ())
+    }?;
+    let record = measured.folder.as_deref().map(store::open).transpose()?;
+    Ok(Measurement { end: measured.end, record })
+}
+
+/// The values of a subject's runs.
+pub fn values(record: &Opened, subject: &str, metric: &str) -> Result<Values> {
+    let variant = |run: &&records::Run| {
+        record.record.points.get(run.point as usize).is_some_and(|point| point.variant == subject)
+    };
+    let mut logs = Vec::new();
+    let mut reasons = Vec::new();
+    for run in record.runs.iter().filter(variant).filter(|run| !run.placebo) {
+        match (&run.outcome, run.value(metric)) {
+            (Outcome::Failed { reason }, _) => reasons.push(reason.clone()),
+            (_, Some(value)) => {
+                ensure!(
+                    value > 0.0 && value.is_finite(),
+                    "{metric} of {subject} is {value}: changes are shares, so choose a metric above 0"
+                );
+                logs.push(value.ln());
+            }
+            (_, None) => reasons.push(format!("the run has no {metric}")),
+        }
+    }
+    Ok(match reasons.first() {
+        Some(reason) if reasons.len() > logs.len() || logs.is_empty() => {
+            Values::Failed(reason.clone())
+        }
+        None if logs.is_empty() => Values::Failed("none of its runs finished".to_string()),
+        _ => Values::Logs(logs),
+    })
+}

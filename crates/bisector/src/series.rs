@@ -1,0 +1,165 @@
+//! Every patch of a short series at once: all commits in each block, and the effect of each patch from its neighbours.
+
+use std::collections::BTreeMap;
+
+use analysis::{Judgement, Rule, judge};
+use anyhow::{Result, bail, ensure};
+use records::Opened;
+use runner::End;
+use store::Store;
+
+use crate::Request;
+use crate::folder::Bisection;
+use crate::measurement::{Measurement, Repeats, Subject, experiment, measure};
+use crate::range::Range;
+use crate::workshop::{Build, Built, Workshop};
+
+/// Longer series are searched, not measured whole.
+pub const PATCHES_MAX: usize = 30;
+
+/// Probability of a change where none is, over all patches.
+const ALPHA: f64 = 0.05;
+
+/// A series that was measured.
+pub struct Series {
+    pub record: Opened,
+    pub patches: Vec<Patch>,
+}
+
+/// What one patch does.
+pub struct Patch {
+    /// Its commit, by number.
+    pub commit: usize,
+    /// Whether it leaves the build equal.
+    pub is_equal: bool,
+    /// Against the commit before it; `None` if equal or not measured.
+    pub own: Option<Judgement>,
+    /// Against the base.
+    pub from_base: Option<Judgement>,
+    /// Why it was not measured.
+    pub failed: Option<String>,
+}
+
+/// Builds and measures all commits of a line. `None` if a signal asked knee to end.
+pub fn series(
+    request: &Request,
+    range: &Range,
+    blocks: u32,
+    resume: bool,
+    store: &Store,
+    mut tell: impl FnMut(&str),
+) -> Result<Option<Series>> {
+    ensure!(
+        range.changes() <= PATCHES_MAX,
+        "{} patches are too many to measure each in every block, at most {PATCHES_MAX}: search with knee bisect",
+        range.changes()
+    );
+    let workshop = Workshop::open(&Bisection::new(store)?, request)?;
+    let Some((built, failed)) = build_all(&workshop, range, &mut tell)? else { return Ok(None) };
+    // The commit whose runs stand for each.
+    let mut stands_for: BTreeMap<usize, usize> = BTreeMap::new();
+    for (number, build) in &built {
+        let first = built.iter().find(|(_, other)| other.key == build.key);
+        stands_for.insert(*number, first.map_or(*number, |(first, _)| *first));
+    }
+    let name = |number: usize| range.commits[number].short().to_string();
+    let subjects: Vec<Subject> = built
+        .iter()
+        .filter(|(number, _)| stands_for[number] == **number)
+        .map(|(number, build)| Subject {
+            name: name(*number),
+            folder: build.folder.clone(),
+            step: None,
+        })
+        .collect();
+    let title = format!("series {}..{}", name(0), name(range.changes()));
+    let experiment = experiment(request, &subjects, Repeats::Times(blocks), &title)?;
+    let Measurement { end, record } = measure(experiment, store, resume)?;
+    let (End::Complete, Some(record)) = (end, record) else { return Ok(None) };
+    let patches = judged(request, range, &record, &stands_for, &failed);
+    workshop.remove_all()?;
+    Ok(Some(Series { record, patches }))
+}
+
+/// The builds of all commits by number, and why others failed.
+type AllBuilds = (BTreeMap<usize, Build>, BTreeMap<usize, String>);
+
+/// Builds all commits. `None` if a signal asked knee to end.
+fn build_all(
+    workshop: &Workshop,
+    range: &Range,
+    tell: &mut impl FnMut(&str),
+) -> Result<Option<AllBuilds>> {
+    let mut built = BTreeMap::new();
+    let mut failed = BTreeMap::new();
+    for (number, commit) in range.commits.iter().enumerate() {
+        match workshop.build(commit, None)? {
+            Built::Done(build) => {
+                tell(&format!("built {} in {:.1} s", commit.short(), build.seconds));
+                built.insert(number, build);
+            }
+            Built::Failed(why) if number == 0 => bail!("the base cannot be tested: {why}"),
+            Built::Failed(why) => {
+                tell(&format!("{} is skipped: {why}", commit.short()));
+                failed.insert(number, why);
+            }
+            Built::Interrupted => return Ok(None),
+        }
+    }
+    Ok(Some((built, failed)))
+}
+
+/// What each patch does, by the runs of a record.
+fn judged(
+    request: &Request,
+    range: &Range,
+    record: &Opened,
+    stands_for: &BTreeMap<usize, usize>,
+    failed: &BTreeMap<usize, String>,
+) -> Vec<Patch> {
+    let name = |number: usize| range.commits[number].short().to_string();
+    let logs = |number: usize| by_block(record, &name(stands_for[&number]), &request.metric);
+    let rule = Rule {
+        alpha: ALPHA / range.changes() as f64,
+        margin: request.smallest_effect.ln_1p(),
+        sequential: false,
+        cap: u32::MAX,
+    };
+    let mut patches = Vec::new();
+    let mut before = 0;
+    for number in 1..=range.changes() {
+        let is_built = stands_for.contains_key(&number);
+        let is_equal = is_built && stands_for[&number] == stands_for[&before];
+        let against = |other: usize| {
+            let is_measured = is_built && stands_for[&number] != stands_for[&other];
+            is_measured.then(|| judge(&differences(&logs(other), &logs(number)), &rule))
+        };
+        let (own, from_base) = (against(before), against(0));
+        patches.push(Patch {
+            commit: number,
+            is_equal,
+            own,
+            from_base,
+            failed: failed.get(&number).cloned(),
+        });
+        if is_built {
+            before = number;
+        }
+    }
+    patches
+}
+
+/// Logarithms of a variant's runs by their block.
+fn by_block(record: &Opened, variant: &str, metric: &str) -> BTreeMap<u32, f64> {
+    let points = &record.record.points;
+    let own = record.runs.iter().filter(|run| {
+        points.get(run.point as usize).is_some_and(|point| point.variant == variant) && !run.placebo
+    });
+    let log = |run: &records::Run| Some((run.block, run.value(metric).filter(|v| *v > 0.0)?.ln()));
+    own.filter_map(log).collect()
+}
+
+/// New minus old in each block that has both.
+fn differences(old: &BTreeMap<u32, f64>, new: &BTreeMap<u32, f64>) -> Vec<f64> {
+    new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect()
+}

@@ -1,0 +1,561 @@
+//! One bisection from its log to its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use bisection::{Answer, Costs, Ends, Forecast, Next, Search};
+use host::signals;
+use runner::End;
+use store::Store;
+
+use crate::Request;
+use crate::folder::Bisection;
+use crate::log::{self, Event, Log, StepRuns};
+use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
+use crate::range::{Commit, Range, Source};
+use crate::reads::{self, UNREAD};
+use crate::step_line::Left;
+use crate::workshop::{Build, Built, Workshop};
+
+/// Builds that take longer than this are not done twice just to see whether they are equal.
+const REBUILT_MAX_S: f64 = 300.0;
+/// A search of more runs than this is hopeless.
+const RUNS_HOPELESS: f64 = 20_000.0;
+
+/// News for the user, one line each.
+pub enum Progress<'a> {
+    Built {
+        commit: &'a Commit,
+        seconds: f64,
+    },
+    /// The build of a commit is that of another, so no change between them matters.
+    Equal {
+        commit: &'a Commit,
+        to: &'a Commit,
+        left: usize,
+    },
+    Skipped {
+        commit: &'a Commit,
+        why: &'a str,
+    },
+    /// Both ends are built.
+    Candidates {
+        all: usize,
+        unread: usize,
+        reproducible: Option<bool>,
+    },
+    /// The ends differ, and what the search will take.
+    Apart {
+        ends: Ends,
+        forecast: Forecast,
+        seconds: f64,
+        left: usize,
+    },
+    /// Runs of both ends, before their difference is shown.
+    Ends {
+        ends: Ends,
+    },
+    /// A step was measured: the values' geometric mean.
+    Step {
+        number: usize,
+        commits: Vec<(&'a Commit, usize, f64)>,
+        left: Option<Left>,
+    },
+}
+
+/// How a session ended.
+#[derive(Clone, Debug)]
+pub enum Finished {
+    Answer(Answer),
+    /// A signal asked knee to end.
+    Interrupted,
+    /// The forecast exceeds the budget, or any reason.
+    Refused {
+        forecast: Forecast,
+        seconds: f64,
+    },
+}
+
+/// A bisection that goes on.
+pub struct Session {
+    pub bisection: Bisection,
+    pub request: Request,
+    pub range: Range,
+    log: Log,
+    workshop: Workshop,
+    /// `None` until both ends are built.
+    search: Option<Search>,
+    built: BTreeMap<usize, Build>,
+    unbuildable: BTreeMap<usize, String>,
+    /// Builds done, and steps with their runs, for their costs.
+    build_seconds: Vec<f64>,
+    step_seconds: f64,
+    step_runs: usize,
+    steps: usize,
+    /// Whether the log ends within a step, whose record may hold runs.
+    may_resume: bool,
+    /// While the log is read: whether its last event lies within a step.
+    is_within_step: bool,
+    /// The forecast made when the ends were apart.
+    forecast: Option<Forecast>,
+}
+
+impl Session {
+    /// Begins a bisection.
+    pub fn begin(request: Request, range: Range, store: &Store) -> Result<Session> {
+        let bisection = Bisection::new(store)?;
+        let (log, _) = Log::open(&bisection.log_path())?;
+        let mut session = Session::new(bisection, request.clone(), range.clone(), log)?;
+        let (knee, at) = (env!("CARGO_PKG_VERSION").to_string(), jiff::Timestamp::now());
+        session.log.append(&Event::Begun { knee, at, request: Box::new(request), range })?;
+        session.may_resume = false;
+        Ok(session)
+    }
+
+    /// Goes on with a bisection.
+    pub fn resume(bisection: Bisection) -> Result<Session> {
+        let (log, events) = Log::open(&bisection.log_path())?;
+        Session::from_events(bisection, log, events)
+    }
+
+    /// A bisection as its log leaves it, without its lock, to look at.
+    pub fn view(bisection: Bisection) -> Result<Session> {
+        let (events, _) = log::read(&bisection.log_path())?;
+        Session::from_events(bisection, Log::closed()?, events)
+    }
+
+    fn from_events(bisection: Bisection, log: Log, events: Vec<Event>) -> Result<Session> {
+        let mut events = events.into_iter();
+        let Some(Event::Begun { request, range, .. }) = events.next() else {
+            bail!("{} was killed before it began: begin it again", bisection.id)
+        };
+        let mut session = Session::new(bisection, *request, range, log)?;
+        for event in events {
+            session.replay(event)?;
+        }
+        Ok(session)
+    }
+
+    fn new(bisection: Bisection, request: Request, range: Range, log: Log) -> Result<Session> {
+        let workshop = Workshop::open(&bisection, &request)?;
+        Ok(Session {
+            bisection,
+            request,
+            range,
+            log,
+            workshop,
+            search: None,
+            built: BTreeMap::new(),
+            unbuildable: BTreeMap::new(),
+            build_seconds: Vec::new(),
+            step_seconds: 0.0,
+            step_runs: 0,
+            steps: 0,
+            may_resume: true,
+            is_within_step: false,
+            forecast: None,
+        })
+    }
+
+    /// Takes in an event of the log, as when it was written.
+    fn replay(&mut self, event: Event) -> Result<()> {
+        // What to do next was asked after each step, and the search remembers what it decided then.
+        let is_of_step =
+            matches!(event, Event::Built { .. } | Event::Skipped { .. } | Event::Step { .. });
+        if let Some(search) = self.search.as_mut().filter(|_| is_of_step && !self.is_within_step) {
+            search.next_step();
+            self.is_within_step = true;
+        }
+        match event {
+            Event::Built { commit, key, seconds } => {
+                self.check_number(commit)?;
+                self.take_build(commit, key, seconds);
+            }
+            Event::Skipped { commit, why } => {
+                self.check_number(commit)?;
+                self.take_skip(commit, why);
+            }
+            Event::Candidates { unread, .. } => self.take_candidates(&unread)?,
+            Event::Step { runs, seconds, .. } => {
+                for step in &runs {
+                    self.check_number(step.commit)?;
+                }
+                self.take_step(&runs, seconds);
+                self.is_within_step = false;
+            }
+            Event::Begun { .. } => bail!("the log of {} begins twice", self.bisection.id),
+            Event::Answered { .. } | Event::Confirmed { .. } => (),
+        }
+        Ok(())
+    }
+
+    fn check_number(&self, commit: usize) -> Result<()> {
+        let id = &self.bisection.id;
+        ensure!(commit < self.range.commits.len(), "the log of {id} names a commit of no range");
+        Ok(())
+    }
+
+    fn take_build(&mut self, commit: usize, key: String, seconds: f64) {
+        let folder = self.workshop.place(&self.range.commits[commit]);
+        self.build_seconds.push(seconds);
+        if let Some(search) = &mut self.search {
+            search.built(commit, &key);
+        }
+        self.built.insert(commit, Build { folder, key, seconds });
+    }
+
+    fn take_skip(&mut self, commit: usize, why: String) {
+        if let Some(search) = &mut self.search {
+            search.skip(commit);
+        }
+        self.unbuildable.insert(commit, why);
+    }
+
+    fn take_candidates(&mut self, unread: &[usize]) -> Result<()> {
+        let mut weights = vec![1.0; self.range.commits.len()];
+        for commit in unread {
+            self.check_number(*commit)?;
+            weights[*commit] = UNREAD;
+        }
+        let settings = self.request.settings.clone();
+        let mut search = Search::new(self.range.graph(), weights, settings);
+        for (commit, build) in &self.built {
+            search.built(*commit, &build.key);
+        }
+        self.range.skipped.iter().for_each(|commit| search.skip(*commit));
+        self.search = Some(search);
+        Ok(())
+    }
+
+    fn take_step(&mut self, runs: &[StepRuns], seconds: f64) {
+        let Some(search) = &mut self.search else { return };
+        for step in runs {
+            step.logs.iter().for_each(|log| search.measured(step.commit, *log));
+            self.step_runs += step.logs.len();
+        }
+        self.step_seconds += seconds;
+        self.steps += 1;
+        let builds = self.build_seconds.len().max(1) as f64;
+        let build = self.build_seconds.iter().sum::<f64>() / builds;
+        let run = self.step_seconds / self.step_runs.max(1) as f64;
+        search.set_costs(Costs { run: run.max(1e-3), build });
+        let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
+        if self.request.budget_s.is_some_and(|budget| spent >= budget) {
+            search.set_runs_max(search.runs());
+        }
+    }
+
+    /// Goes on to the answer, and tells each piece of news.
+    pub fn run(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<Finished> {
+        if self.search.is_none() && !self.prepare(tell)? {
+            return Ok(Finished::Interrupted);
+        }
+        loop {
+            if signals::received().is_some() {
+                return Ok(Finished::Interrupted);
+            }
+            let search = self.search.as_mut().context("the ends are not built")?;
+            match search.next_step() {
+                Next::Answer(answer) => {
+                    let (at, value) = (jiff::Timestamp::now(), serde_json::to_value(&answer)?);
+                    self.log.append(&Event::Answered { at, answer: value })?;
+                    return Ok(Finished::Answer(answer));
+                }
+                Next::Measure(wanted) => {
+                    if let Some(refused) = self.forecast(tell) {
+                        return Ok(refused);
+                    }
+                    if !self.step(&wanted, tell)? {
+                        return Ok(Finished::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Builds both ends, and learns which commits can matter. Whether it came to its end.
+    fn prepare(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<bool> {
+        let file = self.bisection.folder.join("reads.d");
+        let last = self.range.changes();
+        for end in [0, last] {
+            if let Some(why) = self.unbuildable.get(&end) {
+                bail!("the {} end cannot be tested: {why}", end_name(end));
+            }
+            if self.build(end, Some(file.clone()), tell)?.is_none() {
+                return Ok(false);
+            }
+            if let Some(why) = self.unbuildable.get(&end) {
+                let commit = self.range.commits[end].short();
+                bail!("the {} end, {commit}, cannot be tested: {why}", end_name(end));
+            }
+        }
+        let read = reads::parse(&fs::read_to_string(&file).unwrap_or_default());
+        let unread: Vec<usize> = match self.workshop.repository() {
+            Some(repository) => {
+                let weights = reads::weights(&self.range, repository, &read)?;
+                (1..=last).filter(|commit| weights[*commit] < 1.0).collect()
+            }
+            None => Vec::new(),
+        };
+        let Some(reproducible) = self.is_reproducible()? else { return Ok(false) };
+        let files_read = read.len();
+        let event = Event::Candidates { unread: unread.clone(), files_read, reproducible };
+        self.log.append(&event)?;
+        tell(&Progress::Candidates { all: last, unread: unread.len(), reproducible });
+        self.take_candidates(&unread)?;
+        Ok(true)
+    }
+
+    /// Whether two builds of the good end are equal: the inner value is absent if that is not known, the outer one if
+    /// a signal asked knee to end.
+    #[expect(clippy::option_option, reason = "two different absences, as named")]
+    fn is_reproducible(&self) -> Result<Option<Option<bool>>> {
+        let good = &self.built[&0];
+        if self.request.build.is_none() || good.seconds > REBUILT_MAX_S {
+            return Ok(Some(None));
+        }
+        Ok(match self.workshop.build_again(&self.range.commits[0])? {
+            Built::Done(again) => Some(Some(again.key == good.key)),
+            Built::Failed(_) => Some(None),
+            Built::Interrupted => None,
+        })
+    }
+
+    /// Builds a commit unless it is built. `None` if a signal asked knee to end; else whether it is built.
+    fn build(
+        &mut self,
+        commit: usize,
+        reads: Option<PathBuf>,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<bool>> {
+        if self.unbuildable.contains_key(&commit) {
+            return Ok(Some(false));
+        }
+        let known = self.built.get(&commit);
+        if known.is_some_and(|build| build.folder.is_dir()) {
+            return Ok(Some(true));
+        }
+        let is_new = known.is_none();
+        let built = self.workshop.build(&self.range.commits[commit], reads.as_deref())?;
+        let build = match built {
+            Built::Interrupted => return Ok(None),
+            Built::Failed(why) => {
+                self.skip(commit, why, tell)?;
+                return Ok(Some(false));
+            }
+            Built::Done(build) => build,
+        };
+        // A program of the build that is not there would fail every run.
+        if let Some(program) = self.missing_program(&build) {
+            self.skip(commit, format!("its build made no {program}"), tell)?;
+            return Ok(Some(false));
+        }
+        let Build { key, seconds, .. } = build;
+        tell(&Progress::Built { commit: &self.range.commits[commit], seconds });
+        if is_new {
+            self.log.append(&Event::Built { commit, key: key.clone(), seconds })?;
+            self.take_build(commit, key, seconds);
+        }
+        Ok(Some(true))
+    }
+
+    /// The program of the command, if it is a path within the build that does not exist.
+    fn missing_program(&self, build: &Build) -> Option<String> {
+        let words = records::parse::words(&self.request.command).ok()?;
+        let program = words.first().filter(|word| !self.request.shell && word.contains('/'))?;
+        let is_missing = !program.contains('{') && !build.folder.join(program).exists();
+        is_missing.then(|| program.clone())
+    }
+
+    fn skip(&mut self, commit: usize, why: String, tell: &mut dyn FnMut(&Progress)) -> Result<()> {
+        tell(&Progress::Skipped { commit: &self.range.commits[commit], why: &why });
+        self.log.append(&Event::Skipped { commit, why: why.clone() })?;
+        self.take_skip(commit, why);
+        Ok(())
+    }
+
+    /// Tells the forecast once, and refuses a hopeless search.
+    fn forecast(&mut self, tell: &mut dyn FnMut(&Progress)) -> Option<Finished> {
+        let search = self.search.as_ref().filter(|search| search.are_ends_apart())?;
+        if self.forecast.is_some() {
+            return None;
+        }
+        let ends = search.ends()?;
+        let distance = ends.difference.abs() / ends.deviation.max(f64::MIN_POSITIVE);
+        let settings = search.settings();
+        let forecast = Forecast::new(search.candidates(), distance, settings.runs_min);
+        let more = Forecast {
+            runs: (forecast.runs - f64::from(search.runs())).max(0.0),
+            builds: (forecast.builds - self.built.len() as f64).max(0.0),
+            ..forecast
+        };
+        let seconds = more.cost(settings.costs);
+        tell(&Progress::Apart { ends, forecast, seconds, left: search.candidates() });
+        let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
+        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds > budget);
+        let is_hopeless = forecast.runs > RUNS_HOPELESS;
+        self.forecast = Some(forecast);
+        (is_too_long || is_hopeless).then_some(Finished::Refused { forecast, seconds })
+    }
+
+    /// Builds what is to be measured, then measures it. Whether it came to its end.
+    fn step(&mut self, wanted: &[(usize, u32)], tell: &mut dyn FnMut(&Progress)) -> Result<bool> {
+        let mut ready = Vec::new();
+        for &(commit, _) in wanted {
+            let is_known = self.built.contains_key(&commit);
+            match self.build(commit, None, tell)? {
+                None => return Ok(false),
+                Some(false) => continue,
+                Some(true) => (),
+            }
+            if !is_known && self.tell_equal(commit, tell) {
+                continue;
+            }
+            ready.push(commit);
+        }
+        let repeats = wanted.iter().map(|(_, runs)| *runs).max().unwrap_or(1);
+        if ready.is_empty() {
+            self.log.append(&Event::Step { record: None, runs: Vec::new(), seconds: 0.0 })?;
+            self.take_step(&[], 0.0);
+            return Ok(true);
+        }
+        self.measure(&ready, repeats, tell)
+    }
+
+    /// Whether a new build is equal to an earlier one.
+    fn tell_equal(&self, commit: usize, tell: &mut dyn FnMut(&Progress)) -> bool {
+        let key = &self.built[&commit].key;
+        let earlier = self.built.iter().find(|(other, b)| **other != commit && b.key == *key);
+        if let (Some((other, _)), Some(search)) = (earlier, &self.search) {
+            tell(&Progress::Equal {
+                commit: &self.range.commits[commit],
+                to: &self.range.commits[*other],
+                left: search.candidates(),
+            });
+        }
+        earlier.is_some()
+    }
+
+    fn measure(
+        &mut self,
+        commits: &[usize],
+        repeats: u32,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<bool> {
+        let subjects: Vec<Subject> = commits.iter().map(|commit| self.subject(*commit)).collect();
+        let name = format!("bisect step {}", self.steps + 1);
+        let experiment = experiment(&self.request, &subjects, Repeats::Times(repeats), &name)?;
+        let since = host::job_control::RunningSince::now();
+        let may_resume = std::mem::replace(&mut self.may_resume, false);
+        let Measurement { end, record } =
+            measure(experiment, &self.bisection.records(), may_resume)?;
+        if end == End::Interrupted {
+            return Ok(false);
+        }
+        let record = record.context("no run of the step was kept")?;
+        let mut runs = Vec::new();
+        let mut failed = BTreeSet::new();
+        for (commit, subject) in commits.iter().zip(&subjects) {
+            match values(&record, &subject.name, &self.request.metric)? {
+                Values::Logs(logs) => runs.push(StepRuns { commit: *commit, logs }),
+                Values::Failed(why) => {
+                    ensure!(
+                        ![0, self.range.changes()].contains(commit),
+                        "the {} end, {}, cannot be measured: {why}",
+                        end_name(*commit),
+                        subject.name
+                    );
+                    self.skip(*commit, why, tell)?;
+                    failed.insert(*commit);
+                }
+            }
+        }
+        let (id, seconds) = (Some(record.record.id.clone()), since.elapsed().as_secs_f64());
+        self.log.append(&Event::Step { record: id, runs: runs.clone(), seconds })?;
+        self.take_step(&runs, seconds);
+        self.tell_step(&runs, tell);
+        Ok(true)
+    }
+
+    fn tell_step(&self, runs: &[StepRuns], tell: &mut dyn FnMut(&Progress)) {
+        let Some(search) = &self.search else { return };
+        if !search.are_ends_apart() {
+            if let Some(ends) = search.ends() {
+                tell(&Progress::Ends { ends });
+            }
+            return;
+        }
+        let posterior = search.posterior();
+        let mean = |logs: &[f64]| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let commits = runs
+            .iter()
+            .map(|step| (&self.range.commits[step.commit], step.logs.len(), mean(&step.logs)));
+        let left = Left::new(search, &posterior);
+        tell(&Progress::Step { number: self.steps, commits: commits.collect(), left });
+    }
+
+    /// A built commit as the runner takes it.
+    pub(crate) fn subject(&self, commit: usize) -> Subject {
+        let Commit { id, .. } = &self.range.commits[commit];
+        let folder = self.workshop.place(&self.range.commits[commit]);
+        let step = match &self.request.source {
+            Source::Steps { directory } if directory.join(id).is_file() => Some(folder.join(id)),
+            _ => None,
+        };
+        Subject { name: self.range.commits[commit].short().to_string(), folder, step }
+    }
+
+    /// Builds a commit unless it is built. `None` if a signal asked knee to end; else whether it is built.
+    pub(crate) fn build_for_comparison(
+        &mut self,
+        commit: usize,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<bool>> {
+        self.build(commit, None, tell)
+    }
+
+    /// What the build of a commit is, if it is built.
+    pub(crate) fn key_of(&self, id: &str) -> Option<String> {
+        let mut built = self.built.iter();
+        built.find(|(commit, _)| self.range.commits[**commit].id == id).map(|(_, b)| b.key.clone())
+    }
+
+    pub(crate) fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    pub(crate) fn append(&mut self, event: &Event) -> Result<()> {
+        self.log.append(event)
+    }
+
+    /// The search, once both ends are built.
+    pub fn search(&self) -> Option<&Search> {
+        self.search.as_ref()
+    }
+
+    /// What the search was to take, once its ends were apart.
+    pub fn forecasted(&self) -> Option<Forecast> {
+        self.forecast
+    }
+
+    /// Commits that could not be tested, and why.
+    pub fn skipped(&self) -> &BTreeMap<usize, String> {
+        &self.unbuildable
+    }
+
+    /// The number of builds done, and the seconds that they and the runs took.
+    pub fn spent(&self) -> (usize, f64, f64) {
+        (self.build_seconds.len(), self.build_seconds.iter().sum(), self.step_seconds)
+    }
+
+    /// Removes the builds.
+    pub fn clean_up(&self) -> Result<()> {
+        self.workshop.remove_all()
+    }
+}
+
+fn end_name(end: usize) -> &'static str {
+    if end == 0 { "good" } else { "bad" }
+}

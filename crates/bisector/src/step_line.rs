@@ -1,0 +1,48 @@
+//! One line for each step of a bisection.
+
+use bisection::{Posterior, Search};
+use host::counted;
+
+use crate::range::Range;
+
+/// How far a search is.
+#[derive(Clone, Debug)]
+pub struct Left {
+    /// Changes that the culprit is among with the wanted probability.
+    pub changes: usize,
+    /// The most probable change and its probability.
+    pub likely: (usize, f64),
+    /// Runs that are still to come, on average.
+    pub runs: f64,
+}
+
+impl Left {
+    pub fn new(search: &Search, posterior: &Posterior) -> Option<Left> {
+        let mut changes = search.probabilities(posterior);
+        changes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let likely = *changes.first()?;
+        let (mut sum, mut size) = (0.0, 0);
+        while size < changes.len() && sum < search.settings().confidence {
+            sum += changes[size].1;
+            size += 1;
+        }
+        let entropy: f64 = changes.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum();
+        // As in the forecast: a run tells an eighth of the squared distance, and 20 is for the confidence.
+        let distance = posterior.distance().min(2.5).max(1e-3);
+        let open = (entropy + 20_f64.ln() * entropy.min(1.0)).max(0.0);
+        Some(Left { changes: size, likely, runs: 8.0 * open / distance.powi(2) })
+    }
+
+    /// `97 left, most likely 8d1c0a91b2c3 12 %, about 40 more runs`
+    pub fn text(&self, range: &Range) -> String {
+        let (change, p) = self.likely;
+        let commit = range.commits[change].short();
+        let runs = self.runs.ceil() as usize;
+        format!(
+            "{} left, most likely {commit} {:.0} %, about {} more",
+            self.changes,
+            100.0 * p,
+            counted(runs, "run")
+        )
+    }
+}

@@ -1,0 +1,381 @@
+//! Builds of commits, a folder for each, in knee's own cache. The user's repository is only read.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use guests::kernels::{Repository, Revision};
+use host::job_control::RunningSince;
+use host::{children, kill_with_parent, signals};
+use setup::removal;
+
+use crate::Request;
+use crate::fingerprint::{files_below, fingerprint};
+use crate::folder::Bisection;
+use crate::range::{Commit, Source};
+use crate::reads::VARIABLE;
+
+/// A commit that is built.
+#[derive(Clone, Debug)]
+pub struct Build {
+    pub folder: PathBuf,
+    /// Equal for builds that load equal code and data.
+    pub key: String,
+    pub seconds: f64,
+}
+
+/// How a build ended.
+pub enum Built {
+    Done(Build),
+    /// The commit cannot be built.
+    Failed(String),
+    /// A signal asked knee to end.
+    Interrupted,
+}
+
+/// The shell that runs a build leads its group; when knee dies it gets SIGTERM and takes the group with it.
+const GUARD: &str = r#"trap 'kill -KILL 0' TERM; sh -c "$1" & wait $!"#;
+
+/// Time between two checks whether a build has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// With less room than this, a failed build says nothing about the commit.
+const ROOM_LEAST: u64 = 64 << 20;
+
+/// Digits of a commit id in the name of its folder. All names are equally long: the length of a path moves what
+/// lies on a program's stack.
+const NAME_LENGTH: usize = 12;
+
+/// Builds the commits of one bisection.
+pub struct Workshop {
+    bisection: Bisection,
+    folder: PathBuf,
+    source: Source,
+    repository: Option<Repository>,
+    line: Option<String>,
+    timeout_s: f64,
+    products: Vec<PathBuf>,
+}
+
+impl Workshop {
+    pub fn open(bisection: &Bisection, request: &Request) -> Result<Workshop> {
+        let repository = match &request.source {
+            Source::Git { directory, .. } => Some(Repository::open(directory)?),
+            Source::Steps { .. } => None,
+        };
+        Ok(Workshop {
+            folder: bisection.builds()?,
+            bisection: bisection.clone(),
+            source: request.source.clone(),
+            repository,
+            line: request.build.clone(),
+            timeout_s: request.build_timeout_s,
+            products: request.products.clone(),
+        })
+    }
+
+    pub fn repository(&self) -> Option<&Repository> {
+        self.repository.as_ref()
+    }
+
+    /// The folder of a commit's build.
+    pub fn place(&self, commit: &Commit) -> PathBuf {
+        self.folder.join(name(&commit.id))
+    }
+
+    /// Builds a commit. `reads`: the file in which compilers note what they read.
+    pub fn build(&self, commit: &Commit, reads: Option<&Path>) -> Result<Built> {
+        let environment = reads.map(|file| (VARIABLE, file.as_os_str().to_os_string()));
+        self.build_at(commit, &self.place(commit), environment.as_slice(), None)
+    }
+
+    /// Builds a commit once more in another folder, and returns what it is.
+    pub fn build_again(&self, commit: &Commit) -> Result<Built> {
+        let again: String = name(&commit.id).chars().rev().collect();
+        let folder = self.folder.join(format!("{again:.NAME_LENGTH$}"));
+        let built = self.build_at(commit, &folder, &[], None);
+        removal::remove(&folder)?;
+        built
+    }
+
+    /// Builds a commit without the change of another.
+    pub fn build_without(
+        &self,
+        commit: &Commit,
+        change: &Commit,
+        parent: &Commit,
+    ) -> Result<Built> {
+        let Some(repository) = &self.repository else { bail!("steps have no changes to revert") };
+        let mut git = repository.command();
+        git.args(["diff-tree", "-p", "--binary", "--no-color", "--no-ext-diff"]);
+        let patch = repository.ask(git.args([&parent.id, &change.id]))? + "\n";
+        let place = self.folder.join(format!("{:.NAME_LENGTH$}", format!("revert{}", change.id)));
+        self.build_at(commit, &place, &[], Some(&patch))
+    }
+
+    /// Builds a commit in a folder for one layout, with variables by which its programs are laid out.
+    pub fn build_laid_out(
+        &self,
+        commit: &Commit,
+        layout: usize,
+        environment: &[(&str, OsString)],
+    ) -> Result<Built> {
+        let place =
+            self.folder.join(format!("{:.NAME_LENGTH$}", format!("L{layout}{}", name(&commit.id))));
+        self.build_at(commit, &place, environment, None)
+    }
+
+    /// The folder of all builds.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn build_at(
+        &self,
+        commit: &Commit,
+        folder: &Path,
+        environment: &[(&str, OsString)],
+        reverted: Option<&str>,
+    ) -> Result<Built> {
+        let since = RunningSince::now();
+        removal::remove(folder)?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("creating {}", folder.display()))?;
+        let mut tracked = match self.write_sources(commit, folder) {
+            Ok(tracked) => tracked,
+            Err(_) if signals::received().is_some() => return Ok(Built::Interrupted),
+            Err(why) => return Err(why),
+        };
+        if let Some(patch) = reverted {
+            if let Err(why) = revert(folder, patch) {
+                return Ok(Built::Failed(format!("the change cannot be reverted there: {why:#}")));
+            }
+            tracked = files_below(folder, Path::new(""))?.into_iter().collect();
+        }
+        let log = self.bisection.build_log(&commit.id);
+        if let Some(line) = &self.line {
+            match self.run(line, folder, &log, environment)? {
+                Ended::Interrupted => return Ok(Built::Interrupted),
+                Ended::TimedOut => {
+                    return Ok(Built::Failed(format!(
+                        "its build did not end within {} s (--build-timeout)",
+                        self.timeout_s
+                    )));
+                }
+                Ended::With(status) if !status.success() => {
+                    self.check_room()?;
+                    return Ok(Built::Failed(why_failed(status, &log)));
+                }
+                Ended::With(_) => (),
+            }
+        }
+        let key = match fingerprint(folder, &tracked, &self.products) {
+            Ok(key) => key,
+            Err(why) => return Ok(Built::Failed(format!("{why:#}"))),
+        };
+        flush(folder);
+        let seconds = since.elapsed().as_secs_f64();
+        Ok(Built::Done(Build { folder: folder.to_path_buf(), key, seconds }))
+    }
+
+    /// Writes the files of a commit, and returns their names.
+    fn write_sources(&self, commit: &Commit, folder: &Path) -> Result<BTreeSet<PathBuf>> {
+        match (&self.source, &self.repository) {
+            (Source::Git { directory, .. }, Some(repository)) => {
+                let revision = repository.resolve(&commit.id)?;
+                self.write_revision(repository, &revision, folder)?;
+                for (path, id) in submodules(repository, &revision)? {
+                    let inner = directory.join(&path);
+                    let write = || -> Result<()> {
+                        let repository = Repository::open(&inner)?;
+                        let revision = repository.resolve(&id)?;
+                        self.write_revision(&repository, &revision, &folder.join(&path))
+                    };
+                    write().with_context(|| {
+                        format!(
+                            "the submodule {path} of {}: run `git submodule update --init` in the \
+                             repository, which must have its commit {id:.12}",
+                            commit.short()
+                        )
+                    })?;
+                }
+            }
+            (Source::Steps { directory }, _) => {
+                let step = directory.join(&commit.id);
+                let from = if step.is_dir() { step.join(".") } else { step };
+                let mut copy = Command::new("cp");
+                copy.arg("-a").arg("--").arg(&from).arg(folder);
+                let output = children::output(&mut copy).context("starting cp")?;
+                let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                ensure!(output.status.success(), "copying {}: {error}", from.display());
+            }
+            (Source::Git { .. }, None) => unreachable!("a workshop of git has its repository"),
+        }
+        Ok(files_below(folder, Path::new(""))?.into_iter().collect())
+    }
+
+    fn write_revision(
+        &self,
+        repository: &Repository,
+        revision: &Revision,
+        folder: &Path,
+    ) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        // A name that no commit has.
+        let index = self.folder.join("index");
+        let _ = fs::remove_file(&index);
+        let written = repository.write(revision, folder, &index);
+        let _ = fs::remove_file(&index);
+        if written.is_err() {
+            self.check_room()?;
+        }
+        written
+    }
+
+    fn run(
+        &self,
+        line: &str,
+        folder: &Path,
+        log: &Path,
+        environment: &[(&str, OsString)],
+    ) -> Result<Ended> {
+        let opening = || format!("opening {}", log.display());
+        let output = File::create(log).with_context(opening)?;
+        let mut command = Command::new("sh");
+        command.args([OsStr::new("-c"), OsStr::new(GUARD), OsStr::new("sh"), OsStr::new(line)]);
+        command.current_dir(folder).stdin(Stdio::null());
+        command.stdout(output.try_clone().with_context(opening)?).stderr(output);
+        command.env_remove(VARIABLE);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        kill_with_parent(&mut command, libc::SIGTERM);
+        let mut child = children::spawn(&mut command).context("starting a shell for --build")?;
+        let since = RunningSince::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait().context("waiting for the build")? {
+                break Ended::With(status);
+            }
+            if signals::received().is_some() {
+                break Ended::Interrupted;
+            }
+            if since.elapsed().as_secs_f64() > self.timeout_s {
+                break Ended::TimedOut;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        };
+        // What the build left running would disturb the runs.
+        // SAFETY: a call without memory. The group's id is the leader's, which is not used again before the leader is
+        // waited for and its group empty.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        let _ = child.wait();
+        Ok(ended)
+    }
+
+    /// An error if the disk is full: then no commit is to blame.
+    fn check_room(&self) -> Result<()> {
+        // SAFETY: plain data, for a call that fills it.
+        let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+        let file = File::open(&self.folder)?;
+        // SAFETY: a live descriptor and a live struct.
+        let failed = unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut found) } != 0;
+        let room = found.f_bavail.saturating_mul(found.f_frsize);
+        ensure!(
+            failed || room >= ROOM_LEAST,
+            "the file system of {} has {} MB left: make room, then go on with --resume",
+            self.folder.display(),
+            room >> 20
+        );
+        Ok(())
+    }
+
+    /// Removes all builds.
+    pub fn remove_all(&self) -> Result<()> {
+        removal::remove(&self.folder)
+    }
+}
+
+/// How a shell ended.
+enum Ended {
+    With(ExitStatus),
+    TimedOut,
+    Interrupted,
+}
+
+/// The name of a commit's folder, of a fixed length.
+fn name(id: &str) -> String {
+    let plain: String =
+        id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let is_id = plain == id && id.len() >= 40;
+    if is_id {
+        return plain[..NAME_LENGTH].to_string();
+    }
+    // The name of a step: a part of it for people, and a hash that tells it from others.
+    let hash = host::durable::Seal::for_bytes(id.as_bytes()).sha256;
+    format!("{:_<4.4}{}", plain, &hash[..NAME_LENGTH - 4])
+}
+
+/// The paths of submodules with the commits that a revision wants of them.
+fn submodules(repository: &Repository, revision: &Revision) -> Result<Vec<(String, String)>> {
+    let mut git = repository.command();
+    let tree = repository.ask(git.args(["ls-tree", "-r", "-z", "--full-tree", &revision.tree]))?;
+    let entry = |line: &str| {
+        let (head, path) = line.split_once('\t')?;
+        let id = head.strip_prefix("160000 commit ")?;
+        Some((path.to_string(), id.trim().to_string()))
+    };
+    Ok(tree.split('\0').filter_map(entry).collect())
+}
+
+/// Takes a patch back in a folder that is in no repository.
+fn revert(folder: &Path, patch: &str) -> Result<()> {
+    let file = folder.join(".knee-revert.patch");
+    fs::write(&file, patch)?;
+    let mut git = Command::new("git");
+    git.current_dir(folder).env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
+    git.args(["apply", "-R", "--whitespace=nowarn"]).arg(&file);
+    let output = children::output(&mut git).context("starting git")?;
+    fs::remove_file(&file)?;
+    let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    ensure!(output.status.success(), "{}", error.lines().next().unwrap_or("git apply failed"));
+    Ok(())
+}
+
+/// The status of a failed build and the line of its output that says most.
+fn why_failed(status: ExitStatus, log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(1 << 16)..]).into_owned();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let telling = lines.iter().find(|line| line.contains("error")).or(lines.last());
+    let said = telling.map(|line| format!(": {line:.160}")).unwrap_or_default();
+    format!("its build ended with {status}{said} ({})", log.display())
+}
+
+/// Writes back what the build wrote, so that no run meets the writeback.
+fn flush(folder: &Path) {
+    if let Ok(file) = File::open(folder) {
+        // SAFETY: a live descriptor. Whether it works does not matter.
+        unsafe { libc::syncfs(file.as_raw_fd()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn names_of_folders_are_equally_long() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(name(id), "0123456789ab");
+        for step in ["1", "config-10", "a/b ü"] {
+            assert_eq!(name(step).len(), 12, "{}", name(step));
+        }
+        assert_ne!(name("config-1"), name("config-2"));
+    }
+}

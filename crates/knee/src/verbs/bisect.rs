@@ -1,0 +1,528 @@
+//! `knee bisect`: finds the commit that moved a metric, from noisy runs.
+
+mod news;
+mod plan;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::plan::commands;
+use anyhow::{Context, Result, bail, ensure};
+use bisection::{Answer, Bracket, Settings};
+use bisector::{Bisection, Confirmed, Finished, GitLog, Range, Request, Session, Source};
+use host::terminal::{hint, print, print_line, talk};
+use host::{job_control, signals};
+use records::{Better, parse};
+use reports::{BisectionReport, CommitName, Layout, Style, bisection_answer};
+use serde_json::{Value, json};
+use store::Store;
+
+/// Find the commit that moved a metric, or the set that holds it, from runs with noise:
+///
+///     knee bisect --git ../app --good v1.2 --bad v1.9 --build 'make -j2' --command './app bench'
+///     knee bisect --steps configs --command './app --config {step}'
+///     knee bisect --resume
+///
+/// Commits are built and run in folders of knee's own; the repository is only read. Both ends are measured
+/// first, in turn: without a difference, the answer is NOT REPRODUCED. Then the commit is tested that tells
+/// most for what its build and runs cost, until one is probable enough. It is compared with its parent by
+/// runs of their own before it is blamed. Nothing is built while something is measured. See
+/// docs/guide/bisect.md.
+///
+/// Exit status: 0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection
+/// failed or was refused; 3 not reproduced; 130 interrupted, `--resume` goes on.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    search: SearchArguments,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Print a bisection as `git bisect log` does, or all that was done
+    Log {
+        /// Bisection: `last`, its id or the start of it
+        #[arg(default_value = "last")]
+        which: String,
+        /// Print every event as a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bisect what a log of `git bisect` leaves open
+    Replay {
+        /// Output of `git bisect log`
+        log: PathBuf,
+        #[command(flatten)]
+        search: Box<SearchArguments>,
+    },
+}
+
+/// What to bisect, and how.
+#[derive(clap::Args)]
+struct SearchArguments {
+    /// Git repository, or a directory inside it
+    #[arg(long, value_name = "DIR", help_heading = RANGE, conflicts_with = "steps")]
+    git: Option<PathBuf>,
+    /// Older commit, before the change
+    #[arg(long, value_name = "COMMIT", help_heading = RANGE)]
+    good: Option<String>,
+    /// Newer commit, with the change
+    #[arg(long, value_name = "COMMIT", help_heading = RANGE)]
+    bad: Option<String>,
+    /// Follow only the first parent of merges
+    #[arg(long, help_heading = RANGE)]
+    first_parent: bool,
+    /// Never test these commits
+    #[arg(long, value_name = "COMMIT", value_delimiter = ',', help_heading = RANGE)]
+    skip: Vec<String>,
+    /// Bisect the entries of a directory instead, in the order of their names
+    ///
+    /// Each is a directory in which --build and --command run, or a file whose path stands for {step}.
+    #[arg(long, value_name = "DIR", help_heading = RANGE)]
+    steps: Option<PathBuf>,
+    /// Build a commit with this line, in a shell in its directory
+    #[arg(long, value_name = "LINE", help_heading = BUILD)]
+    build: Option<String>,
+    /// What the build makes [default: all programs and libraries]
+    ///
+    /// Commits whose products load equal code and data are one candidate, measured once.
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', help_heading = BUILD)]
+    products: Vec<PathBuf>,
+    /// Skip a commit whose build takes longer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, help_heading = BUILD)]
+    build_timeout: f64,
+    /// Measure this program, in the directory of the commit
+    ///
+    /// A commit is skipped if its runs fail, with whatever status; 125 says so by intention.
+    #[arg(long, value_name = "LINE", help_heading = RUNS)]
+    command: Option<String>,
+    /// Let a shell interpret --command
+    #[arg(long, help_heading = RUNS)]
+    shell: bool,
+    /// CPUs of a run: a number, cores or all
+    #[arg(long, default_value = "all", help_heading = RUNS)]
+    cpus: String,
+    /// Metric to judge by [default: wall_s, or --value]
+    #[arg(long, value_name = "NAME", help_heading = RUNS)]
+    metric: Option<String>,
+    /// Read the number to judge by from the output: text around `{}`
+    ///
+    /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
+    #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = RUNS)]
+    value: Option<String>,
+    /// Skip a commit whose run takes longer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = RUNS)]
+    timeout: f64,
+    /// Probability that names a commit
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "95%", help_heading = SEARCH)]
+    confidence: f64,
+    /// Refuse to begin, or end with a set, where it would take longer: 30m, 2h
+    #[arg(long, value_name = "TIME", value_parser = time_s, help_heading = SEARCH)]
+    budget: Option<f64>,
+    /// End with a set after this number of runs
+    #[arg(long, value_name = "N", help_heading = SEARCH)]
+    max_runs: Option<u32>,
+    /// Runs of both ends after which a change is not reproduced
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(8..), help_heading = SEARCH)]
+    ends_runs: u32,
+    /// Smallest change that matters
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "1%", help_heading = SEARCH)]
+    smallest_effect: f64,
+    /// Do not compare the culprit with its parent, nor the tip without it
+    #[arg(long, help_heading = SEARCH)]
+    no_confirm: bool,
+    /// Print what there is to search and what it may take
+    ///
+    /// Builds and measures nothing.
+    #[arg(long, help_heading = SEARCH)]
+    plan: bool,
+    /// Go on with the newest bisection
+    #[arg(long, help_heading = SEARCH, conflicts_with_all = ["git", "steps", "good", "bad", "build", "command", "plan"])]
+    resume: bool,
+    /// Keep the builds
+    #[arg(long, help_heading = BUILD)]
+    keep_builds: bool,
+    /// Print JSON
+    #[arg(long, help_heading = SEARCH)]
+    json: bool,
+}
+
+const RANGE: &str = "Range";
+const BUILD: &str = "Build";
+const RUNS: &str = "Runs";
+const SEARCH: &str = "Search";
+
+/// A time such as 90s, 30m or 2h, in seconds.
+fn time_s(text: &str) -> Result<f64> {
+    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+    let parsed = units.iter().find_map(|(unit, size)| {
+        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        (number > 0.0 && number < 1e6).then_some(number * size)
+    });
+    parsed.context("must be a time such as 90s, 30m or 2h")
+}
+
+/// Bisects, goes on with a bisection, or prints a log.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    match &arguments.action {
+        Some(Action::Log { which, json }) => print_log(which, *json, store),
+        Some(Action::Replay { log, search }) => {
+            let text = std::fs::read_to_string(log)
+                .with_context(|| format!("reading {}", log.display()))?;
+            let log = GitLog::parse(&text).with_context(|| format!("in {}", log.display()))?;
+            search_for(search, narrowed(search, &log)?, store)
+        }
+        None if arguments.search.resume => {
+            let bisection = bisector::newest(store)?;
+            talk(format_args!("going on with {}", bisection.id));
+            conduct(Session::resume(bisection)?, &arguments.search, store)
+        }
+        None => search_for(&arguments.search, source(&arguments.search)?, store),
+    }
+}
+
+fn source(search: &SearchArguments) -> Result<Source> {
+    let SearchArguments { git, good, bad, steps, .. } = search;
+    if let Some(steps) = steps {
+        let directory =
+            steps.canonicalize().with_context(|| format!("looking for {}", steps.display()))?;
+        return Ok(Source::Steps { directory });
+    }
+    let name = |name: &Option<String>, flag: &str| {
+        name.clone().with_context(|| format!("{flag} is missing: name the commit at that end"))
+    };
+    let git = git.as_ref().context(
+        "nothing to bisect: give --git DIR --good COMMIT --bad COMMIT, --steps DIR, or --resume",
+    )?;
+    let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
+    Ok(Source::Git {
+        directory,
+        good: name(good, "--good")?,
+        bad: name(bad, "--bad")?,
+        first_parent: search.first_parent,
+        skip: search.skip.clone(),
+    })
+}
+
+/// The range that a log of `git bisect` leaves: the pair of a good and a bad commit with the fewest between.
+fn narrowed(search: &SearchArguments, log: &GitLog) -> Result<Source> {
+    ensure!(
+        search.good.is_none() && search.bad.is_none(),
+        "the log names the good and the bad commit: leave out --good and --bad"
+    );
+    let git = search.git.as_ref().context("--git DIR is missing: the log names its commits")?;
+    let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
+    let mut best: Option<(usize, Source)> = None;
+    let mut why = None;
+    for good in &log.good {
+        for bad in &log.bad {
+            let source = Source::Git {
+                directory: directory.clone(),
+                good: good.clone(),
+                bad: bad.clone(),
+                first_parent: search.first_parent,
+                skip: [&log.skip[..], &search.skip].concat(),
+            };
+            match Range::read(&source) {
+                Ok(range) if best.as_ref().is_none_or(|(least, _)| range.changes() < *least) => {
+                    best = Some((range.changes(), source));
+                }
+                Ok(_) => (),
+                Err(error) => why = Some(error),
+            }
+        }
+    }
+    match (best, why) {
+        (Some((_, source)), _) => Ok(source),
+        (None, Some(why)) => Err(why.context("no good and bad commit of the log make a range")),
+        (None, None) => bail!("the log names no good and bad commit"),
+    }
+}
+
+fn request(search: &SearchArguments, source: Source) -> Result<Request> {
+    let command = search.command.clone().context("--command LINE is missing: what to measure")?;
+    for (flag, seconds) in
+        [("--timeout", search.timeout), ("--build-timeout", search.build_timeout)]
+    {
+        ensure!(seconds > 0.0 && seconds < 1e6, "{flag} {seconds}: must be above 0 s");
+    }
+    ensure!(
+        search.confidence > 0.5 && search.confidence < 1.0,
+        "--confidence must be above 50 % and below 100 %"
+    );
+    let extract = search.value.as_deref().map(commands::operations_from).transpose()?;
+    let extract = extract.map(|extract| records::Extract {
+        name: "value".to_string(),
+        better: Better::Neither,
+        ..extract
+    });
+    let metric = match &extract {
+        Some(extract) => extract.name.clone(),
+        None => search.metric.clone().unwrap_or(records::WALL.to_string()),
+    };
+    let settings = Settings {
+        confidence: search.confidence,
+        ends_runs_max: search.ends_runs,
+        smallest: search.smallest_effect.ln_1p(),
+        runs_max: search.max_runs,
+        ..Settings::default()
+    };
+    Ok(Request {
+        source,
+        build: search.build.clone(),
+        build_timeout_s: search.build_timeout,
+        products: search.products.clone(),
+        command,
+        shell: search.shell,
+        cpus: search.cpus.clone(),
+        metric,
+        extract,
+        timeout_s: search.timeout,
+        settings,
+        budget_s: search.budget,
+        smallest_effect: search.smallest_effect,
+    })
+}
+
+fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result<ExitCode> {
+    let range = Range::read(&source)?;
+    if search.plan {
+        print(plan::plan(&range, &request(search, source)?, search.json, &Style::for_stdout())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let request = request(search, source)?;
+    news::before(&request, &range);
+    conduct(Session::begin(request, range, store)?, search, store)
+}
+
+/// Runs a session to its end and says what it came to.
+fn conduct(mut session: Session, search: &SearchArguments, store: &Store) -> Result<ExitCode> {
+    signals::catch();
+    job_control::follow_terminal();
+    news::moved(&session);
+    let range = session.range.clone();
+    let finished = session.run(&mut |progress| news::tell(progress, &range))?;
+    match finished {
+        Finished::Interrupted => {
+            talk("interrupted: what was built and measured is kept; knee bisect --resume goes on");
+            Ok(ExitCode::from(130))
+        }
+        Finished::Refused { forecast, seconds } => {
+            talk(format_args!(
+                "refused: about {:.0} runs and {:.0} builds more, {}, are beyond the budget. Make runs \
+                 less noisy or longer, narrow the range, or raise --budget; --resume goes on",
+                forecast.runs,
+                forecast.builds,
+                news::duration(seconds)
+            ));
+            Ok(ExitCode::from(2))
+        }
+        Finished::Answer(answer) => conclude(&mut session, &answer, search, store),
+    }
+}
+
+fn conclude(
+    session: &mut Session,
+    answer: &Answer,
+    search: &SearchArguments,
+    store: &Store,
+) -> Result<ExitCode> {
+    let style = Style::for_stdout();
+    if !search.json {
+        print(answer_text(session, answer, &style))?;
+    }
+    let mut checks = Vec::new();
+    let mut status = match answer {
+        Answer::NotReproduced { .. } => 3,
+        Answer::Named { .. } => 0,
+        Answer::Set { .. } | Answer::Several { .. } => 1,
+    };
+    if !search.no_confirm {
+        for change in blamed(answer) {
+            let confirmed = confirm(session, change, search.json, &mut checks, store)?;
+            if signals::received().is_some() {
+                talk("interrupted while confirming; knee bisect --resume goes on");
+                return Ok(ExitCode::from(130));
+            }
+            if confirmed != Some(Confirmed::Yes) {
+                status = 1;
+            }
+        }
+    }
+    if search.json {
+        print_line(format_args!("{:#}", as_json(session, answer, checks)))?;
+    }
+    if !search.keep_builds {
+        session.clean_up()?;
+    }
+    let Bisection { id, folder } = &session.bisection;
+    hint(format_args!("bisection {id} in {}", folder.display()));
+    Ok(ExitCode::from(status))
+}
+
+/// The changes that an answer names.
+fn blamed(answer: &Answer) -> Vec<usize> {
+    match answer {
+        Answer::Named { change, .. } => vec![*change],
+        Answer::Several { brackets } => {
+            let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
+            brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
+        }
+        Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
+    }
+}
+
+/// Compares a blamed commit with its parent, and the tip without it.
+fn confirm(
+    session: &mut Session,
+    change: usize,
+    is_json: bool,
+    checks: &mut Vec<Value>,
+    store: &Store,
+) -> Result<Option<Confirmed>> {
+    let style = Style::for_stdout();
+    let range = session.range.clone();
+    let mut show = |confirmation: bisector::Confirmation| -> Result<Confirmed> {
+        let bisector::Confirmation { what, record, comparison, confirmed } = confirmation;
+        let id = &record.record.id;
+        checks.push(
+            json!({ "what": what, "record": id, "confirmed": confirmed, "comparison": comparison }),
+        );
+        if !is_json {
+            let verdict = news::confirmed(confirmed);
+            let table = reports::comparison(&comparison, Layout::Verdicts, "", style);
+            print(format!("\n{what}: {verdict} (record {id})\n\n{table}"))?;
+        }
+        Ok(confirmed)
+    };
+    talk(format_args!("comparing {} with its parent", range.commits[change].short()));
+    let compared =
+        session.compare_with_parent(change, store, &mut |progress| news::tell(progress, &range))?;
+    let Some(confirmation) = compared else { return Ok(None) };
+    let confirmed = show(confirmation)?;
+    let is_git = matches!(session.request.source, Source::Git { .. });
+    if is_git && change < range.changes() && confirmed == Confirmed::Yes {
+        talk("comparing the bad end with itself without the change");
+        match session.compare_without(change, store)? {
+            Ok(Some(confirmation)) => drop(show(confirmation)?),
+            Ok(None) => (),
+            Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),
+        }
+    }
+    if confirmed == Confirmed::Yes {
+        check_layouts(session, change, is_json, checks)?;
+    }
+    Ok(Some(confirmed))
+}
+
+/// Measures the change in other layouts of the same code.
+fn check_layouts(
+    session: &mut Session,
+    change: usize,
+    is_json: bool,
+    checks: &mut Vec<Value>,
+) -> Result<()> {
+    let Some(ends) = session.search().and_then(bisection::Search::ends) else { return Ok(()) };
+    if session.request.build.is_some() {
+        talk("linking both in other layouts");
+    }
+    match session.check_layouts(change, ends.difference)? {
+        Ok(Some(check)) => {
+            if !is_json {
+                print(format!("\n{}", news::layouts(&check)))?;
+            }
+            checks.push(json!({ "what": "layouts", "layouts": check }));
+        }
+        Ok(None) => (),
+        Err(why) => {
+            let text = format!("other layouts of the same code were not measured: {why}");
+            if !is_json {
+                print(format!("\n{text}\n"))?;
+            }
+            checks.push(json!({ "what": "layouts", "why_not": why }));
+        }
+    }
+    Ok(())
+}
+
+fn answer_text(session: &Session, answer: &Answer, style: &Style) -> String {
+    let name = |commit: &bisector::Commit| CommitName {
+        short: commit.short().to_string(),
+        date: commit.date.clone(),
+        subject: commit.subject.clone(),
+    };
+    let commits: Vec<CommitName> = session.range.commits.iter().map(name).collect();
+    let posterior = posterior(session);
+    let (builds, build_s, run_s) = session.spent();
+    let text = bisection_answer(
+        &BisectionReport {
+            answer,
+            commits: &commits,
+            ends: session.search().and_then(bisection::Search::ends),
+            metric: &session.request.metric,
+            posterior: &posterior,
+            runs: session.search().map_or(0, bisection::Search::runs),
+            builds,
+            seconds: (build_s, run_s),
+        },
+        style,
+    );
+    text + &news::after(session, answer)
+}
+
+/// The probability of each commit, once the ends are apart.
+fn posterior(session: &Session) -> Vec<(usize, f64)> {
+    match session.search().filter(|search| search.are_ends_apart()) {
+        Some(search) => search.probabilities(&search.posterior()),
+        None => Vec::new(),
+    }
+}
+
+fn as_json(session: &Session, answer: &Answer, checks: Vec<Value>) -> Value {
+    let (builds, build_s, run_s) = session.spent();
+    let commits = &session.range.commits;
+    let search = session.search();
+    let posterior: Vec<Value> = posterior(session)
+        .into_iter()
+        .filter(|(_, p)| *p > 1e-6)
+        .map(|(change, p)| json!({ "change": change, "commit": commits[change].id, "probability": p }))
+        .collect();
+    let skipped: Vec<Value> = session
+        .skipped()
+        .iter()
+        .map(|(commit, why)| json!({ "commit": commits[*commit].id, "why": why }))
+        .collect();
+    json!({
+        "bisection": session.bisection.id,
+        "metric": session.request.metric,
+        "answer": answer,
+        "named": blamed(answer).iter().map(|change| &commits[*change].id).collect::<Vec<_>>(),
+        "ends": search.and_then(bisection::Search::ends),
+        "runs": search.map_or(0, bisection::Search::runs),
+        "forecast": session.forecasted(),
+        "builds": builds,
+        "build_seconds": build_s,
+        "run_seconds": run_s,
+        "posterior": posterior,
+        "tested": search.map(|search| search.builds()),
+        "skipped": skipped,
+        "confirmed": checks,
+        "commits": commits.iter().map(|commit| &commit.id).collect::<Vec<_>>(),
+    })
+}
+
+fn print_log(which: &str, is_json: bool, store: &Store) -> Result<ExitCode> {
+    let bisection = bisector::open(which, store)?;
+    if is_json {
+        print(std::fs::read_to_string(bisection.log_path()).context("reading the log")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let session = Session::view(bisection)?;
+    let skipped: Vec<usize> =
+        session.skipped().keys().chain(&session.range.skipped).copied().collect();
+    print(bisector::git_log(&session.range, session.search(), &skipped))?;
+    Ok(ExitCode::SUCCESS)
+}

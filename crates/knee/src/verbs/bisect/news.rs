@@ -1,0 +1,164 @@
+//! What a bisection says while it goes on: a line for each thing that was done.
+
+use bisection::{Answer, Ends};
+use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
+use host::counted;
+use host::terminal::{hint, talk};
+
+/// Says what there is to search.
+pub fn before(request: &Request, range: &Range) {
+    let what = match &request.source {
+        Source::Git { .. } => "commit",
+        Source::Steps { .. } => "step",
+    };
+    talk(format_args!(
+        "{} between {} and {}",
+        counted(range.changes(), what),
+        range.commits[0].short(),
+        range.commits[range.changes()].short()
+    ));
+    if let Source::Git { directory, bad, .. } = &request.source
+        && let Ok(repository) = guests::kernels::Repository::open(directory)
+        && let Ok(bad) = repository.resolve(bad)
+        && repository.has_uncommitted(&bad)
+    {
+        talk(format_args!("uncommitted changes in {} are not built", directory.display()));
+    }
+}
+
+/// Says which ends have another name now than when the bisection began.
+pub fn moved(session: &Session) {
+    let Source::Git { directory, good, bad, .. } = &session.request.source else { return };
+    let Ok(repository) = guests::kernels::Repository::open(directory) else { return };
+    let ends =
+        [(good, &session.range.commits[0]), (bad, &session.range.commits[session.range.changes()])];
+    for (name, commit) in ends {
+        let is_moved = repository.resolve(name).is_ok_and(|now| now.commit != commit.id);
+        if is_moved {
+            talk(format_args!(
+                "{name} has moved since: the bisection goes on with {}, as it began",
+                commit.short()
+            ));
+        }
+    }
+}
+
+/// One piece of news.
+pub fn tell(progress: &Progress, range: &Range) {
+    match progress {
+        Progress::Built { commit, seconds } => {
+            hint(format_args!("built {} in {seconds:.1} s", commit.short()));
+        }
+        Progress::Equal { commit, to, left } => talk(format_args!(
+            "{} loads the code and data of {}: nothing between them matters; {} left",
+            commit.short(),
+            to.short(),
+            counted(*left, "candidate")
+        )),
+        Progress::Skipped { commit, why } => {
+            talk(format_args!("{} is skipped: {why}", commit.short()));
+        }
+        Progress::Candidates { all, unread, reproducible } => {
+            candidates(*all, *unread, *reproducible);
+        }
+        Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
+        Progress::Apart { ends, forecast, seconds, left } => talk(format_args!(
+            "the ends differ: {}. Forecast: about {:.0} runs and {:.0} builds in all among {}, {} more",
+            ends_text(ends),
+            forecast.runs,
+            forecast.builds,
+            counted(*left, "candidate"),
+            duration(*seconds)
+        )),
+        Progress::Step { number, commits, left } => {
+            let one = |(commit, runs, mean): &(&Commit, usize, f64)| {
+                let runs = counted(*runs, "run");
+                format!("{}: {runs}, mean {}", commit.short(), analysis::rounded(*mean, 4))
+            };
+            let measured = commits.iter().map(one).collect::<Vec<_>>().join(", ");
+            let left = left.as_ref().map(|left| left.text(range)).unwrap_or_default();
+            talk(format_args!("step {number}  {measured}; {left}"));
+        }
+    }
+}
+
+fn candidates(all: usize, unread: usize, reproducible: Option<bool>) {
+    if unread > 0 {
+        let rest = all - unread;
+        talk(format_args!(
+            "{rest} of {} touch what the builds of the ends read; the others are candidates of a fiftieth \
+             the weight",
+            counted(all, "commit")
+        ));
+    }
+    if reproducible == Some(false) {
+        talk(
+            "two builds of the good end differ: equal builds of different commits will not be recognised",
+        );
+    }
+}
+
+fn ends_text(ends: &Ends) -> String {
+    format!(
+        "bad {:+.2} % against good, +-{:.2} % (standard error), {} that spread by {:.2} %",
+        100.0 * ends.difference.exp_m1(),
+        100.0 * ends.error,
+        counted(ends.runs as usize, "run"),
+        100.0 * ends.deviation
+    )
+}
+
+/// A time for people.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// What an independent comparison means.
+pub fn confirmed(confirmed: Confirmed) -> &'static str {
+    match confirmed {
+        Confirmed::Yes => "CONFIRMED by runs that took no part in the search",
+        Confirmed::No => "NOT CONFIRMED: do not blame this commit",
+        Confirmed::CannotTell => "not decided by as many runs as allowed",
+    }
+}
+
+/// What a reader of the answer should know beside it.
+pub fn after(session: &Session, answer: &Answer) -> String {
+    let mut text = String::new();
+    let Answer::Named { change, .. } = answer else { return text };
+    let commit = &session.range.commits[*change];
+    if let Source::Git { directory, first_parent: true, .. } = &session.request.source
+        && let Ok(repository) = guests::kernels::Repository::open(directory)
+        && let Ok(second) = repository.resolve(&format!("{}^2", commit.id))
+        && let Ok(first) = repository.resolve(&format!("{}^1", commit.id))
+        && let Some(base) = repository.merge_base(&first, &second)
+    {
+        text += &format!(
+            "It is a merge. What it brought: the same command with --good {:.12} --bad {:.12} and without \
+             --first-parent\n",
+            base, second.commit
+        );
+    }
+    text
+}
+
+/// What other layouts of the same code say.
+pub fn layouts(check: &LayoutCheck) -> String {
+    let one =
+        |(change, error): (&f64, &f64)| format!("{:+.2} % +-{:.2}", 100.0 * change, 100.0 * error);
+    let all: Vec<String> = check.changes.iter().zip(&check.errors).map(one).collect();
+    let verdict = if check.holds {
+        "it is the code, not its place"
+    } else {
+        "NOT IN ALL LAYOUTS: the place of the code may explain it"
+    };
+    format!(
+        "linked in {} (padding, order of objects), change and standard error: {}: {verdict}\n",
+        counted(all.len(), "other layout"),
+        all.join(", ")
+    )
+}

@@ -1,0 +1,217 @@
+//! `knee series`: what each patch of a series does to a metric, all measured in turn.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::{Decision, Judgement};
+use anyhow::{Context, Result, ensure};
+use bisection::Settings;
+use bisector::{Patch, Range, Request, Source, series};
+use host::terminal::{hint, print, print_line, talk};
+use host::{job_control, signals};
+use records::{Better, parse};
+use reports::table::{Align, Table};
+use reports::{Style, wrapped};
+use serde_json::{Value, json};
+use store::Store;
+
+/// Measure what every patch of a series does, at once:
+///
+///     knee series --git ../app base..patched --build 'make -j2' --command './app bench'
+///
+/// All commits run in each block in random order, so each patch is compared with the one before it and with the base in
+/// the state that the host is in just then. The intervals hold for all patches together. At most 30 patches; `knee bisect`
+/// searches longer ranges.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Base and tip: BASE..TIP
+    range: String,
+    /// Git repository, or a directory inside it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    git: PathBuf,
+    /// Build a commit with this line, in a shell in its directory
+    #[arg(long, value_name = "LINE")]
+    build: Option<String>,
+    /// What the build makes [default: all programs and libraries]
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',')]
+    products: Vec<PathBuf>,
+    /// Give a build up after this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    build_timeout: f64,
+    /// Measure this program, in the directory of the commit
+    #[arg(long, value_name = "LINE")]
+    command: String,
+    /// Let a shell interpret --command
+    #[arg(long)]
+    shell: bool,
+    /// CPUs of a run: a number, cores or all
+    #[arg(long, default_value = "all")]
+    cpus: String,
+    /// Metric to judge by [default: wall_s, or --value]
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    /// Read the number to judge by from the output: text around `{}`
+    #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
+    value: Option<String>,
+    /// Runs of each commit
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    blocks: u32,
+    /// Smallest change that matters
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
+    smallest_effect: f64,
+    /// Do the missing runs of an interrupted series
+    #[arg(long)]
+    resume: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Builds, measures, and prints a row for each patch.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let request = request(arguments)?;
+    let range = Range::read(&request.source)?;
+    signals::catch();
+    job_control::follow_terminal();
+    let Arguments { blocks, resume, .. } = *arguments;
+    let measured = series(&request, &range, blocks, resume, store, |news| hint(news))?;
+    let Some(measured) = measured else {
+        talk("interrupted: the same command with --resume does the rest");
+        return Ok(ExitCode::from(130));
+    };
+    let id = &measured.record.record.id;
+    if arguments.json {
+        let patches: Vec<Value> = measured.patches.iter().map(|p| as_json(p, &range)).collect();
+        print_line(json!({ "record": id, "metric": request.metric, "patches": patches }))?;
+    } else {
+        print(table(&measured.patches, &range, &request, &Style::for_stdout()))?;
+    }
+    hint(format_args!("record {id} in {}", measured.record.folder.display()));
+    let has_failed = measured.patches.iter().any(|patch| patch.failed.is_some());
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn request(arguments: &Arguments) -> Result<Request> {
+    let (good, bad) = arguments
+        .range
+        .split_once("..")
+        .filter(|(good, bad)| !good.is_empty() && !bad.is_empty())
+        .with_context(|| format!("'{}' must be BASE..TIP", arguments.range))?;
+    let git = &arguments.git;
+    let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
+    let extract = arguments.value.as_deref().map(plan::commands::operations_from).transpose()?;
+    let extract = extract.map(|extract| records::Extract {
+        name: "value".to_string(),
+        better: Better::Neither,
+        ..extract
+    });
+    let metric = match &extract {
+        Some(extract) => extract.name.clone(),
+        None => arguments.metric.clone().unwrap_or(records::WALL.to_string()),
+    };
+    ensure!(arguments.build_timeout > 0.0, "--build-timeout must be above 0 s");
+    Ok(Request {
+        source: Source::Git {
+            directory,
+            good: good.to_string(),
+            bad: bad.trim_start_matches('.').to_string(),
+            first_parent: true,
+            skip: Vec::new(),
+        },
+        build: arguments.build.clone(),
+        build_timeout_s: arguments.build_timeout,
+        products: arguments.products.clone(),
+        command: arguments.command.clone(),
+        shell: arguments.shell,
+        cpus: arguments.cpus.clone(),
+        metric,
+        extract,
+        timeout_s: 600.0,
+        settings: Settings::default(),
+        budget_s: None,
+        smallest_effect: arguments.smallest_effect,
+    })
+}
+
+fn table(patches: &[Patch], range: &Range, request: &Request, style: &Style) -> String {
+    let mut table = Table::new([
+        ("patch", Align::Left),
+        ("change", Align::Right),
+        ("interval", Align::Left),
+        ("verdict", Align::Left),
+        ("from base", Align::Right),
+        ("subject", Align::Left),
+    ]);
+    for patch in patches {
+        let commit = &range.commits[patch.commit];
+        let (change, interval, verdict) = match (&patch.own, &patch.failed) {
+            (_, Some(_)) => (String::new(), String::new(), "not measured".to_string()),
+            (None, None) if patch.is_equal => {
+                (String::new(), String::new(), "equal build".to_string())
+            }
+            (None, None) => (String::new(), String::new(), String::new()),
+            (Some(judged), None) => (change(judged), interval(judged), verdict(judged, request)),
+        };
+        let from_base = patch.from_base.as_ref().map(self::change).unwrap_or_default();
+        let subject = commit.subject.clone();
+        table.row(vec![commit.short().to_string(), change, interval, verdict, from_base, subject]);
+    }
+    let tail = format!(
+        "{}: change of each patch against the commit before it that was measured; intervals hold for all patches together \
+         at 95 % (exact signed ranks over blocks, or Student's t where these are too few). `same` is within {:.1} %.",
+        request.metric,
+        100.0 * request.smallest_effect
+    );
+    table.within(style.width).0 + &wrapped(&tail, style.width, 0)
+}
+
+fn percent(log: f64) -> String {
+    format!("{:+.2}", 100.0 * log.exp_m1())
+}
+
+fn change(judged: &Judgement) -> String {
+    judged.estimate.map(|log| percent(log) + " %").unwrap_or_default()
+}
+
+fn interval(judged: &Judgement) -> String {
+    let text = |(low, high)| format!("[{}, {}]", percent(low), percent(high));
+    judged.interval.map(text).unwrap_or_default()
+}
+
+fn verdict(judged: &Judgement, request: &Request) -> String {
+    let direction = if judged.estimate.unwrap_or(0.0) > 0.0 { "higher" } else { "lower" };
+    let least = 100.0 * request.smallest_effect;
+    match judged.decision {
+        Decision::Changed { at_least: true } => format!("{direction}, >= {least:.1} %"),
+        Decision::Changed { at_least: false } => direction.to_string(),
+        Decision::Same => "same".to_string(),
+        Decision::CannotTell { .. } => "cannot tell".to_string(),
+        Decision::TooFew { .. } => "too few blocks".to_string(),
+    }
+}
+
+fn as_json(patch: &Patch, range: &Range) -> Value {
+    let commit = &range.commits[patch.commit];
+    let judged = |judged: &Judgement| {
+        json!({
+            "change": judged.estimate.map(f64::exp_m1),
+            "interval": judged.interval.map(|(low, high)| [low.exp_m1(), high.exp_m1()]),
+            "blocks": judged.n,
+            "is": match judged.decision {
+                Decision::Changed { .. } => "changed",
+                Decision::Same => "same",
+                Decision::CannotTell { .. } => "cannot_tell",
+                Decision::TooFew { .. } => "too_few",
+            },
+        })
+    };
+    json!({
+        "commit": commit.id,
+        "subject": commit.subject,
+        "equal_build": patch.is_equal,
+        "own": patch.own.as_ref().map(judged),
+        "from_base": patch.from_base.as_ref().map(judged),
+        "not_measured": patch.failed,
+    })
+}

@@ -1,0 +1,321 @@
+//! `knee bisect` as its users drive it: on repositories made here, whose commits print their level, so that answers are
+//! known and no test depends on the speed of a host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::home::{Ended, Home};
+use crate::random::{choices, times};
+
+/// Prints the level of the commit with noise of about 1 %.
+const BENCH: &str = "noise=$(od -An -N2 -tu2 /dev/urandom)\n\
+    echo \"cost: $(( $(cat level) * 1000 + noise % 3000 ))\"\n";
+
+/// A repository with a line of commits. `files` gives what each commit has, from commit 0.
+struct Project {
+    home: Home,
+    /// The commit ids, oldest first.
+    ids: Vec<String>,
+}
+
+impl Project {
+    fn new(commits: usize, files: impl Fn(usize) -> Vec<(String, String)>) -> Project {
+        let home = Home::new();
+        let folder = home.path("project");
+        git(&home, Path::new("."), &["init", "-q", "-b", "main", "project"]);
+        let mut stream = String::new();
+        for commit in 0..commits {
+            let message = format!("commit {commit}");
+            stream += &format!(
+                "commit refs/heads/main\ncommitter A <a@example.org> {} +0000\ndata {}\n{message}\n",
+                1_700_000_000 + commit,
+                message.len()
+            );
+            for (name, text) in files(commit) {
+                stream += &format!("M 100644 inline {name}\ndata {}\n{text}\n", text.len());
+            }
+        }
+        let mut import = Command::new("git");
+        import.args(["fast-import", "--quiet"]).current_dir(&folder).stdin(Stdio::piped());
+        let mut child = import.spawn().expect("starting git");
+        child.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        git(&home, &folder, &["reset", "-q", "--hard", "main"]);
+        let ids = git(&home, &folder, &["rev-list", "--reverse", "main"]);
+        Project { ids: ids.lines().map(str::to_string).collect(), home }
+    }
+
+    /// Commits whose level rises by a tenth at `change`.
+    fn with_change(commits: usize, change: usize) -> Project {
+        Project::new(commits, |commit| {
+            let level = if commit >= change { 110 } else { 100 };
+            vec![
+                ("bench.sh".to_string(), BENCH.to_string()),
+                ("level".to_string(), level.to_string()),
+                (format!("notes/{commit}"), commit.to_string()),
+            ]
+        })
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.home.path("project")
+    }
+
+    fn short(&self, commit: usize) -> &str {
+        &self.ids[commit][..12]
+    }
+
+    /// Bisects all commits with these arguments more.
+    fn bisect(&self, more: &str) -> Ended {
+        self.home.start(&mut self.command(more)).end_within(Duration::from_secs(300))
+    }
+
+    fn command(&self, more: &str) -> Command {
+        let (good, bad) = (&self.ids[0], &self.ids[self.ids.len() - 1]);
+        let mut command = self.home.knee(&format!(
+            "bisect --git project --good {good} --bad {bad} --cpus 1 {more} --value"
+        ));
+        command.args(["cost: {}", "--command", "sh bench.sh"]);
+        command
+    }
+
+    /// All files of the repository and its work tree.
+    fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        let mut folders = vec![self.folder()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    all.insert(path.clone(), fs::read(path).unwrap());
+                }
+            }
+        }
+        all
+    }
+}
+
+fn git(home: &Home, folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(arguments).env("HOME", home.path("")).current_dir(home.path("").join(folder));
+    let output = command.output().expect("starting git");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn check_status(ended: &Ended, status: i32) {
+    let Ended { stdout, stderr, .. } = ended;
+    assert_eq!(ended.status.code(), Some(status), "{stdout}\n{stderr}");
+}
+
+#[test]
+fn the_culprit_is_named_and_confirmed_and_the_repository_is_not_touched() {
+    let project = Project::with_change(41, 23);
+    fs::write(project.folder().join("level"), "dirty").unwrap();
+    let before = project.contents();
+    let ended = project.bisect("");
+    check_status(&ended, 0);
+    let culprit = project.short(23);
+    assert!(
+        ended.stdout.starts_with(&format!("{culprit} is where value changed")),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(ended.stdout.matches("CONFIRMED by runs").count(), 2, "{}", ended.stdout);
+    assert!(ended.stderr.contains("uncommitted changes"), "{}", ended.stderr);
+    assert!(project.contents() == before, "the repository was changed");
+    let builds = project.home.path("cache/knee/bisect");
+    assert!(crate::home::entries(&builds).is_empty(), "builds are left in {}", builds.display());
+    project.home.check_nothing_is_left();
+}
+
+#[test]
+fn a_log_is_one_of_git_bisect() {
+    let project = Project::with_change(30, 12);
+    check_status(&project.bisect("--no-confirm"), 0);
+    let log = project.home.run("bisect log");
+    check_status(&log, 0);
+    fs::write(project.home.path("log"), &log.stdout).unwrap();
+    let replayed = git(&project.home, Path::new("project"), &["bisect", "replay", "../log"]);
+    assert!(
+        replayed.contains(&format!("{} is the first bad commit", project.ids[12])),
+        "{replayed}"
+    );
+    // What git leaves open, knee closes.
+    let open: String = log.stdout.lines().take(3).map(|line| format!("{line}\n")).collect();
+    fs::write(project.home.path("log"), open).unwrap();
+    let mut replay = project.home.knee("bisect replay log --git project --cpus 1 --json --value");
+    replay.args(["cost: {}", "--command", "sh bench.sh"]);
+    let ended = project.home.start(&mut replay).end();
+    check_status(&ended, 0);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["named"], serde_json::json!([project.ids[12]]));
+}
+
+#[test]
+fn ends_that_do_not_differ_are_not_reproduced() {
+    let project = Project::with_change(20, 100);
+    let ended = project.bisect("--ends-runs 24");
+    check_status(&ended, 3);
+    assert!(ended.stdout.starts_with("NOT REPRODUCED: "), "{}", ended.stdout);
+}
+
+#[test]
+fn ends_with_equal_builds_are_not_measured() {
+    let project = Project::new(9, |commit| {
+        vec![
+            ("a.sh".to_string(), "echo > made".to_string()),
+            ("number".to_string(), commit.to_string()),
+        ]
+    });
+    let ended = project.bisect("--build true --product a.sh");
+    check_status(&ended, 3);
+    assert!(ended.stdout.contains("both ends load equal code and data"), "{}", ended.stdout);
+}
+
+#[test]
+fn commits_that_fail_are_skipped_and_leave_a_set() {
+    let project = Project::new(30, |commit| {
+        let level = if commit >= 15 { 110 } else { 100 };
+        let status = if (13..17).contains(&commit) { 125 } else { 0 };
+        vec![
+            ("bench.sh".to_string(), format!("{BENCH}exit {status}\n")),
+            ("level".to_string(), level.to_string()),
+            ("number".to_string(), commit.to_string()),
+        ]
+    });
+    let ended = project.bisect("--json");
+    check_status(&ended, 1);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["answer"]["why"], "untestable", "{}", ended.stdout);
+    let changes = value["answer"]["changes"].as_array().unwrap();
+    let mut changes: Vec<u64> = changes.iter().map(|c| c[0].as_u64().unwrap()).collect();
+    changes.sort_unstable();
+    assert_eq!(changes, [13, 14, 15, 16, 17]);
+}
+
+#[test]
+fn a_commit_that_leaves_the_build_equal_is_neither_measured_nor_named() {
+    let project = Project::new(60, |commit| {
+        let level = if commit >= 30 { 110 } else { 100 };
+        vec![
+            ("bench.sh".to_string(), BENCH.to_string()),
+            ("source".to_string(), format!("{level} {}", commit / 6)),
+            ("build.sh".to_string(), "cut -d' ' -f1 source > level; cp source made".to_string()),
+            ("README".to_string(), commit.to_string()),
+        ]
+    });
+    let (good, bad) = (&project.ids[0], &project.ids[59]);
+    let mut command = project.home.knee(&format!(
+        "bisect --git project --good {good} --bad {bad} --cpus 1 --product made --json --no-confirm"
+    ));
+    command.args(["--build", "sh build.sh", "--value", "cost: {}", "--command", "sh bench.sh"]);
+    let ended = project.home.start(&mut command).end();
+    check_status(&ended, 0);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["named"], serde_json::json!([project.ids[30]]), "{}", ended.stderr);
+}
+
+#[test]
+fn steps_of_a_folder_are_bisected() {
+    let home = Home::new();
+    fs::create_dir(home.path("steps")).unwrap();
+    for step in 1..=20 {
+        let level = if step >= 8 { 120 } else { 100 };
+        fs::write(home.path(&format!("steps/config-{step}")), format!("{level}")).unwrap();
+    }
+    let script = "noise=$(od -An -N2 -tu2 /dev/urandom); \
+        echo \"cost: $(( $(cat {step}) * 1000 + noise % 3000 ))\"";
+    let mut command = home.knee("bisect --steps steps --cpus 1 --shell --value");
+    command.args(["cost: {}", "--command", script]);
+    let ended = home.start(&mut command).end();
+    check_status(&ended, 0);
+    assert!(ended.stdout.starts_with("config-8 is where value changed"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_cannot_be_bisected_is_refused_with_advice() {
+    let project = Project::with_change(5, 2);
+    git(&project.home, Path::new("project"), &["branch", "side", "HEAD~2"]);
+    let [first, last] = [0, 4].map(|commit| project.ids[commit].clone());
+    let check = |arguments: &str, why: &str| {
+        let ended = project.home.run(&format!("bisect {arguments}"));
+        check_status(&ended, 2);
+        assert!(ended.stderr.contains(why), "{arguments}: {}", ended.stderr);
+    };
+    check("", "nothing to bisect: give --git DIR");
+    check("--resume", "no bisection in");
+    check("log", "no bisection in");
+    check("--git measured --good a --bad b", "is not in a git repository");
+    check(&format!("--git project --good {first}"), "--bad is missing");
+    check(&format!("--git project --good {first} --bad {last}"), "--command LINE is missing");
+    let command = "--command true";
+    check(&format!("--git project --good {first} --bad nix {command}"), "no revision 'nix'");
+    check(&format!("--git project --good {last} --bad {first} {command}"), "are they swapped?");
+    check(&format!("--git project --good {first} --bad {first} {command}"), "are one commit");
+    check(
+        &format!("--git project --good {first} --bad {last} {command} --build false"),
+        "the good end",
+    );
+    check(&format!("--git project --good {first} --bad {last} --command ./app"), "made no ./app");
+    check(&format!("--git project --good {first} --bad {last} --command false"), "the good end");
+    check(&format!("--git project --good {first} --bad {last} {command} --metric nix"), "nix");
+    check("--steps measured --command true", "at least 2 are needed");
+    fs::write(project.home.path("log"), "no log\n").unwrap();
+    check("replay log --git project --command true", "line 1 is not of a log of git bisect");
+    let slow = format!("--git project --good {first} --bad {last} {command} --build-timeout 0.2");
+    let mut command = project.home.knee(&format!("bisect {slow} --build"));
+    let ended = project.home.start(command.arg("sleep 100")).end();
+    check_status(&ended, 2);
+    assert!(ended.stderr.contains("did not end within 0.2 s"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_plan_builds_nothing() {
+    let project = Project::with_change(41, 23);
+    let ended = project.bisect("--plan");
+    check_status(&ended, 0);
+    assert!(ended.stdout.starts_with("40 candidates from "), "{}", ended.stdout);
+    assert!(!project.home.path("records/bisections").exists());
+}
+
+#[test]
+fn kills_at_any_instant_end_in_the_same_answer() {
+    let mut random = choices("kills_at_any_instant_end_in_the_same_answer");
+    let wanted = times("KNEE_BISECT_KILLS", 8);
+    let mut kills = 0;
+    while kills < wanted {
+        let change = random.random_range(1..40);
+        let project = Project::with_change(41, change);
+        let mut command = project.command("");
+        loop {
+            let mut running = project.home.start(&mut command);
+            std::thread::sleep(Duration::from_millis(random.random_range(100..2500)));
+            if kills == wanted || running.has_ended() {
+                let ended = running.end_within(Duration::from_secs(300));
+                check_status(&ended, 0);
+                let named = format!("{} is where value changed", project.short(change));
+                assert!(ended.stdout.starts_with(&named), "{}\n{}", ended.stdout, ended.stderr);
+                break;
+            }
+            running.signal(libc::SIGKILL);
+            drop(running);
+            project.home.wait_for_quiet();
+            kills += 1;
+            // Killed before the first line of its log, there is nothing to go on with.
+            let has_begun = project.home.run("bisect log").status.success();
+            command =
+                if has_begun { project.home.knee("bisect --resume") } else { project.command("") };
+        }
+        project.home.check_nothing_is_left();
+    }
+    println!("{kills} kills, every answer right");
+}
