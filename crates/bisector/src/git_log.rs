@@ -99,9 +99,21 @@ impl GitLog {
         let mut commits = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            match word.split_once('=').unwrap_or((word, "")) {
-                ("--term-old" | "--term-good", name) => *old = name.to_string(),
-                ("--term-new" | "--term-bad", name) => *new = name.to_string(),
+            // Git takes `--term-old=slow` and `--term-old slow`.
+            let (option, name) = word.split_once('=').unwrap_or((word, ""));
+            let term = match option {
+                "--term-old" | "--term-good" => Some(&mut *old),
+                "--term-new" | "--term-bad" => Some(&mut *new),
+                _ => None,
+            };
+            if let Some(term) = term {
+                *term = match name {
+                    "" => words.next().cloned().unwrap_or_default(),
+                    name => name.to_string(),
+                };
+                continue;
+            }
+            match (option, name) {
                 // Paths follow, by which git leaves commits out: more candidates are no error.
                 ("--", _) => break,
                 (option, _) if option.starts_with("--") => (),
@@ -129,11 +141,11 @@ mod tests {
         assert_eq!(log.bad, ["f00", "c3"]);
         assert_eq!(log.good, ["ba5", "c1"]);
         assert_eq!(log.skip, ["c2"]);
-        let named = GitLog::parse(
-            "git bisect start --term-new=slow --term-old=fast\ngit bisect slow a\ngit bisect fast b\n",
-        );
-        let named = named.unwrap();
-        assert_eq!((named.bad, named.good), (vec!["a".to_string()], vec!["b".to_string()]));
+        for start in ["--term-new=slow --term-old=fast", "--term-new slow --term-old fast"] {
+            let log = format!("git bisect start {start}\ngit bisect slow a\ngit bisect fast b\n");
+            let named = GitLog::parse(&log).unwrap();
+            assert_eq!((named.bad, named.good), (vec!["a".to_string()], vec!["b".to_string()]));
+        }
     }
 
     #[test]

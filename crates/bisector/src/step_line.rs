@@ -28,7 +28,7 @@ impl Left {
         }
         let entropy: f64 = changes.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum();
         // As in the forecast: a run tells an eighth of the squared distance, and 20 is for the confidence.
-        let distance = posterior.distance().min(2.5).max(1e-3);
+        let distance = posterior.distance().clamp(1e-3, 2.5);
         let open = (entropy + 20_f64.ln() * entropy.min(1.0)).max(0.0);
         Some(Left { changes: size, likely, runs: 8.0 * open / distance.powi(2) })
     }
