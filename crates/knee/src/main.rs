@@ -81,6 +81,10 @@ enum Verb {
     Boot(Box<verbs::boot::Arguments>),
     /// Show a record as tables and curves
     Show(verbs::show::Arguments),
+    /// Report records, replays or simulations as one page: HTML, mail or Markdown
+    Report(Box<verbs::report::Arguments>),
+    /// Show all records in a browser on this host
+    Serve(verbs::serve::Arguments),
     /// Label a record, or attach a note to it
     Note(verbs::note::Arguments),
     /// Remove records
@@ -113,7 +117,8 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
-    // are the worker, whose reader may die first, and verbs that must clean up after themselves.
+    // are the worker, whose reader may die first, the server, whose readers go at any time, and verbs that
+    // must clean up after themselves.
     let survives_closed_pipe = matches!(
         cli.verb,
         Verb::Worker(_)
@@ -124,6 +129,7 @@ fn main() -> ExitCode {
             | Verb::Bisect(_)
             | Verb::Series(_)
             | Verb::Screen(_)
+            | Verb::Serve(_)
     );
     if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
@@ -200,6 +206,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
         Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
+        Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
+        Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
         Verb::Note(arguments) => verbs::note::run(&arguments, &store()?),
         Verb::Rm(arguments) => verbs::rm::run(&arguments, &store()?),
         Verb::Prune(arguments) => verbs::prune::run(&arguments, &store()?),

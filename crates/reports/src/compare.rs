@@ -2,6 +2,7 @@
 //! function of a comparison. All of them show how many units there are, the interval of each
 //! change and where it comes from, and what could not be decided.
 
+mod answer;
 mod change;
 mod curves;
 mod exploratory;
@@ -11,11 +12,15 @@ mod markdown;
 mod matrix;
 mod mean_stddev;
 mod notes;
+mod parts;
 mod passes;
 mod places;
 mod verdicts;
 
 use analysis::{Comparison, Verdict};
+
+pub use crate::compare::answer::VerdictCounts;
+pub use crate::compare::parts::{ComparedRow, ComparisonParts, LanePart, LoadPart, parts};
 
 use crate::{Style, WIDTH_MAX};
 

@@ -15,7 +15,7 @@ pub const RATE: &str = "operations_per_s";
 type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);
 
 /// Rates, their spread and CPU costs, for the curves of one load and form.
-pub fn rates(curves: &[&Curve], style: Style) -> String {
+pub fn rates(curves: &[&Curve]) -> Table {
     let mut columns = place(curves);
     columns.extend([
         column("\noperations/s", |_, cell| value(cell, RATE)),
@@ -25,11 +25,11 @@ pub fn rates(curves: &[&Curve], style: Style) -> String {
         column("idle\n%", |_, cell| mean(cell, "idle_percent", |x| format!("{x:.0}"))),
     ]);
     columns.extend(costs());
-    table(curves, &columns, style)
+    table(curves, &columns)
 }
 
 /// One metric and its spread over runs.
-pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
+pub fn metric(curves: &[&Curve], metric: &str) -> Table {
     let text = |cell: &CurveCell, value: fn(&Spread) -> f64| {
         cell.spread(metric).map_or("-".to_string(), |s| to_its_digits(value(&s), &s).0)
     };
@@ -41,11 +41,11 @@ pub fn metric(curves: &[&Curve], metric: &str, style: Style) -> String {
         column("median", |_, cell| text(cell, |s| s.median)),
         column("max", |_, cell| text(cell, |s| s.max)),
     ]);
-    table(curves, &columns, style)
+    table(curves, &columns)
 }
 
 /// Durations of single operations: means over runs, and the slowest of all.
-pub fn latencies(curves: &[&Curve], style: Style) -> String {
+pub fn latencies(curves: &[&Curve]) -> Table {
     let mut columns = place(curves);
     let latency = |heading: &str, metric: &'static str| {
         column(heading, |_, cell| mean(cell, metric, duration_ns))
@@ -62,12 +62,12 @@ pub fn latencies(curves: &[&Curve], style: Style) -> String {
         }),
         column("operations/s", |_, cell| value(cell, RATE)),
     ]);
-    table(curves, &columns, style)
+    table(curves, &columns)
 }
 
 /// How long a command took, its own metrics and its CPU costs, for all its points: one row
 /// each, with the parameters and settings in which they differ.
-pub fn commands(curves: &[&Curve], record: &Record, style: Style) -> String {
+pub fn commands(curves: &[&Curve], record: &Record) -> Table {
     let mut columns = apart(curves);
     columns.extend(place(curves));
     let primary = record.deciding(curves[0].point);
@@ -85,7 +85,7 @@ pub fn commands(curves: &[&Curve], record: &Record, style: Style) -> String {
     columns.push(column("max RSS\nMiB", |_, cell| {
         mean(cell, "time.maximum_resident_set_size", |kib| short(kib / 1024.0))
     }));
-    table(curves, &columns, style)
+    table(curves, &columns)
 }
 
 /// "files_per_s", with its unit below where the name does not say it.
@@ -162,7 +162,7 @@ fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
     columns
 }
 
-fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
+fn table(curves: &[&Curve], columns: &[Column]) -> Table {
     let headings = columns.iter().map(|(heading, _)| (heading.trim_start(), Align::Right));
     let mut table = Table::new(headings);
     for curve in curves {
@@ -170,6 +170,11 @@ fn table(curves: &[&Curve], columns: &[Column], style: Style) -> String {
             table.row(columns.iter().map(|(_, text)| text(curve, cell)).collect());
         }
     }
+    table
+}
+
+/// A table as lines that fit, and which columns do not.
+pub fn text(table: &Table, style: Style) -> String {
     let (mut text, lost) = table.within(style.width);
     if !lost.is_empty() {
         let lost = format!("(columns that do not fit: {}; --json has all)", lost.join(", "));

@@ -20,6 +20,11 @@ pub enum MissingSources {
 
 /// Doubts, failures and missing sources; empty if there are none.
 pub fn doubts(opened: &Opened, missing: MissingSources, style: Style) -> String {
+    sections(&doubt_lists(opened, missing), style)
+}
+
+/// Headings with what a reader should doubt, what failed, and what could not be read. Lists may be empty.
+pub fn doubt_lists(opened: &Opened, missing: MissingSources) -> [(&'static str, Vec<String>); 3] {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
     let sessions = opened.record.sessions.iter();
     let of_host = sessions
@@ -27,9 +32,7 @@ pub fn doubts(opened: &Opened, missing: MissingSources, style: Style) -> String 
         .map(HostChange::to_string);
     let warnings = warnings_of_runs(opened).into_iter().chain(of_record).chain(of_host).collect();
     let unavailable = unavailable(&opened.runs, missing);
-    let entries =
-        [("Doubts", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)];
-    sections(&entries, style)
+    [("Doubts", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)]
 }
 
 /// Doubts about single runs and why runs failed, to stand below what is said about the record.

@@ -13,12 +13,17 @@ const LABEL: usize = 12;
 
 /// What a reader must know before the numbers.
 pub fn header(opened: &Opened, style: Style) -> String {
+    lines(&facts(opened), style)
+}
+
+/// The lines of the header: labels with what stands behind them, which may be empty.
+pub fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
     let record = &opened.record;
     let state = format!("{}, {}", record.id, state(opened));
     let again = ("rerun", again(record));
     let named = [("label", record.label.clone()), ("note", record.note.clone())];
     let record_lines = [&[("record", state)], &named[..], &circumstances(record)[..], &[again]];
-    lines(&record_lines.concat(), style)
+    record_lines.concat()
 }
 
 /// The head of a plan: what a reader must know before anything is run.

@@ -8,6 +8,7 @@ mod growth;
 mod ipis;
 mod locks;
 mod numbers;
+mod parts;
 mod removal;
 mod trust;
 
@@ -16,6 +17,9 @@ pub use crate::ledger::difference::{LedgerSide, text as difference, unit_of_work
 pub use crate::ledger::growth::{sentence as growth_sentence, text as growth};
 pub use crate::ledger::ipis::text as ipis;
 pub use crate::ledger::locks::text as locks;
+pub use crate::ledger::parts::{
+    LedgerNode, LedgerPart, LedgerTree, difference_part, explained_part, growth_part,
+};
 
 use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};
 use records::{Obtained, Opened, Point};
@@ -94,6 +98,17 @@ fn in_a_sentence(ledger: &Ledger, per: &str) -> String {
 }
 
 fn table(ledger: &Ledger, point: &Point, per: &str, style: Style) -> String {
+    let (text, lost) = rows(ledger, point, per, style).within(style.width);
+    let lost = if lost.is_empty() {
+        String::new()
+    } else {
+        format!("(columns that do not fit: {})\n", lost.join(", "))
+    };
+    text + &lost
+}
+
+/// The whole table.
+fn rows(ledger: &Ledger, point: &Point, per: &str, style: Style) -> Table {
     let total = ledger.ns_per_operation(&ledger.root);
     let unit = Unit::for_total(total.mean);
     let mut table = Table::new([
@@ -108,13 +123,7 @@ fn table(ledger: &Ledger, point: &Point, per: &str, style: Style) -> String {
     let all = format!("all: {} x time", counted(point.cpus as usize, "CPU"));
     let page = LedgerPage { ledger, unit, total: total.mean };
     page.row(&mut table, &ledger.root, &all, 0);
-    let (text, lost) = table.within(style.width);
-    let lost = if lost.is_empty() {
-        String::new()
-    } else {
-        format!("(columns that do not fit: {})\n", lost.join(", "))
-    };
-    text + &lost
+    table
 }
 
 struct LedgerPage<'a> {

@@ -6,6 +6,7 @@ mod boot;
 mod cells;
 mod compare;
 mod csv;
+mod curve_panel;
 mod curve_table;
 mod doses;
 mod doubts;
@@ -37,20 +38,32 @@ use records::{METRICS, Metric};
 
 pub use crate::bisection_answer::{BisectionReport, CommitName, bisection_answer};
 pub use crate::boot::boot;
-pub use crate::compare::{Layout, comparison, verdicts_in_words};
+pub use crate::compare::{
+    ComparedRow, ComparisonParts, LanePart, Layout, LoadPart, VerdictCounts, comparison,
+    parts as comparison_parts, verdicts_in_words,
+};
 pub use crate::csv::{csv, csv_header};
+pub use crate::curve_panel::{
+    CurvePanel, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
+    for_values as value_panel,
+};
 pub use crate::doses::{DoseReport, dosed_points, doses, doses_text};
-pub use crate::doubts::doubts_of_runs;
+pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
 pub use crate::effects::effects;
 pub use crate::fragile::{FragileReport, fragile, fragile_text};
-pub use crate::header::{header, quoted};
+pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::{hysteresis, hysteresis_sentence};
 pub use crate::json::{summary, whole};
-pub use crate::ledger::{difference, explained, growth, growth_sentence, ipis, locks, title};
+pub use crate::ledger::{
+    LedgerNode, LedgerPart, LedgerTree, difference, difference_part, explained, explained_part,
+    growth, growth_part, growth_sentence, ipis, locks, title,
+};
 pub use crate::plan::{Plan, plan, plan_json};
 pub use crate::prose::{counted, reflowed, wrapped};
 pub use crate::scale::{forecast, scale, sweep};
-pub use crate::scaling::{Detail, detailed, scaling, titled_curves};
+pub use crate::scaling::{
+    Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
+};
 pub use crate::screening::{ScreenedCell, ScreenedOption, screening};
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_bisect::selfcheck_bisect;

@@ -1,6 +1,8 @@
 //! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
 //! at the end. What `knee run` prints when it is done, and what `knee show` prints.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use analysis::{Curve, Spread, curves};
@@ -16,7 +18,10 @@ use crate::plot::{Plot, Series, plot};
 use crate::prose::{counted, counted_or_unknown, wrapped};
 use crate::quantity::duration_ns;
 use crate::scale;
+use crate::table::Table;
 use crate::{Style, cells, known_metric};
+
+pub use crate::scaling::parts::{RecordPart, record_parts};
 
 /// What to show beside or instead of the usual.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +64,18 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
 pub fn titled_curves<'a>(record: &'a Opened, style: &Style) -> Vec<(String, Curve<'a>)> {
     let report = Report { record, detail: &Detail::default(), style: *style };
     let titled = |curve: Curve<'a>| {
-        let title = report.title(curve.point);
+        let title = report.heading(curve.point);
         let lane = lane(&curve);
         (if lane.is_empty() { title } else { format!("{title}  {}\n", lane.trim_start()) }, curve)
     };
     curves(record).into_iter().map(titled).collect()
+}
+
+/// A table with its title and what is said below it.
+pub struct FormPart {
+    pub title: String,
+    pub table: Table,
+    pub sentences: Vec<String>,
 }
 
 struct Report<'a> {
@@ -86,14 +98,14 @@ impl Report<'_> {
         for form in forms(curves) {
             let details = self.details(&form);
             if !details.is_empty() {
-                text += &(self.title(form[0].point) + details.trim_start_matches('\n'));
+                text += &(self.heading(form[0].point) + details.trim_start_matches('\n'));
             }
         }
         text
     }
 
     /// All points of a command in one table: its parameters are what is of interest.
-    fn command(&self, curves: &[&Curve]) -> String {
+    fn command_part(&self, curves: &[&Curve]) -> FormPart {
         let point = curves[0].point;
         let varying = curve_table::varying(curves);
         let command = self.record.record.commands.get(&point.workload);
@@ -107,56 +119,77 @@ impl Report<'_> {
             .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
         let fixed = fixed.map(|(name, value)| setting(name, value));
         let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
-        let title = format!("{load}: {}", point.command.as_deref().unwrap_or_default());
-        let title = wrapped(&title, self.style.width, 2);
-        let mut text = format!("\n{}\n", self.style.bold(title.trim_end()));
-        text += &curve_table::commands(curves, &self.record.record, self.style);
-        text += &self.lines(self.single_runs(curves).into_iter().chain(failed(curves)));
-        let metric = self.record.record.deciding(point);
+        FormPart {
+            title: format!("{load}: {}", point.command.as_deref().unwrap_or_default()),
+            table: curve_table::commands(curves, &self.record.record),
+            sentences: self.single_runs(curves).into_iter().chain(failed(curves)).collect(),
+        }
+    }
+
+    fn command(&self, curves: &[&Curve]) -> String {
+        let mut text = self.form_text(&self.command_part(curves));
+        let metric = self.record.record.deciding(curves[0].point);
         for curve in curves {
             let details = self.details(&[curve]);
             let plot = self.plots(&[curve], &metric);
             if !details.is_empty() || !plot.is_empty() {
-                text += &format!("{}{}{plot}", self.title(curve.point), details.trim_start());
+                text += &format!("{}{}{plot}", self.heading(curve.point), details.trim_start());
             }
         }
         text
     }
 
     fn rates(&self, curves: &[&Curve]) -> String {
-        let form = |curves: Vec<&Curve>| {
-            let table = curve_table::rates(&curves, self.style);
-            let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
-            let peaks = peaks.chain(curves.iter().flat_map(|curve| self.knee(curve, RATE)));
-            let below = peaks.chain(self.single_runs(&curves)).chain(failed(&curves));
-            let below = self.lines(below.chain(warmup(&curves)).chain(work_lengths(&curves)));
-            self.title(curves[0].point) + &table + &below + &self.details(&curves)
-        };
+        let form =
+            |curves: Vec<&Curve>| self.form_text(&self.rate_part(&curves)) + &self.details(&curves);
         forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
+    }
+
+    fn rate_part(&self, curves: &[&Curve]) -> FormPart {
+        let peaks = curves.iter().filter_map(|curve| self.peak(curve, RATE));
+        let peaks = peaks.chain(curves.iter().flat_map(|curve| self.knee(curve, RATE)));
+        let below = peaks.chain(self.single_runs(curves)).chain(failed(curves));
+        FormPart {
+            title: self.title(curves[0].point),
+            table: curve_table::rates(curves),
+            sentences: below.chain(warmup(curves)).chain(work_lengths(curves)).collect(),
+        }
     }
 
     fn metric(&self, curves: &[&Curve], metric: &str) -> String {
         let form = |curves: Vec<&Curve>| {
-            let table = curve_table::metric(&curves, metric, self.style);
             let peaks =
                 curves.iter().filter(|_| is_rate(metric)).filter_map(|c| self.peak(c, metric));
-            let single = self.single_runs(&curves);
-            let below = self.lines(peaks.chain(single).chain(failed(&curves)));
-            self.title(curves[0].point) + &table + &below
+            self.form_text(&FormPart {
+                title: self.title(curves[0].point),
+                table: curve_table::metric(&curves, metric),
+                sentences: peaks.chain(self.single_runs(&curves)).chain(failed(&curves)).collect(),
+            })
         };
         forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
     }
 
     fn latencies(&self, curves: &[&Curve]) -> String {
         let form = |curves: Vec<&Curve>| {
-            let table = curve_table::latencies(&curves, self.style);
-            let cost = timing_cost(&curves).into_iter();
-            let closed = "closed loop: coordinated omission applies (a task that waits does not \
-                          issue the operations that would have waited too)";
-            let below = cost.chain([closed.to_string()]).chain(failed(&curves));
-            self.title(curves[0].point) + &table + &self.lines(below) + &self.details(&curves)
+            self.form_text(&self.latency_part(&curves)) + &self.details(&curves)
         };
         forms(curves).into_iter().map(form).collect()
+    }
+
+    fn latency_part(&self, curves: &[&Curve]) -> FormPart {
+        let closed = "closed loop: coordinated omission applies (a task that waits does not \
+                      issue the operations that would have waited too)";
+        let below = timing_cost(curves).into_iter().chain([closed.to_string()]);
+        FormPart {
+            title: self.title(curves[0].point),
+            table: curve_table::latencies(curves),
+            sentences: below.chain(failed(curves)).collect(),
+        }
+    }
+
+    fn form_text(&self, part: &FormPart) -> String {
+        let table = curve_table::text(&part.table, self.style);
+        self.as_heading(&part.title) + &table + &self.lines(part.sentences.iter().cloned())
     }
 
     /// The tables of time(1) and of counters, if requested.
@@ -191,7 +224,15 @@ impl Report<'_> {
         if let Some(operation) = operation(&self.record.record, point) {
             title += &format!(": {operation}");
         }
-        let lines = wrapped(&title, self.style.width, 2);
+        title
+    }
+
+    fn heading(&self, point: &Point) -> String {
+        self.as_heading(&self.title(point))
+    }
+
+    fn as_heading(&self, title: &str) -> String {
+        let lines = wrapped(title, self.style.width, 2);
         format!("\n{}\n", self.style.bold(lines.trim_end()))
     }
 

@@ -35,6 +35,16 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| one_line(cell)).collect());
     }
 
+    /// The headings, which may have several lines, and how each column ends.
+    pub fn columns(&self) -> &[(String, Align)] {
+        &self.columns
+    }
+
+    /// The cells, row by row.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// The table as lines of at most `width`: the last columns go if they do not fit.
     /// Returns their headings too.
     pub fn within(&self, width: usize) -> (String, Vec<String>) {

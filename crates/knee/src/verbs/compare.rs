@@ -8,7 +8,7 @@ use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::nearest;
-use host::terminal::print;
+use host::terminal::{hint, print};
 use plan::Side;
 use records::{Experiment, Opened, Record};
 use reports;
@@ -27,23 +27,30 @@ pub struct Arguments {
     /// by variant. Sessions taken in turn: A1,A2,A3,A4 B1,B2,B3,B4. The first is the baseline. A
     /// single record: all its variants [default: last]
     what: Vec<String>,
+    #[command(flatten)]
+    question: CompareQuestion,
+    /// Layout of the report [default: the experiment's, or verdicts]
+    #[arg(long, value_enum)]
+    layout: Option<Layout>,
+    /// Print JSON (as --layout json)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    fail_if: FailIf,
+}
+
+/// By what variants are judged.
+#[derive(clap::Args, Debug, Default)]
+pub struct CompareQuestion {
     /// The metric to judge by, then others to show [default: the experiment's]
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
     metrics: Vec<String>,
     /// Smallest change that matters [default: the experiment's, or 2%]
     #[arg(long, value_name = "PERCENT", value_parser = records::parse::percent)]
     smallest_effect: Option<f64>,
-    /// Layout of the report [default: the experiment's, or verdicts]
-    #[arg(long, value_enum)]
-    layout: Option<Layout>,
     /// Compare even if workload versions or parameters differ
     #[arg(long)]
-    force: bool,
-    /// Print JSON (as --layout json)
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    fail_if: FailIf,
+    pub force: bool,
 }
 
 /// Prints the comparison; for records with the same variants, one comparison per variant.
@@ -58,7 +65,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 
 /// The words; if they name several records with the same variants, the words once per variant,
 /// each with `:VARIANT` appended.
-fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
+pub fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
     let variants = |name: &String| -> Option<Vec<String>> {
         let record = store::open(&record_and_variant(name, store).ok()?.0).ok()?.record;
         let is_whole = record_and_variant(name, store).is_ok_and(|(_, variant)| variant.is_none());
@@ -90,16 +97,7 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
         "{} has no variants: measure some with `knee run --variant`, or name two records",
         named.records[0].record.id
     );
-    check_metrics(&arguments.metrics, &arms)?;
-    let mut metrics = arguments.metrics.iter().cloned();
-    let options = CompareOptions {
-        primary: metrics.next(),
-        metrics: metrics.chain(experiment.compare.shown.clone()).collect(),
-        smallest_effect: arguments.smallest_effect,
-        force: arguments.force,
-        past: past(&named, store)?,
-    };
-    let comparison = compare(&arms, &options).map_err(anyhow::Error::msg)?;
+    let comparison = arguments.question.compared(&named, store)?;
     let again =
         host::command_line().iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ");
     let style = Style::for_stdout();
@@ -108,7 +106,35 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
         text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
     }
     print(text)?;
+    if layout != Layout::Json {
+        hint(format_args!("as a page: {}", page_command(what)));
+    }
     Ok(arguments.fail_if.status(&comparison))
+}
+
+/// The command that writes the page of these records.
+pub fn page_command(what: &[String]) -> String {
+    let what = if what.is_empty() { vec!["last".to_string()] } else { what.to_vec() };
+    let words: Vec<String> = what.iter().map(|word| reports::quoted(word)).collect();
+    format!("knee report {} --html page.html", words.join(" "))
+}
+
+impl CompareQuestion {
+    /// The comparison of these records, with earlier ones that show how far the host drifts.
+    pub fn compared(&self, named: &NamedRecords, store: &Store) -> Result<Comparison> {
+        let arms = named.arms();
+        check_metrics(&self.metrics, &arms)?;
+        let shown = &named.records[0].record.experiment.compare.shown;
+        let mut metrics = self.metrics.iter().cloned();
+        let options = CompareOptions {
+            primary: metrics.next(),
+            metrics: metrics.chain(shown.clone()).collect(),
+            smallest_effect: self.smallest_effect,
+            force: self.force,
+            past: past(named, store)?,
+        };
+        compare(&arms, &options).map_err(anyhow::Error::msg)
+    }
 }
 
 /// Earlier records of the same host and loads, where several records are compared: they show how

@@ -133,16 +133,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         print(view(&arguments, &named, &looks)?)?;
         return Ok(code);
     }
-    let mut explained: Vec<Vec<Explained>> = named
-        .records
-        .iter()
-        .zip(&looks)
-        .map(|(record, looks)| {
-            let points = 0..record.record.points.len();
-            points.map(|point| explain(record, looks, point)).collect()
-        })
-        .collect();
-    source_lines::add(&mut explained);
+    let explained = explained(&named, &looks);
     let arms = named.arms();
     if !arguments.force && is_refused(&named, &arms, &explained)? {
         code = ExitCode::FAILURE;
@@ -155,6 +146,17 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     };
     print(text)?;
     Ok(code)
+}
+
+/// The points of all records, explained by their profiles.
+pub fn explained(named: &NamedRecords, looks: &[Vec<Profile>]) -> Vec<Vec<Explained>> {
+    let of_record = |(record, looks): (&Opened, &Vec<Profile>)| {
+        let points = 0..record.record.points.len();
+        points.map(|point| explain(record, looks, point)).collect()
+    };
+    let mut explained = named.records.iter().zip(looks).map(of_record).collect::<Vec<_>>();
+    source_lines::add(&mut explained);
+    explained
 }
 
 /// A view other than the ledger: of each point, or of the first variant against each other one.
@@ -222,7 +224,17 @@ fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> Str
 /// For each load, how its rows grow with the number of CPUs.
 fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
     let style = Style::for_stdout();
-    let mut texts = Vec::new();
+    let loads = over_cpus(named, explained);
+    let texts = loads.iter().map(|(record, same)| reports::growth(record, same, force, style));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The points of each load, which differ only in their CPUs.
+pub fn over_cpus<'a>(
+    named: &'a NamedRecords,
+    explained: &'a [Vec<Explained>],
+) -> Vec<(&'a Opened, Vec<&'a Explained>)> {
+    let mut loads = Vec::new();
     for (record, explained) in named.records.iter().zip(explained) {
         let points = &record.record.points;
         let mut left: Vec<&Explained> = explained.iter().collect();
@@ -230,10 +242,10 @@ fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> Str
             let (same, rest) =
                 left.into_iter().partition(|e| differ_in_cpus_alone(first, &points[e.point]));
             left = rest;
-            texts.push(reports::growth(record, &same, force, style));
+            loads.push((record, same));
         }
     }
-    texts.join("\n")
+    loads
 }
 
 /// Whether two points are the same load at different CPU counts, with equal numbers of tasks or
@@ -261,7 +273,7 @@ fn differences(
 
 /// The baseline paired with each other variant, for every point that they share; empty if there
 /// is only one variant.
-fn pairs<'a>(
+pub fn pairs<'a>(
     named: &'a NamedRecords,
     arms: &'a [Arm],
     explained: &'a [Vec<Explained>],

@@ -1,6 +1,6 @@
 //! `knee replay`: simulates published incidents and measurements, and compares with their reports.
 
-mod tables;
+pub mod tables;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -75,7 +75,7 @@ fn listed() -> impl Iterator<Item = &'static Incident> {
 }
 
 /// The incident or publication of this name, or in this file.
-fn find(name: &String) -> Result<&'static Incident> {
+pub fn find(name: &String) -> Result<&'static Incident> {
     if name.ends_with(".toml") {
         return read_publication(Path::new(name));
     }

@@ -382,6 +382,10 @@ fn conclude(
         });
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
+    if record.runs.iter().any(|run| run.finished()) {
+        let page = compare::page_command(std::slice::from_ref(&record.record.id));
+        hint(format_args!("as a page: {page}"));
+    }
     if end == End::Interrupted {
         talk("interrupted: finished runs are kept; the same command with --resume does the rest");
         return Ok(ExitCode::from(130));

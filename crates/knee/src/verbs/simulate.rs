@@ -1,6 +1,6 @@
 //! `knee simulate`: runs algorithms on a described host, in virtual time.
 
-mod tables;
+pub mod tables;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -143,44 +143,82 @@ pub struct Arguments {
 
 /// Simulates the algorithms and prints their curves.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(accesses) = arguments.trace {
+        return trace(arguments, accesses);
+    }
+    if arguments.check {
+        let Prepared { locks, host, counts, load, .. } = &prepared(arguments)?;
+        let conditions = conditions(arguments, host)?;
+        return check(arguments, locks, host, *load, &conditions, counts);
+    }
+    let simulation = simulation(arguments)?;
+    let Simulation { curves, host, load, .. } = &simulation;
+    if arguments.json {
+        print_line(format_args!("{:#}", as_json(curves, host, *load, arguments)))?;
+    } else {
+        print(tables::simulated(&simulation, Style::for_stdout()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A simulation with what it was made of.
+pub struct Simulation {
+    pub curves: Vec<SimulatedCurve>,
+    /// The curve that the others are compared with.
+    pub baseline: Option<String>,
+    pub host: DescribedHost,
+    pub load: LockLoad,
+}
+
+/// Simulates what the arguments name.
+pub fn simulation(arguments: &Arguments) -> Result<Simulation> {
+    let Prepared { locks, mechanisms, host, counts, load } = prepared(arguments)?;
+    let conditions = conditions(arguments, &host)?;
+    let curves = curves(arguments, &locks, &mechanisms, load, &conditions, &counts)?;
+    Ok(Simulation { curves, baseline: arguments.baseline.clone(), host, load })
+}
+
+/// What is to be simulated, and where.
+struct Prepared {
+    locks: Vec<&'static str>,
+    mechanisms: Vec<MechanismLoad>,
+    host: DescribedHost,
+    counts: Vec<u32>,
+    load: LockLoad,
+}
+
+fn prepared(arguments: &Arguments) -> Result<Prepared> {
     let is_mechanism = |name: &&String| {
         let name = name.split(':').next();
         MECHANISMS.iter().any(|mechanism| Some(mechanism.name) == name)
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let (names, mechanisms) = (named(&locks)?, mechanism_loads(&mechanisms, arguments)?);
-    refuse_useless(arguments, &names, &mechanisms)?;
-    check_baseline(arguments, &names, &mechanisms)?;
+    let (locks, mechanisms) = (named(&locks)?, mechanism_loads(&mechanisms, arguments)?);
+    refuse_useless(arguments, &locks, &mechanisms)?;
+    check_baseline(arguments, &locks, &mechanisms)?;
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load = lock_load(arguments)?;
-    let conditions = conditions(arguments, &host)?;
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {
         ensure!(
             tasks >= most as usize,
             "--tasks {tasks}: fewer than the {most} CPUs; use --cpus 1..{tasks}"
         );
     }
-    if let Some(accesses) = arguments.trace {
-        ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
-        let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
-        for name in &names {
-            let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
-            let at = counted(cpus, "CPU");
-            print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    if arguments.check {
-        return check(arguments, &names, &host, load, &conditions, &counts);
-    }
-    let curves = curves(arguments, &names, &mechanisms, load, &conditions, &counts)?;
-    if arguments.json {
-        print_line(format_args!("{:#}", as_json(&curves, &host, load, arguments)))?;
-    } else {
-        let style = Style::for_stdout();
-        print(tables::simulated(&curves, arguments.baseline.as_deref(), &host, load, style))?;
+    Ok(Prepared { locks, mechanisms, host, counts, load })
+}
+
+/// Prints the first accesses of each lock.
+fn trace(arguments: &Arguments, accesses: usize) -> Result<ExitCode> {
+    let Prepared { locks, mechanisms, host, counts, load } = prepared(arguments)?;
+    let conditions = conditions(arguments, &host)?;
+    ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
+    let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
+    for name in &locks {
+        let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
+        let at = counted(cpus, "CPU");
+        print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -147,6 +147,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("laws", &["analysis", "host"]),
     ("machine", &[]),
     ("own_loads", &["host", "records"]),
+    ("pages", &["analysis", "host", "records", "reports"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),

@@ -58,19 +58,27 @@ fn drawings(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Vec<P
 
 fn drawing(comparison: &Comparison, load: &[(usize, &CellComparison)], variants: &[usize]) -> Plot {
     let names = names(comparison);
-    let metric = load.iter().find_map(|(_, cell)| primary(cell));
-    let name = metric.map_or(comparison.primary.as_str(), |metric| metric.metric.as_str());
+    let name = metric_name(comparison, load);
     let series = |variant: usize| Series {
         name: names[variant].clone(),
         points: values(load, variant, primary),
         idle: if name == RATE { values(load, variant, idle) } else { Vec::new() },
     };
     let series: Vec<Series> = variants.iter().map(|variant| series(*variant)).collect();
-    let rates = metric.is_some_and(|metric| metric.unit == "1/s");
-    Plot {
-        title: if name == RATE { "operations/s".to_string() } else { name.to_string() },
-        ideal: rates.then(|| ideal(&series[0])).flatten(),
-        series,
+    Plot { title: metric_title(comparison, load), ideal: ideal_per_cpu(load), series }
+}
+
+/// The metric that decides in these cells.
+fn metric_name<'a>(comparison: &'a Comparison, load: &[(usize, &'a CellComparison)]) -> &'a str {
+    let metric = load.iter().find_map(|(_, cell)| primary(cell));
+    metric.map_or(comparison.primary.as_str(), |metric| metric.metric.as_str())
+}
+
+/// What the values are.
+pub fn metric_title(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> String {
+    match metric_name(comparison, load) {
+        RATE => "operations/s".to_string(),
+        name => name.to_string(),
     }
 }
 
@@ -89,7 +97,7 @@ fn values(
 
 /// The cells of a load that make one curve: those with the same number of tasks, or of tasks a
 /// CPU.
-fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
+pub fn lanes<'a>(load: &[(usize, &'a CellComparison)]) -> Vec<Vec<(usize, &'a CellComparison)>> {
     let grouped = |by: fn(&CellKey) -> f64| {
         let mut lanes: Vec<Vec<(usize, &CellComparison)>> = Vec::new();
         for cell in load.iter().filter(|(_, cell)| cell.key.cpus > 0) {
@@ -111,8 +119,10 @@ fn idle(cell: &CellComparison) -> Option<&MetricComparison> {
     cell.metrics.iter().find(|metric| metric.metric == IDLE)
 }
 
-/// What the baseline does for each CPU where it has fewest.
-fn ideal(baseline: &Series) -> Option<f64> {
-    let (cpus, value) = baseline.points.iter().min_by_key(|(cpus, _)| *cpus)?;
-    Some(value / *cpus as f64).filter(|rate| *rate > 0.0)
+/// What the baseline does for each CPU where it has fewest; only rates follow CPUs.
+pub fn ideal_per_cpu(load: &[(usize, &CellComparison)]) -> Option<f64> {
+    let metric = load.iter().find_map(|(_, cell)| primary(cell))?;
+    let baseline = values(load, 0, primary);
+    let (cpus, value) = baseline.iter().min_by_key(|(cpus, _)| *cpus)?;
+    Some(value / *cpus as f64).filter(|rate| *rate > 0.0 && metric.unit == "1/s")
 }

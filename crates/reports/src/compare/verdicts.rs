@@ -4,6 +4,7 @@
 use analysis::{CellComparison, Comparison, Contrast, Design, MetricComparison, Verdict};
 
 use crate::Style;
+use crate::compare::WIDTH_LEAST;
 use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
@@ -87,6 +88,11 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
     let found = forms.into_iter().find(|(text, _)| fits(text));
     let (text, deviations) = found.unwrap_or_else(|| (each(Deviations::Short), Deviations::Short));
     about(&rows, deviations, style) + &text + &left_out(deviations, style)
+}
+
+/// The rows of a load in at most 72 columns, for a mail.
+pub fn narrow(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> String {
+    tables(comparison, load, Style { width: WIDTH_LEAST, ..Style::PLAIN })
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".

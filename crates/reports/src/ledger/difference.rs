@@ -13,7 +13,7 @@ use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
 
 /// Rows that change by less than this share of an operation are put together.
-const SHOWN_SHARE: f64 = 0.01;
+pub const SHOWN_SHARE: f64 = 0.01;
 
 /// One side of a difference.
 pub struct LedgerSide<'a> {
@@ -44,7 +44,7 @@ pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) 
 }
 
 /// Why nothing can be compared.
-fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
+pub fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
     let side = [before, after].into_iter().find(|side| side.explained.ledger.is_none());
     let Some(side) = side else { return "no answer: no ledgers to compare".to_string() };
     match side.explained.failures.first() {
@@ -79,6 +79,11 @@ pub fn unit_of_work(side: &LedgerSide) -> &'static str {
 }
 
 pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {
+    rows(change, per, names, style).within(style.width.max(100)).0
+}
+
+/// The whole table.
+pub fn rows(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> Table {
     let unit = Unit::for_total(change.before.mean.max(change.after.mean));
     let mut table = Table::new([
         (format!("time per {per}, {}", unit.name), Align::Left),
@@ -91,7 +96,7 @@ pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> S
     ]);
     let least_ns = SHOWN_SHARE * change.before.mean.max(change.after.mean);
     add(&mut table, change, &unit, 0, least_ns);
-    table.within(style.width.max(100)).0
+    table
 }
 
 fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_ns: f64) {
@@ -133,7 +138,7 @@ fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_n
 }
 
 /// One line that answers whether there are more interrupts from other CPUs, or more expensive ones.
-fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
+pub fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
     let is_sent = |row: &&RowChange| {
         row.name.starts_with("reschedule") || row.name.starts_with("function call")
     };
@@ -167,7 +172,7 @@ fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
 }
 
 /// Events whose count per operation changed.
-fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
+pub fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
     const CHANGED: f64 = 0.05;
     const TOLD_MIN: f64 = 1e-3;
     let (was, is) = (&before.counts, &after.counts);

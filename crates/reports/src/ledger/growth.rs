@@ -12,7 +12,7 @@ use crate::prose::{counted, wrapped};
 use crate::table::{Align, Table};
 
 /// Rows below this share everywhere are left to their parents.
-const SHOWN_SHARE: f64 = 0.02;
+pub const SHOWN_SHARE: f64 = 0.02;
 
 /// The points of one load.
 pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -> String {
@@ -66,7 +66,11 @@ pub fn sentence(opened: &Opened, points: &[&Explained], force: bool) -> Option<S
 }
 
 pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
-    let growth = growth(ledgers);
+    rows(ledgers, &growth(ledgers), style).within(style.width.max(100)).0
+}
+
+/// The whole table.
+pub fn rows(ledgers: &[(u32, &Ledger)], growth: &Growth, style: Style) -> Table {
     let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
     let unit = Unit::for_total(largest);
     let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
@@ -74,8 +78,8 @@ pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
     let powers = ["power\nof CPUs", style.plus_minus(), "by\ncount", "by\ncost"];
     columns.extend(powers.map(|heading| (heading.to_string(), Align::Right)));
     let mut table = Table::new(columns);
-    add(&mut table, &growth, &unit, 0, &growth);
-    table.within(style.width.max(100)).0
+    add(&mut table, growth, &unit, 0, growth);
+    table
 }
 
 fn add(table: &mut Table, row: &Growth, unit: &Unit, depth: usize, all: &Growth) {

@@ -12,7 +12,7 @@ use reports::table::{Align, Table};
 
 /// One incident.
 pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
-    let Replay { incident, provenance, rows, .. } = replay;
+    let Replay { incident, rows, .. } = replay;
     let mut text = style.bold(&format!("{}  {}", incident.name, incident.title)) + "\n";
     for source in incident.sources {
         text += &wrapped(&format!("    {source}"), style.width, 6);
@@ -20,25 +20,16 @@ pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
     text += "\n";
     text += &inputs(replay, style);
     text += "\n";
-    text += &table(rows, style);
-    text += &sides(rows, style);
+    text += &table(rows).within(style.width).0;
+    if let Some(sides) = sides(rows) {
+        text += &format!("\n{}", sides.within(style.width).0);
+    }
     if let Some(figure) = &replay.figure {
         text += &format!("\n{}\n", figure.title);
         text += &figure_table(figure).within(style.width).0;
     }
-    let Provenance { found, measured, assumed } = provenance;
-    let (fitted, anew) = match replay.fitted {
-        Some(_) => (1, ", refitted for each"),
-        None => (0, ""),
-    };
-    let basis = format!(
-        "simulated on {}: {found} numbers found, {measured} measured, {assumed} assumed as ranges, \
-         {fitted} fitted; in brackets the lowest and highest of {} draws of all ranges{anew}",
-        incident.hosts.join(" and "),
-        draws + 1
-    );
     text += "\n";
-    text += &wrapped(&basis, style.width, 2);
+    text += &wrapped(&basis(replay, draws), style.width, 2);
     for limitation in incident.limitations {
         text += &wrapped(&format!("- {limitation}"), style.width, 2);
     }
@@ -67,7 +58,24 @@ pub fn summary(replays: &[Replay], style: Style) -> String {
     wrapped(&text, style.width, 2)
 }
 
-fn inputs(replay: &Replay, style: Style) -> String {
+/// What a replay rests on, in a sentence.
+pub fn basis(replay: &Replay, draws: u64) -> String {
+    let Replay { incident, provenance, .. } = replay;
+    let Provenance { found, measured, assumed } = provenance;
+    let (fitted, anew) = match replay.fitted {
+        Some(_) => (1, ", refitted for each"),
+        None => (0, ""),
+    };
+    format!(
+        "simulated on {}: {found} numbers found, {measured} measured, {assumed} assumed as ranges, \
+         {fitted} fitted; in brackets the lowest and highest of {} draws of all ranges{anew}",
+        incident.hosts.join(" and "),
+        draws + 1
+    )
+}
+
+/// The numbers that were put in, a line each with its origin.
+pub fn inputs(replay: &Replay, style: Style) -> String {
     let mut text = String::new();
     for input in &replay.inputs {
         let (origin, why) = match &input.number.origin {
@@ -90,7 +98,8 @@ fn inputs(replay: &Replay, style: Style) -> String {
     text
 }
 
-fn table(rows: &[GradedTarget], style: Style) -> String {
+/// What was reported and predicted.
+pub fn table(rows: &[GradedTarget]) -> Table {
     let columns = [
         ("target", Align::Left),
         ("reported", Align::Right),
@@ -122,11 +131,11 @@ fn table(rows: &[GradedTarget], style: Style) -> String {
         ];
         table.row(cells.into_iter().take(shown).collect());
     }
-    table.within(style.width).0
+    table
 }
 
-/// Both sides of each ratio: the time and the sleeps of an operation. Empty if no target is a ratio of rates.
-fn sides(rows: &[GradedTarget], style: Style) -> String {
+/// Both sides of each ratio: the time and the sleeps of an operation. `None` if no target is a ratio of rates.
+pub fn sides(rows: &[GradedTarget]) -> Option<Table> {
     let slept = |side: &SimulatedSide| side.sleeps >= 0.005;
     let both = |[of, over]: [f64; 2]| format!("{} / {}", digits(of), digits(over));
     let with_sides = || rows.iter().filter_map(|row| Some((row.target, row.sides?)));
@@ -151,11 +160,7 @@ fn sides(rows: &[GradedTarget], style: Style) -> String {
         let shown = cells.into_iter().zip(&columns).filter(|(_, (.., shown))| *shown);
         table.row(shown.map(|(cell, _)| cell).collect());
     }
-    if with_sides().next().is_some() {
-        format!("\n{}", table.within(style.width).0)
-    } else {
-        String::new()
-    }
+    with_sides().next().is_some().then_some(table)
 }
 
 fn interval(interval: Interval) -> String {
@@ -171,7 +176,8 @@ fn digits(value: f64) -> String {
     }
 }
 
-fn figure_table(figure: &Figure) -> Table {
+/// The figure of an incident, as numbers.
+pub fn figure_table(figure: &Figure) -> Table {
     let mut table = Table::new(figure.columns.iter().map(|column| (*column, Align::Right)));
     for row in &figure.rows {
         let value = |(index, value): (usize, &f64)| match index {

@@ -7,28 +7,21 @@ use calibration::native_check::{AGREES, Agreement, Agreements};
 use studies::hosts::{DescribedHost, Origin};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
 
+use super::Simulation;
 use reports::Style;
 use reports::plot::{Plot, SYMBOLS, Series, plot};
 use reports::prose::{counted, wrapped};
 use reports::quantity::{duration_ns, short};
 use reports::table::{Align, Table};
 
-/// Algorithms on a host, also as multiples of the `baseline` among them.
-pub fn simulated(
-    all: &[SimulatedCurve],
-    baseline: Option<&str>,
-    host: &DescribedHost,
-    load: LockLoad,
-    style: Style,
-) -> String {
-    let draws = all.iter().flat_map(|one| &one.points).map(|point| point.rates.len() - 1);
-    let draws = draws.max().unwrap_or(0);
-    let title = format!("simulated on {}: {}", host.name, load_text(all, load));
-    let mut text = style.bold(wrapped(&title, style.width, 2).trim_end());
+/// Algorithms on a host, also as multiples of the baseline among them.
+pub fn simulated(simulation: &Simulation, style: Style) -> String {
+    let all = &simulation.curves;
+    let mut text = style.bold(wrapped(&title(simulation), style.width, 2).trim_end());
     text += "\n";
     text += &rates(all, style);
     text += "\n";
-    if let Some(baseline) = baseline.and_then(|name| all.iter().find(|one| one.name == name)) {
+    if let Some(baseline) = baseline(simulation) {
         text += &ratios(all, baseline, style);
         text += "\n";
     }
@@ -37,7 +30,28 @@ pub fn simulated(
     text += &ledgers(all, style);
     text += "\n";
     text += &effects(all, style);
-    text + &wrapped(&basis(host, draws), style.width, 2)
+    text + &wrapped(&basis(simulation), style.width, 2)
+}
+
+/// What was simulated, and on which host.
+pub fn title(simulation: &Simulation) -> String {
+    let Simulation { curves, host, load, .. } = simulation;
+    format!("simulated on {}: {}", host.name, load_text(curves, *load))
+}
+
+fn baseline(simulation: &Simulation) -> Option<&SimulatedCurve> {
+    let name = simulation.baseline.as_ref()?;
+    simulation.curves.iter().find(|one| one.name == *name)
+}
+
+/// Where each curve is faster or slower than the baseline, a sentence each; empty without a baseline.
+pub fn compared(simulation: &Simulation) -> Vec<String> {
+    let Some(baseline) = baseline(simulation) else { return Vec::new() };
+    let others = simulation.curves.iter().filter(|one| one.name != baseline.name);
+    others
+        .flat_map(|one| [Some(parting(one, baseline)), by_placement(one, baseline)])
+        .flatten()
+        .collect()
 }
 
 /// The load in words, of locks if there is one.
@@ -117,9 +131,18 @@ pub fn agreements(
 const ABREAST: usize = 4;
 
 fn rates(all: &[SimulatedCurve], style: Style) -> String {
+    texts(&rate_tables(all), style)
+}
+
+/// Tables of the rates, as many curves in each as fit a line.
+pub fn rate_tables(all: &[SimulatedCurve]) -> Vec<Table> {
     let all: Vec<&SimulatedCurve> = all.iter().collect();
     let head = |one: &SimulatedCurve| format!("{}\noperations/s", one.name);
-    by_cpus(&all, head, |_, point| rate(point), style)
+    by_cpus(&all, head, |_, point| rate(point))
+}
+
+fn texts(tables: &[Table], style: Style) -> String {
+    tables.iter().map(|table| within(table, style)).collect::<Vec<_>>().join("\n")
 }
 
 /// The rates of all others as multiples of the baseline's, and where they part from it.
@@ -133,7 +156,7 @@ fn ratios(all: &[SimulatedCurve], baseline: &SimulatedCurve, style: Style) -> St
             _ => format!("{:.2} ({:.2}..{:.2})", ratio.middle, ratio.low, ratio.high),
         }
     };
-    let table = by_cpus(&others, head, ratio, style);
+    let table = texts(&by_cpus(&others, head, ratio), style);
     let lines = others.iter().flat_map(|one| {
         [Some(parting(one, baseline)), by_placement(one, baseline)].into_iter().flatten()
     });
@@ -190,8 +213,7 @@ fn by_cpus(
     all: &[&SimulatedCurve],
     head: impl Fn(&SimulatedCurve) -> String,
     cell: impl Fn(usize, &SimulatedPoint) -> String,
-    style: Style,
-) -> String {
+) -> Vec<Table> {
     let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
     let some = |some: &[&SimulatedCurve]| {
         let mut columns = vec![("CPUs".to_string(), Align::Right)];
@@ -204,9 +226,9 @@ fn by_cpus(
             cells.extend(some.iter().map(|one| cell(index, &one.points[index])));
             table.row(cells);
         }
-        within(&table, style)
+        table
     };
-    all.chunks(ABREAST).map(some).collect::<Vec<_>>().join("\n")
+    all.chunks(ABREAST).map(some).collect()
 }
 
 /// The middle one, and the lowest and highest of all draws.
@@ -256,12 +278,17 @@ fn plots(
 
 /// Where the time of an operation goes, at the most CPUs.
 fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
+    ledger_table(all).map_or_else(String::new, |table| within(&table, style))
+}
+
+/// Where the time of an operation goes, at the most CPUs; nothing where that is unknown.
+pub fn ledger_table(all: &[SimulatedCurve]) -> Option<Table> {
     let last: Vec<_> = all.iter().filter_map(|one| Some((one, one.points.last()?))).collect();
     let told: Vec<_> = last
         .iter()
         .filter_map(|(one, point)| Some((one.name.as_str(), point.ns_per_operation()?)))
         .collect();
-    let Some((_, first)) = told.first() else { return String::new() };
+    let (_, first) = told.first()?;
     let cpus = last[0].1.cpus;
     let heading = format!("CPU time per operation\nat {}, ns", counted(cpus, "CPU"));
     let names = told.iter().map(|(name, _)| ((*name).to_string(), Align::Right));
@@ -283,7 +310,7 @@ fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
             table.row([name].into_iter().chain(cells.into_iter().map(ns)).collect());
         }
     }
-    within(&table, style)
+    Some(table)
 }
 
 /// Other effects of mechanisms per operation, at the most CPUs.
@@ -308,7 +335,10 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
 }
 
 /// The origin of the host's numbers.
-fn basis(host: &DescribedHost, draws: usize) -> String {
+pub fn basis(simulation: &Simulation) -> String {
+    let Simulation { curves, host, .. } = simulation;
+    let draws = curves.iter().flat_map(|one| &one.points).map(|point| point.rates.len() - 1);
+    let draws = draws.max().unwrap_or(0);
     let numbers =
         |is: fn(&Origin) -> bool| host.numbers().values().filter(|n| is(&n.origin)).count();
     let found = numbers(|origin| matches!(origin, Origin::Found(_)));

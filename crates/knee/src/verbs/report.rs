@@ -1,0 +1,91 @@
+//! `knee report`: one page about records, a comparison, a replay or a simulation, to be read by others.
+
+pub mod measured;
+mod replay;
+mod simulation;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use host::durable::write_durably;
+use host::terminal::{hint, print, talk};
+use pages::{HAS_BUNDLE, Page, Purpose};
+use store::Store;
+
+use super::compare::CompareQuestion;
+
+/// What to report, and in which form.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Records or variants, named as for `knee compare` [default: last]
+    what: Vec<String>,
+    /// Write one HTML file, which needs no network and no scripts; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mail", "markdown"])]
+    html: Option<PathBuf>,
+    /// Print a mail of 72 columns for a kernel list [default]
+    #[arg(long, conflicts_with = "markdown")]
+    mail: bool,
+    /// Print Markdown for a tracker
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    question: CompareQuestion,
+    /// Report what `knee replay` simulates of an incident or a publication
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
+    replay: Option<String>,
+    /// Report a simulation; what follows are the arguments of `knee simulate`
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        conflicts_with = "what"
+    )]
+    simulate: Vec<String>,
+}
+
+/// Writes or prints the page.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let page = page(arguments, store)?;
+    match &arguments.html {
+        Some(path) if path.as_os_str() == "-" => print_bytes(&pages::html(&page, Purpose::File))?,
+        Some(path) => written(path, &page)?,
+        None if arguments.markdown => print(pages::markdown(&page))?,
+        None => print(pages::mail(&page))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
+    if let Some(name) = &arguments.replay {
+        return replay::page(name);
+    }
+    if !arguments.simulate.is_empty() {
+        return simulation::page(&arguments.simulate);
+    }
+    measured::page(&arguments.what, &arguments.question, store)
+}
+
+/// Writes the file whole or not at all.
+fn written(path: &Path, page: &Page) -> Result<()> {
+    if path.is_dir() {
+        bail!("--html {}: is a directory; name a file in it", path.display());
+    }
+    let html = pages::html(page, Purpose::File);
+    let write = |mut file: &fs::File| Ok(file.write_all(html.as_bytes())?);
+    write_durably(path, write).with_context(|| format!("writing {}", path.display()))?;
+    talk(format_args!("wrote {} ({} KB)", path.display(), html.len().div_ceil(1000)));
+    if !HAS_BUNDLE {
+        hint("this knee was built without Node.js: its pages have no zoom, no toggles and no CSV");
+    }
+    Ok(())
+}
+
+/// Prints HTML, in which the writer has escaped what would control a terminal.
+fn print_bytes(html: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(html.as_bytes()).context(host::terminal::WRITING)
+}

@@ -1,0 +1,168 @@
+//! A writer of HTML and SVG in which names of records cannot become markup: elements and attributes have
+//! names that stand in this program, and every text and every attribute's value is escaped.
+
+use host::terminal::shown;
+
+/// An element's attributes: names of ours, values from anywhere.
+pub type Attributes<'a> = &'a [(&'static str, &'a str)];
+
+/// Elements that have no content.
+const EMPTY: [&str; 3] = ["br", "input", "meta"];
+
+/// HTML that is being written.
+#[derive(Default)]
+pub struct Markup {
+    html: String,
+    /// Explanations that stand in the page already: tables below refer to them.
+    explained: Vec<&'static str>,
+}
+
+impl Markup {
+    /// A document of ours begins so.
+    pub fn document() -> Markup {
+        Markup { html: "<!doctype html>\n".to_string(), ..Markup::default() }
+    }
+
+    /// An element with what `content` writes into it.
+    pub fn element(
+        &mut self,
+        name: &'static str,
+        attributes: Attributes,
+        content: impl FnOnce(&mut Markup),
+    ) {
+        self.html.push('<');
+        self.html.push_str(name);
+        for (attribute, value) in attributes {
+            self.html.push(' ');
+            self.html.push_str(attribute);
+            self.html.push_str("=\"");
+            self.escaped(value);
+            self.html.push('"');
+        }
+        self.html.push('>');
+        if EMPTY.contains(&name) {
+            return;
+        }
+        content(self);
+        self.html.push_str("</");
+        self.html.push_str(name);
+        self.html.push('>');
+        if BREAKS.contains(&name) {
+            self.html.push('\n');
+        }
+    }
+
+    /// An element with a text.
+    pub fn leaf(&mut self, name: &'static str, attributes: Attributes, text: &str) {
+        self.element(name, attributes, |markup| markup.text(text));
+    }
+
+    /// An element without content.
+    pub fn empty(&mut self, name: &'static str, attributes: Attributes) {
+        self.element(name, attributes, |_| ());
+    }
+
+    /// A text.
+    pub fn text(&mut self, text: &str) {
+        self.escaped(text);
+    }
+
+    /// A sentence, in which names stand between backquotes.
+    pub fn sentence(&mut self, text: &str) {
+        let parts: Vec<&str> = text.split('`').collect();
+        // A backquote without its partner is a part of a name.
+        if parts.len().is_multiple_of(2) {
+            return self.text(text);
+        }
+        for (index, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+            if index % 2 == 1 { self.leaf("code", &[], part) } else { self.text(part) }
+        }
+    }
+
+    /// The number of an explanation that begins so, and whether this is its first place.
+    pub fn explanation(&mut self, begin: &'static str) -> (usize, bool) {
+        let known = self.explained.iter().position(|known| *known == begin);
+        if known.is_none() {
+            self.explained.push(begin);
+        }
+        (known.unwrap_or(self.explained.len() - 1), known.is_none())
+    }
+
+    /// A style sheet or a script of ours, as it is.
+    pub fn ours(&mut self, name: &'static str, attributes: Attributes, text: &'static str) {
+        self.element(name, attributes, |markup| markup.html.push_str(text));
+    }
+
+    /// Data for scripts, which no parser takes for markup or for a script.
+    pub fn data(&mut self, id: &'static str, kind: &'static str, json: &serde_json::Value) {
+        let json = shown(&json.to_string());
+        let escaped = json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+        self.element("script", &[("type", kind), ("id", id)], |markup| {
+            markup.html.push_str(&escaped);
+        });
+    }
+
+    /// What was written.
+    pub fn finish(self) -> String {
+        self.html
+    }
+
+    fn escaped(&mut self, text: &str) {
+        for letter in shown(text).chars() {
+            match letter {
+                '&' => self.html.push_str("&amp;"),
+                '<' => self.html.push_str("&lt;"),
+                '>' => self.html.push_str("&gt;"),
+                '"' => self.html.push_str("&quot;"),
+                '\'' => self.html.push_str("&#39;"),
+                // Only shown by `shown` as colours of ours, which pages have not.
+                '\u{1b}' => self.html.push_str("\\u001b"),
+                letter => self.html.push(letter),
+            }
+        }
+    }
+}
+
+/// Elements after which a line ends, so that a person can read the file.
+const BREAKS: [&str; 16] = [
+    "caption", "details", "div", "figure", "head", "header", "li", "main", "p", "script",
+    "section", "style", "summary", "title", "tr", "ul",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_leaves_its_place() {
+        let mut markup = Markup::default();
+        let hostile = "</p><script>alert(1)</script>\" onload='x' &\u{202e}\u{1b}]0;\u{0}";
+        markup.leaf("p", &[("title", hostile)], hostile);
+        let html = markup.finish();
+        assert_eq!(html.matches('<').count(), 2, "{html}");
+        assert_eq!(html.matches('"').count(), 2, "{html}");
+        assert!(!html.contains(['\u{202e}', '\u{1b}', '\u{0}', '\'']), "{html}");
+    }
+
+    #[test]
+    fn names_in_sentences_are_code_and_odd_backquotes_stay() {
+        let written = |text| {
+            let mut markup = Markup::default();
+            markup.sentence(text);
+            markup.finish()
+        };
+        assert_eq!(written("`a<b` is slower"), "<code>a&lt;b</code> is slower");
+        assert_eq!(written("a`b is slower"), "a`b is slower");
+    }
+
+    #[test]
+    fn data_cannot_end_its_element() {
+        let mut markup = Markup::default();
+        markup.data("d", "application/json", &serde_json::json!({ "</script><b>": "<!--&" }));
+        let html = markup.finish();
+        assert_eq!(html.matches('<').count(), 2, "{html}");
+        let json = html.split(['>', '<']).nth(2).unwrap();
+        let value: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert_eq!(value["</script><b>"], "<!--&");
+    }
+}

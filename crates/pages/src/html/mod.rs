@@ -1,0 +1,210 @@
+//! A page as one HTML file: whole without scripts and without a network. Scripts, where this knee has them,
+//! only add ways to look.
+
+mod chart;
+mod data;
+mod hash;
+mod interval;
+mod ledger;
+mod markup;
+mod table;
+
+use crate::page::{Block, Page, Section};
+
+use chart::chart;
+use data::data;
+use hash::source_hash;
+use ledger::ledger;
+pub use markup::Markup;
+use table::table;
+
+const STYLE: &str = include_str!("page.css");
+const BUNDLE_STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
+const BUNDLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
+
+/// Whether this knee was built with what scripts add to pages.
+pub const HAS_BUNDLE: bool = !BUNDLE.is_empty();
+
+/// Where a page is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// In a file, which may be sent to others: it fetches nothing.
+    File,
+    /// From `knee serve`, which sends the policy itself and may tell of new runs.
+    Served,
+}
+
+/// The content security policy of a page: only the styles and scripts of this knee, and no requests.
+pub fn policy(purpose: Purpose) -> String {
+    let styles = [STYLE, BUNDLE_STYLE].into_iter().filter(|text| !text.is_empty());
+    let styles: Vec<String> = styles.map(source_hash).collect();
+    let scripts: Vec<String> =
+        Some(BUNDLE).filter(|_| HAS_BUNDLE).map(source_hash).into_iter().collect();
+    let scripts = if scripts.is_empty() { "'none'".to_string() } else { scripts.join(" ") };
+    let (connect, form, frame) = match purpose {
+        Purpose::File => ("'none'", "'none'", ""),
+        Purpose::Served => ("'self'", "'self'", "; frame-ancestors 'none'"),
+    };
+    format!(
+        "default-src 'none'; style-src {}; script-src {scripts}; connect-src {connect}; base-uri \
+         'none'; form-action {form}{frame}",
+        styles.join(" ")
+    )
+}
+
+/// The whole file.
+pub fn html(page: &Page, purpose: Purpose) -> String {
+    document(&format!("{}: {}", page.kind, page.title), purpose, false, |markup| {
+        markup.element("header", &[("class", "top")], |markup| {
+            markup.element("p", &[("class", "kind")], |markup| {
+                if purpose == Purpose::Served {
+                    markup.leaf("a", &[("href", "/")], "All records");
+                    markup.text(" / ");
+                }
+                markup.text(page.kind);
+            });
+            markup.leaf("h1", &[], &page.title);
+        });
+        markup.element("main", &[("id", "main")], |markup| {
+            answer(markup, page);
+            for (index, part) in page.sections.iter().enumerate() {
+                section(markup, part, index);
+            }
+            background(markup, page);
+        });
+        if HAS_BUNDLE {
+            data(markup, page);
+        }
+    })
+}
+
+/// A document of ours around a body. One that is live asks the server for news.
+pub fn document(
+    title: &str,
+    purpose: Purpose,
+    is_live: bool,
+    body: impl FnOnce(&mut Markup),
+) -> String {
+    let mut markup = Markup::document();
+    let live = if is_live { "yes" } else { "no" };
+    markup.element("html", &[("lang", "en"), ("data-live", live)], |markup| {
+        markup.element("head", &[], |markup| {
+            markup.empty("meta", &[("charset", "utf-8")]);
+            if purpose == Purpose::File {
+                let policy = policy(purpose);
+                let equivalent = [("http-equiv", "Content-Security-Policy"), ("content", &policy)];
+                markup.empty("meta", &equivalent);
+            }
+            let viewport =
+                [("name", "viewport"), ("content", "width=device-width, initial-scale=1")];
+            markup.empty("meta", &viewport);
+            markup.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+            markup.leaf("title", &[], &format!("{title} - knee"));
+            markup.ours("style", &[], STYLE);
+            if !BUNDLE_STYLE.is_empty() {
+                markup.ours("style", &[], BUNDLE_STYLE);
+            }
+        });
+        markup.element("body", &[], |markup| {
+            markup.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the answer");
+            body(markup);
+            if HAS_BUNDLE {
+                markup.ours("script", &[], BUNDLE);
+            }
+        });
+    });
+    markup.finish()
+}
+
+/// The sentences that answer, and the verdicts counted.
+fn answer(markup: &mut Markup, page: &Page) {
+    markup.element("section", &[("class", "answer"), ("aria-label", "Answer")], |markup| {
+        for sentence in &page.answers {
+            markup.element("p", &[("class", "verdict")], |markup| markup.sentence(sentence));
+        }
+        if page.counts.is_empty() {
+            return;
+        }
+        markup.element("ul", &[("class", "counts"), ("aria-label", "Verdicts")], |markup| {
+            for count in &page.counts {
+                let class = format!("count {}", count.tone.name());
+                markup.element("li", &[("class", &class)], |markup| {
+                    markup.leaf("b", &[], &count.n.to_string());
+                    markup.text(" ");
+                    markup.text(count.word);
+                });
+            }
+        });
+    });
+}
+
+fn section(markup: &mut Markup, part: &Section, index: usize) {
+    let id = format!("s{}", index + 1);
+    let open = [("class", "part"), ("id", id.as_str()), ("open", "")];
+    let attributes = if part.is_open { &open[..] } else { &open[..2] };
+    markup.element("details", attributes, |markup| {
+        markup.element("summary", &[], |markup| {
+            markup.element("h2", &[], |markup| markup.sentence(&part.title));
+        });
+        for (number, block) in part.blocks.iter().enumerate() {
+            match block {
+                Block::Text(sentences) => list(markup, "notes", sentences),
+                Block::Curves(panel) => chart(markup, panel, &format!("{id}-{number}")),
+                Block::Table(block) => table(markup, block),
+                Block::Ledger(tree) => ledger(markup, tree),
+            }
+        }
+    });
+}
+
+/// Sentences as a list; nothing where there are none.
+fn list(markup: &mut Markup, class: &'static str, sentences: &[String]) {
+    if sentences.is_empty() {
+        return;
+    }
+    markup.element("ul", &[("class", class)], |markup| {
+        for sentence in sentences {
+            markup.element("li", &[], |markup| markup.sentence(sentence));
+        }
+    });
+}
+
+/// Doubts, method, host and how to do it again: what the answer rests on.
+fn background(markup: &mut Markup, page: &Page) {
+    let part = |markup: &mut Markup, title: &str, content: &dyn Fn(&mut Markup)| {
+        markup.element("section", &[("class", "part")], |markup| {
+            markup.leaf("h2", &[], title);
+            content(markup);
+        });
+    };
+    for (title, sentences) in &page.doubts {
+        part(markup, title, &|markup| list(markup, "notes", sentences));
+    }
+    if !page.method.is_empty() {
+        part(markup, "Method", &|markup| list(markup, "notes", &page.method));
+    }
+    if !page.facts.is_empty() {
+        part(markup, page.facts_title(), &|markup| facts(markup, &page.facts));
+    }
+    if !page.again.is_empty() {
+        part(markup, "Do it again", &|markup| {
+            for command in &page.again {
+                let attributes = [("class", "command"), ("tabindex", "0")];
+                markup.leaf("pre", &attributes, command);
+            }
+        });
+    }
+}
+
+fn facts(markup: &mut Markup, facts: &[(String, String)]) {
+    markup.element("dl", &[("class", "facts")], |markup| {
+        for group in facts.chunk_by(|_, next| next.0.is_empty()) {
+            markup.element("div", &[], |markup| {
+                markup.leaf("dt", &[], &group[0].0);
+                for (_, value) in group {
+                    markup.leaf("dd", &[], value);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,50 @@
+//! The page of ledgers: where the time of an operation goes, what changed, and what grows with CPUs.
+
+use records::Opened;
+use reports::{LedgerPart, facts};
+
+use crate::page::{Block, EXPLAINED, Page, PageTable, Section};
+use crate::reading;
+
+/// The page of ledgers, the first of which has the answer.
+pub fn ledgers(title: &str, parts: Vec<LedgerPart>, records: &[&Opened], again: &str) -> Page {
+    let answers: Vec<String> =
+        parts.iter().take(1).map(|part| part.answer.clone()).filter(|a| !a.is_empty()).collect();
+    let (mut known, mut commands) = (Vec::new(), vec![again.to_string()]);
+    for record in records {
+        for (label, text) in facts(record).into_iter().filter(|(_, text)| !text.is_empty()) {
+            match label {
+                "rerun" => commands.push(text),
+                _ if known.iter().any(|(_, other)| *other == text) => (),
+                _ => known.push((label.to_string(), text)),
+            }
+        }
+    }
+    let sections = parts.into_iter().enumerate().map(|(index, part)| section(part, index == 0));
+    Page {
+        title: title.to_string(),
+        kind: EXPLAINED,
+        answers,
+        counts: Vec::new(),
+        sections: sections.collect(),
+        method: Vec::new(),
+        doubts: Vec::new(),
+        facts: known,
+        again: commands.into_iter().filter(|command| !command.is_empty()).collect(),
+    }
+}
+
+fn section(part: LedgerPart, is_open: bool) -> Section {
+    let mut blocks = Vec::new();
+    if !is_open && !part.answer.is_empty() {
+        blocks.push(Block::Text(vec![part.answer]));
+    }
+    blocks.push(Block::Text(part.causes));
+    blocks.extend(part.tree.map(Block::Ledger));
+    if let Some(table) = part.table {
+        let table = PageTable::plain("All columns of the ledger", table, reading::LEDGER);
+        blocks.push(Block::Table(PageTable { is_open: false, ..table }));
+    }
+    blocks.push(Block::Text(part.notes));
+    Section { title: part.title, is_open, blocks }
+}

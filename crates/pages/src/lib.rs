@@ -1,0 +1,27 @@
+//! Pages: what a comparison, a record, a ledger or a simulation says, for readers who were not there. Pure
+//! functions; nothing here reads files or measures.
+//!
+//!     comparison ─┐                  ┌─> HTML    one file, whole without scripts and network
+//!     record ─────┼─> Page (values) ─┼─> mail    72 columns, for a kernel list
+//!     ledger ─────┘                  └─> Markdown, for a tracker
+//!
+//! The values are those of the text reports, from [`reports`]: nothing is computed twice.
+
+mod comparison;
+mod html;
+mod ledger;
+mod listing;
+mod mail;
+mod markdown;
+mod page;
+pub mod reading;
+mod record;
+
+pub use crate::comparison::comparison;
+pub use crate::html::{HAS_BUNDLE, Purpose, html, policy};
+pub use crate::ledger::ledgers;
+pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
+pub use crate::mail::mail;
+pub use crate::markdown::markdown;
+pub use crate::page::{Block, Count, Page, PageTable, RowMark, Section, Tone};
+pub use crate::record::record;

@@ -1,0 +1,172 @@
+//! A page as a value: the answer first, then what it rests on. Each form of a page shows all of it.
+
+use analysis::{Contrast, Verdict};
+use reports::table::Table;
+use reports::{CurvePanel, LedgerTree};
+
+/// Kinds of pages about measurements.
+pub const MEASURED: &str = "Measurement";
+pub const COMPARED: &str = "Comparison";
+pub const EXPLAINED: &str = "Explanation";
+
+/// A page.
+pub struct Page {
+    /// What it is about, in few words.
+    pub title: String,
+    /// What kind of page it is: "Comparison".
+    pub kind: &'static str,
+    /// The answer, a sentence each.
+    pub answers: Vec<String>,
+    /// How many verdicts of each kind there are; empty where nothing is judged.
+    pub counts: Vec<Count>,
+    pub sections: Vec<Section>,
+    /// How the answer came about: noise floor, what was left out, method.
+    pub method: Vec<String>,
+    /// What a reader should doubt, failed runs, what was not measured: headings with sentences.
+    pub doubts: Vec<(String, Vec<String>)>,
+    /// Host, design, variants: labels with what stands behind them. A line that goes on has no label.
+    pub facts: Vec<(String, String)>,
+    /// Commands that make the runs, or this page, again.
+    pub again: Vec<String>,
+}
+
+/// How often a verdict was reached.
+pub struct Count {
+    pub n: usize,
+    pub word: &'static str,
+    pub tone: Tone,
+}
+
+/// What a verdict means to a reader, which colours and marks show beside its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Better,
+    Worse,
+    /// Different in a metric that is neither good nor bad.
+    Changed,
+    Same,
+    /// Nothing is known.
+    Open,
+}
+
+/// A part of a page with a heading.
+pub struct Section {
+    pub title: String,
+    /// Whether its blocks are shown before the reader asks.
+    pub is_open: bool,
+    pub blocks: Vec<Block>,
+}
+
+/// What sections consist of.
+pub enum Block {
+    /// Sentences.
+    Text(Vec<String>),
+    Curves(CurvePanel),
+    Table(PageTable),
+    Ledger(LedgerTree),
+}
+
+/// A table with what a reader needs to understand it.
+pub struct PageTable {
+    /// What its numbers are.
+    pub caption: String,
+    pub table: Table,
+    /// For each row what it says; empty for tables without verdicts.
+    pub marks: Vec<RowMark>,
+    /// The table in at most 72 columns; empty where it is narrow enough as it is.
+    pub narrow: String,
+    /// How to read it, a sentence each.
+    pub reading: &'static [&'static str],
+    /// Whether it is shown before the reader asks.
+    pub is_open: bool,
+}
+
+/// What a row of verdicts says, for marks beside it and for programs that read the page.
+pub struct RowMark {
+    pub tone: Tone,
+    pub cell: usize,
+    pub variant: String,
+    pub verdict: String,
+    /// The change and its interval, to be drawn.
+    pub contrast: Option<Contrast>,
+    /// The smallest change that matters, as a share.
+    pub smallest_effect: f64,
+}
+
+impl Page {
+    /// The heading of the facts.
+    pub fn facts_title(&self) -> &'static str {
+        match self.kind {
+            MEASURED | COMPARED | EXPLAINED => "What was measured, and where",
+            _ => "What was simulated, and where",
+        }
+    }
+
+    /// This page, and below it what another says.
+    pub fn and(mut self, other: Page) -> Page {
+        self.answers.extend(other.answers);
+        for count in other.counts {
+            match self.counts.iter_mut().find(|known| known.word == count.word) {
+                Some(known) => known.n += count.n,
+                None => self.counts.push(count),
+            }
+        }
+        self.sections.extend(other.sections);
+        let is_new = |known: &Vec<String>, text: &String| !known.contains(text);
+        let method = other.method.into_iter().filter(|text| is_new(&self.method, text));
+        self.method.extend(method.collect::<Vec<_>>());
+        for (title, sentences) in other.doubts {
+            match self.doubts.iter_mut().find(|(known, _)| *known == title) {
+                Some((_, known)) => {
+                    let new = sentences.into_iter().filter(|text| !known.contains(text));
+                    let new: Vec<String> = new.collect();
+                    known.extend(new);
+                }
+                None => self.doubts.push((title, sentences)),
+            }
+        }
+        let facts = other.facts.into_iter().filter(|fact| !self.facts.contains(fact));
+        self.facts.extend(facts.collect::<Vec<_>>());
+        let again = other.again.into_iter().filter(|text| is_new(&self.again, text));
+        self.again.extend(again.collect::<Vec<_>>());
+        self
+    }
+}
+
+impl Tone {
+    /// The tone of a verdict.
+    pub fn of_verdict(verdict: Option<&Verdict>) -> Tone {
+        match verdict {
+            Some(Verdict::Better { .. }) => Tone::Better,
+            Some(Verdict::Worse { .. }) => Tone::Worse,
+            Some(Verdict::More { .. } | Verdict::Less { .. }) => Tone::Changed,
+            Some(Verdict::Same) => Tone::Same,
+            Some(_) | None => Tone::Open,
+        }
+    }
+
+    /// Its name in the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tone::Better => "better",
+            Tone::Worse => "worse",
+            Tone::Changed => "changed",
+            Tone::Same => "same",
+            Tone::Open => "open",
+        }
+    }
+}
+
+impl PageTable {
+    /// A table without verdicts.
+    pub fn plain(caption: &str, table: Table, reading: &'static [&'static str]) -> PageTable {
+        PageTable {
+            caption: caption.to_string(),
+            table,
+            marks: Vec::new(),
+            narrow: String::new(),
+            reading,
+            is_open: true,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How to read the tables, for those who see one for the first time.
+
+/// Verdicts of a comparison.
+pub const VERDICTS: &[&str] = &[
+    "Each row compares one variant with the baseline at one place: a workload on a number of CPUs.",
+    "The change is the estimate, in brackets its interval: if the experiment were repeated many times, that \
+     share of such intervals would hold the true change.",
+    "“>= 2 %” means that the whole interval lies beyond the smallest change that matters. “same” means that \
+     the change is shown to be smaller than that. “cannot tell” means that neither is shown; the notes say \
+     how many more runs would decide.",
+    "n counts what was compared, such as blocks with one run of each variant: not operations, not samples.",
+    "In the drawing, the dot is the estimate, the bar its interval, the line no change, and the shaded zone \
+     what counts as the same.",
+];
+
+/// Metrics beside the one that decides.
+pub const ALSO: &[&str] = &[
+    "Nobody decided beforehand to look at these metrics, so they are hints, not findings.",
+    "adj. p is the probability of such a difference by chance, adjusted for the number of metrics that were \
+     tested.",
+];
+
+/// Rates of a record.
+pub const RATES: &[&str] = &[
+    "Each row is a number of CPUs; n runs were made there, each with fresh tasks.",
+    "stddev is the standard deviation of the runs. “per CPU” compares the rate of one CPU with that in the \
+     first row: 100% would be linear scaling.",
+    "fairness is Jain's index over tasks: 1 means that all completed as many operations. idle is the share \
+     of time in which the CPUs under measurement had nothing to do.",
+];
+
+/// Durations of single operations.
+pub const LATENCIES: &[&str] = &[
+    "p50, p99 and p99.9 are the durations that 50 %, 99 % and 99.9 % of operations stay below; each is the \
+     mean over runs. max is the slowest operation of all runs.",
+];
+
+/// Ledgers.
+pub const LEDGER: &[&str] = &[
+    "A ledger divides CPUs × time among all operations. Rows add up to the row above them, to the \
+     nanosecond.",
+    "exact rows were timed or counted at each event; sampled rows were divided by where samples fell.",
+    "“by count” is the part of a change that comes from events that happen more or less often, “by cost” the \
+     part from events that cost more or less each. “power” is the exponent with which a row grows with the \
+     number of CPUs: 0 is constant, 1 is proportional.",
+];
+
+/// Rates of a simulation.
+pub const SIMULATED: &[&str] = &[
+    "Nothing here was measured: the algorithm's own code ran in virtual time on a described host.",
+    "In brackets stand the lowest and highest values of draws over all numbers that are known only as a \
+     range. Compare algorithms by ratios and shapes, not by operations/s.",
+];
+
+/// Targets of a replay.
+pub const REPLAY: &[&str] = &[
+    "reported is what the publication says, predicted what the simulation gives; in brackets the lowest and \
+     highest of all draws.",
+    "The grade says how close the prediction comes; “open” marks what the model does not explain. USL and \
+     queueing are what simple laws say of the same numbers.",
+];
+
+/// Curves.
+pub const CURVES: &[&str] = &[
+    "Points are means of runs, and the band is their standard deviation. The dotted line is linear scaling.",
+    "A vertical mark is a knee: the fewest CPUs with 90 % of the highest rate; the zone around it is its 90 % \
+     interval. A cliff is a step down that no smooth law explains.",
+];

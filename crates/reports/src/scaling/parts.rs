@@ -1,0 +1,81 @@
+//! A record taken apart, for pages: titles, tables, sentences and curves, as values.
+
+use std::collections::BTreeSet;
+
+use analysis::{Curve, curves};
+use records::{Opened, Pass};
+
+use crate::curve_panel::{CurvePanel, for_curves};
+use crate::curve_table::RATE;
+use crate::loads::{forms, lanes, loads, parameters};
+use crate::scaling::{Detail, FormPart, Report, lane};
+use crate::{Style, WIDTH_MAX, known_metric};
+
+/// Pages have no width and know all symbols.
+const PAGE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };
+
+/// A load: its tables, one for each form, and its curves.
+pub struct RecordPart {
+    pub title: String,
+    pub forms: Vec<FormPart>,
+    pub panels: Vec<CurvePanel>,
+}
+
+/// All loads of a record, as the scaling report shows them.
+pub fn record_parts(record: &Opened) -> Vec<RecordPart> {
+    let curves = curves(record);
+    let report = Report { record, detail: &Detail::default(), style: PAGE };
+    let mut commands = BTreeSet::new();
+    let mut parts = Vec::new();
+    for load in loads(&curves) {
+        let point = load[0].point;
+        if point.command.is_none() {
+            parts.push(report.load_part(&load));
+        } else if commands.insert(&point.workload) {
+            let all = curves.iter().filter(|curve| curve.point.workload == point.workload);
+            parts.push(report.whole_command_part(&all.collect::<Vec<_>>()));
+        }
+    }
+    parts
+}
+
+impl Report<'_> {
+    fn load_part(&self, load: &[&Curve]) -> RecordPart {
+        let is_rate = load[0].point.pass == Pass::Rate;
+        let form = |curves: Vec<&Curve>| {
+            if is_rate { self.rate_part(&curves) } else { self.latency_part(&curves) }
+        };
+        let panel = |lane: Vec<&Curve>| self.panel(&lane, RATE);
+        let drawn = if is_rate { lanes(load) } else { Vec::new() };
+        let title =
+            [vec![load[0].point.workload.clone()], parameters(load[0].point)].concat().join(" ");
+        RecordPart {
+            title: if is_rate { title } else { format!("{title}, each operation timed") },
+            forms: forms(load).into_iter().map(form).collect(),
+            panels: drawn.into_iter().map(panel).collect(),
+        }
+    }
+
+    fn whole_command_part(&self, curves: &[&Curve]) -> RecordPart {
+        let point = curves[0].point;
+        let metric = self.record.record.deciding(point);
+        RecordPart {
+            title: point.workload.clone(),
+            forms: vec![self.command_part(curves)],
+            panels: curves.iter().map(|curve| self.panel(&[curve], &metric)).collect(),
+        }
+    }
+
+    fn panel(&self, curves: &[&Curve], metric: &str) -> CurvePanel {
+        let described = self.record.record.metrics.get(metric);
+        let own = known_metric(metric).map(|metric| metric.unit);
+        let unit = described.map_or(own.unwrap_or_default(), |metric| metric.unit.as_str());
+        let name = |curve: &&Curve| match curve.point.variant.as_str() {
+            "" => curve.point.form.name().to_string(),
+            variant => format!("{variant}, {}", curve.point.form.name()),
+        };
+        let names: Vec<String> = curves.iter().map(name).collect();
+        let title = lane(curves[0]).trim_start().to_string();
+        for_curves(title, curves, &names, metric, unit)
+    }
+}

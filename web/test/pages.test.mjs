@@ -1,0 +1,240 @@
+// Pages in a browser: whole without scripts, silent, accessible, and as wide as a phone.
+// KNEE is the program, which .ci/test-pages sets; KNEE_REQUESTS is the number of hostile requests.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { createConnection } from "node:net";
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { open, program, start } from "./browser.mjs";
+
+const KNEE = process.env.KNEE;
+const skip = !KNEE ? "no program in $KNEE" : !program ? "no Chromium (apt-get install chromium)" : false;
+const golden = resolve(import.meta.dirname, "../../crates/store/tests/golden");
+const compared = join(golden, "v2/20261120-165542-d10222");
+const measured = join(golden, "v1/20261120-115530-7f3a9c");
+const axe = resolve(import.meta.dirname, "../node_modules/axe-core/axe.min.js");
+
+let browser, folder;
+const files = {};
+
+function knee(...words) {
+  return execFileSync(KNEE, ["--records", join(folder, "records"), ...words], {
+    encoding: "utf8",
+    env: { ...process.env, XDG_CACHE_HOME: join(folder, "cache"), HOME: folder },
+    stdio: ["ignore", "pipe", "ignore"],
+    maxBuffer: 1 << 26,
+  });
+}
+
+before(async () => {
+  if (skip) return;
+  folder = mkdtempSync(join(tmpdir(), "knee-pages-"));
+  for (const [name, words] of Object.entries({
+    compared: [compared],
+    measured: [measured],
+    simulated: ["--simulate", "ticket,mcs", "--cpus", "1,2,4,8", "--baseline", "mcs"],
+  })) {
+    files[name] = join(folder, `${name}.html`);
+    knee("report", "--html", files[name], ...words);
+  }
+  browser = await start();
+});
+
+after(async () => {
+  await browser?.close();
+  if (folder) rmSync(folder, { recursive: true, force: true });
+});
+
+const address = (name) => pathToFileURL(files[name]).href;
+
+test("a page from a file asks for nothing and says nothing", { skip }, async () => {
+  for (const name of Object.keys(files)) {
+    const { context, requests, said } = await open(browser, address(name), { offline: true });
+    assert.deepEqual([requests, said], [[], []], name);
+    await context.close();
+  }
+});
+
+test("without scripts every verdict and every curve stands in the page", { skip }, async () => {
+  const json = JSON.parse(knee("compare", compared, "--json"));
+  const { context, page } = await open(browser, address("compared"), { javaScriptEnabled: false });
+  let rows = 0;
+  for (const [index, cell] of json.cells.entries()) {
+    for (const [variant, contrast] of cell.metrics[0].contrasts.entries()) {
+      const row = page.locator(`tr[data-cell="${index}"]`).filter({ has: page.locator("td") });
+      const name = json.variants[variant + 1].name;
+      assert.ok((await row.count()) > 0, `cell ${index}, ${name}`);
+      assert.equal(await row.first().getAttribute("data-variant"), name);
+      assert.ok((await row.first().textContent()).includes(String(contrast.n)));
+      rows += 1;
+    }
+  }
+  assert.ok(rows > 0);
+  await context.close();
+  const summary = JSON.parse(knee("show", measured, "--json"));
+  const drawn = await open(browser, address("measured"), { javaScriptEnabled: false });
+  const rates = summary.curves.filter((curve) => curve.pass === "rate" && curve.cells.length > 1);
+  assert.equal(await drawn.page.locator("polyline[data-line]").count(), rates.length);
+  for (const line of await drawn.page.locator("polyline[data-line]").all()) {
+    const points = (await line.getAttribute("points")).split(" ").length;
+    assert.equal(points, rates[0].cells.filter((cell) => cell.metrics.operations_per_s).length);
+  }
+  await drawn.context.close();
+});
+
+test("axe finds nothing, in light and in dark", { skip }, async () => {
+  for (const name of Object.keys(files)) {
+    for (const colorScheme of ["light", "dark"]) {
+      const { context, page } = await open(browser, address(name), { colorScheme, bypassCSP: true });
+      await page.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+      await page.addScriptTag({ path: axe });
+      const { violations } = await page.evaluate(() => globalThis.axe.run());
+      const found = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
+      assert.deepEqual(found, [], `${name}, ${colorScheme}`);
+      await context.close();
+    }
+  }
+});
+
+test("nothing is wider than a phone", { skip }, async () => {
+  for (const name of Object.keys(files)) {
+    for (const width of [360, 800, 1280]) {
+      const viewport = { width, height: 800 };
+      const { context, page } = await open(browser, address(name), { viewport });
+      const most = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(most <= width, `${name} is ${most} wide at ${width}`);
+      await context.close();
+    }
+  }
+});
+
+test("a chart is explored by keyboard, and its view is in the address", { skip }, async (t) => {
+  const { context, page, requests, said } = await open(browser, address("measured"));
+  const button = page.getByRole("button", { name: "Explore" }).first();
+  if ((await button.count()) === 0) {
+    await context.close();
+    return t.skip("this knee was built without Node.js");
+  }
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.locator(".uplot canvas").first().waitFor();
+  await page.getByLabel("per CPU").first().check();
+  assert.match(page.url(), /#s\d+-\d+=perCpu$/);
+  const again = await open(browser, page.url());
+  await again.page.locator(".uplot canvas").first().waitFor();
+  assert.ok(await again.page.getByLabel("per CPU").first().isChecked());
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "data (CSV)" }).first().click();
+  const csv = readFileSync(await (await download).path(), "utf8");
+  assert.match(csv, /^line,form,cpus,tasks,run,block,operations_per_s,left_out\r\n/);
+  assert.ok(csv.split("\r\n").length > 4);
+  assert.deepEqual([requests.filter((one) => !one.startsWith("blob:")), said], [[], []]);
+  await again.context.close();
+  await context.close();
+});
+
+/** The names, sizes and times of all files below a folder. */
+function listing(path) {
+  return readdirSync(path, { recursive: true }).sort().map((name) => {
+    const { size, mtimeMs } = statSync(join(path, name));
+    return `${name} ${size} ${mtimeMs}`;
+  });
+}
+
+async function served(work) {
+  const records = join(folder, "records");
+  for (const record of [compared, measured]) {
+    const id = record.split("/").at(-1);
+    cpSync(record, join(records, id.slice(16, 18), id), { recursive: true });
+  }
+  const server = spawn(KNEE, ["--records", records, "serve", "--port", "0"], {
+    env: { ...process.env, XDG_CACHE_HOME: join(folder, "cache"), HOME: folder },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  try {
+    const line = await new Promise((found) => server.stdout.once("data", (data) => found(String(data))));
+    await work(line.trim(), server.pid, records);
+  } finally {
+    server.kill();
+  }
+}
+
+test("the server lists records and shows their pages", { skip }, async () => {
+  await served(async (home) => {
+    const { context, page, said } = await open(browser, home);
+    assert.equal(await page.locator(".records li").count(), 2);
+    await page.getByLabel("Search").fill("no such record");
+    await page.getByRole("button", { name: "Find" }).click();
+    assert.equal(await page.locator(".records li").count(), 0);
+    await page.goto(home);
+    await page.getByRole("link", { name: compared.split("/").at(-1) }).click();
+    await page.locator("tr[data-cell]").first().waitFor();
+    assert.deepEqual(said, []);
+    await context.close();
+  });
+});
+
+/** Sends bytes, and returns the first line of the answer. */
+function ask(port, bytes) {
+  return new Promise((done) => {
+    let answer = "";
+    const socket = createConnection(port, "127.0.0.1", () => socket.write(bytes));
+    socket.setTimeout(15_000, () => socket.destroy());
+    socket.on("data", (data) => (answer += data));
+    socket.on("error", () => undefined);
+    socket.on("close", () => done(answer));
+  });
+}
+
+/** Equal seeds give equal numbers. */
+function random(seed) {
+  return () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return seed / 2 ** 32;
+  };
+}
+
+function hostile(next, port, id) {
+  const pick = (list) => list[Math.floor(next() * list.length)];
+  const method = pick(["GET", "GET", "GET", "POST", "PUT", "DELETE", "HEAD", "TRACE", "CONNECT", "\u0000", "GET "]);
+  const host = pick([`127.0.0.1:${port}`, `localhost:${port}`, "evil.example", `127.0.0.1:${port}.evil`, "", "[::1]"]);
+  const path = pick([
+    "/", "/?search=%00%ff", `/records/${id}`, `/records/${id}/../../../etc/passwd`, "/records/%2e%2e%2f%2e%2e",
+    "/../../../../etc/passwd", "//etc/passwd", "/events/../../etc/passwd", "/compare/a/b/c", `/compare/${id}/..`,
+    "/" + "a".repeat(Math.floor(next() * 20_000)), "http://evil.example/", "*", "\\..\\..\\", "/records/" + "%00".repeat(9),
+  ]);
+  const head = pick(["", "Content-Length: 99999999\r\n", "X: " + "y".repeat(5000) + "\r\n", "Host: evil\r\n", "Range: bytes=0-\r\n"]);
+  return `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`;
+}
+
+test("hostile requests reach nothing and change nothing", { skip, timeout: 240_000 }, async () => {
+  await served(async (home, pid, records) => {
+    const port = Number(new URL(home).port);
+    const id = compared.split("/").at(-1);
+    await ask(port, `GET / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+    const secret = "what lies outside of the records";
+    writeFileSync(join(folder, "secret"), secret);
+    const before = listing(records);
+    const next = random(20261124);
+    const statuses = new Map();
+    const COUNT = Number(process.env.KNEE_REQUESTS ?? 2_000);
+    for (let sent = 0; sent < COUNT; sent += 20) {
+      const all = Array.from({ length: 20 }, () => ask(port, hostile(next, port, id)));
+      for (const answer of await Promise.all(all)) {
+        const status = answer.split(" ")[1] ?? "closed";
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        assert.ok(!answer.includes("root:x:") && !answer.includes(secret));
+        if (status === "200") assert.match(answer, /nosniff/);
+        assert.doesNotMatch(answer, /access-control-allow/i);
+      }
+    }
+    assert.deepEqual(listing(records), before);
+    const memory = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+    console.log(`${COUNT} requests: ${[...statuses].map((pair) => pair.join(" x ")).join(", ")}; ${Math.round(memory[1] / 1024)} MiB at most`);
+    assert.ok(Number(memory[1]) <= 100 * 1024, memory[0]);
+  });
+});
