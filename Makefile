@@ -16,7 +16,8 @@ help: ## list these commands
 setup: ## install what is missing (Debian packages when root; else name them)
 	@sh .ci/setup
 
-build: setup ## build the binary
+build: ## build the binary
+	@sh .ci/setup build
 	@sh .ci/build
 	@echo "built $(KNEE)"
 
@@ -26,7 +27,8 @@ run: build ## a first look at this host: under two minutes of measuring, then cu
 test: setup ## all that CI runs: format, lints, licences, every test
 	@bash .ci/test
 
-check: setup ## what of it is quick: no virtual machine, file system or search for mutants
+check: ## what of it is quick: no virtual machine, file system or search for mutants
+	@sh .ci/setup build
 	@bash .ci/test quick
 
 bench: setup ## benchmarks against limits and peers; prints ratios
