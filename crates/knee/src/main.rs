@@ -43,9 +43,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// List records, workloads, loads in a folder, algorithms, hosts, experiments, commands or metrics
+    /// List records, loads, algorithms, hosts, experiments or metrics
     List(verbs::list::Arguments),
-    /// Show the manual page of a workload, algorithm, host, experiment, command or metric
+    /// Show the manual page of a load, algorithm, host or experiment
     Describe(verbs::describe::Arguments),
     /// Check what this host permits and what would disturb a measurement
     Doctor(verbs::doctor::Arguments),
@@ -55,7 +55,7 @@ enum Verb {
     New(verbs::new::Arguments),
     /// Compare variants or records, with the confidence of each verdict
     Compare(verbs::compare::Arguments),
-    /// Account for the time of an operation, or for the difference between two variants
+    /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
     /// Find where a curve bends and falls, and which law explains it
     Scale(verbs::scale::Arguments),
@@ -75,13 +75,13 @@ enum Verb {
     Simulate(verbs::simulate::Arguments),
     /// Measure this host and print it as a described host
     Calibrate(verbs::calibrate::Arguments),
-    /// Simulate published incidents and measurements, and compare with them
+    /// Simulate published measurements, and compare with them
     Replay(verbs::replay::Arguments),
-    /// Boot a kernel in a virtual machine, and inspect it or run a program there
+    /// Boot a kernel in a virtual machine, inspect it or run a program
     Boot(Box<verbs::boot::Arguments>),
     /// Show a record as tables and curves
     Show(verbs::show::Arguments),
-    /// Report records, replays or simulations as one page: HTML, mail or Markdown
+    /// Report records, replays or simulations as HTML, mail or Markdown
     Report(Box<verbs::report::Arguments>),
     /// Show all records in a browser on this host
     Serve(verbs::serve::Arguments),
@@ -96,7 +96,7 @@ enum Verb {
     Import(verbs::import::Arguments),
     /// Export records for other tools
     Export(verbs::export::Arguments),
-    /// Estimate how often verdicts are right, and compare with the rules of other tools
+    /// Estimate how often verdicts are right, beside other tools' rules
     Selfcheck(verbs::selfcheck::Arguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
