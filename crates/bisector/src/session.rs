@@ -48,7 +48,6 @@ pub enum Progress<'a> {
     },
     /// The ends differ, and what the search will take.
     Apart {
-        ends: Ends,
         forecast: Forecast,
         seconds: f64,
         left: usize,
@@ -392,7 +391,7 @@ impl Session {
             ..forecast
         };
         let seconds = more.cost(settings.costs);
-        tell(&Progress::Apart { ends, forecast, seconds, left: search.candidates() });
+        tell(&Progress::Apart { forecast, seconds, left: search.candidates() });
         let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
         let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds > budget);
         let is_hopeless = forecast.runs > RUNS_HOPELESS;

@@ -85,6 +85,9 @@ fn alone(comparison: &Comparison, one: &Judged, [baseline, variant]: &[String; 2
     let change = in_words(comparison, one);
     match &contrast.verdict {
         Verdict::Same => format!("{variant} and {baseline} are the same ({change}): {at}"),
+        Verdict::Unjudged { .. } if contrast.n == 0 => {
+            format!("No verdict about {variant} against {baseline}, as no block counts: {at}")
+        }
         Verdict::CannotTell { .. } | Verdict::NotInterleaved | Verdict::Unjudged { .. } => {
             format!("No verdict about {variant} against {baseline} ({word}; {change}): {at}")
         }

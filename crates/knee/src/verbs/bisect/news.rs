@@ -62,9 +62,8 @@ pub fn tell(progress: &Progress, range: &Range) {
             candidates(*all, *unread, *reproducible);
         }
         Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
-        Progress::Apart { ends, forecast, seconds, left } => talk(format_args!(
-            "the ends differ: {}. Forecast: about {:.0} runs and {:.0} builds in all among {}, {} more",
-            ends_text(ends),
+        Progress::Apart { forecast, seconds, left } => talk(format_args!(
+            "forecast: about {:.0} runs and {:.0} builds in all among {}, {} more",
             forecast.runs,
             forecast.builds,
             counted(*left, "candidate"),
