@@ -289,9 +289,16 @@ fn as_processes(run: &Run, prepared: &dyn Prepared, state: &SharedState) {
         let mut status = 0;
         // SAFETY: `status` is live.
         let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
-        if pid < 0 || status != 0 {
-            report("failed", format_args!("a task ended with wait status {status:#x}"));
+        // No child: `check_alive` has collected it.
+        if pid >= 0 {
+            check_status(status);
         }
+    }
+}
+
+fn check_status(status: i32) {
+    if status != 0 {
+        report("failed", format_args!("a task ended with wait status {status:#x}"));
     }
 }
 
@@ -336,10 +343,11 @@ fn wait(run: &Run, what: &str, mut poll: impl FnMut(), done: impl Fn() -> bool) 
 /// No task process may end before all tasks have stopped.
 fn check_alive(state: &SharedState, tasks: u32) {
     // Read after `ended`: the last task may have stopped, and another ended, in between.
-    if let Some(status) = ended(-1)
-        && state.flags().stopped.load(SeqCst) < tasks
-    {
-        give_up(format_args!("a task died with wait status {status:#x}"));
+    if let Some(status) = ended(-1) {
+        if state.flags().stopped.load(SeqCst) < tasks {
+            give_up(format_args!("a task died with wait status {status:#x}"));
+        }
+        check_status(status);
     }
 }
 
