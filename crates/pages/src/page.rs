@@ -11,7 +11,7 @@ pub const EXPLAINED: &str = "Explanation";
 
 /// A page.
 pub struct Page {
-    /// What it is about, in few words.
+    /// Title of the page, a few words.
     pub title: String,
     /// What kind of page it is: "Comparison".
     pub kind: &'static str,

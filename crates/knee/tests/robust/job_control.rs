@@ -99,6 +99,19 @@ impl Shell {
         self.wait_for_text(PROMPT, Duration::from_secs(100));
     }
 
+    /// Waits until the shell has the terminal again after Ctrl-Z, which makes the terminal forget what it has not
+    /// shown yet: the prompt, too, if knee has just ended. Then an empty line brings another.
+    fn wait_for_prompt_of(&mut self, home: &Home) {
+        while !self.shown.contains(PROMPT) {
+            match self.output.recv_timeout(Duration::from_secs(5)) {
+                Ok(bytes) => self.shown += &String::from_utf8_lossy(&bytes),
+                Err(_) if home.processes().iter().any(is_knee) => break,
+                Err(_) => self.type_line(""),
+            }
+        }
+        self.wait_for_prompt();
+    }
+
     /// Waits until the terminal shows a text, for at most `time` without anything new.
     fn wait_for_text(&mut self, text: &str, time: Duration) {
         while !self.shown.contains(text) {
@@ -154,7 +167,7 @@ fn measure_with_stops(random: &mut Xoshiro256PlusPlus, stops_max: u64) -> (u64, 
         let longest_us = [3_000, 30_000, 150_000][random.random_range(0..3)];
         std::thread::sleep(Duration::from_micros(random.random_range(0..longest_us)));
         shell.type_ctrl_z();
-        shell.wait_for_prompt();
+        shell.wait_for_prompt_of(&home);
         if !home.processes().iter().any(is_knee) {
             break;
         }
