@@ -1,7 +1,7 @@
 //! Writes to the end of a file of the task's own (O_APPEND).
 //!
 //! Each task fills its own file with pieces of `write_bytes`; if the next piece would
-//! exceed `size_bytes`, the operation first truncates the file to zero. Unlike pwrite_own,
+//! exceed `size_bytes`, the operation first truncates the file to zero. Unlike file_write,
 //! each write needs new page cache and, sooner or later, new blocks, and moves the end of
 //! the file: what tasks share is the page allocator, the free-space counters and, with
 //! delayed allocation, the flusher thread. `sync=fdatasync` makes it the load of a log:
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use crate::file_write::WRITE_BYTES;
+use crate::file_write::{SYNC, Sync, WRITE_BYTES};
 use crate::files::{self, Pieces};
 use crate::stamp::Stamped;
 use crate::{
@@ -34,12 +34,7 @@ pub(crate) static SPEC: Spec = Spec {
             default: "16M",
             kind: ParameterKind::Number { min: 1, max: 1 << 40 },
         },
-        Parameter {
-            name: "sync",
-            about: "none, or fdatasync after each write",
-            default: "none",
-            kind: ParameterKind::Choice(&["none", "fdatasync"]),
-        },
+        SYNC,
     ],
     needs: &[
         Need::OpenFiles(1),
@@ -52,14 +47,14 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     Ok(Box::new(Setup {
         paths: load.task_paths(),
         pieces: Pieces::new(load, WRITE_BYTES.name)?,
-        sync: load.values.choice("sync") == "fdatasync",
+        sync: Sync::from_load(load),
     }))
 }
 
 struct Setup {
     paths: Vec<PathBuf>,
     pieces: Pieces,
-    sync: bool,
+    sync: Sync,
 }
 
 impl Prepared for Setup {
@@ -87,7 +82,7 @@ struct Appender {
     piece: Stamped,
     /// Number of pieces that fit into the file.
     pieces: u64,
-    sync: bool,
+    sync: Sync,
     /// Number of pieces written so far.
     turn: u64,
     /// Number of pieces written since the last truncation.
@@ -110,10 +105,7 @@ impl Task for Appender {
             libc::write(file, piece.as_ptr().cast(), piece.len())
         })?;
         self.piece.all_written(written)?;
-        if self.sync {
-            // SAFETY: the file is open.
-            sys("fdatasync of the file", unsafe { libc::fdatasync(file) })?;
-        }
+        self.sync.run(&self.file)?;
         self.turn += 1;
         self.in_file += 1;
         Ok(())

@@ -8,12 +8,12 @@
 
 use std::sync::LazyLock;
 
+mod aligned;
 mod drive;
 mod failure;
 mod fault;
 mod file_lock;
-mod file_read;
-mod file_write;
+mod file_region;
 mod files;
 mod load;
 mod lock;
@@ -157,6 +157,8 @@ workloads! {
     discard_shared_address_space,
     eventfd,
     fallocate,
+    file_read,
+    file_write,
     flock_own,
     flock_shared,
     futex,
@@ -177,12 +179,8 @@ workloads! {
     posix_lock_ranges,
     posix_lock_readers,
     posix_lock_shared,
-    pread_own,
-    pread_shared,
     protect_shared_address_space,
     pthread_mutex,
-    pwrite_own,
-    pwrite_shared,
     readdir,
     rename,
     sched_yield,

@@ -17,6 +17,10 @@ pub enum Need {
     Feature(&'static str, fn(&File) -> io::Result<()>),
     /// Free bytes in the directory, as a function of the load.
     FreeBytes(fn(&Load) -> u64),
+    /// A feature of the kernel, and a trial of it.
+    Kernel(&'static str, fn() -> io::Result<()>),
+    /// A need of one word of a choice.
+    Where { parameter: &'static str, word: &'static str, need: &'static Need },
     /// Bytes of memory that all tasks touch together, as a function of the load.
     Memory(fn(&Load) -> u64),
 }
@@ -26,6 +30,8 @@ impl fmt::Display for Need {
         match self {
             Need::OpenFiles(n) => write!(f, "{n} open files per task (RLIMIT_NOFILE)"),
             Need::Feature(what, _) => write!(f, "a file system with {what}"),
+            Need::Kernel(what, _) => write!(f, "{what}"),
+            Need::Where { parameter, word, need } => write!(f, "{need} ({parameter}={word})"),
             Need::FreeBytes(_) => write!(f, "free space in the directory"),
             Need::Memory(_) => write!(f, "free memory"),
         }
@@ -38,6 +44,12 @@ impl Need {
         match *self {
             Need::OpenFiles(each) => open_files(load, each),
             Need::Feature(what, trial) => feature(&load.directory, what, trial),
+            Need::Kernel(what, trial) => {
+                trial().map_err(|e| format!("needs {what}, but trying it failed: {e}"))
+            }
+            Need::Where { parameter, word, need } => {
+                if load.values.choice(parameter) == word { need.check(load) } else { Ok(()) }
+            }
             Need::FreeBytes(bytes) => free_bytes(&load.directory, bytes(load)),
             Need::Memory(bytes) => memory(bytes(load)),
         }

@@ -8,22 +8,24 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use crate::Failure;
+use crate::aligned::Aligned;
 
 /// The data that one task writes, always of the same length.
 pub struct Stamped {
-    /// At least [`STAMP`] long, so that stamping need not check the length.
-    bytes: Vec<u8>,
+    /// At least [`STAMP_BYTES`] long, so that stamping need not check the length.
+    bytes: Aligned,
     length: usize,
     tasks: u64,
     index: u64,
 }
 
-const STAMP: usize = size_of::<u64>();
+/// The length of what tells writes apart.
+pub(crate) const STAMP_BYTES: usize = size_of::<u64>();
 
 impl Stamped {
     /// Data of `length` bytes for task `index` of `tasks`.
     pub fn new(tasks: usize, index: usize, length: usize) -> Stamped {
-        let bytes = vec![0x6b; length.max(STAMP)];
+        let bytes = Aligned::new(length.max(STAMP_BYTES), 0x6b);
         Stamped { bytes, length, tasks: tasks as u64, index: index as u64 }
     }
 
@@ -32,7 +34,7 @@ impl Stamped {
     #[inline(always)]
     pub fn stamp(&mut self, turn: u64) {
         let stamp = turn.wrapping_mul(self.tasks).wrapping_add(self.index);
-        self.bytes[..STAMP].copy_from_slice(&stamp.to_le_bytes());
+        self.bytes[..STAMP_BYTES].copy_from_slice(&stamp.to_le_bytes());
     }
 
     #[inline(always)]
