@@ -4,7 +4,9 @@
 //! and shrinks it again. It takes the lock of the task's own address space, which is
 //! never contended, and charges one page of committed memory. So its curve should be
 //! nearly as straight as getppid's, and a bend comes from that accounting.
-//! will-it-scale's brk1 is the same load and counts each call: two per operation.
+//! will-it-scale's brk1 is the same load and counts each call: two per operation. Its
+//! brk2 leaves the heap one page longer than its start, so that growth extends a VMA
+//! instead of making one; knee's heap is in use, as any program's, so it is always so.
 
 use std::io;
 

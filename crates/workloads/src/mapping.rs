@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::ptr::null_mut;
 
 use crate::{Failure, Load, Parameter, ParameterKind, sys};
@@ -97,6 +98,54 @@ impl Drop for Mapping {
         if self.size > 0 {
             // SAFETY: exactly what was mapped; `self` ends here.
             unsafe { libc::munmap(self.start.cast(), self.size) };
+        }
+    }
+}
+
+/// What a task's mapping maps (parameter `mapping`).
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Backing {
+    Anonymous,
+    PrivateFile,
+    SharedFile,
+}
+
+impl Backing {
+    pub(crate) const PARAMETER: Parameter = Parameter {
+        name: "mapping",
+        about: "anonymous memory, or the task's own file, mapped private or shared",
+        default: "anonymous",
+        kind: ParameterKind::Choice(&["anonymous", "private_file", "shared_file"]),
+    };
+
+    pub(crate) fn from_load(load: &Load) -> Backing {
+        match load.values.choice(Self::PARAMETER.name) {
+            "anonymous" => Backing::Anonymous,
+            "private_file" => Backing::PrivateFile,
+            _ => Backing::SharedFile,
+        }
+    }
+
+    /// Creates the file of that length, all holes, that is mapped, if there is one.
+    pub(crate) fn create(self, path: &Path, size: usize) -> Result<Option<File>, Failure> {
+        if self == Backing::Anonymous {
+            return Ok(None);
+        }
+        let file = crate::files::create(path)?;
+        let extended = file.set_len(size as u64);
+        extended.map_err(|e| Failure::from_error(format!("extending {}", path.display()), e))?;
+        Ok(Some(file))
+    }
+
+    /// Maps `size` bytes.
+    #[inline(always)]
+    pub(crate) fn map(self, file: Option<&File>, size: usize) -> Result<Mapping, Failure> {
+        match file {
+            None => Mapping::anonymous(size),
+            Some(file) if self == Backing::PrivateFile => {
+                Mapping::from_file(file, size, libc::MAP_PRIVATE)
+            }
+            Some(file) => Mapping::from_file(file, size, libc::MAP_SHARED),
         }
     }
 }

@@ -5,14 +5,15 @@
 //! `files`; divide by it for the cost of one file: a file-table lookup and a call of the
 //! file's poll function. The files are eventfds of the task's own, so processes share
 //! nothing. Threads share one file table and take a reference on each file, as does any
-//! process with more than one thread. (will-it-scale's poll2 polls 128 regular files,
-//! which are always ready and have no poll function to call.)
+//! process with more than one thread. `kind=regular` is will-it-scale's poll2, and with
+//! `files=1` its poll1: regular files have no poll function to call.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use crate::eventfd::eventfd;
 use crate::{
-    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys,
+    Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, files, sys,
 };
 
 pub(crate) static SPEC: Spec = Spec {
@@ -34,6 +35,13 @@ pub(crate) static SPEC: Spec = Spec {
             default: "none",
             kind: ParameterKind::Choice(&["none", "one"]),
         },
+        Parameter {
+            name: "kind",
+            about: "eventfd: files with a poll function to call; regular: regular files, which are always ready, \
+                    asked whether they can be written",
+            default: "eventfd",
+            kind: ParameterKind::Choice(&["eventfd", "regular"]),
+        },
     ],
     // The number of open files is a parameter: `prepare` checks it.
     needs: &[],
@@ -47,29 +55,46 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
         "one" => 1,
         _ => 0,
     };
-    Ok(Box::new(Setup { files: files as usize, ready }))
+    match load.values.choice("kind") {
+        "eventfd" => Ok(Box::new(Setup { files: files as usize, ready, regular: None })),
+        _ if ready == 1 => Err(Failure::new("ready=one: regular files are always ready; leave it out")),
+        _ => Ok(Box::new(Setup {
+            files: files as usize,
+            ready: files as usize,
+            regular: Some(load.task_paths()),
+        })),
+    }
 }
 
 struct Setup {
     files: usize,
     /// How many files at the end of the list are ready.
     ready: usize,
+    /// The regular files, one for each task; `None` for eventfds.
+    regular: Option<Vec<PathBuf>>,
 }
 
 impl Prepared for Setup {
-    fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
+    fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let first_ready = self.files - self.ready;
-        let files = (0..self.files)
-            .map(|index| eventfd(u32::from(index >= first_ready)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let entry = |file: &OwnedFd| libc::pollfd {
-            fd: file.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
+        let files = match &self.regular {
+            None => (0..self.files)
+                .map(|file| eventfd(u32::from(file >= first_ready)))
+                .collect::<Result<Vec<_>, _>>()?,
+            Some(paths) => opened(&paths[index], self.files)?,
         };
+        let events = if self.regular.is_some() { libc::POLLOUT } else { libc::POLLIN };
+        let entry = |file: &OwnedFd| libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
         let list = files.iter().map(entry).collect();
         Ok(Box::new(Poller { list, first_ready, ready: self.ready as i32, _files: files }))
     }
+}
+
+/// One new file, opened this many times.
+fn opened(path: &Path, times: usize) -> Result<Vec<OwnedFd>, Failure> {
+    let first = files::create(path)?;
+    let others = (1..times).map(|_| files::open(path)).collect::<Result<Vec<_>, _>>()?;
+    Ok(std::iter::once(first).chain(others).map(OwnedFd::from).collect())
 }
 
 struct Poller {
@@ -100,7 +125,7 @@ impl Task for Poller {
     /// The last call gave the right answer for each file.
     fn verify(&mut self, operations: u64) -> Result<(), Failure> {
         for (index, entry) in self.list.iter().enumerate() {
-            let is_ready = entry.revents == libc::POLLIN;
+            let is_ready = entry.revents == entry.events;
             if operations > 0 && is_ready != (index >= self.first_ready) {
                 return Err(Failure::new(format!(
                     "poll answered {:#x} for file {index} of {}",

@@ -8,7 +8,8 @@
 //! task waits, no system call is made, and the curve should be straight. As processes
 //! the mutex is process-shared, so a waiter's futex is found by its page; as threads it is
 //! private, and mutex=shared is the load of will-it-scale's pthread_mutex3. (As processes,
-//! each task of that has a mutex of its own.)
+//! each task of that has a mutex of its own.) With guards=local or guards=nothing no line
+//! but the mutex's travels, and the exclusion is not verified: nothing would be lost.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -24,7 +25,7 @@ pub(crate) static SPEC: Spec = Spec {
     semantics: 2,
     aliases: &[],
     family: Family::UserLocks,
-    operation: "one lock, one increment and one unlock of a pthread mutex",
+    operation: "one lock, one increment (see `guards`) and one unlock of a pthread mutex",
     forms: Forms::Both,
     parameters: &[
         Parameter {
@@ -32,6 +33,12 @@ pub(crate) static SPEC: Spec = Spec {
             about: "shared: all tasks lock one mutex; own: each task locks its own",
             default: "shared",
             kind: ParameterKind::Choice(&["shared", "own"]),
+        },
+        Parameter {
+            name: "guards",
+            about: "counter: one that all holders increment; local: one of the task's own; nothing: no data",
+            default: "counter",
+            kind: ParameterKind::Choice(&["counter", "local", "nothing"]),
         },
         HOLD,
     ],
@@ -50,7 +57,25 @@ fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     if mutexes == 1 {
         guarded[0].initialise(load.form)?;
     }
-    Ok(Box::new(Setup { guarded, form: load.form, hold: load.spin("hold_ns") }))
+    Ok(Box::new(Setup { guarded, form: load.form, guards: Guards::from_load(load), hold: load.spin("hold_ns") }))
+}
+
+/// What is written while the mutex is held (parameter `guards`).
+#[derive(Clone, Copy, PartialEq)]
+enum Guards {
+    Counter,
+    Local,
+    Nothing,
+}
+
+impl Guards {
+    fn from_load(load: &Load) -> Guards {
+        match load.values.choice("guards") {
+            "counter" => Guards::Counter,
+            "local" => Guards::Local,
+            _ => Guards::Nothing,
+        }
+    }
 }
 
 /// A mutex and what it guards, on one line of a page of its own: the task that initialises
@@ -69,6 +94,7 @@ unsafe impl Sync for Guarded {}
 struct Setup {
     guarded: Shared<Guarded>,
     form: TaskForm,
+    guards: Guards,
     hold: Spin,
 }
 
@@ -81,7 +107,7 @@ impl Prepared for Setup {
                 &own[index]
             }
         };
-        Ok(Box::new(Locker { guarded, hold: self.hold }))
+        Ok(Box::new(Locker { guarded, guards: self.guards, hold: self.hold, local: 0 }))
     }
 
     fn verify(&self, operations: u64) -> Result<(), Failure> {
@@ -92,7 +118,8 @@ impl Prepared for Setup {
             counted += unsafe { *guarded.count.get() };
             guarded.unlock()?;
         }
-        if counted == operations {
+        // Without a common counter, all that can be seen is that every mutex can be had again.
+        if counted == operations || self.guards != Guards::Counter {
             return Ok(());
         }
         Err(Failure::new(format!(
@@ -103,17 +130,35 @@ impl Prepared for Setup {
 
 struct Locker<'a> {
     guarded: &'a Guarded,
+    guards: Guards,
     hold: Spin,
+    /// The counter of the task's own, which needs no mutex.
+    local: u64,
 }
 
 impl Task for Locker<'_> {
     #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         self.guarded.lock()?;
-        // SAFETY: we hold the mutex.
-        unsafe { *self.guarded.count.get() += 1 };
+        match self.guards {
+            // SAFETY: we hold the mutex.
+            Guards::Counter => unsafe { *self.guarded.count.get() += 1 },
+            // SAFETY: our own. Volatile: it is written while the mutex is held.
+            Guards::Local => unsafe { (&raw mut self.local).write_volatile(self.local + 1) },
+            Guards::Nothing => {}
+        }
         self.hold.run();
         self.guarded.unlock()
+    }
+
+    fn verify(&mut self, operations: u64) -> Result<(), Failure> {
+        match self.guards {
+            Guards::Local if self.local != operations => Err(Failure::new(format!(
+                "{operations} operations counted, but {} increments",
+                self.local
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
