@@ -60,3 +60,17 @@ pub fn sys<T: Copy + PartialOrd + Default>(what: &'static str, result: T) -> Res
     }
     Ok(result)
 }
+
+/// Repeats a call until no signal interrupts it.
+#[inline(always)]
+pub(crate) fn until_done(
+    what: &'static str,
+    mut call: impl FnMut() -> i32,
+) -> Result<i32, Failure> {
+    loop {
+        match sys(what, call()) {
+            Err(failure) if failure.interrupted() => continue,
+            result => return result,
+        }
+    }
+}

@@ -90,7 +90,11 @@ impl Layout {
             paths: files::task_files(load, sharing)?,
             sharing,
             blocks,
-            region_bytes: if load.values.choice(FILE.name) == "same" { 0 } else { region_bytes(load) },
+            region_bytes: if load.values.choice(FILE.name) == "same" {
+                0
+            } else {
+                region_bytes(load)
+            },
             addressing,
             direct,
         })
@@ -171,5 +175,6 @@ fn set_direct(file: &File, direct: bool) -> Result<(), Failure> {
     let flags = sys("F_GETFL", unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     let flags = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
     // SAFETY: the file is open.
-    sys("choosing direct IO", unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
+    sys("choosing direct IO", unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) })
+        .map(drop)
 }

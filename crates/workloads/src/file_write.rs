@@ -170,7 +170,7 @@ impl Setup {
 }
 
 /// Writes each block once, so that operations overwrite and do not allocate.
-fn fill(region: &Region, block: &mut Stamped) -> Result<(), Failure> {
+pub(crate) fn fill(region: &Region, block: &mut Stamped) -> Result<(), Failure> {
     for turn in 0..region.blocks.count {
         block.stamp(turn);
         let written = region.file.write_all_at(block.bytes(), region.start + turn * region.blocks.bytes);

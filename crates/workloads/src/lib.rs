@@ -26,9 +26,12 @@ mod parameter;
 mod shared;
 mod spin;
 mod stamp;
+mod tcp;
+mod tiny_program;
 mod user_xattr;
 
 pub use drive::{Control, Task};
+use failure::until_done;
 pub use failure::{Failure, sys};
 pub use load::{Load, TaskForm};
 pub use machine::Pace;
@@ -77,6 +80,10 @@ pub enum Family {
     Files,
     /// Address-space operations.
     Memory,
+    /// Connections and messages over the loopback interface.
+    Network,
+    /// Creation and end of processes and threads.
+    Processes,
     /// Scheduling and inter-process communication.
     Scheduling,
     /// Locks taken in user space.
@@ -95,6 +102,8 @@ impl Family {
             Family::PageFaults => "page faults",
             Family::Files => "files",
             Family::Memory => "memory",
+            Family::Network => "network",
+            Family::Processes => "processes and threads",
             Family::Scheduling => "scheduling and IPC",
             Family::UserLocks => "user locks",
             Family::UserMechanisms => "user mechanisms",
@@ -154,10 +163,13 @@ workloads! {
     brk,
     context_switch,
     create_files,
+    create_process,
+    create_thread,
     create_unlink,
     discard_pages,
     discard_shared_address_space,
     dup_close,
+    epoll,
     eventfd,
     fallocate,
     file_read,
@@ -166,10 +178,12 @@ workloads! {
     flock_shared,
     futex,
     getppid,
+    io_uring,
     lease_own,
     lseek,
     malloc_free,
     mmap_munmap,
+    mount_umount,
     ofd_lock_own,
     ofd_lock_shared,
     open_close_own,
@@ -191,6 +205,8 @@ workloads! {
     sched_yield,
     signal,
     stat,
+    tcp_accept,
+    tcp_message,
     unix_socket,
     unlink,
     xattr_list,

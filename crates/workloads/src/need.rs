@@ -48,7 +48,11 @@ impl Need {
                 trial().map_err(|e| format!("needs {what}, but trying it failed: {e}"))
             }
             Need::Where { parameter, word, need } => {
-                if load.values.choice(parameter) == word { need.check(load) } else { Ok(()) }
+                if load.values.choice(parameter) == word {
+                    need.check(load)
+                } else {
+                    Ok(())
+                }
             }
             Need::FreeBytes(bytes) => free_bytes(&load.directory, bytes(load)),
             Need::Memory(bytes) => memory(bytes(load)),

@@ -4,9 +4,11 @@
 //! walk writes nothing until it finds the file, on whose dentry it then takes a reference
 //! for the duration of the call. So tasks with files of their own share nothing, while in
 //! a shared directory, where all tasks stat the same files in the same order, they contend
-//! for the reference count of each file's dentry. More `files` spread them out.
+//! for the reference count of each file's dentry. More `files` spread them out. `depth` makes
+//! the path longer: each directory on it costs a hash lookup and a check of permissions, and
+//! while nobody changes them, the walk shares them without writing.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -33,6 +35,12 @@ pub(crate) static SPEC: Spec = Spec {
             default: "1",
             kind: ParameterKind::Number { min: 1, max: 1_000_000 },
         },
+        Parameter {
+            name: "depth",
+            about: "directories to walk through before the file's own; tasks share them if they share the directory",
+            default: "0",
+            kind: ParameterKind::Number { min: 0, max: 1000 },
+        },
     ],
     needs: &[Need::OpenFiles(2)],
     prepare,
@@ -40,27 +48,30 @@ pub(crate) static SPEC: Spec = Spec {
 
 fn prepare(load: &Load) -> Result<Box<dyn Prepared>, Failure> {
     let directories = TaskDirectories::prepare(load)?;
-    let files = load.values.number("files");
-    if let Some(common) = directories.common() {
-        fill(common, files)?;
+    let (files, depth) = (load.values.number("files"), load.values.number("depth") as usize);
+    let setup = Setup { directories, files, depth };
+    if let Some(common) = setup.directories.common() {
+        setup.fill(common)?;
     }
-    Ok(Box::new(Setup { directories, files }))
+    Ok(Box::new(setup))
 }
 
 struct Setup {
     directories: TaskDirectories,
     files: u64,
+    /// Directories on the way to the files.
+    depth: usize,
 }
 
 impl Prepared for Setup {
     fn task(&self, index: usize) -> Result<Box<dyn Task + '_>, Failure> {
         let path = self.directories.task_directory(index)?;
         if !self.directories.shared {
-            fill(path, self.files)?;
+            self.fill(path)?;
         }
         Ok(Box::new(Stater {
             directory: files::open_directory(path)?,
-            name: name(),
+            name: self.name(),
             files: self.files,
             next: 0,
             // SAFETY: stat is plain data; zero is valid.
@@ -70,22 +81,28 @@ impl Prepared for Setup {
     }
 }
 
-fn name() -> Name {
-    Name::new("", 10)
-}
-
-/// Creates the files, each one byte longer than the one before, so that their lengths
-/// identify them.
-fn fill(directory: &Path, files: u64) -> Result<(), Failure> {
-    let mut name = name();
-    for number in 0..files {
-        let path = directory.join(name.text());
-        files::create(&path)?
-            .set_len(number + 1)
-            .map_err(|e| Failure::from_error(format!("extending {}", path.display()), e))?;
-        name.advance();
+impl Setup {
+    /// The path of the first file, below the task's directory.
+    fn name(&self) -> Name {
+        Name::new(&"d/".repeat(self.depth), 10)
     }
-    Ok(())
+
+    /// Creates the files, each one byte longer than the one before, so that their lengths
+    /// identify them.
+    fn fill(&self, directory: &Path) -> Result<(), Failure> {
+        let mut name = self.name();
+        let below = directory.join("d/".repeat(self.depth));
+        fs::create_dir_all(&below)
+            .map_err(|e| Failure::from_error(format!("creating {} directories", self.depth), e))?;
+        for number in 0..self.files {
+            let path = directory.join(name.text());
+            files::create(&path)?
+                .set_len(number + 1)
+                .map_err(|e| Failure::from_error(format!("extending {}", path.display()), e))?;
+            name.advance();
+        }
+        Ok(())
+    }
 }
 
 struct Stater {

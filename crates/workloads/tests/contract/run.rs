@@ -129,11 +129,12 @@ fn listen(mut reader: PipeReader, worker: i32, time_max: Duration) -> (String, O
     (report, status)
 }
 
-/// The wait status of a child, if it has ended; child -1 is any child.
+/// The wait status of a child of this thread, if it has ended; child -1 is any: but not one that a workload's
+/// thread made, which collects it itself.
 fn ended(child: i32) -> Option<i32> {
     let mut status = 0;
     // SAFETY: `status` is live.
-    let pid = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) };
+    let pid = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG | libc::__WNOTHREAD) };
     (pid > 0).then_some(status)
 }
 
