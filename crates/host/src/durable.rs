@@ -10,15 +10,37 @@ use sha2::{Digest, Sha256};
 
 /// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
 pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
-    let beside = path.with_extension("tmp");
+    write_durably_beside(path, &path.with_extension("tmp"), write)
+}
+
+/// Writes a file of the user's: what is unfinished has a hidden name that no file of theirs has.
+pub fn write_durably_for_user(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    write_durably_beside(path, &path.with_file_name(format!(".{name}.knee-unfinished")), write)
+}
+
+fn write_durably_beside(
+    path: &Path,
+    beside: &Path,
+    write: impl FnOnce(&File) -> Result<()>,
+) -> Result<()> {
     let written = || -> Result<()> {
-        let file = create_anew(&beside)?;
+        let file = create_anew(beside)?;
         write(&file)?;
         file.sync_all()?;
-        Ok(fs::rename(&beside, path)?)
+        Ok(fs::rename(beside, path)?)
     };
     written().with_context(|| format!("writing {}", path.display()))?;
-    sync_folder(path.parent().unwrap_or(Path::new("/")))
+    sync_folder(folder_of(path))
+}
+
+/// The folder that holds a file; a name alone lies in the current one.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    }
 }
 
 /// Creates a file. An existing file of that name is removed and never written to: it may be a

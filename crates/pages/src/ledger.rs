@@ -45,6 +45,7 @@ fn section(part: LedgerPart, is_open: bool) -> Section {
         let table = PageTable::plain("All columns of the ledger", table, reading::LEDGER);
         blocks.push(Block::Table(PageTable { is_open: false, ..table }));
     }
-    blocks.push(Block::Text(part.notes));
+    blocks.extend(part.flame.map(Block::Flame));
+    blocks.push(Block::Folded("How far to trust this", part.notes));
     Section { title: part.title, is_open, blocks }
 }

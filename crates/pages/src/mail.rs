@@ -60,8 +60,10 @@ fn is_summary(block: &Block) -> bool {
 fn block(block: &Block) -> String {
     match block {
         Block::Text(sentences) => list(sentences),
-        // The numbers stand in the table.
-        Block::Curves(_) => String::new(),
+        // The numbers stand in the tables; a mail has no room for stacks.
+        Block::Curves(_) | Block::Flame(_) => String::new(),
+        Block::Folded(_, sentences) if sentences.is_empty() => String::new(),
+        Block::Folded(title, sentences) => format!("{title}:\n{}", list(sentences)),
         Block::Table(table) => table_text(table),
         Block::Ledger(tree) => ledger(tree),
     }

@@ -56,6 +56,10 @@ fn block(block: &Block) -> String {
         }
         // Trackers show no inline drawings: the numbers stand in the table.
         Block::Curves(_) => String::new(),
+        Block::Flame(graph) => {
+            folded("Functions by their own CPU time", &safe_rows(&graph.functions.markdown()))
+        }
+        Block::Folded(title, sentences) => folded(title, &list(sentences)),
         Block::Table(table) => table_text(table),
         Block::Ledger(tree) => ledger(tree),
     }

@@ -1,6 +1,7 @@
 //! A page as a value: the answer first, then what it rests on. Each form of a page shows all of it.
 
 use analysis::{Contrast, Verdict};
+use reports::recording::FlameGraph;
 use reports::table::Table;
 use reports::{CurvePanel, LedgerTree};
 
@@ -64,6 +65,9 @@ pub enum Block {
     Curves(CurvePanel),
     Table(PageTable),
     Ledger(LedgerTree),
+    Flame(FlameGraph),
+    /// Sentences that only some readers want, below a heading.
+    Folded(&'static str, Vec<String>),
 }
 
 /// A table with what a reader needs to understand it.

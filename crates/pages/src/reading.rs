@@ -45,6 +45,16 @@ pub const LEDGER: &[&str] = &[
      number of CPUs: 0 is constant, 1 is proportional.",
 ];
 
+/// Flame graphs.
+pub const FLAME: &[&str] = &[
+    "Each frame is a function; its width is the CPU time per operation in it and in all that it calls, as \
+     sampled. Callers stand above what they call.",
+    "Of two sides, widths and order are those of the second; a frame is orange where it takes more time than \
+     on the first side, blue where it takes less. What only the first side has stands in the lane at the \
+     right, on the same scale.",
+    "± is what chance does to a number of samples, at 95 %: it knows nothing of differences from run to run.",
+];
+
 /// Rates of a simulation.
 pub const SIMULATED: &[&str] = &[
     "Nothing here was measured: the algorithm's own code ran in virtual time on a described host.",

@@ -18,7 +18,7 @@ pub use crate::ledger::growth::{sentence as growth_sentence, text as growth};
 pub use crate::ledger::ipis::text as ipis;
 pub use crate::ledger::locks::text as locks;
 pub use crate::ledger::parts::{
-    LedgerNode, LedgerPart, LedgerTree, difference_part, explained_part, growth_part,
+    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference_part, explained_part, growth_part,
 };
 
 use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};

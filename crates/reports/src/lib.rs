@@ -55,7 +55,7 @@ pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::{hysteresis, hysteresis_sentence};
 pub use crate::json::{summary, whole};
 pub use crate::ledger::{
-    LedgerNode, LedgerPart, LedgerTree, difference, difference_part, explained, explained_part,
+    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference, difference_part, explained, explained_part,
     growth, growth_part, growth_sentence, ipis, locks, title,
 };
 pub use crate::plan::{Plan, plan, plan_json};

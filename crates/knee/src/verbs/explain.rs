@@ -18,7 +18,8 @@ use records::{Opened, Point, Profile};
 use reports::Style;
 use runner::{End, Measured};
 use store::Store;
-use views::{ProfileView, ProfiledPoint};
+use views::ProfileView;
+pub use views::{ProfiledPoint, flame};
 
 use super::compare::NamedRecords;
 use super::run;

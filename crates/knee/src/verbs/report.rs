@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use host::durable::write_durably;
+use host::durable::write_durably_for_user;
 use host::terminal::{hint, print, talk};
 use pages::{HAS_BUNDLE, Page, Purpose};
 use store::Store;
@@ -76,7 +76,7 @@ fn written(path: &Path, page: &Page) -> Result<()> {
     }
     let html = pages::html(page, Purpose::File);
     let write = |mut file: &fs::File| Ok(file.write_all(html.as_bytes())?);
-    write_durably(path, write).with_context(|| format!("writing {}", path.display()))?;
+    write_durably_for_user(path, write).with_context(|| format!("writing {}", path.display()))?;
     talk(format_args!("wrote {} ({} KB)", path.display(), html.len().div_ceil(1000)));
     if !HAS_BUNDLE {
         hint("this knee was built without Node.js: its pages have no zoom, no toggles and no CSV");

@@ -1,11 +1,12 @@
-//! What scripts get of a page: its curves with the runs behind them, as data that nothing takes for markup.
+//! What scripts get of a page: its curves with the runs behind them, ledgers and stacks, as data that nothing takes for markup.
 //! Much data is compressed.
 
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use reports::{CurvePanel, PanelLine, PanelPoint};
+use reports::recording::{FlameGraph, FlameNode};
+use reports::{CurvePanel, LedgerNode, LedgerTree, PanelLine, PanelPoint};
 use serde_json::{Value, json};
 
 use crate::html::Markup;
@@ -15,23 +16,26 @@ use crate::page::{Block, Page};
 /// More letters than these are compressed.
 const PLAIN_MAX: usize = 40_000;
 
-/// Writes the data of a page; nothing if it has no curves.
+/// Writes the data of a page; nothing if it has no drawings.
 pub fn data(markup: &mut Markup, page: &Page) {
     let sections = page.sections.iter().enumerate();
     let blocks = sections.flat_map(|(index, section)| {
         let blocks = section.blocks.iter().enumerate();
         blocks.map(move |(number, block)| (format!("s{}-{number}", index + 1), block))
     });
-    let charts: Vec<Value> = blocks
-        .filter_map(|(id, block)| match block {
-            Block::Curves(panel) => Some(chart(&id, panel)),
-            Block::Text(_) | Block::Table(_) | Block::Ledger(_) => None,
-        })
-        .collect();
-    if charts.is_empty() {
+    let (mut charts, mut ledgers, mut flames) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, block) in blocks {
+        match block {
+            Block::Curves(panel) => charts.push(chart(&id, panel)),
+            Block::Ledger(tree) => ledgers.push(ledger(&id, tree)),
+            Block::Flame(graph) => flames.push(flame(&id, graph)),
+            Block::Text(_) | Block::Table(_) | Block::Folded(..) => (),
+        }
+    }
+    if charts.is_empty() && ledgers.is_empty() && flames.is_empty() {
         return;
     }
-    let value = Value::Array(charts);
+    let value = json!({ "charts": charts, "ledgers": ledgers, "flames": flames });
     if value.to_string().len() <= PLAIN_MAX {
         return markup.data("knee-data", "application/json", &value);
     }
@@ -79,4 +83,41 @@ fn point(point: &PanelPoint) -> Value {
         point.idle,
         runs.collect::<Vec<_>>()
     ])
+}
+
+fn ledger(id: &str, tree: &LedgerTree) -> Value {
+    json!({
+        "id": id,
+        "heading": tree.heading,
+        "columns": tree.columns,
+        "details": tree.details,
+        "root": ledger_node(&tree.root),
+    })
+}
+
+/// Name, ns for each column, values and details as text, what made the change (half the interval, by count,
+/// by cost, each null where unknown; null where nothing is compared), and the rows below.
+fn ledger_node(row: &LedgerNode) -> Value {
+    let change = row.change.map(|change| {
+        let (count, cost) = change.parts_ns.unzip();
+        json!([change.half_ns, count, cost])
+    });
+    let rows: Vec<Value> = row.rows.iter().map(ledger_node).collect();
+    json!([row.name, row.ns, row.values, row.details, change, rows])
+}
+
+fn flame(id: &str, graph: &FlameGraph) -> Value {
+    json!({
+        "id": id,
+        "columns": graph.columns,
+        "samples": graph.samples,
+        "root": flame_node(&graph.root),
+    })
+}
+
+/// Name, ns for each column, and what it calls.
+fn flame_node(node: &FlameNode) -> Value {
+    // A thousandth of a nanosecond is below what any number of samples tells.
+    let ns: Vec<f64> = node.ns.iter().map(|ns| (1e3 * ns).round() / 1e3).collect();
+    json!([node.name, ns, node.nodes.iter().map(flame_node).collect::<Vec<_>>()])
 }

@@ -1,4 +1,5 @@
-//! A ledger as nested bars: each row can be folded, and its bar shows its share of the whole.
+//! A ledger as nested bars: each row can be folded, and its bar shows its share of the whole. All bars begin at
+//! one place, and each value stands in its column.
 
 use reports::{LedgerNode, LedgerTree};
 
@@ -8,38 +9,63 @@ use crate::reading;
 
 /// Rows below this depth are folded until the reader asks.
 const OPEN_DEPTH: usize = 2;
+/// Deeper rows are indented no further.
+const DEPTH_MAX: usize = 9;
+/// With more columns, bars are thin.
+const THICK_MAX: usize = 3;
+/// How many colours sides have.
+const COLOURS: usize = 7;
 
 /// The whole tree.
-pub fn ledger(markup: &mut Markup, tree: &LedgerTree) {
+pub fn ledger(markup: &mut Markup, tree: &LedgerTree, id: &str) {
     let most = tree.root.ns.iter().copied().fold(0.0, f64::max);
-    markup.element("figure", &[("class", "ledger")], |markup| {
+    markup.element("figure", &[("class", "ledger"), ("data-ledger", id)], |markup| {
         markup.element("figcaption", &[], |markup| {
             markup.text(&tree.heading);
             if tree.columns.len() > 1 {
                 markup.element("ul", &[("class", "sides")], |markup| {
                     for (index, column) in tree.columns.iter().enumerate() {
-                        let class = format!("s{}", index % COLOURS);
-                        markup.leaf("li", &[("class", &class)], column);
+                        markup.leaf("li", &[("class", &format!("s{}", index % COLOURS))], column);
                     }
                 });
             }
         });
-        node(markup, tree, &tree.root, most, 0);
+        let label = format!("Ledger: {}", tree.heading);
+        let region =
+            [("class", "rows"), ("role", "region"), ("tabindex", "0"), ("aria-label", &*label)];
+        markup.element("div", &region, |markup| {
+            head(markup, tree);
+            node(markup, tree, &tree.root, most, 0);
+        });
+        how_to_read(markup, reading::LEDGER);
     });
-    how_to_read(markup, reading::LEDGER);
 }
 
-/// How many colours sides have.
-const COLOURS: usize = 7;
+fn head(markup: &mut Markup, tree: &LedgerTree) {
+    markup.element("div", &[("class", "line head")], |markup| {
+        markup.leaf("span", &[("class", "name d0")], "");
+        markup.leaf("span", &[("class", "bars")], "");
+        for (index, column) in tree.columns.iter().enumerate() {
+            let number = index.to_string();
+            markup.leaf("span", &[("class", "value"), ("data-column", &number)], column);
+        }
+        for detail in &tree.details {
+            markup.leaf("span", &[("class", "detail")], detail);
+        }
+    });
+}
 
 fn node(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64, depth: usize) {
     if row.rows.is_empty() {
-        return markup.element("div", &[("class", "row")], |markup| line(markup, tree, row, most));
+        return markup
+            .element("div", &[("class", "line")], |markup| line(markup, tree, row, most, depth));
     }
     let open = [("class", "row"), ("open", "")];
     let attributes = if depth < OPEN_DEPTH { &open[..] } else { &open[..1] };
     markup.element("details", attributes, |markup| {
-        markup.element("summary", &[], |markup| line(markup, tree, row, most));
+        markup.element("summary", &[("class", "line")], |markup| {
+            line(markup, tree, row, most, depth);
+        });
         for part in &row.rows {
             node(markup, tree, part, most, depth + 1);
         }
@@ -47,9 +73,22 @@ fn node(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64, dep
 }
 
 /// Name, bars, values, and what else is known of the row.
-fn line(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64) {
-    markup.leaf("span", &[("class", "name")], &row.name);
-    let height = (8 * row.ns.len()).to_string();
+fn line(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64, depth: usize) {
+    markup.leaf("span", &[("class", &format!("name d{}", depth.min(DEPTH_MAX)))], &row.name);
+    bars(markup, &row.ns, most);
+    for (index, value) in row.values.iter().enumerate() {
+        let number = index.to_string();
+        markup.leaf("span", &[("class", "value"), ("data-column", &number)], value);
+    }
+    for index in 0..tree.details.len() {
+        let detail = row.details.get(index).map_or("", String::as_str);
+        markup.leaf("span", &[("class", "detail")], detail);
+    }
+}
+
+fn bars(markup: &mut Markup, values_ns: &[f64], most: f64) {
+    let step = if values_ns.len() > THICK_MAX { 4 } else { 8 };
+    let (height, thick) = ((step * values_ns.len()).to_string(), (step - 2).to_string());
     let attributes = [
         ("class", "bars"),
         ("width", "100%"),
@@ -57,16 +96,13 @@ fn line(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64) {
         ("aria-hidden", "true"),
     ];
     markup.element("svg", &attributes, |markup| {
-        for (index, ns) in row.ns.iter().enumerate() {
+        for (index, ns) in values_ns.iter().enumerate() {
             let share = if most > 0.0 { (100.0 * ns / most).clamp(0.0, 100.0) } else { 0.0 };
-            let (class, y) = (format!("s{}", index % COLOURS), (8 * index + 1).to_string());
-            let width = format!("{share:.2}%");
-            let bar = [("class", class.as_str()), ("y", &y), ("width", &width), ("height", "6")];
-            markup.empty("rect", &bar);
+            let (class, y) = (format!("s{}", index % COLOURS), (step * index + 1).to_string());
+            let (width, number) = (format!("{share:.2}%"), index.to_string());
+            let bar = [("class", class.as_str()), ("data-column", &number), ("y", &y)];
+            let size = [("width", width.as_str()), ("height", &thick)];
+            markup.empty("rect", &[&bar[..], &size].concat());
         }
     });
-    markup.leaf("span", &[("class", "values")], &row.values.join(" → "));
-    let details = tree.details.iter().zip(&row.details).filter(|(_, detail)| !detail.is_empty());
-    let details: Vec<String> = details.map(|(name, detail)| format!("{name} {detail}")).collect();
-    markup.leaf("span", &[("class", "detail")], &details.join(", "));
 }

@@ -3,6 +3,7 @@
 
 mod chart;
 mod data;
+mod flame;
 mod hash;
 mod interval;
 mod ledger;
@@ -13,6 +14,7 @@ use crate::page::{Block, Page, Section};
 
 use chart::chart;
 use data::data;
+use flame::flame;
 use hash::source_hash;
 use ledger::ledger;
 pub use markup::Markup;
@@ -151,9 +153,22 @@ fn section(markup: &mut Markup, part: &Section, index: usize) {
                 Block::Text(sentences) => list(markup, "notes", sentences),
                 Block::Curves(panel) => chart(markup, panel, &format!("{id}-{number}")),
                 Block::Table(block) => table(markup, block),
-                Block::Ledger(tree) => ledger(markup, tree),
+                Block::Ledger(tree) => ledger(markup, tree, &format!("{id}-{number}")),
+                Block::Flame(graph) => flame(markup, graph, &format!("{id}-{number}")),
+                Block::Folded(title, sentences) => folded(markup, title, sentences),
             }
         }
+    });
+}
+
+/// Sentences that a reader has to ask for; nothing where there are none.
+fn folded(markup: &mut Markup, title: &str, sentences: &[String]) {
+    if sentences.is_empty() {
+        return;
+    }
+    markup.element("details", &[("class", "folded")], |markup| {
+        markup.leaf("summary", &[], title);
+        list(markup, "notes", sentences);
     });
 }
 

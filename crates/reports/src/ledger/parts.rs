@@ -1,7 +1,7 @@
 //! Ledgers taken apart, for pages: the answer, its causes, and the rows as a tree with a value for each side.
 
 use analysis::ledger::{Explained, Growth, Ledger, LedgerRow, RowChange, Split, answer, growth};
-use records::Opened;
+use records::{Opened, Point};
 
 use crate::Style;
 use crate::ledger::difference::{self, LedgerSide, unit_of_work};
@@ -9,6 +9,7 @@ use crate::ledger::numbers::{self, Unit};
 use crate::ledger::removal::Removal;
 use crate::ledger::{SHOWN_SHARE, causes, flushes, growth as grown, in_a_sentence, title, trust};
 use crate::prose::counted;
+use crate::recording::FlameGraph;
 use crate::table::Table;
 
 /// A page breaks lines itself, so each sentence is one line here.
@@ -25,6 +26,8 @@ pub struct LedgerPart {
     pub table: Option<Table>,
     /// How far to trust it.
     pub notes: Vec<String>,
+    /// The stacks of the workload's own CPU time, which those who have the samples add.
+    pub flame: Option<FlameGraph>,
 }
 
 /// Rows that add up to their parents, with a value for each side or CPU count.
@@ -47,7 +50,18 @@ pub struct LedgerNode {
     pub values: Vec<String>,
     /// For each of the tree's details; may be empty.
     pub details: Vec<String>,
+    /// What made the change, between two columns.
+    pub change: Option<NodeChange>,
     pub rows: Vec<LedgerNode>,
+}
+
+/// What made the change of a row.
+#[derive(Clone, Copy)]
+pub struct NodeChange {
+    /// Half the width of the change's 95 % interval, where it is known.
+    pub half_ns: Option<f64>,
+    /// The parts by count and by cost, which add up to the change; absent where events were not counted.
+    pub parts_ns: Option<(f64, f64)>,
 }
 
 /// A point, explained.
@@ -68,6 +82,7 @@ pub fn explained_part(opened: &Opened, explained: &Explained, force: bool) -> Le
         tree: shown.map(|ledger| alone(ledger, point.cpus, per)),
         table: shown.map(|ledger| super::rows(ledger, point, per, PAGE)),
         notes: sentences(&trust::text(explained, per, force, PAGE)),
+        flame: None,
     }
 }
 
@@ -106,6 +121,7 @@ fn row_node(ledger: &Ledger, row: &LedgerRow, name: &str, unit: Unit, total: f64
             numbers::percent(value.mean / total),
             events.unwrap_or_default(),
         ],
+        change: None,
         rows,
     }
 }
@@ -113,7 +129,7 @@ fn row_node(ledger: &Ledger, row: &LedgerRow, name: &str, unit: Unit, total: f64
 impl LedgerNode {
     fn leaf(name: String, ns: Vec<f64>, unit: Unit, details: Vec<String>) -> LedgerNode {
         let values = ns.iter().map(|ns| unit.text(*ns)).collect();
-        LedgerNode { name, values, ns, details, rows: Vec::new() }
+        LedgerNode { name, values, ns, details, change: None, rows: Vec::new() }
     }
 }
 
@@ -124,7 +140,6 @@ fn small_rows(rows: usize) -> String {
 /// Two points against each other.
 pub fn difference_part(before: &LedgerSide, after: &LedgerSide, force: bool) -> LedgerPart {
     let (per, names) = (unit_of_work(after), [before.name, after.name]);
-    let point = |side: &LedgerSide| title(&side.record.record.points[side.explained.point]);
     let answer = answer(before.explained, after.explained, force);
     let told = match &answer {
         Some(answer) => {
@@ -150,13 +165,24 @@ pub fn difference_part(before: &LedgerSide, after: &LedgerSide, force: bool) -> 
         sentences(&text).into_iter().map(|sentence| format!("`{}`: {sentence}", side.name))
     });
     LedgerPart {
-        title: format!("{} → {}", point(before), point(after)),
+        title: pair_title(before, after),
         answer: first,
         causes,
         tree: change.map(|change| changed(change, per, names)),
         table: change.map(|change| difference::rows(change, per, names, PAGE)),
         notes: notes.collect(),
+        flame: None,
     }
+}
+
+/// "posix_lock_shared, 2 processes on 2 CPUs: old → new"; both titles where more than the variants differ.
+fn pair_title(before: &LedgerSide, after: &LedgerSide) -> String {
+    let point = |side: &LedgerSide| side.record.record.points[side.explained.point].clone();
+    let unnamed = |side| title(&Point { variant: String::new(), ..point(side) });
+    if unnamed(before) == unnamed(after) {
+        return format!("{}: {} → {}", unnamed(after), before.name, after.name);
+    }
+    format!("{} → {}", title(&point(before)), title(&point(after)))
 }
 
 fn changed(change: &RowChange, per: &str, names: [&str; 2]) -> LedgerTree {
@@ -172,10 +198,10 @@ fn changed(change: &RowChange, per: &str, names: [&str; 2]) -> LedgerTree {
 }
 
 fn change_node(change: &RowChange, unit: Unit, least_ns: f64) -> LedgerNode {
-    let (count, cost) = match &change.split {
-        Split::CountAndCost { count_ns, cost_ns, .. } => (Some(*count_ns), Some(*cost_ns)),
-        Split::ShareAndLength { share_ns, length_ns, .. } => (Some(*share_ns), Some(*length_ns)),
-        Split::CountUnknown => (None, None),
+    let parts_ns = match &change.split {
+        Split::CountAndCost { count_ns, cost_ns, .. } => Some((*count_ns, *cost_ns)),
+        Split::ShareAndLength { share_ns, length_ns, .. } => Some((*share_ns, *length_ns)),
+        Split::CountUnknown => None,
     };
     let is_shown = |row: &&RowChange| {
         row.before.mean.max(row.after.mean) >= least_ns || row.change.abs() >= least_ns
@@ -195,10 +221,15 @@ fn change_node(change: &RowChange, unit: Unit, least_ns: f64) -> LedgerNode {
     let details = vec![
         unit.signed(change.change),
         change.half.map_or_else(String::new, |half| unit.text(half)),
-        part(count),
-        part(cost),
+        part(parts_ns.map(|(count, _)| count)),
+        part(parts_ns.map(|(_, cost)| cost)),
     ];
-    LedgerNode { rows, ..LedgerNode::leaf(change.name.clone(), ns, unit, details) }
+    let made = NodeChange { half_ns: change.half, parts_ns };
+    LedgerNode {
+        rows,
+        change: Some(made),
+        ..LedgerNode::leaf(change.name.clone(), ns, unit, details)
+    }
 }
 
 /// The points of one load over CPU counts; nothing without ledgers at two counts.
@@ -235,6 +266,7 @@ pub fn growth_part(opened: &Opened, points: &[&Explained], force: bool) -> Optio
         }),
         table: Some(grown::rows(&ledgers, &growth, PAGE)),
         notes: Vec::new(),
+        flame: None,
     })
 }
 

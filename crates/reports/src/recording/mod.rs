@@ -5,6 +5,7 @@
 mod callers;
 mod changes;
 mod firefox;
+mod flame;
 mod folded;
 mod functions;
 mod ledger;
@@ -17,6 +18,7 @@ use crate::quantity::{duration_ns, short};
 pub use crate::recording::callers::callers;
 pub use crate::recording::changes::changes;
 pub use crate::recording::firefox::firefox;
+pub use crate::recording::flame::{FlameGraph, FlameNode, flame};
 pub use crate::recording::folded::{folded, folded_pair};
 pub use crate::recording::functions::functions;
 pub use crate::recording::ledger::ledger;

@@ -7,7 +7,7 @@ use records::recording::{Origin, Recording};
 use records::{Opened, Profile};
 use reports;
 use reports::Style;
-use reports::recording::{self, NamedRecording};
+use reports::recording::{self, FlameGraph, NamedRecording};
 
 /// A form in which `knee explain` shows profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,6 +97,17 @@ pub fn of_pairs(view: ProfileView, pairs: &[[ProfiledPoint; 2]], style: Style) -
         Ok(title + "\n\n" + &recording::functions(both, style))
     };
     Ok(pairs.iter().map(text).collect::<Result<Vec<_>>>()?.join("\n"))
+}
+
+/// The stacks of the workload's own tasks in points of one load, each with its name; `None` without samples.
+pub fn flame(points: &[(String, ProfiledPoint)]) -> Option<FlameGraph> {
+    let samples = points.iter().map(|(_, point)| point.workload_samples().ok());
+    let samples: Vec<(Recording, u64)> = samples.collect::<Option<_>>()?;
+    let named = points.iter().zip(&samples).map(|((name, _), (recording, operations))| {
+        let operations = Some(*operations).filter(|n| *n > 0);
+        NamedRecording { name, recording, operations }
+    });
+    recording::flame(&named.collect::<Vec<_>>())
 }
 
 fn too_many<'a>(view: ProfileView, titles: impl Iterator<Item = &'a String>) -> String {

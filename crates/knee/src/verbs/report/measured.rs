@@ -4,11 +4,13 @@ use analysis::ledger::Explained;
 use anyhow::Result;
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
-use reports::{LedgerPart, difference_part, explained_part, growth_part, quoted};
+use reports::{
+    LedgerPart, LedgerSide, counted, difference_part, explained_part, growth_part, quoted,
+};
 use store::Store;
 
 use crate::verbs::compare::{CompareQuestion, NamedRecords, each_variant};
-use crate::verbs::explain::{explained, over_cpus, pairs};
+use crate::verbs::explain::{ProfiledPoint, explained, flame, over_cpus, pairs};
 
 /// The page of the records or variants that the words name.
 pub fn page(what: &[String], question: &CompareQuestion, store: &Store) -> Result<Page> {
@@ -52,29 +54,71 @@ fn of_named(
     }
     let explained = explained(named, &looks);
     let title = measured.title.clone();
-    let parts = ledger_parts(named, &explained, question.force)?;
+    let profiled = Profiled { named, looks: &looks, explained: &explained };
+    let parts = profiled.parts(question.force)?;
     Ok(measured.and(ledgers(&title, parts, &[], "")))
 }
 
-/// The differences between variants, or how rows grow; then each point.
-fn ledger_parts(
-    named: &NamedRecords,
-    explained: &[Vec<Explained>],
-    force: bool,
-) -> Result<Vec<LedgerPart>> {
-    let arms = named.arms();
-    let mut parts = Vec::new();
-    if arms.len() > 1 {
-        for (before, after) in pairs(named, &arms, explained, force)? {
-            parts.push(difference_part(&before, &after, force));
+/// Records with their profiles, explained.
+struct Profiled<'a> {
+    named: &'a NamedRecords,
+    looks: &'a [Vec<Profile>],
+    explained: &'a [Vec<Explained>],
+}
+
+impl Profiled<'_> {
+    /// The differences between variants, most CPUs first, or how rows grow; then each point.
+    fn parts(&self, force: bool) -> Result<Vec<LedgerPart>> {
+        let mut parts = self.differences(force)?;
+        if self.named.arms().len() < 2 {
+            parts = self.growths(force);
         }
-    } else {
-        let loads = over_cpus(named, explained);
-        parts.extend(loads.iter().filter_map(|(record, same)| growth_part(record, same, force)));
+        // Stacks stand once: beside those that they are compared with.
+        let has_flame = parts.iter().any(|part| part.flame.is_some());
+        for (record, explained) in self.named.records.iter().zip(self.explained) {
+            for one in explained.iter().filter(|one| one.ledger.is_some()) {
+                let name = "CPU time".to_string();
+                let points = [(name, self.point(record, one.point))];
+                let flame = if has_flame { None } else { flame(&points) };
+                parts.push(LedgerPart { flame, ..explained_part(record, one, force) });
+            }
+        }
+        Ok(parts)
     }
-    for (record, explained) in named.records.iter().zip(explained) {
-        let known = explained.iter().filter(|one| one.ledger.is_some());
-        parts.extend(known.map(|one| explained_part(record, one, force)));
+
+    fn differences(&self, force: bool) -> Result<Vec<LedgerPart>> {
+        let arms = self.named.arms();
+        let mut pairs = pairs(self.named, &arms, self.explained, force)?;
+        let cpus = |side: &LedgerSide| side.record.record.points[side.explained.point].cpus;
+        pairs.sort_by_key(|(_, after)| std::cmp::Reverse(cpus(after)));
+        let part = |(before, after): (LedgerSide, LedgerSide)| {
+            let point = |side: &LedgerSide| {
+                (side.name.to_string(), self.point(side.record, side.explained.point))
+            };
+            let flame = flame(&[point(&before), point(&after)]);
+            LedgerPart { flame, ..difference_part(&before, &after, force) }
+        };
+        Ok(pairs.into_iter().map(part).collect())
     }
-    Ok(parts)
+
+    fn growths(&self, force: bool) -> Vec<LedgerPart> {
+        let loads = over_cpus(self.named, self.explained);
+        let part = |(record, same): &(&Opened, Vec<&Explained>)| {
+            let cpus = |one: &Explained| record.record.points[one.point].cpus;
+            let mut same: Vec<&Explained> = same.clone();
+            same.sort_by_key(|one| cpus(one));
+            let points = same.iter().map(|one| {
+                (counted(cpus(one) as usize, "CPU"), self.point(record, one.point))
+            });
+            let flame = flame(&points.collect::<Vec<_>>());
+            Some(LedgerPart { flame, ..growth_part(record, &same, force)? })
+        };
+        loads.iter().filter_map(part).collect()
+    }
+
+    fn point(&self, record: &Opened, point: usize) -> ProfiledPoint<'_> {
+        let records = self.named.records.iter();
+        let index = records.clone().position(|one| std::ptr::eq(one, record)).unwrap_or(0);
+        ProfiledPoint::new(&self.named.records[index], &self.looks[index], point)
+    }
 }
