@@ -1,4 +1,4 @@
-// The curves of a page, as the page holds them: crates/pages/src/html/data.rs writes this form.
+// What a page holds for its drawings, as crates/pages/src/html/data.rs writes it.
 
 /** Number of the run, block, value, 1 if its block was left out. */
 export type Run = [run: number, block: number, value: number, discarded: number];
@@ -28,40 +28,42 @@ export interface Chart {
   lines: Line[];
 }
 
-/** The charts of this page; none if it has no curves. */
-export async function charts(): Promise<Chart[]> {
-  const element = document.getElementById("knee-data");
-  if (!element?.textContent) return [];
-  const value: unknown = JSON.parse(element.textContent);
-  if (typeof value !== "string") return value as Chart[];
+/** What made a row's change: half its 95 % interval, the parts by count and by cost; null is unknown. */
+export type Change = [half: number | null, count: number | null, cost: number | null];
+
+/** A row of a ledger: time per operation in ns for each column, and the rows that add up to it. */
+export type Row = [name: string, ns: number[], values: string[], details: string[], change: Change | null, rows: Row[]];
+
+export interface Ledger {
+  id: string;
+  heading: string;
+  columns: string[];
+  details: string[];
+  root: Row;
+}
+
+/** A function with the callers that led to it: time per operation in ns for each column, and what it calls. */
+export type Call = [name: string, ns: number[], calls: Call[]];
+
+export interface Flame {
+  id: string;
+  columns: string[];
+  samples: number[];
+  root: Call;
+}
+
+export interface PageData {
+  charts: Chart[];
+  ledgers: Ledger[];
+  flames: Flame[];
+}
+
+/** The data of a page; `undefined` if it has no drawings. */
+export async function pageData(text: string): Promise<PageData | undefined> {
+  if (!text) return undefined;
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== "string") return value as PageData;
   const bytes = Uint8Array.from(atob(value), (letter) => letter.charCodeAt(0));
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(plain).text()) as Chart[];
-}
-
-/** A chart's runs, a line each, as RFC 4180 wants them. */
-export function csv(chart: Chart): string {
-  const rows: (string | number)[][] = [
-    ["line", "form", "cpus", "tasks", "run", "block", chart.metric, "left_out"],
-  ];
-  for (const line of chart.lines) {
-    for (const [cpus, tasks, mean, , , runs] of line.points) {
-      const all: (Run | null)[] = runs.length > 0 ? runs : [null];
-      for (const run of all) {
-        rows.push(
-          run
-            ? [line.name, line.form, cpus, tasks, run[0], run[1], run[2], run[3]]
-            : [line.name, line.form, cpus, tasks, "", "", mean, 0],
-        );
-      }
-    }
-  }
-  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
-}
-
-function cell(value: string | number): string {
-  if (typeof value === "number") return String(value);
-  // A spreadsheet would take such a text for a formula.
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return JSON.parse(await new Response(plain).text()) as PageData;
 }

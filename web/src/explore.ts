@@ -2,7 +2,9 @@
 // hidden meanwhile and comes back.
 
 import uPlot from "uplot";
-import { csv, type Chart, type Line } from "./data";
+import { controls, toggle } from "./controls";
+import type { Chart, Line } from "./data";
+import { short } from "./quantity";
 import type { Flag, View } from "./view";
 
 const TOGGLES: [Flag, string][] = [
@@ -19,16 +21,26 @@ const TOGGLES: [Flag, string][] = [
 export function explore(figure: HTMLElement, chart: Chart, view: View, changed: () => void): () => void {
   const stage = document.createElement("div");
   stage.className = "explore";
-  const controls = document.createElement("div");
-  controls.className = "controls";
+  const line = controls();
   const field = document.createElement("div");
-  stage.append(controls, field);
+  stage.append(line, field);
   figure.querySelector("figcaption")?.after(stage);
   figure.classList.add("exploring");
   let plot: uPlot | undefined;
   const draw = () => {
     plot?.destroy();
     plot = new uPlot(options(chart, view, field), values(chart, view), field);
+    if (view.zoom) plot.setScale("x", { min: view.zoom[0], max: view.zoom[1] });
+    // From now on, a change of the scale is the reader's.
+    plot.hooks.setScale = [(plot, scale) => scale === "x" && zoomed(plot)];
+  };
+  const zoomed = ({ scales, data }: uPlot) => {
+    const { min, max } = scales.x ?? {};
+    const [first, last] = [data[0][0] ?? 0, data[0].at(-1) ?? 0];
+    if (typeof min !== "number" || typeof max !== "number") return;
+    if (min <= first && max >= last) delete view.zoom;
+    else view.zoom = [min, max];
+    changed();
   };
   const redraw = () => {
     draw();
@@ -37,19 +49,18 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
   for (const [flag, name] of TOGGLES) {
     if (flag === "ideal" && chart.ideal === null) continue;
     if (flag === "idle" && !chart.lines.some((line) => line.points.some((point) => point[4] !== null))) continue;
-    controls.append(toggle(name, view[flag], (on) => ((view[flag] = on), redraw())));
+    line.append(toggle(name, view[flag], (on) => ((view[flag] = on), redraw())));
   }
-  chart.lines.forEach((line, index) => {
+  chart.lines.forEach((curve, index) => {
     const shown = !view.hidden.includes(index);
-    controls.append(
-      toggle(line.name, shown, (on) => {
+    line.append(
+      toggle(curve.name, shown, (on) => {
         view.hidden = view.hidden.filter((other) => other !== index);
         if (!on) view.hidden.push(index);
         redraw();
       }),
     );
   });
-  controls.append(download(chart));
   const hint = document.createElement("p");
   hint.className = "hint";
   hint.textContent = "Drag to zoom, double-click to see all.";
@@ -66,29 +77,6 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
 }
 
 const HEIGHT = 320;
-
-function toggle(name: string, on: boolean, changed: (on: boolean) => void): HTMLElement {
-  const label = document.createElement("label");
-  const box = document.createElement("input");
-  box.type = "checkbox";
-  box.checked = on;
-  box.addEventListener("change", () => changed(box.checked));
-  label.append(box, ` ${name}`);
-  return label;
-}
-
-function download(chart: Chart): HTMLElement {
-  const button = document.createElement("button");
-  button.textContent = "data (CSV)";
-  button.addEventListener("click", () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv(chart)], { type: "text/csv" }));
-    link.download = `${chart.metric.replace(/[^A-Za-z0-9_.-]/g, "_")}.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  });
-  return button;
-}
 
 /** The numbers of CPUs of all lines, ascending. */
 export function counts(chart: Chart): number[] {
@@ -184,15 +172,3 @@ function drawRuns(plot: uPlot, chart: Chart, view: View, colour: (name: string) 
 }
 
 const number = (_plot: uPlot, value: number | null) => (value === null || value === undefined ? "-" : short(value));
-
-/** Three digits and a prefix: 1.23k. */
-export function short(value: number): string {
-  const prefixes = ["", "k", "M", "G", "T"];
-  let prefix = 0;
-  let scaled = value;
-  while (Math.abs(scaled) >= 999.5 && prefix + 1 < prefixes.length) {
-    scaled /= 1000;
-    prefix += 1;
-  }
-  return `${Number(scaled.toPrecision(3))}${prefixes[prefix]}`;
-}

@@ -1,45 +1,69 @@
-// What scripts add to a page that is whole without them: charts to explore, and news while a run goes on.
+// What scripts add to a page that is whole without them: charts to explore, ledgers by count and cost, flame
+// graphs, and news while a run goes on.
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
-import { charts, type Chart } from "./data";
+import { button, controls, download } from "./controls";
+import { chartCsv } from "./csv";
+import { pageData, type Chart } from "./data";
 import { explore } from "./explore";
-import { PLAIN, read, write, type View } from "./view";
+import { flame } from "./flame";
+import { ledger } from "./ledger";
+import { PLAIN, chartView, chartWords, read, write, type View } from "./view";
 
-const views = read(location.hash);
+const words = read(location.hash);
 
-function remember(): void {
-  history.replaceState(null, "", write(views) || location.pathname + location.search);
+/** Puts the words of a drawing into the address; `undefined` takes them out. */
+function remember(id: string, own: string[] | undefined): void {
+  if (own && (own.length > 0 || document.querySelector(`[data-chart="${id}"]`))) words.set(id, own);
+  else words.delete(id);
+  history.replaceState(null, "", write(words) || location.pathname + location.search);
 }
 
 /** The button that shows a chart to explore, and hides it again. */
 function offer(figure: HTMLElement, chart: Chart): void {
-  const button = document.createElement("button");
-  button.className = "explore-button";
-  button.textContent = "Explore";
-  button.setAttribute("aria-expanded", "false");
   let close: (() => void) | undefined;
-  const open = (view: View) => {
-    views.set(chart.id, view);
-    close = explore(figure, chart, view, remember);
-    button.textContent = "Back to the drawing";
-    button.setAttribute("aria-expanded", "true");
-  };
-  button.addEventListener("click", () => {
+  const shown = button("Explore", () => {
     if (close) {
       close();
       close = undefined;
-      views.delete(chart.id);
-      button.textContent = "Explore";
-      button.setAttribute("aria-expanded", "false");
+      remember(chart.id, undefined);
     } else {
-      open({ ...PLAIN, hidden: [] });
+      const view = { ...PLAIN, hidden: [] };
+      open(view);
+      remember(chart.id, chartWords(view));
     }
-    remember();
+    say();
   });
-  figure.append(button);
-  const view = views.get(chart.id);
-  if (view) open(view);
+  const say = () => {
+    shown.textContent = close ? "Back to the drawing" : "Explore";
+    shown.setAttribute("aria-expanded", String(close !== undefined));
+  };
+  const open = (view: View) => {
+    close = explore(figure, chart, view, () => remember(chart.id, chartWords(view)));
+    say();
+  };
+  say();
+  figure.append(controls(shown, download(chart.metric, () => chartCsv(chart))));
+  const own = words.get(chart.id);
+  if (own) open(chartView(own));
+}
+
+/** Sections as the address has them, and the address as the reader opens and shuts them. */
+function sections(): void {
+  const ids = (name: string) => new Set(words.get(name) ?? []);
+  const [open, shut] = [ids("open"), ids("shut")];
+  for (const section of document.querySelectorAll<HTMLDetailsElement>("details.part[id]")) {
+    const { id, open: isOpen } = section;
+    if (open.has(id)) section.open = true;
+    if (shut.has(id)) section.open = false;
+    section.addEventListener("toggle", () => {
+      const [own, list]: [Set<string>, string] = isOpen ? [shut, "shut"] : [open, "open"];
+      if (section.open === isOpen) own.delete(id);
+      else own.add(id);
+      if (own.size > 0 || words.has(list)) remember(list, [...own]);
+    });
+  }
 }
 
 /** A link to a part of the page opens it. */
@@ -48,12 +72,28 @@ function openTarget(): void {
   if (target instanceof HTMLDetailsElement) target.open = true;
 }
 
+/** Calls `draw` with each drawing's figure, its data, and its words of the address. */
+function each<Data extends { id: string }>(
+  kind: string,
+  all: Data[],
+  draw: (figure: HTMLElement, data: Data, words: string[], changed: (words: string[]) => void) => void,
+): void {
+  for (const data of all) {
+    const figure = document.querySelector<HTMLElement>(`[data-${kind}="${data.id}"]`);
+    if (figure) draw(figure, data, words.get(data.id) ?? [], (own) => remember(data.id, own));
+  }
+}
+
 async function start(): Promise<void> {
   openTarget();
-  for (const chart of await charts()) {
-    const figure = document.querySelector<HTMLElement>(`[data-chart="${chart.id}"]`);
-    if (figure) offer(figure, chart);
+  sections();
+  const data = await pageData(document.getElementById("knee-data")?.textContent ?? "");
+  if (data) {
+    each("chart", data.charts, offer);
+    each("ledger", data.ledgers, ledger);
+    each("flame", data.flames, flame);
   }
+  document.documentElement.dataset.ready = "yes";
   // Only a page from `knee serve` has somebody to ask.
   if (location.protocol === "http:" && document.documentElement.dataset.live === "yes") {
     new EventSource("/events").addEventListener("changed", () => location.reload());

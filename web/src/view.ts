@@ -1,5 +1,36 @@
-// How the reader looks at the charts. All of it is in the address's fragment, so that a link shows the same.
+// How the reader looks at a page. All of it is in the address's fragment, so that a link shows the same.
 
+/** What differs from the plain page: words for each drawing, and for the sections that are open or shut. */
+export type Words = Map<string, string[]>;
+
+const ID = /^(s\d{1,5}-\d{1,5}|open|shut)$/;
+const WORD = /^[A-Za-z0-9%._~!*'()-]{1,300}$/;
+
+/** `#s1-0=perCpu,hide.2&open=s4` as words by drawing. What cannot be read is left out. */
+export function read(fragment: string): Words {
+  const words: Words = new Map();
+  for (const part of fragment.replace(/^#/, "").split("&")) {
+    const [id, list] = part.split("=", 2);
+    if (!id || list === undefined || !ID.test(id)) continue;
+    words.set(id, list.split(",").filter((word) => WORD.test(word)));
+  }
+  return words;
+}
+
+/** The fragment of these words; empty where there are none. */
+export function write(words: Words): string {
+  const parts = [...words].map(([id, list]) => `${id}=${list.join(",")}`);
+  return parts.length > 0 ? `#${parts.join("&")}` : "";
+}
+
+/** The numbers of `NAME.1.2`; `undefined` if no word begins so, or has something else. */
+export function numbers(words: string[], name: string): number[] | undefined {
+  const word = words.find((word) => word.startsWith(`${name}.`));
+  const values = word?.slice(name.length + 1).split(".").map(Number);
+  return values?.every((value) => Number.isInteger(value) && value >= 0) ? values : undefined;
+}
+
+/** How a chart of curves is shown. */
 export interface View {
   /** Numbers of the lines that are hidden. */
   hidden: number[];
@@ -11,6 +42,8 @@ export interface View {
   band: boolean;
   runs: boolean;
   idle: boolean;
+  /** The CPUs that are in sight; absent where all are. */
+  zoom?: [from: number, to: number];
 }
 
 export const PLAIN: View = {
@@ -27,29 +60,23 @@ export const PLAIN: View = {
 const FLAGS = ["perCpu", "logCpus", "logValues", "ideal", "band", "runs", "idle"] as const;
 export type Flag = (typeof FLAGS)[number];
 
-/** `#s1-0=perCpu,hide.2&s2-0=` as views by chart. What cannot be read is left out. */
-export function read(fragment: string): Map<string, View> {
-  const views = new Map<string, View>();
-  for (const part of fragment.replace(/^#/, "").split("&")) {
-    const [id, words] = part.split("=", 2);
-    if (!id || words === undefined || !/^s\d+-\d+$/.test(id)) continue;
-    const view: View = { ...PLAIN, hidden: [] };
-    for (const word of words.split(",")) {
-      const flag = FLAGS.find((flag) => flag === word);
-      const hide = /^hide\.(\d{1,4})$/.exec(word);
-      if (flag) view[flag] = !PLAIN[flag];
-      if (hide) view.hidden.push(Number(hide[1]));
-    }
-    views.set(id, view);
+/** Words as a view of a chart. */
+export function chartView(words: string[]): View {
+  const view: View = { ...PLAIN, hidden: [] };
+  for (const word of words) {
+    const flag = FLAGS.find((flag) => flag === word);
+    const hide = /^hide\.(\d{1,4})$/.exec(word);
+    const zoom = /^zoom\.(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(word);
+    if (flag) view[flag] = !PLAIN[flag];
+    if (hide) view.hidden.push(Number(hide[1]));
+    if (zoom && Number(zoom[1]) < Number(zoom[2])) view.zoom = [Number(zoom[1]), Number(zoom[2])];
   }
-  return views;
+  return view;
 }
 
-/** The fragment of these views: only what differs from a plain view is in it. */
-export function write(views: Map<string, View>): string {
-  const parts = [...views].map(([id, view]) => {
-    const words: string[] = FLAGS.filter((flag) => view[flag] !== PLAIN[flag]);
-    return `${id}=${words.concat(view.hidden.map((line) => `hide.${line}`)).join(",")}`;
-  });
-  return parts.length > 0 ? `#${parts.join("&")}` : "";
+/** The words of a view: only what differs from a plain one. */
+export function chartWords(view: View): string[] {
+  const words: string[] = FLAGS.filter((flag) => view[flag] !== PLAIN[flag]);
+  const zoom = view.zoom?.map((cpus) => Number(cpus.toFixed(2))).join("-");
+  return [...words, ...view.hidden.map((line) => `hide.${line}`), ...(zoom ? [`zoom.${zoom}`] : [])];
 }

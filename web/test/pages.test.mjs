@@ -16,6 +16,8 @@ const skip = !KNEE ? "no program in $KNEE" : !program ? "no Chromium (apt-get in
 const golden = resolve(import.meta.dirname, "../../crates/store/tests/golden");
 const compared = join(golden, "v2/20261120-165542-d10222");
 const measured = join(golden, "v1/20261120-115530-7f3a9c");
+const explained = join(import.meta.dirname, "records/20261124-121413-a12a52");
+const grown = join(import.meta.dirname, "records/20261124-122907-191496");
 const axe = resolve(import.meta.dirname, "../node_modules/axe-core/axe.min.js");
 
 let browser, folder;
@@ -36,6 +38,8 @@ before(async () => {
   for (const [name, words] of Object.entries({
     compared: [compared],
     measured: [measured],
+    explained: [explained],
+    grown: [grown],
     simulated: ["--simulate", "ticket,mcs", "--cpus", "1,2,4,8", "--baseline", "mcs"],
   })) {
     files[name] = join(folder, `${name}.html`);
@@ -133,6 +137,89 @@ test("a chart is explored by keyboard, and its view is in the address", { skip }
   assert.match(csv, /^line,form,cpus,tasks,run,block,operations_per_s,left_out\r\n/);
   assert.ok(csv.split("\r\n").length > 4);
   assert.deepEqual([requests.filter((one) => !one.startsWith("blob:")), said], [[], []]);
+  await again.context.close();
+  await context.close();
+});
+
+/** Whether this knee has scripts for pages; a test without them is skipped. */
+async function hasScripts(page, t) {
+  if (await page.locator("#knee-data").count()) return true;
+  t.skip("this knee was built without Node.js");
+  return false;
+}
+
+test("a flame graph is walked by keyboard, and a link shows the same", { skip }, async (t) => {
+  const { context, page, requests, said } = await open(browser, address("explained"));
+  if (!(await hasScripts(page, t))) return context.close();
+  const canvas = page.locator(".flame canvas").first();
+  await canvas.focus();
+  const told = page.locator(".flame .told").first();
+  assert.match(await told.textContent(), /^all: .* per operation, 100\.0 %/);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  const frame = await told.textContent();
+  assert.match(frame, /^openat: .* samples; ext4 /);
+  assert.match(page.url(), /#s\d+-\d+=focus\.\d+$/);
+  const again = await open(browser, page.url());
+  await again.page.locator("html[data-ready]").waitFor();
+  assert.equal(await again.page.locator(".flame .told").first().textContent(), frame);
+  await page.keyboard.press("Escape");
+  await page.getByLabel("Find a function").first().fill("xfs_");
+  assert.match(await told.textContent(), /“xfs_”: .* % of xfs/);
+  await page.getByLabel("difference to ext4").first().uncheck();
+  assert.match(page.url(), /plain,find\.xfs_$/);
+  const download = page.waitForEvent("download");
+  await page.locator(".flame").first().getByRole("button", { name: "data (CSV)" }).click();
+  assert.match(readFileSync(await (await download).path(), "utf8"), /^stack,ext4_ns,xfs_ns\r\nall,/);
+  assert.deepEqual([requests.filter((one) => !one.startsWith("blob:")), said], [[], []]);
+  await again.context.close();
+  await context.close();
+});
+
+test("a ledger shows what made its change, and one CPU count at a time", { skip }, async (t) => {
+  const { context, page, said } = await open(browser, address("explained"));
+  if (!(await hasScripts(page, t))) return context.close();
+  const box = page.getByLabel("what made the change").first();
+  const rows = page.locator(".ledger .changes").first();
+  await box.check();
+  assert.ok((await rows.locator("rect.by-count").count()) > 0);
+  assert.equal(await page.locator(".ledger .rows:not(.changes)").first().isVisible(), false);
+  assert.match(page.url(), /=change$/);
+  await box.uncheck();
+  assert.equal(await rows.count(), 0);
+  await context.close();
+  const other = await open(browser, address("grown"));
+  const values = other.page.locator(".ledger .line.head").first().locator(".value");
+  assert.deepEqual(await values.allInnerTexts(), ["1 CPU", "2 CPUs"]);
+  await other.page.locator(".ledger").first().getByLabel("CPUs").press("ArrowRight");
+  const seen = async () => (await values.evaluateAll((all) => all.filter((one) => one.offsetWidth > 0))).length;
+  assert.equal(await seen(), 1);
+  const again = await open(browser, other.page.url());
+  await again.page.locator("html[data-ready]").waitFor();
+  assert.equal(await again.page.locator(".ledger output").first().textContent(), "1 CPU");
+  assert.deepEqual([said, other.said, again.said], [[], [], []]);
+  await again.context.close();
+  await other.context.close();
+});
+
+test("without scripts a ledger's rows and the functions of its stacks stand in the page", { skip }, async () => {
+  const { context, page } = await open(browser, address("explained"), { javaScriptEnabled: false });
+  const text = await page.locator(".ledger").first().textContent();
+  for (const words of ["system call openat", "by count", "the workload"]) assert.ok(text.includes(words), words);
+  assert.match(await page.locator(".flame table").first().textContent(), /xfs_\w+/);
+  await context.close();
+});
+
+test("sections that a reader opens are in the address", { skip }, async (t) => {
+  const { context, page } = await open(browser, address("explained"));
+  if (!(await hasScripts(page, t))) return context.close();
+  const last = page.locator("details.part").last();
+  const id = await last.getAttribute("id");
+  await last.locator("summary").first().click();
+  await page.waitForFunction((id) => location.hash === `#open=${id}`, id);
+  const again = await open(browser, page.url());
+  await again.page.locator("html[data-ready]").waitFor();
+  assert.ok(await again.page.locator(`#${id}`).evaluate((part) => part.open));
   await again.context.close();
   await context.close();
 });

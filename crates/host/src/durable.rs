@@ -104,3 +104,30 @@ impl Seal {
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_name_alone_lies_in_the_current_folder() {
+        assert_eq!(folder_of(Path::new("page.html")), Path::new("."));
+        assert_eq!(folder_of(Path::new("pages/page.html")), Path::new("pages"));
+        assert_eq!(folder_of(Path::new("/")), Path::new("/"));
+    }
+
+    #[test]
+    fn a_file_of_the_users_beside_stays() {
+        let folder = std::env::temp_dir().join(format!("knee-durable-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("page.tmp"), "theirs").unwrap();
+        let write = |mut file: &File| Ok(file.write_all(b"ours")?);
+        write_durably_for_user(&folder.join("page.html"), write).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("page.html")).unwrap(), "ours");
+        assert_eq!(fs::read_to_string(folder.join("page.tmp")).unwrap(), "theirs");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

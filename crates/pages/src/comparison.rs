@@ -4,7 +4,7 @@ use analysis::Comparison;
 use records::Opened;
 use reports::table::{Align, Table};
 use reports::{
-    ComparedRow, ComparisonParts, LoadPart, MissingSources, VerdictCounts, comparison_parts,
+    ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
     doubt_lists, facts, lane_panel,
 };
 
@@ -13,6 +13,14 @@ use crate::reading;
 
 /// More changes than these are only in the tables of their loads.
 const CHANGES_FIRST: usize = 12;
+
+/// Laws are fitted to the curves of the first loads, up to so many points: a page should not take minutes.
+const LAWS_POINTS_MAX: usize = 200;
+
+/// Whether a load has a curve to draw.
+fn is_curve(load: &LoadPart) -> bool {
+    load.lanes.iter().any(|lane| lane.cells.len() > 1)
+}
 
 /// The page of a comparison. `records` are those that hold its runs, `again` is the command that compares
 /// them.
@@ -24,11 +32,20 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
     let matter = |load: &LoadPart| !several || load.rows.iter().any(is_change);
     let (first, rest): (Vec<&LoadPart>, Vec<&LoadPart>) =
         parts.loads.iter().partition(|load| matter(load));
-    for load in first {
-        sections.push(section(comparison, &parts, load, true));
+    let (mut points, mut without_laws) = (0, 0);
+    let all = first.into_iter().map(|load| (load, true));
+    for (load, is_open) in all.chain(rest.into_iter().map(|load| (load, false))) {
+        points += load.rows.len();
+        let laws = if points <= LAWS_POINTS_MAX { Laws::Fitted } else { Laws::LeftOut };
+        without_laws += usize::from(laws == Laws::LeftOut && is_curve(load));
+        sections.push(section(comparison, &parts, load, (is_open, laws)));
     }
-    for load in rest {
-        sections.push(section(comparison, &parts, load, false));
+    let mut method = parts.closing.clone();
+    if without_laws > 0 {
+        method.push(format!(
+            "knees and cliffs are marked in the first loads only; `knee scale` finds those of the \
+             other {without_laws}"
+        ));
     }
     let mut page = Page {
         title: title(comparison),
@@ -36,7 +53,7 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
         answers: parts.answers.clone(),
         counts: counts(&parts.counts),
         sections,
-        method: parts.closing.clone(),
+        method,
         doubts: vec![("Doubts".to_string(), comparison.doubts.clone())],
         facts: parts.head.iter().map(|(label, text)| (label.to_string(), text.clone())).collect(),
         again: vec![again.to_string()],
@@ -148,9 +165,9 @@ fn section(
     comparison: &Comparison,
     parts: &ComparisonParts,
     load: &LoadPart,
-    is_open: bool,
+    (is_open, laws): (bool, Laws),
 ) -> Section {
-    let panels = load.lanes.iter().map(|lane| lane_panel(comparison, lane, &parts.names));
+    let panels = load.lanes.iter().map(|lane| lane_panel(comparison, lane, &parts.names, laws));
     let mut blocks: Vec<Block> =
         panels.filter(|panel| panel.is_curve()).map(Block::Curves).collect();
     if load.metric.is_empty() {

@@ -57,8 +57,20 @@ pub struct PanelRun {
     pub discarded: bool,
 }
 
+/// Whether laws are fitted to the lines of a drawing, which takes half a second for a long line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Laws {
+    Fitted,
+    LeftOut,
+}
+
 /// The lines of all variants in the cells of a lane.
-pub fn for_lane(comparison: &Comparison, lane: &LanePart, names: &[String]) -> CurvePanel {
+pub fn for_lane(
+    comparison: &Comparison,
+    lane: &LanePart,
+    names: &[String],
+    laws: Laws,
+) -> CurvePanel {
     let cells = || lane.cells.iter().map(|index| &comparison.cells[*index]);
     let deciding = || cells().filter_map(|cell| cell.metrics.first());
     let metric = deciding().next().map_or(comparison.primary.clone(), |m| m.metric.clone());
@@ -77,7 +89,12 @@ pub fn for_lane(comparison: &Comparison, lane: &LanePart, names: &[String]) -> C
         };
         let form = cells().next().map_or(String::new(), |cell| cell.key.form.clone());
         let points = cells().filter(|cell| cell.key.cpus > 0).filter_map(point);
-        PanelLine::new(name.clone(), form, points.collect(), lane.ideal.is_some())
+        PanelLine::new(
+            name.clone(),
+            form,
+            points.collect(),
+            lane.ideal.is_some() && laws == Laws::Fitted,
+        )
     };
     let lines = names.iter().enumerate().map(line);
     CurvePanel {

@@ -44,7 +44,7 @@ pub use crate::compare::{
 };
 pub use crate::csv::{csv, csv_header};
 pub use crate::curve_panel::{
-    CurvePanel, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
+    CurvePanel, Laws, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
     for_values as value_panel,
 };
 pub use crate::doses::{DoseReport, dosed_points, doses, doses_text};
@@ -55,8 +55,8 @@ pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::{hysteresis, hysteresis_sentence};
 pub use crate::json::{summary, whole};
 pub use crate::ledger::{
-    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference, difference_part, explained, explained_part,
-    growth, growth_part, growth_sentence, ipis, locks, title,
+    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference, difference_part, explained,
+    explained_part, growth, growth_part, growth_sentence, ipis, locks, title,
 };
 pub use crate::plan::{Plan, plan, plan_json};
 pub use crate::prose::{counted, reflowed, wrapped};

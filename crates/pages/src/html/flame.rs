@@ -13,8 +13,9 @@ use crate::reading;
 pub fn flame(markup: &mut Markup, graph: &FlameGraph, id: &str) {
     markup.element("figure", &[("class", "flame"), ("data-flame", id)], |markup| {
         let samples = graph.columns.iter().zip(&graph.samples);
-        let samples: Vec<String> =
-            samples.map(|(name, n)| format!("{name}: {}", counted(*n as usize, "sample"))).collect();
+        let samples: Vec<String> = samples
+            .map(|(name, n)| format!("{name}: {}", counted(*n as usize, "sample")))
+            .collect();
         markup.element("figcaption", &[], |markup| {
             markup.text("CPU time of the workload's own tasks per operation, by call stack");
             markup.leaf("small", &[], &format!(" ({})", samples.join(", ")));

@@ -32,7 +32,7 @@ pub fn ledger(markup: &mut Markup, tree: &LedgerTree, id: &str) {
         });
         let label = format!("Ledger: {}", tree.heading);
         let region =
-            [("class", "rows"), ("role", "region"), ("tabindex", "0"), ("aria-label", &*label)];
+            [("class", "rows"), ("role", "group"), ("tabindex", "0"), ("aria-label", &*label)];
         markup.element("div", &region, |markup| {
             head(markup, tree);
             node(markup, tree, &tree.root, most, 0);

@@ -18,7 +18,7 @@ pub fn table(markup: &mut Markup, block: &PageTable) {
 }
 
 fn content(markup: &mut Markup, block: &PageTable) {
-    let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0")];
+    let region = [("class", "scroll"), ("role", "group"), ("tabindex", "0")];
     let labelled = [&region[..], &[("aria-label", block.caption.as_str())]].concat();
     let reach = reach(&block.marks);
     markup.element("div", &labelled, |markup| {

@@ -7,7 +7,7 @@ use crate::Style;
 use crate::compare::change::primary;
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, indexes, of_cells};
-use crate::compare::places::{heading, loads, size, whole};
+use crate::compare::places::{Places, heading, loads, size, whole};
 use crate::plot::{Plot, SYMBOLS, Series, plot};
 use crate::prose::wrapped;
 
@@ -18,6 +18,7 @@ const IDLE: &str = "idle_percent";
 /// The whole report.
 pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
+    let places = Places::new(comparison);
     for load in loads(comparison) {
         let place = &load[0].1.key;
         let title = if load.len() == 1 { whole(place) } else { heading(place) };
@@ -40,7 +41,7 @@ pub fn curves(comparison: &Comparison, again: &str, style: Style) -> String {
         } else {
             plots.join("\n")
         };
-        for line in of_cells(comparison, &indexes(&load)) {
+        for line in of_cells(comparison, &places, &indexes(&load)) {
             text += &wrapped(&line, style.width, 2);
         }
     }

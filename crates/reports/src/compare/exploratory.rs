@@ -38,8 +38,8 @@ type TestedContrast<'a> = (usize, usize, &'a MetricComparison, &'a Contrast);
 
 /// The other metrics that changed in these cells of one load; nothing if none did.
 pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChanged> {
-    let here = others(comparison).filter(|(cell, ..)| cells.contains(cell));
-    let tested: Vec<TestedContrast> = here.filter(|found| found.3.p.is_some()).collect();
+    let tested: Vec<TestedContrast> =
+        others(comparison, cells).filter(|found| found.3.p.is_some()).collect();
     let p = |found: &TestedContrast| found.3.p.unwrap_or(1.0);
     let changed = tested.iter().filter(|found| p(found) < RATE);
     let mut found: Vec<TestedContrast> =
@@ -59,9 +59,12 @@ pub fn also_changed(comparison: &Comparison, cells: &[usize]) -> Option<AlsoChan
         .then(|| AlsoChanged { title, table: table(comparison, shown, cells.len() > 1) })
 }
 
-/// All contrasts of metrics that do not decide.
-fn others(comparison: &Comparison) -> impl Iterator<Item = TestedContrast<'_>> {
-    let cells = comparison.cells.iter().enumerate();
+/// All contrasts of metrics that do not decide in these cells.
+fn others<'a>(
+    comparison: &'a Comparison,
+    cells: &'a [usize],
+) -> impl Iterator<Item = TestedContrast<'a>> {
+    let cells = cells.iter().map(|i| (*i, &comparison.cells[*i]));
     // The first one decides.
     let others = cells.flat_map(|(i, cell)| cell.metrics.iter().skip(1).map(move |m| (i, m)));
     others.flat_map(|(i, metric)| {

@@ -8,7 +8,7 @@ use crate::Style;
 use crate::compare::change::{interval, percent, primary, verdict, whole};
 use crate::compare::head::{head_without_variants, names, variants};
 use crate::compare::notes::{below, indexes, of_cells};
-use crate::compare::places::setting;
+use crate::compare::places::{Places, setting};
 use crate::loads::not_default;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
@@ -30,6 +30,7 @@ struct Widths {
 /// The whole report.
 pub fn lkp(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head_without_variants(comparison, again, style);
+    let places = Places::new(comparison);
     for (i, cell) in comparison.cells.iter().enumerate() {
         text += &format!("\n{}\n{}", "=".repeat(style.width), axes(&cell.key, style));
         text += "\nvariant:\n";
@@ -39,7 +40,7 @@ pub fn lkp(comparison: &Comparison, again: &str, style: Style) -> String {
         let metrics = shown(cell);
         text += &tables(comparison, &metrics, style);
         text += &judged(comparison, cell, style);
-        for line in of_cells(comparison, &indexes(&[(i, cell)])) {
+        for line in of_cells(comparison, &places, &indexes(&[(i, cell)])) {
             text += &wrapped(&line, style.width, 2);
         }
     }

@@ -7,7 +7,7 @@ use crate::compare::change::primary;
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::lines;
 use crate::compare::notes::{closing, indexes, of_cells};
-use crate::compare::places::{heading, loads};
+use crate::compare::places::{Places, heading, loads};
 use crate::compare::verdicts::{Deviations, described, rows, table};
 use crate::{Style, WIDTH_MAX};
 
@@ -17,6 +17,7 @@ const STYLE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };
 /// The whole report.
 pub fn markdown(comparison: &Comparison, again: &str) -> String {
     let mut text = head(comparison, again);
+    let places = Places::new(comparison);
     for load in loads(comparison) {
         text += &format!("\n### {}\n\n", heading(&load[0].1.key));
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
@@ -27,7 +28,7 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
         } else {
             format!("no run has the deciding metric, {}\n", comparison.primary)
         };
-        text += &list(&of_cells(comparison, &indexes(&load)));
+        text += &list(&of_cells(comparison, &places, &indexes(&load)));
         if let Some(also) = also_changed(comparison, &indexes(&load)) {
             text += &format!("\n{}\n\n{}", also.title, also.table.markdown());
         }

@@ -7,7 +7,7 @@ use crate::Style;
 use crate::compare::change::{percent, primary, ratio, ratio_interval, value, verdict};
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, of_cells};
-use crate::compare::places::{apart, heading, whole};
+use crate::compare::places::{Places, apart, heading, whole};
 use crate::compare::verdicts::described;
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
@@ -76,8 +76,9 @@ fn one_metric(comparison: &Comparison, style: Style) -> String {
     };
     text += &wrapped(&about, style.width, 2);
     text += &rows;
+    let places = Places::new(comparison);
     let all: Vec<usize> = (0..comparison.cells.len()).collect();
-    for line in of_cells(comparison, &all) {
+    for line in of_cells(comparison, &places, &all) {
         text += &wrapped(&line, style.width, 2);
     }
     text

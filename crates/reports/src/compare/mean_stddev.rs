@@ -10,7 +10,7 @@ use crate::compare::change::{
 };
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, of_cells};
-use crate::compare::places::whole;
+use crate::compare::places::{Places, whole};
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
@@ -28,6 +28,7 @@ pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String
     if comparison.variants.len() == 1 {
         return text + &alone::table(comparison, style) + &below(comparison, style);
     }
+    let places = Places::new(comparison);
     for (i, cell) in comparison.cells.iter().enumerate() {
         let title = wrapped(&whole(&cell.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
@@ -38,7 +39,7 @@ pub fn mean_stddev(comparison: &Comparison, again: &str, style: Style) -> String
         let blocks: Vec<String> =
             metrics.iter().map(|metric| block(comparison, cell, metric, style)).collect();
         text += &blocks.join("\n");
-        for line in of_cells(comparison, &[i]) {
+        for line in of_cells(comparison, &places, &[i]) {
             text += &wrapped(&line, style.width, 2);
         }
     }

@@ -2,13 +2,13 @@
 //! would decide it, how far equal things differed, what was left out, and how a verdict came about.
 
 use analysis::{
-    Band, CellComparison, CellKey, Comparison, Contrast, CurveComparison, Design, DiscardedBlock,
-    HostDrift, Method, NoiseFloor, Verdict,
+    Band, CellComparison, Comparison, Contrast, CurveComparison, Design, DiscardedBlock, HostDrift,
+    Method, NoiseFloor, Verdict,
 };
 
 use crate::Style;
 use crate::compare::change::{assumed, of_primary, percent, primary, probability};
-use crate::compare::places::{apart, distinguishing, size};
+use crate::compare::places::{Places, apart, is_same_load, size};
 use crate::prose::{counted, wrapped};
 
 /// More discards than this are counted and not listed.
@@ -28,7 +28,7 @@ pub fn below(comparison: &Comparison, style: Style) -> String {
 }
 
 /// Notes on some cells: diverging curves, missing verdicts, failed runs.
-pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
+pub fn of_cells(comparison: &Comparison, places: &Places, cells: &[usize]) -> Vec<String> {
     let curves = comparison.curves.iter();
     let curves: Vec<_> =
         curves.filter(|curve| curve.cells.iter().any(|i| cells.contains(i))).collect();
@@ -36,8 +36,8 @@ pub fn of_cells(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     for curve in &curves {
         lines.extend(parting(comparison, curve, curves.len() > 1));
     }
-    lines.extend(untold(comparison, cells));
-    lines.extend(cells.iter().filter_map(|i| failed(comparison, *i)));
+    lines.extend(untold(comparison, places, cells));
+    lines.extend(cells.iter().filter_map(|i| failed(comparison, places, *i)));
     lines
 }
 
@@ -116,8 +116,11 @@ fn ahead(
 }
 
 /// Verdicts that are none, and what would make them one: places with the same words together.
-fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
+fn untold(comparison: &Comparison, places: &Places, cells: &[usize]) -> Vec<String> {
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    let key = |cell: usize| &comparison.cells[cell].key;
+    let one_load = cells.iter().all(|cell| is_same_load(key(cells[0]), key(*cell)));
+    let named = Some(places).filter(|_| !one_load);
     for &i in cells {
         let Some(metric) = primary(&comparison.cells[i]) else {
             continue;
@@ -126,7 +129,7 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
             let Some(words) = reason(comparison, contrast) else {
                 continue;
             };
-            let place = place(comparison, cells, i, variant + 1);
+            let place = place(comparison, named, i, variant + 1);
             match said.iter_mut().find(|(other, _)| *other == words) {
                 Some((_, places)) => places.push(place),
                 None => said.push((words, vec![place])),
@@ -143,15 +146,12 @@ fn untold(comparison: &Comparison, cells: &[usize]) -> Vec<String> {
     said.into_iter().map(line).collect()
 }
 
-/// Where among these cells, and which variant if there are several.
-fn place(comparison: &Comparison, cells: &[usize], cell: usize, variant: usize) -> String {
+/// Size, pass, and variant if there are several, of a cell; its load too where loads differ.
+fn place(comparison: &Comparison, loads: Option<&Places>, cell: usize, variant: usize) -> String {
     let several = comparison.variants.len() > 2;
     let name = several.then(|| format!("`{}`", comparison.variants[variant].name));
     let here = &comparison.cells[cell].key;
-    let load_key = |place: &CellKey| CellKey { cpus: 0, tasks: 0, ..place.clone() };
-    let one_load =
-        cells.iter().all(|other| load_key(&comparison.cells[*other].key) == load_key(here));
-    let load = (!one_load).then(|| distinguishing(comparison, here));
+    let load = loads.map(|places| places.distinguishing(here));
     let mut parts: Vec<String> = load.into_iter().chain(size(here)).collect();
     parts.extend(
         (comparison.cells[cell].key.pass == records::Pass::Latency).then(|| "timed".to_string()),
@@ -196,13 +196,13 @@ fn unit(comparison: &Comparison) -> &'static str {
     }
 }
 
-fn failed(comparison: &Comparison, cell: usize) -> Option<String> {
+fn failed(comparison: &Comparison, places: &Places, cell: usize) -> Option<String> {
     let failed = &comparison.cells[cell].failed;
     let one = |(variant, n): (&analysis::ComparedVariant, &usize)| {
         (*n > 0).then(|| format!("{} of `{}`", counted(*n, "run"), variant.name))
     };
     let runs: Vec<String> = comparison.variants.iter().zip(failed).filter_map(one).collect();
-    let place = Some(apart(comparison, cell)).filter(|place| !place.is_empty());
+    let place = Some(places.apart(&comparison.cells[cell].key)).filter(|place| !place.is_empty());
     let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
     (!runs.is_empty()).then(|| format!("failed, and not counted: {}{place}", runs.join(", ")))
 }

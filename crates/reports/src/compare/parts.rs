@@ -9,7 +9,7 @@ use crate::compare::curves::{ideal_per_cpu, lanes, metric_title};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{lines, names};
 use crate::compare::notes::{closing, indexes, of_cells};
-use crate::compare::places::{apart, heading, loads, size};
+use crate::compare::places::{Places, heading, loads, size};
 use crate::compare::verdicts::{Deviations, described, narrow, rows, table};
 use crate::table::Table;
 use crate::{Style, WIDTH_MAX};
@@ -77,17 +77,22 @@ pub struct LanePart {
 
 /// Takes a comparison apart. `again` is the command that makes it again; may be empty.
 pub fn parts(comparison: &Comparison, again: &str) -> ComparisonParts {
+    let places = Places::new(comparison);
     ComparisonParts {
         answers: answers(comparison),
         counts: counts(comparison),
         names: names(comparison),
         head: lines(comparison, again),
-        loads: loads(comparison).iter().map(|load| load_part(comparison, load)).collect(),
+        loads: loads(comparison).iter().map(|load| load_part(comparison, &places, load)).collect(),
         closing: closing(comparison),
     }
 }
 
-fn load_part(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> LoadPart {
+fn load_part(
+    comparison: &Comparison,
+    places: &Places,
+    load: &[(usize, &CellComparison)],
+) -> LoadPart {
     let (cells, rows) = (indexes(load), rows(comparison, load));
     let metric = load.iter().find_map(|(_, cell)| primary(cell));
     let row = |(index, cell): &(usize, &CellComparison), variant: usize| {
@@ -99,7 +104,7 @@ fn load_part(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Load
         ComparedRow {
             cell: *index,
             variant,
-            place: apart(comparison, *index),
+            place: places.apart(&cell.key),
             metric: metric.map(|metric| metric.metric.clone()).unwrap_or_default(),
             verdict: metric.zip(contrast).map(said).unwrap_or_default(),
             contrast: contrast.cloned(),
@@ -114,7 +119,7 @@ fn load_part(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Load
         rows: described_rows.collect(),
         table: table(comparison, &rows, Deviations::Both, PAGE),
         narrow: narrow(comparison, load),
-        notes: of_cells(comparison, &cells),
+        notes: of_cells(comparison, places, &cells),
         also: also_changed(comparison, &cells).map(|also| (also.title, also.table)),
         lanes: lane_parts(comparison, load),
     }

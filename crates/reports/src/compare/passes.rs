@@ -8,7 +8,7 @@ use crate::Style;
 use crate::compare::change::{aligned, percent, primary, value, verdict, whole as whole_change};
 use crate::compare::head::head;
 use crate::compare::notes::{below, of_cells};
-use crate::compare::places::whole;
+use crate::compare::places::{Places, whole};
 use crate::prose::wrapped;
 use crate::table::{Align, Table};
 
@@ -37,6 +37,7 @@ const OTHERS_SHOWN: usize = 4;
 /// The whole report.
 pub fn passes(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
+    let places = Places::new(comparison);
     for (i, cell) in comparison.cells.iter().enumerate() {
         let title = wrapped(&whole(&cell.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
@@ -44,7 +45,7 @@ pub fn passes(comparison: &Comparison, again: &str, style: Style) -> String {
             text += &listing(comparison, cell, variant, runs, style);
         }
         text += &judged(comparison, cell, style);
-        for line in of_cells(comparison, &[i]) {
+        for line in of_cells(comparison, &places, &[i]) {
             text += &wrapped(&line, style.width, 2);
         }
     }

@@ -9,7 +9,7 @@ use crate::compare::change::{aligned, change, interval, percent, primary, value,
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, indexes, of_cells};
-use crate::compare::places::{heading, loads};
+use crate::compare::places::{Places, heading, loads};
 use crate::prose::wrapped;
 use crate::quantity::short;
 use crate::table::{Align, Table};
@@ -17,11 +17,12 @@ use crate::table::{Align, Table};
 /// The whole report.
 pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
     let mut text = head(comparison, again, style);
+    let places = Places::new(comparison);
     for load in loads(comparison) {
         let title = wrapped(&heading(&load[0].1.key), style.width, 2);
         text += &format!("\n{}\n", style.bold(title.trim_end()));
         text += &tables(comparison, &load, style);
-        for line in of_cells(comparison, &indexes(&load)) {
+        for line in of_cells(comparison, &places, &indexes(&load)) {
             text += &wrapped(&line, style.width, 2);
         }
         if let Some(also) = also_changed(comparison, &indexes(&load)) {

@@ -236,3 +236,39 @@ fn what_looks_have_sampled_has_the_same_views() {
     let samples = threads.iter().map(|thread| thread["samples"]["length"].as_u64().unwrap());
     assert_eq!(samples.sum::<u64>(), recording.samples.len() as u64);
 }
+
+#[test]
+fn a_flame_graph_has_the_time_per_operation_of_each_stack_on_both_sides() {
+    let (base, new) = (recording(20), recording(400));
+    let graph = flame(&[named(&base), named(&new)]).unwrap();
+    assert_eq!(graph.samples, [82, 842]);
+    let mut lines = Vec::new();
+    walk(&graph.root, 0, &mut lines);
+    check(&lines.join("\n"), expect![[r#"
+        all 82 842 us
+          main 41 421 us
+            fcntl 21 401 us
+              entry_SYSCALL_64 21 401 us
+                __x64_sys_fcntl 21 401 us
+                  native_queued_spin_lock_slowpath 21 401 us
+          pv_native_safe_halt 41 421 us"#]]);
+    check(&graph.functions.text(), expect![[r#"
+        function                                perf.data         perf.data   change
+        native_queued_spin_lock_slowpath  21 us ± 8.98 us  401 us ± 39.2 us  +380 us
+        pv_native_safe_halt               41 us ± 12.6 us  421 us ± 40.2 us  +380 us
+        main                              20 us ± 8.77 us   20 us ± 8.77 us    +0 ns
+    "#]]);
+}
+
+fn walk(node: &FlameNode, depth: usize, lines: &mut Vec<String>) {
+    let ns: Vec<String> = node.ns.iter().map(|ns| format!("{:.0}", ns / 1e3)).collect();
+    lines.push(format!("{}{} {} us", "  ".repeat(depth), node.name, ns.join(" ")));
+    node.nodes.iter().for_each(|node| walk(node, depth + 1, lines));
+}
+
+#[test]
+fn without_operations_there_is_no_flame_graph() {
+    let recording = recording(20);
+    let unknown = NamedRecording { operations: None, ..named(&recording) };
+    assert!(flame(&[unknown]).is_none() && flame(&[]).is_none());
+}

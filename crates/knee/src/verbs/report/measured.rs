@@ -107,9 +107,9 @@ impl Profiled<'_> {
             let cpus = |one: &Explained| record.record.points[one.point].cpus;
             let mut same: Vec<&Explained> = same.clone();
             same.sort_by_key(|one| cpus(one));
-            let points = same.iter().map(|one| {
-                (counted(cpus(one) as usize, "CPU"), self.point(record, one.point))
-            });
+            let points = same
+                .iter()
+                .map(|one| (counted(cpus(one) as usize, "CPU"), self.point(record, one.point)));
             let flame = flame(&points.collect::<Vec<_>>());
             Some(LedgerPart { flame, ..growth_part(record, &same, force)? })
         };

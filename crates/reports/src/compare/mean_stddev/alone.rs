@@ -7,7 +7,7 @@ use records::Pass;
 use crate::Style;
 use crate::compare::change::value;
 use crate::compare::notes::of_cells;
-use crate::compare::places::{distinguishing, heading, size};
+use crate::compare::places::{Places, distinguishing, heading, size};
 use crate::prose::wrapped;
 use crate::quantity::duration_ns;
 use crate::table::{Align, Table};
@@ -37,9 +37,11 @@ pub fn table(comparison: &Comparison, style: Style) -> String {
     let about = "times run from the first operation to the stop: mean and standard deviation of n \
                  runs";
     let about = format!("{about}{}", if timed { calls } else { "" });
+    let places = Places::new(comparison);
     let cells: Vec<usize> = (0..comparison.cells.len()).collect();
-    let failed =
-        of_cells(comparison, &cells).into_iter().map(|line| wrapped(&line, style.width, 2));
+    let failed = of_cells(comparison, &places, &cells)
+        .into_iter()
+        .map(|line| wrapped(&line, style.width, 2));
     let about = wrapped(&about, style.width, 0) + &failed.collect::<String>();
     format!("\n{}{}{about}", loads(comparison, style), table.text())
 }
