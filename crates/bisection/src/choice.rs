@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
 use crate::commits::Commits;
-use crate::evidence::Build;
+use crate::evidence::{Build, Evidence};
 use crate::partition::{Partition, Segment};
 use crate::posterior::{Hypothesis, Level, Posterior};
 
@@ -20,6 +20,8 @@ pub struct Costs {
 pub struct Choice {
     pub commit: usize,
     pub runs: u32,
+    /// A build whose level is known, to be run as often and in turn: what drifts moves both.
+    pub beside: Option<usize>,
     /// Whether it must be built first.
     pub is_new: bool,
     /// Information about the culprit, in nats.
@@ -34,13 +36,15 @@ const LIVE: f64 = 0.02;
 const SPLITS_MAX: usize = 8;
 /// Most runs of one step.
 const RUNS_MAX: u32 = 60;
+/// A host that drifts by less, as a share of the variance of a run, needs no runs beside.
+const DRIFTS_LEAST: f64 = 0.1;
 /// From this many standard deviations on, one run tells the sides apart.
 const CLEAR: f64 = 6.0;
 
 /// Everything that a choice depends on.
 pub struct Situation<'a> {
     pub commits: &'a Commits,
-    pub builds: &'a [Build],
+    pub evidence: &'a Evidence,
     pub partition: &'a Partition,
     pub posterior: &'a Posterior,
     /// Commits that cannot be tested.
@@ -54,10 +58,15 @@ impl Situation<'_> {
     /// The most informative runs for their cost; nothing if no commit is left to test.
     pub fn choose(&self) -> Option<Choice> {
         let runs = self.runs();
-        let again = (0..self.builds.len()).map(|build| self.again(build, runs));
-        let new = self.splits().into_iter().map(|commit| self.new_build(commit, runs));
-        let best = |a: &Choice, b: &Choice| a.worth.total_cmp(&b.worth);
-        again.chain(new).max_by(best)
+        let new = self.splits();
+        let ways = self.ways();
+        let choices = ways.iter().flat_map(|way| {
+            let again = (0..self.evidence.builds().len())
+                .filter(|build| Some(self.evidence.builds()[*build].commit) != way.beside)
+                .map(|build| self.again(build, runs, way));
+            again.chain(new.iter().map(|commit| self.new_build(*commit, runs, way)))
+        });
+        choices.max_by(|a, b| a.worth.total_cmp(&b.worth))
     }
 
     /// Whether a commit is left to test within a segment.
@@ -68,7 +77,7 @@ impl Situation<'_> {
     /// The commit that halves the most probable segment that can be halved.
     pub fn halving(&self) -> Option<Choice> {
         let commit = *self.splits().first()?;
-        Some(self.new_build(commit, self.runs()))
+        Some(self.new_build(commit, self.runs(), &self.ways()[0]))
     }
 
     /// Runs of a step: enough to tell the sides apart a little.
@@ -77,6 +86,23 @@ impl Situation<'_> {
         let least = if distance > CLEAR { 1 } else { self.runs_min };
         let wanted = (0.4 / distance.powi(2).max(1e-9)).ceil();
         (wanted.min(f64::from(RUNS_MAX)) as u32).max(least)
+    }
+
+    /// A commit's runs alone, and in turn with those of the end that is known best if the host drifts.
+    fn ways(&self) -> Vec<Way> {
+        let drift = self.posterior.drift;
+        let runs = f64::from(self.runs());
+        let alone = Way { beside: None, drift };
+        let Some(known) = self.evidence.builds()[..2].iter().max_by_key(|end| end.runs) else {
+            return vec![alone];
+        };
+        if drift < DRIFTS_LEAST {
+            return vec![alone];
+        }
+        // The best share of the end's mean to subtract, and what it leaves of the drift.
+        let noise = 1.0 / runs + 1.0 / f64::from(known.runs.max(1));
+        let left = drift * noise / (drift + noise);
+        vec![alone, Way { beside: Some(known.commit), drift: left }]
     }
 
     /// Commits that halve live segments, the most probable segment's first.
@@ -125,29 +151,45 @@ impl Situation<'_> {
     }
 
     /// More runs of a build that exists.
-    fn again(&self, build: usize, runs: u32) -> Choice {
-        let Build { commit, runs: before, mean, .. } = self.builds[build];
+    fn again(&self, build: usize, runs: u32, way: &Way) -> Choice {
+        let Build { commit, mean, .. } = self.evidence.builds()[build];
+        let before = self.known_runs(build);
         let part = |hypothesis: &Hypothesis| {
-            let Hypothesis { segment, layout, probability, levels, variance } = *hypothesis;
+            let Hypothesis { segment, layout, probability, levels, variance, .. } = *hypothesis;
             let level = levels[usize::from(self.partition.segments[segment].contained[build])];
             // What is known of its layout shrinks with the noise of its runs.
-            let known = layout / (layout + 1.0 / f64::from(before));
-            let left = layout / (1.0 + layout * f64::from(before));
+            let known = layout / (layout + 1.0 / before);
+            let left = layout / (1.0 + layout * before);
             let of_level = (1.0 - known).powi(2) / level.weight.max(1e-9);
             Part {
                 segment,
                 weight: probability,
                 mean: level.mean + known * (mean - level.mean),
-                variance: variance * (1.0 / f64::from(runs) + left + of_level),
+                variance: variance * (1.0 / f64::from(runs) + left + of_level + way.drift),
             }
         };
         let parts: Vec<Part> = self.posterior.hypotheses.iter().map(part).collect();
         let nats = information(&parts);
-        Choice { commit, runs, is_new: false, nats, worth: nats / f64::from(runs) }
+        let worth = nats / way.runs(runs);
+        Choice { commit, runs, beside: way.beside, is_new: false, nats, worth }
+    }
+
+    /// The runs of a build, as far as drift leaves them their weight.
+    fn known_runs(&self, build: usize) -> f64 {
+        let drift = self.posterior.drift;
+        let mut known = 0.0;
+        for cells in self.evidence.by_step() {
+            let all: f64 = cells.iter().map(|cell| f64::from(cell.sums.runs)).sum();
+            for cell in cells.iter().filter(|cell| cell.build == build) {
+                let own = f64::from(cell.sums.runs);
+                known += own / (1.0 + drift * own * own / all);
+            }
+        }
+        known.max(1e-9)
     }
 
     /// Runs of a commit that is not built yet.
-    fn new_build(&self, commit: usize, runs: u32) -> Choice {
+    fn new_build(&self, commit: usize, runs: u32, way: &Way) -> Choice {
         let contained = self.commits.contained(commit);
         let with = |segment: &Segment| {
             let changes = segment.changes.iter().filter(|change| contained.contains(**change));
@@ -156,11 +198,12 @@ impl Situation<'_> {
         let shares: Vec<f64> = self.partition.segments.iter().map(with).collect();
         let mut parts = Vec::new();
         for hypothesis in &self.posterior.hypotheses {
-            let Hypothesis { segment, layout, probability, levels, variance } = *hypothesis;
+            let Hypothesis { segment, layout, probability, levels, variance, .. } = *hypothesis;
             for (side, share) in [(0, 1.0 - shares[segment]), (1, shares[segment])] {
                 if share > 0.0 {
                     let Level { mean, weight } = levels[side];
-                    let relative = 1.0 / f64::from(runs) + layout + 1.0 / weight.max(1e-9);
+                    let relative =
+                        1.0 / f64::from(runs) + layout + 1.0 / weight.max(1e-9) + way.drift;
                     // A segment on both sides is two.
                     let (segment, weight) = (2 * segment + side, probability * share);
                     parts.push(Part { segment, weight, mean, variance: variance * relative });
@@ -169,8 +212,23 @@ impl Situation<'_> {
         }
         let Costs { run, build } = self.costs;
         let nats = information(&parts);
-        let worth = nats / (f64::from(runs) + build / run);
-        Choice { commit, runs, is_new: true, nats, worth }
+        let worth = nats / (way.runs(runs) + build / run);
+        Choice { commit, runs, beside: way.beside, is_new: true, nats, worth }
+    }
+}
+
+/// How the runs of a step are made.
+struct Way {
+    /// An end that runs in turn with the commit.
+    beside: Option<usize>,
+    /// Variance that the drift of the step leaves, over that of a run.
+    drift: f64,
+}
+
+impl Way {
+    /// All runs of a step.
+    fn runs(&self, runs: u32) -> f64 {
+        f64::from(if self.beside.is_some() { 2 * runs } else { runs })
     }
 }
 

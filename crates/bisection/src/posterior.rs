@@ -1,17 +1,16 @@
-//! How probable each segment is: two unknown levels, unknown noise of runs, unknown noise of builds.
+//! How probable each segment is: two unknown levels, unknown noise of runs, of builds and of steps.
 //!
-//! The logarithm of a run's value is level(side of its commit) + layout of its build + noise. Levels have
-//! flat priors, the variance of a run an inverse gamma prior, and the spread between builds is one of a few
-//! values. All but the culprit is integrated out.
+//! The logarithm of a run's value is level(side of its commit) + layout of its build + drift of its step + noise. Levels
+//! have flat priors, the variance of a run an inverse gamma prior; the spreads between builds and between steps are one
+//! of a few values each. All but the culprit is integrated out.
+
+use std::cmp::Ordering;
 
 use serde::Serialize;
 
-use crate::evidence::{Build, within};
+use crate::evidence::Evidence;
+use crate::ground::{Ground, SCALE, SHAPE, sum_of};
 use crate::partition::{Partition, Segment};
-
-/// Prior of the variance of a run: weight as half a run with a spread of 3 %.
-const SHAPE: f64 = 0.5;
-const SCALE: f64 = SHAPE * 0.03 * 0.03;
 
 /// Standard deviations between builds that differ by nothing that matters, as shares, with prior weights.
 pub type Layouts = [(f64, f64)];
@@ -19,12 +18,32 @@ pub type Layouts = [(f64, f64)];
 /// Builds of most programs differ by less than a percent, of few by several.
 pub const LAYOUT_UNKNOWN: &Layouts = &[(0.0, 0.5), (0.003, 0.28), (0.01, 0.2), (0.03, 0.02)];
 
-/// The variance between builds over that of runs, for each layout, with its prior weight.
-pub(crate) fn ratios(builds: &[Build], layouts: &Layouts) -> Vec<(f64, f64)> {
-    let (within, freedom) = within(builds);
+/// Variances between steps over that of runs, with prior weights: a host at rest does not drift, a shared one may
+/// by as much as runs spread.
+const DRIFTS: &Layouts = &[(0.0, 0.7), (0.2, 0.15), (1.0, 0.11), (5.0, 0.04)];
+
+/// Spreads beside the noise of runs: variances between builds and between steps, over that of runs, and the prior
+/// weight of both together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spreads {
+    pub(crate) layout: f64,
+    pub(crate) drift: f64,
+    pub(crate) weight: f64,
+}
+
+/// All pairs of spreads.
+pub(crate) fn spreads(evidence: &Evidence, layouts: &Layouts) -> Vec<Spreads> {
+    let (within, freedom) = evidence.variance();
     let freedom = f64::from(freedom);
     let variance = (SCALE + freedom * within / 2.0) / (SHAPE + freedom / 2.0);
-    layouts.iter().map(|(spread, weight)| (spread * spread / variance, *weight)).collect()
+    let all = layouts.iter().flat_map(|(spread, layout_weight)| {
+        DRIFTS.iter().map(move |(drift, drift_weight)| Spreads {
+            layout: spread * spread / variance,
+            drift: *drift,
+            weight: layout_weight * drift_weight,
+        })
+    });
+    all.collect()
 }
 
 /// A level of one side, with its weight in runs.
@@ -43,6 +62,10 @@ pub struct Posterior {
     pub hypotheses: Vec<Hypothesis>,
     /// Variance of a run.
     pub variance: f64,
+    /// Variance between steps over that of a run.
+    pub drift: f64,
+    /// The probability of each drift that was thought of.
+    pub(crate) drifts: Vec<(f64, f64)>,
     /// Logarithm of the probability of the runs, up to a constant that only the runs decide.
     pub evidence: f64,
 }
@@ -57,6 +80,8 @@ pub struct Hypothesis {
     pub probability: f64,
     /// The levels without and with the change.
     pub levels: [Level; 2],
+    /// Standard error of their difference, in standard deviations of a run.
+    pub error: f64,
     /// Variance of a run.
     pub variance: f64,
 }
@@ -64,41 +89,86 @@ pub struct Hypothesis {
 /// Hypotheses less probable than this change nothing.
 const NEGLIGIBLE: f64 = 1e-4;
 
-/// One hypothesis: a segment and a layout.
-struct Fit {
-    log: f64,
-    levels: [Level; 2],
-    variance: f64,
-}
-
 /// The posterior of a partition whose segments know on which side each build lies.
-pub fn posterior(builds: &[Build], partition: &Partition, layouts: &Layouts) -> Posterior {
+pub fn posterior(evidence: &Evidence, partition: &Partition, layouts: &Layouts) -> Posterior {
     let total: f64 = partition.segments.iter().map(|segment| segment.weight).sum();
-    let mut hypotheses = Vec::new();
-    for (layout, prior) in ratios(builds, layouts) {
-        let ground = Ground::new(builds, layout);
+    let mut fits: Vec<(Spreads, Hypothesis)> = Vec::new();
+    for spreads in spreads(evidence, layouts) {
+        let ground = Ground::new(evidence, spreads.layout, spreads.drift);
+        let all = vec![true; evidence.builds().len()];
+        let totals = [ground.group_sums(&all, &all), ground.group_information(&all)];
         for (index, segment) in partition.segments.iter().enumerate() {
-            let Fit { log, levels, variance } = ground.fit(segment);
+            let (log, fit) = fit(&ground, totals, segment);
             // The logarithm for now.
-            let probability = log + prior.ln() + (segment.weight / total).ln();
-            hypotheses.push(Hypothesis { segment: index, layout, probability, levels, variance });
+            let probability = log + spreads.weight.ln() + (segment.weight / total).ln();
+            let fit = Hypothesis { segment: index, layout: spreads.layout, probability, ..fit };
+            fits.push((spreads, fit));
         }
     }
-    let logs = hypotheses.iter().map(|hypothesis| hypothesis.probability);
+    let logs = fits.iter().map(|(_, fit)| fit.probability);
     let highest = logs.fold(f64::NEG_INFINITY, f64::max);
-    for hypothesis in &mut hypotheses {
-        hypothesis.probability = (hypothesis.probability - highest).exp();
+    for (_, fit) in &mut fits {
+        fit.probability = (fit.probability - highest).exp();
     }
-    let sum: f64 = hypotheses.iter().map(|hypothesis| hypothesis.probability).sum();
+    let sum: f64 = fits.iter().map(|(_, fit)| fit.probability).sum();
     let mut probability = vec![0.0; partition.segments.len()];
+    let mut drifts: Vec<(f64, f64)> = DRIFTS.iter().map(|(drift, _)| (*drift, 0.0)).collect();
     let mut variance = 0.0;
-    for hypothesis in &mut hypotheses {
-        hypothesis.probability /= sum;
-        probability[hypothesis.segment] += hypothesis.probability;
-        variance += hypothesis.probability * hypothesis.variance;
+    for (spreads, fit) in &mut fits {
+        fit.probability /= sum;
+        probability[fit.segment] += fit.probability;
+        variance += fit.probability * fit.variance;
+        let own = drifts.iter_mut().filter(|(drift, _)| *drift == spreads.drift);
+        own.for_each(|(_, probability)| *probability += fit.probability);
     }
-    hypotheses.retain(|hypothesis| hypothesis.probability > NEGLIGIBLE);
-    Posterior { probability, hypotheses, variance, evidence: highest + sum.ln() }
+    let hypotheses = merged(fits.into_iter().map(|(_, fit)| fit).collect());
+    let drift = drifts.iter().map(|(drift, probability)| drift * probability).sum();
+    Posterior { probability, hypotheses, variance, drift, drifts, evidence: highest + sum.ln() }
+}
+
+/// One hypothesis for each segment and layout, whatever the drift, and only those that are probable.
+fn merged(mut fits: Vec<Hypothesis>) -> Vec<Hypothesis> {
+    fits.sort_by(|a, b| {
+        (a.segment, a.layout).partial_cmp(&(b.segment, b.layout)).unwrap_or(Ordering::Equal)
+    });
+    let mut merged: Vec<Hypothesis> = Vec::new();
+    for fit in fits {
+        match merged.last_mut() {
+            Some(last) if (last.segment, last.layout) == (fit.segment, fit.layout) => {
+                let most = if fit.probability > last.probability { fit } else { *last };
+                *last = Hypothesis { probability: last.probability + fit.probability, ..most };
+            }
+            _ => merged.push(fit),
+        }
+    }
+    merged.retain(|hypothesis| hypothesis.probability > NEGLIGIBLE);
+    merged
+}
+
+/// The best levels of a segment, and the logarithm of the probability of the runs.
+fn fit(ground: &Ground, totals: [f64; 2], segment: &Segment) -> (f64, Hypothesis) {
+    let rows = ground.row_sums(&segment.contained);
+    let high = sum_of(&rows, &segment.contained);
+    let across = rows.iter().sum::<f64>() - high;
+    let low = totals[0] - 2.0 * across - high;
+    let b = ground.group_information(&segment.contained);
+    let a = totals[1] - b;
+    let determinant = (low * high - across * across).max(1e-9);
+    let levels = [(a * high - b * across) / determinant, (b * low - a * across) / determinant];
+    let explained = a * levels[0] + b * levels[1];
+    let level = |mean: f64, weight: f64| Level { mean: ground.origin + mean, weight };
+    let hypothesis = Hypothesis {
+        segment: 0,
+        layout: 0.0,
+        probability: 0.0,
+        levels: [
+            level(levels[0], determinant / high.max(1e-9)),
+            level(levels[1], determinant / low.max(1e-9)),
+        ],
+        error: ((low + high + 2.0 * across).max(0.0) / determinant).sqrt(),
+        variance: ground.variance(explained),
+    };
+    (ground.log_evidence(explained, determinant.ln()), hypothesis)
 }
 
 impl Posterior {
@@ -118,87 +188,19 @@ impl Posterior {
         self.hypotheses.iter().map(one).sum()
     }
 
+    /// The difference in standard errors: how sure it is that there is a change at all, where one is assumed.
+    pub fn errors(&self) -> f64 {
+        let one = |hypothesis: &Hypothesis| {
+            let [without, with] = hypothesis.levels;
+            let error = hypothesis.error * hypothesis.variance.sqrt();
+            hypothesis.probability * (with.mean - without.mean) / error
+        };
+        self.hypotheses.iter().map(one).sum::<f64>().abs()
+    }
+
     /// The size of the difference in standard deviations of a run.
     pub fn distance(&self) -> f64 {
         self.difference().abs() / self.variance.sqrt()
-    }
-}
-
-/// Means and weights of all builds under one layout.
-pub(crate) struct Ground {
-    /// Weight, and mean from the first build's.
-    points: Vec<(f64, f64)>,
-    origin: f64,
-    within: f64,
-    runs: f64,
-    /// Half the sum of the logarithms of the weights.
-    log_weights: f64,
-}
-
-impl Ground {
-    pub(crate) fn new(builds: &[Build], layout: f64) -> Ground {
-        let origin = builds[0].mean;
-        let points: Vec<(f64, f64)> =
-            builds.iter().map(|build| (build.weight(layout), build.mean - origin)).collect();
-        Ground {
-            origin,
-            within: builds.iter().map(|build| build.squares).sum(),
-            runs: builds.iter().map(|build| f64::from(build.runs)).sum(),
-            log_weights: 0.5 * points.iter().map(|(weight, _)| weight.ln()).sum::<f64>(),
-            points,
-        }
-    }
-
-    fn fit(&self, segment: &Segment) -> Fit {
-        let mut sums = [Sums::default(); 2];
-        for (point, is_contained) in self.points.iter().zip(&segment.contained) {
-            sums[usize::from(*is_contained)].add(*point);
-        }
-        let squares = sums.iter().map(Sums::squares).sum::<f64>();
-        let log = self.log_evidence(squares, &sums);
-        let level = |sums: &Sums| Level { mean: self.origin + sums.mean(), weight: sums.weight };
-        Fit { log, levels: [level(&sums[0]), level(&sums[1])], variance: self.variance(squares) }
-    }
-
-    /// The logarithm of the probability of the runs, with flat priors for the levels of `flat`.
-    pub(crate) fn log_evidence(&self, squares: f64, flat: &[Sums; 2]) -> f64 {
-        let levels: f64 = flat.iter().map(|sums| 0.5 * sums.weight.max(1e-9).ln()).sum();
-        let power = SHAPE + (self.runs - 2.0).max(0.0) / 2.0;
-        self.log_weights - levels - power * (SCALE + (self.within + squares) / 2.0).ln()
-    }
-
-    fn variance(&self, squares: f64) -> f64 {
-        let power = SHAPE + (self.runs - 2.0).max(0.0) / 2.0;
-        (SCALE + (self.within + squares) / 2.0) / power
-    }
-
-    pub(crate) fn points(&self) -> &[(f64, f64)] {
-        &self.points
-    }
-}
-
-/// Weighted sums of some builds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sums {
-    pub(crate) weight: f64,
-    first: f64,
-    second: f64,
-}
-
-impl Sums {
-    pub(crate) fn add(&mut self, (weight, mean): (f64, f64)) {
-        self.weight += weight;
-        self.first += weight * mean;
-        self.second += weight * mean * mean;
-    }
-
-    pub(crate) fn mean(&self) -> f64 {
-        if self.weight > 0.0 { self.first / self.weight } else { 0.0 }
-    }
-
-    /// The weighted squares around the mean.
-    pub(crate) fn squares(&self) -> f64 {
-        (self.second - self.first * self.mean()).max(0.0)
     }
 }
 
@@ -206,21 +208,21 @@ impl Sums {
 mod tests {
     use super::{LAYOUT_UNKNOWN, posterior};
     use crate::commits::Commits;
-    use crate::evidence::Build;
+    use crate::evidence::Evidence;
     use crate::partition::Partition;
 
     /// Builds of a line of commits with these values, and their posterior.
     fn probabilities(runs: &[(usize, &[f64])]) -> Vec<(Vec<usize>, f64)> {
         let commits = Commits::linear(10);
         let mut partition = Partition::new(vec![1.0; 11]);
-        let mut builds = Vec::new();
+        let mut evidence = Evidence::default();
         for (commit, values) in runs {
-            let mut build = Build::new(*commit);
-            values.iter().for_each(|value| build.add(*value));
-            builds.push(build);
+            evidence.begin_step();
+            let build = evidence.push(*commit);
+            values.iter().for_each(|value| evidence.add(build, *value));
             partition.split(commits.contained(*commit));
         }
-        let result = posterior(&builds, &partition, LAYOUT_UNKNOWN);
+        let result = posterior(&evidence, &partition, LAYOUT_UNKNOWN);
         let segments = partition.segments.iter().map(|segment| segment.changes.clone());
         segments.zip(result.probability).collect()
     }

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, Costs, Situation};
 use crate::commits::Commits;
-use crate::evidence::{Build, within};
+use crate::evidence::{Build, Evidence, Pair};
+use crate::forecast::Forecast;
 use crate::pairs::two_changes;
 use crate::partition::Partition;
 use crate::posterior::{LAYOUT_UNKNOWN, Posterior, posterior};
@@ -25,7 +26,8 @@ use crate::series::{Bracket, SeriesSettings, SeriesStep, runs_for, series_step};
 pub struct Settings {
     /// Probability that names a commit.
     pub confidence: f64,
-    /// Standard errors that the ends must differ by, before anything between them is tested.
+    /// Standard errors that the ends must differ by, before anything between them is tested. Before anything is blamed,
+    /// all runs together must show more.
     pub ends_errors: f64,
     /// Runs of both ends without a difference after which the change counts as not reproduced.
     pub ends_runs_max: u32,
@@ -44,7 +46,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             confidence: 0.95,
-            ends_errors: 3.5,
+            ends_errors: 2.75,
             ends_runs_max: 200,
             smallest: 0.005,
             runs_max: None,
@@ -59,6 +61,16 @@ impl Default for Settings {
 const PAIRS_FIRST: u32 = 4;
 /// Standard errors beyond which a difference that is not shown is worth more runs.
 const NEARLY: f64 = 2.5;
+/// Standard errors below which a difference that was shown counts as lost: it was luck, or needs more runs of the ends.
+const LOST: f64 = 1.5;
+/// Standard errors that the sides must differ by, by all runs, before anything is blamed.
+const SURE: f64 = 3.5;
+/// Degrees of freedom that the spread of runs is known by, before a bound on runs is derived from it.
+const BOUND_FREEDOM: u32 = 20;
+/// Standard errors that the distance may be off by when the most runs of a search are derived: 95 %, one-sided.
+const DISTANCE_ERRORS: f64 = 1.645;
+/// The longest of twenty searches takes about this multiple of the mean.
+const LONGEST: f64 = 2.0;
 /// Two changes are searched for instead of one when they are this probable.
 const TWO: f64 = 0.9;
 /// Before a change is named, two must be less probable than this.
@@ -100,6 +112,8 @@ pub enum NotReproduced {
     Same,
     /// No difference was shown by the most runs allowed.
     NotShown,
+    /// The ends differed at first, by luck: with the runs of the search they do not.
+    Lost,
 }
 
 /// Why one change could not be named.
@@ -112,6 +126,8 @@ pub enum Unresolved {
     Futile,
     /// The budget is used up.
     Budget,
+    /// As many runs were made as the longest searches take at this distance of the ends.
+    Bound,
     /// There is more than one change, on different branches.
     SeveralOnBranches,
 }
@@ -126,6 +142,8 @@ pub struct Ends {
     pub deviation: f64,
     /// Runs of both.
     pub runs: u32,
+    /// Degrees of freedom of the standard error.
+    pub freedom: u32,
 }
 
 /// A search and all that it knows.
@@ -134,7 +152,7 @@ pub struct Search {
     commits: Commits,
     settings: Settings,
     /// Good end, bad end, then others as they were first measured.
-    builds: Vec<Build>,
+    evidence: Evidence,
     /// The build that holds the runs of each commit, by commit.
     build_of: BTreeMap<usize, usize>,
     /// The commit that a kind of build was first seen at.
@@ -142,6 +160,8 @@ pub struct Search {
     skipped: FixedBitSet,
     partition: Partition,
     are_ends_apart: bool,
+    /// Runs that no search exceeds, once the ends were apart.
+    bound: Option<u32>,
     series: Option<SeriesSettings>,
 }
 
@@ -157,7 +177,7 @@ impl Search {
         let ends = [0, changes];
         ends.iter().for_each(|end| partition.split(commits.contained(*end)));
         Search {
-            builds: ends.map(Build::new).to_vec(),
+            evidence: Evidence::new(&ends),
             build_of: ends.iter().enumerate().map(|(build, commit)| (*commit, build)).collect(),
             keys: BTreeMap::new(),
             skipped: FixedBitSet::with_capacity(changes + 1),
@@ -165,6 +185,7 @@ impl Search {
             commits,
             settings,
             are_ends_apart: false,
+            bound: None,
             series: None,
         }
     }
@@ -198,12 +219,17 @@ impl Search {
             Some(build) => *build,
             None => {
                 self.partition.split(self.commits.contained(commit));
-                self.builds.push(Build::new(commit));
-                self.build_of.insert(commit, self.builds.len() - 1);
-                self.builds.len() - 1
+                let build = self.evidence.push(commit);
+                self.build_of.insert(commit, build);
+                build
             }
         };
-        self.builds[build].add(log);
+        self.evidence.add(build, log);
+    }
+
+    /// The runs to come follow each other at once.
+    pub fn begin_step(&mut self) {
+        self.evidence.begin_step();
     }
 
     /// Whether a commit has a build with runs, its own or an equal one.
@@ -231,66 +257,120 @@ impl Search {
 
     /// The ends until they are apart; `None` when they are.
     fn verify(&self) -> Option<Next> {
-        let done = self.builds[0].runs.min(self.builds[1].runs);
-        let pairs = |pairs| {
-            let [good, bad] = [0, 1].map(|end| self.builds[end].commit);
-            Some(Next::Measure(vec![(good, pairs), (bad, pairs)]))
-        };
+        let done = self.builds()[0].runs.min(self.builds()[1].runs);
         if done < PAIRS_FIRST {
-            return pairs(PAIRS_FIRST - done);
+            return Some(self.pairs_of_ends(PAIRS_FIRST - done));
         }
         let ends = self.ends()?;
         let Settings { ends_errors, smallest, .. } = self.settings;
-        let critical = with_few_runs(ends_errors, f64::from(ends.runs) - 2.0) * ends.error;
+        let critical = with_few_runs(ends_errors, f64::from(ends.freedom)) * ends.error;
         if ends.difference.abs() > critical && ends.difference != 0.0 {
             return None;
         }
-        let why = if ends.difference.abs() + critical < smallest {
-            NotReproduced::Same
-        } else if ends.runs >= self.ends_runs_most(&ends) {
-            NotReproduced::NotShown
-        } else {
-            let left = self.ends_runs_most(&ends) - ends.runs;
-            return pairs((done / 8).clamp(1, left.div_ceil(2)));
-        };
-        Some(Next::Answer(Answer::NotReproduced { ends: Some(ends), why }))
+        let surely = with_few_runs(SURE, f64::from(ends.freedom)) * ends.error;
+        if ends.difference.abs() + surely < smallest {
+            let why = NotReproduced::Same;
+            return Some(Next::Answer(Answer::NotReproduced { ends: Some(ends), why }));
+        }
+        // Twice as many runs where a difference shows already, but no more: a search begins at little more.
+        let errors = ends.difference.abs() / ends.error.max(f64::MIN_POSITIVE);
+        let errors = if errors < NEARLY { 0.0 } else { LOST };
+        Some(self.more_of_ends(&ends, errors, NotReproduced::NotShown))
     }
 
-    /// The most runs of both ends: twice as many where a difference shows already.
-    fn ends_runs_most(&self, ends: &Ends) -> u32 {
-        let most = self.settings.ends_runs_max;
-        let is_near = ends.difference.abs() > NEARLY * ends.error;
-        if is_near { 2 * most } else { most }
+    /// Runs of both ends in turn.
+    fn pairs_of_ends(&self, pairs: u32) -> Next {
+        let [good, bad] = [0, 1].map(|end| self.builds()[end].commit);
+        Next::Measure(vec![(good, pairs), (bad, pairs)])
+    }
+
+    /// More runs of the ends, or the answer that as many as allowed show no difference: twice as many where one shows
+    /// already.
+    fn more_of_ends(&self, ends: &Ends, errors: f64, why: NotReproduced) -> Next {
+        let most = self.unsure_runs_most(errors);
+        if self.runs() >= most {
+            return Next::Answer(Answer::NotReproduced { ends: Some(*ends), why });
+        }
+        let left = most - self.runs();
+        self.pairs_of_ends((ends.runs / 16).clamp(1, left.div_ceil(2)))
+    }
+
+    /// The most runs without a change that is sure: the more standard errors show, the longer it may still become sure.
+    fn unsure_runs_most(&self, errors: f64) -> u32 {
+        let times = match errors {
+            errors if errors < LOST => 1,
+            errors if errors < NEARLY => 2,
+            _ => 4,
+        };
+        times * self.settings.ends_runs_max
+    }
+
+    /// A bound on all runs, once it is sure that there is a change: what the longest searches take at the smallest
+    /// distance that its size and the spread of runs leave open.
+    fn derive_bound(&mut self, posterior: &Posterior) {
+        let (_, freedom) = self.evidence.variance();
+        let [of_size, of_spread] = [posterior.errors().powi(-2), 0.5 / f64::from(freedom.max(1))];
+        let share = 1.0 - DISTANCE_ERRORS * (of_size + of_spread).sqrt();
+        let distance = posterior.distance() * share.max(0.2);
+        let longest = Forecast::new(self.candidates(), distance, self.settings.runs_min).runs;
+        self.bound = Some(self.runs() + (LONGEST * longest).min(1e6) as u32);
+    }
+
+    /// Whether all runs together show a change.
+    fn is_sure(&self, posterior: &Posterior) -> bool {
+        let (_, freedom) = self.evidence.variance();
+        posterior.errors() > with_few_runs(SURE, f64::from(freedom))
+    }
+
+    /// The runs that the search never exceeds, once it is sure that there is a change. Several changes take more.
+    pub fn bound(&self) -> Option<u32> {
+        self.bound
+    }
+
+    /// What to do about a difference that may have been luck: nothing while it may still show.
+    fn doubted(&self, posterior: &Posterior, is_named: bool) -> Option<Next> {
+        let ends = self.ends()?;
+        let errors = posterior.errors();
+        let is_lost = errors < LOST || self.runs() >= self.unsure_runs_most(errors);
+        (is_lost || is_named).then(|| self.more_of_ends(&ends, errors, NotReproduced::Lost))
     }
 
     /// The difference of the ends; `None` without two runs of each.
     pub fn ends(&self) -> Option<Ends> {
-        let [good, bad] = [self.builds[0], self.builds[1]];
-        if good.runs.min(bad.runs) < 2 {
+        let pairs: Vec<Pair> = self.evidence.pairs().collect();
+        let weight: f64 = pairs.iter().map(Pair::weight).sum();
+        let runs: u32 = pairs.iter().flat_map(|pair| pair.ends).map(|end| end.runs).sum();
+        if runs < 4 {
             return None;
         }
-        let (variance, _) = within(&[good, bad]);
-        let error = (variance * (1.0 / f64::from(good.runs) + 1.0 / f64::from(bad.runs))).sqrt();
-        Some(Ends {
-            difference: bad.mean - good.mean,
-            error,
-            deviation: variance.sqrt(),
-            runs: good.runs + bad.runs,
-        })
+        let (variance, freedom) = self.evidence.variance();
+        let difference =
+            pairs.iter().map(|pair| pair.weight() * pair.difference()).sum::<f64>() / weight;
+        let error = (variance / weight).sqrt();
+        Some(Ends { difference, error, deviation: variance.sqrt(), runs, freedom })
     }
 
     fn next_of_one(&mut self) -> Next {
         let posterior = self.posterior();
-        let two = two_changes(&self.builds, &self.partition, &self.settings.layouts, &posterior);
+        let is_sure = self.is_sure(&posterior);
+        if is_sure && self.bound.is_none() && self.evidence.variance().1 >= BOUND_FREEDOM {
+            self.derive_bound(&posterior);
+        }
+        let two = two_changes(&self.evidence, &self.partition, &self.settings.layouts, &posterior);
         let situation = self.situation(&posterior);
         let best = posterior.best();
         let is_named = posterior.probability[best] >= self.settings.confidence
             && !situation.is_splittable(&self.partition.segments[best]);
+        if !is_sure && let Some(next) = self.doubted(&posterior, is_named) {
+            return next;
+        }
         if two > if is_named { TWO_AT_THE_END } else { TWO } {
             if !self.commits.is_linear() {
                 return self.set(&posterior, Unresolved::SeveralOnBranches);
             }
             let settings = self.series_settings(&posterior);
+            let most = self.runs() + settings.runs_most();
+            self.bound = Some(self.bound.map_or(most, |bound| bound.max(most)));
             self.series = Some(settings);
             return self.next_of_series(&settings);
         }
@@ -310,17 +390,24 @@ impl Search {
         } else {
             choice
         };
-        let Choice { commit, runs, .. } = choice;
-        self.within_budget(&posterior, vec![(commit, runs)])
+        let Choice { commit, runs, beside, .. } = choice;
+        let wanted = std::iter::once(commit).chain(beside).map(|commit| (commit, runs));
+        self.within_budget(&posterior, wanted.collect())
     }
 
     /// The runs, unless they exceed the budget.
     fn within_budget(&self, posterior: &Posterior, wanted: Vec<(usize, u32)>) -> Next {
         let more: u32 = wanted.iter().map(|(_, runs)| runs).sum();
-        match self.settings.runs_max {
-            Some(most) if self.runs() + more > most => self.set(posterior, Unresolved::Budget),
-            _ => Next::Measure(wanted),
+        let all = self.runs() + more;
+        let exceeds = |most: Option<u32>| most.is_some_and(|most| all > most);
+        if exceeds(self.settings.runs_max) {
+            return self.set(posterior, Unresolved::Budget);
         }
+        // Without a change that is sure, the ends decide.
+        if !exceeds(self.bound) || !self.is_sure(posterior) {
+            return Next::Measure(wanted);
+        }
+        self.set(posterior, Unresolved::Bound)
     }
 
     /// The answer for a segment that nothing can split.
@@ -366,27 +453,19 @@ impl Search {
     fn next_of_series(&self, settings: &SeriesSettings) -> Next {
         // An equal build has no runs of its own.
         let own = |commit: &usize| {
-            self.build_of.get(commit).is_none_or(|build| self.builds[*build].commit == *commit)
+            self.build_of.get(commit).is_none_or(|build| self.builds()[*build].commit == *commit)
         };
         let can_test = |commit: usize| !self.skipped.contains(commit) && own(&commit);
-        match series_step(&self.builds, settings, can_test) {
+        match series_step(self.builds(), settings, can_test) {
             SeriesStep::Done(brackets) => Next::Answer(Answer::Several { brackets }),
-            SeriesStep::Measure(wanted) => {
-                let more: u32 = wanted.iter().map(|(_, runs)| runs).sum();
-                match self.settings.runs_max {
-                    Some(most) if self.runs() + more > most => {
-                        self.set(&self.posterior(), Unresolved::Budget)
-                    }
-                    _ => Next::Measure(wanted),
-                }
-            }
+            SeriesStep::Measure(wanted) => self.within_budget(&self.posterior(), wanted),
         }
     }
 
     fn situation<'a>(&'a self, posterior: &'a Posterior) -> Situation<'a> {
         Situation {
             commits: &self.commits,
-            builds: &self.builds,
+            evidence: &self.evidence,
             partition: &self.partition,
             posterior,
             skipped: &self.skipped,
@@ -397,17 +476,17 @@ impl Search {
 
     /// How probable each candidate is, given one change. Both ends must have runs.
     pub fn posterior(&self) -> Posterior {
-        posterior(&self.builds, &self.partition, &self.settings.layouts)
+        posterior(&self.evidence, &self.partition, &self.settings.layouts)
     }
 
     /// All runs so far.
     pub fn runs(&self) -> u32 {
-        self.builds.iter().map(|build| build.runs).sum()
+        self.evidence.runs()
     }
 
     /// What was measured, by build.
     pub fn builds(&self) -> &[Build] {
-        &self.builds
+        self.evidence.builds()
     }
 
     /// The candidates that are left.

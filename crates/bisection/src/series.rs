@@ -21,6 +21,13 @@ pub struct SeriesSettings {
     pub layout: f64,
 }
 
+impl SeriesSettings {
+    /// The runs that a series takes at most: those of a grid whose every cell has a boundary that stays unsettled.
+    pub fn runs_most(&self) -> u32 {
+        self.grid as u32 * TIMES_MAX * self.runs
+    }
+}
+
 /// A step between two tested commits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bracket {

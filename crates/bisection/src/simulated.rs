@@ -30,6 +30,8 @@ pub struct Range {
     pub shape: Noise,
     /// Standard deviation between builds, as a share.
     pub layout: f64,
+    /// Standard deviation between steps, as a share.
+    pub drift: f64,
     /// Share of the commits that leave the build equal.
     pub equal: f64,
     /// Share of the commits that cannot be built; as many again lie in one block.
@@ -45,6 +47,7 @@ impl Range {
             noise,
             shape: Noise::Normal,
             layout: 0.0,
+            drift: 0.0,
             equal: 0.0,
             broken: 0.0,
         }
@@ -120,17 +123,23 @@ impl World<'_> {
         let mut search = Search::new(commits, weights, settings.clone());
         let mut built = BTreeSet::new();
         let mut choice = Duration::ZERO;
+        let mut ends = 0;
         loop {
             let since = Instant::now();
             let next = search.next_step();
             choice = choice.max(since.elapsed());
+            if !search.are_ends_apart() {
+                ends = search.runs();
+            }
             let wanted = match next {
                 Next::Answer(answer) => {
                     let (runs, builds) = (search.runs(), built.len() as u32);
-                    return Searched { answer, runs, builds, choice };
+                    return Searched { answer, runs, builds, choice, ends };
                 }
                 Next::Measure(wanted) => wanted,
             };
+            search.begin_step();
+            let drift = self.range.drift * gaussian(&mut self.random);
             for (commit, runs) in wanted {
                 if !self.can_build(commit) {
                     search.skip(commit);
@@ -142,7 +151,7 @@ impl World<'_> {
                     continue;
                 }
                 for _ in 0..runs {
-                    search.measured(commit, self.run(commit));
+                    search.measured(commit, drift + self.run(commit));
                 }
             }
         }
@@ -155,6 +164,8 @@ pub struct Searched {
     pub answer: Answer,
     pub runs: u32,
     pub builds: u32,
+    /// Runs of both ends before they were apart.
+    pub ends: u32,
     /// The longest time that it took to choose what to do next.
     pub choice: Duration,
 }

@@ -52,6 +52,10 @@ pub enum Progress<'a> {
         seconds: f64,
         left: usize,
     },
+    /// It is sure that there is a change: the search takes no more than these runs in all.
+    Bound {
+        runs: u32,
+    },
     /// Runs of both ends, before their difference is shown.
     Ends {
         ends: Ends,
@@ -99,6 +103,7 @@ pub struct Session {
     is_within_step: bool,
     /// The forecast made when the ends were apart.
     forecast: Option<Forecast>,
+    is_bound_told: bool,
 }
 
 impl Session {
@@ -155,6 +160,7 @@ impl Session {
             may_resume: true,
             is_within_step: false,
             forecast: None,
+            is_bound_told: false,
         })
     }
 
@@ -230,6 +236,7 @@ impl Session {
 
     fn take_step(&mut self, runs: &[StepRuns], seconds: f64) {
         let Some(search) = &mut self.search else { return };
+        search.begin_step();
         for step in runs {
             step.logs.iter().for_each(|log| search.measured(step.commit, *log));
             self.step_runs += step.logs.len();
@@ -266,6 +273,7 @@ impl Session {
                     if let Some(refused) = self.forecast(tell) {
                         return Ok(refused);
                     }
+                    self.tell_bound(tell);
                     if !self.step(&wanted, tell)? {
                         return Ok(Finished::Interrupted);
                     }
@@ -399,6 +407,15 @@ impl Session {
         (is_too_long || is_hopeless).then_some(Finished::Refused { forecast, seconds })
     }
 
+    /// Tells the bound on runs once it is known.
+    fn tell_bound(&mut self, tell: &mut dyn FnMut(&Progress)) {
+        let bound = self.search.as_ref().and_then(Search::bound).filter(|_| !self.is_bound_told);
+        if let Some(runs) = bound {
+            tell(&Progress::Bound { runs });
+            self.is_bound_told = true;
+        }
+    }
+
     /// Builds what is to be measured, then measures it. Whether it came to its end.
     fn step(&mut self, wanted: &[(usize, u32)], tell: &mut dyn FnMut(&Progress)) -> Result<bool> {
         let mut ready = Vec::new();
@@ -415,7 +432,10 @@ impl Session {
             ready.push(commit);
         }
         let repeats = wanted.iter().map(|(_, runs)| *runs).max().unwrap_or(1);
-        if ready.is_empty() {
+        // An end alone would be measured beside a commit that turned out to be untestable, or equal to another.
+        let is_end = |commit: &usize| [0, self.range.changes()].contains(commit);
+        let is_of_ends = wanted.iter().all(|(commit, _)| is_end(commit));
+        if !is_of_ends && ready.iter().all(is_end) {
             self.log.append(&Event::Step { record: None, runs: Vec::new(), seconds: 0.0 })?;
             self.take_step(&[], 0.0);
             return Ok(true);

@@ -60,6 +60,11 @@ fn sentence(report: &BisectionReport) -> String {
                 NotReproduced::NotShown => {
                     "the ends do not differ as far as was measured".to_string()
                 }
+                NotReproduced::Lost => {
+                    "the ends differed at first, but not with the runs of the search, so it was luck or is too small \
+                     for these runs"
+                        .to_string()
+                }
             };
             let by = report.ends.map(|ends| format!(" ({})", difference(&ends, report.metric)));
             format!("NOT REPRODUCED: {why}{}.", by.unwrap_or_default())
@@ -77,6 +82,10 @@ fn sentence(report: &BisectionReport) -> String {
                     "more runs would not tell them apart: builds differ by about as much as the change does"
                 }
                 Unresolved::Budget => "the budget is used up",
+                Unresolved::Bound => {
+                    "the search took as many runs as the longest at such a distance of the ends: the host may drift, or \
+                     builds differ by their layout"
+                }
                 Unresolved::SeveralOnBranches => {
                     "there is more than one change: bisect again with --first-parent"
                 }
@@ -226,7 +235,13 @@ mod tests {
         let report = BisectionReport {
             answer,
             commits: &commits,
-            ends: Some(Ends { difference: 0.05, error: 0.01, deviation: 0.03, runs: 40 }),
+            ends: Some(Ends {
+                difference: 0.05,
+                error: 0.01,
+                deviation: 0.03,
+                runs: 40,
+                freedom: 22,
+            }),
             metric: "wall_s",
             posterior,
             runs: 70,

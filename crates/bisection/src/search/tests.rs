@@ -20,6 +20,7 @@ fn search(commits: Commits, world: &World) -> (Answer, u32, usize) {
             Next::Answer(answer) => return (answer, search.runs(), builds.len()),
             Next::Measure(wanted) => wanted,
         };
+        search.begin_step();
         for (commit, runs) in wanted {
             if world.broken.contains(&commit) {
                 search.skip(commit);
@@ -115,4 +116,78 @@ fn two_changes_are_both_found() {
     let Answer::Several { brackets } = answer else { panic!("{answer:?}") };
     let places: Vec<_> = brackets.iter().map(|bracket| (bracket.without, bracket.with)).collect();
     assert_eq!(places, [(29, 30), (69, 70)]);
+}
+
+/// Noise of a spread of one, by the number of the run.
+fn noise(run: u64) -> f64 {
+    // The sum of four numbers spread evenly: nearly normal, variance 1/3.
+    let spread = |salt: u64| {
+        let mixed = (run * 4 + salt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64)
+            / (1_u64 << 53) as f64
+            - 0.5
+    };
+    (0..4).map(spread).sum::<f64>() * 3_f64.sqrt()
+}
+
+#[test]
+fn ends_that_differ_by_luck_alone_end_as_not_reproduced() {
+    // Nothing changes, but the first runs of the bad end are slow by chance.
+    for (lucky, first) in [(4, 0), (12, 10_000), (30, 20_000)] {
+        let commits = Commits::linear(1000);
+        let mut search = Search::new(commits, vec![1.0; 1001], Settings::default());
+        let (mut run, mut of_bad, mut was_apart) = (first, 0, false);
+        let answer = loop {
+            let wanted = match search.next_step() {
+                Next::Answer(answer) => break answer,
+                Next::Measure(wanted) => wanted,
+            };
+            was_apart |= search.are_ends_apart();
+            search.begin_step();
+            for (commit, runs) in wanted {
+                for _ in 0..runs {
+                    let is_lucky = commit == 1000 && of_bad < lucky && !was_apart;
+                    of_bad += u32::from(commit == 1000);
+                    let luck = if is_lucky { 2.0 + 6.0 / f64::from(lucky) } else { 0.0 };
+                    search.measured(commit, 0.03 * (noise(run) + luck));
+                    run += 1;
+                }
+            }
+            assert!(search.runs() <= 820, "{} runs", search.runs());
+        };
+        assert!(was_apart, "the luck sufficed to begin a search");
+        let is_lost = matches!(answer, Answer::NotReproduced { why: NotReproduced::Lost, .. });
+        assert!(is_lost, "not lost after {} runs", search.runs());
+    }
+}
+
+#[test]
+fn a_search_ends_within_its_bound_whatever_is_measured() {
+    // Levels that no model expects: each build has another, and each step drifts.
+    for salt in 0..3 {
+        let mut search = Search::new(Commits::linear(60), vec![1.0; 61], Settings::default());
+        let (mut run, mut step) = (0, 0);
+        loop {
+            let wanted = match search.next_step() {
+                Next::Answer(_) => break,
+                Next::Measure(wanted) => wanted,
+            };
+            step += 1;
+            search.begin_step();
+            for (commit, runs) in wanted {
+                for _ in 0..runs {
+                    run += 1;
+                    let build = noise(1_000_000 * (salt + 1) + commit as u64);
+                    let drift = noise(2_000_000 * (salt + 1) + step);
+                    let level = if commit == 60 { 3.0 } else { 0.0 };
+                    search.measured(
+                        commit,
+                        0.01 * (noise(run + 90_000 * salt) + build + drift + level),
+                    );
+                }
+            }
+            let most = search.bound().unwrap_or(800);
+            assert!(search.runs() <= most.max(800) + 120, "{} runs of {most}", search.runs());
+        }
+    }
 }

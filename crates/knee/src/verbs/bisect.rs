@@ -503,6 +503,7 @@ fn as_json(session: &Session, answer: &Answer, checks: Vec<Value>) -> Value {
         "ends": search.and_then(bisection::Search::ends),
         "runs": search.map_or(0, bisection::Search::runs),
         "forecast": session.forecasted(),
+        "runs_most": search.and_then(bisection::Search::bound),
         "builds": builds,
         "build_seconds": build_s,
         "run_seconds": run_s,

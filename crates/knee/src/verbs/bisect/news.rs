@@ -61,6 +61,11 @@ pub fn tell(progress: &Progress, range: &Range) {
         Progress::Candidates { all, unread, reproducible } => {
             candidates(*all, *unread, *reproducible);
         }
+        Progress::Bound { runs } => talk(format_args!(
+            "the change is sure; the search ends after {} at most: twice the mean at the smallest distance of the ends \
+             that the runs leave open",
+            counted(*runs as usize, "run")
+        )),
         Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
         Progress::Apart { forecast, seconds, left } => talk(format_args!(
             "forecast: about {:.0} runs and {:.0} builds in all among {}, {} more",
