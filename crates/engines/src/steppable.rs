@@ -38,13 +38,13 @@ pub struct Steppable<'a, Reply, Request> {
 
 /// A stack whose used part begins at another offset within its page than those of other
 /// threads: otherwise all of them would compete for the same few sets of the L1 cache.
-struct StaggeredStack {
+pub struct StaggeredStack {
     stack: DefaultStack,
     unused: usize,
 }
 
 impl StaggeredStack {
-    fn new() -> io::Result<StaggeredStack> {
+    pub fn new() -> io::Result<StaggeredStack> {
         static STACKS: AtomicUsize = AtomicUsize::new(0);
         let line = STACKS.fetch_add(1, Ordering::Relaxed) * 11 % 64;
         Ok(StaggeredStack { stack: DefaultStack::new(STACK_BYTES)?, unused: line * 64 })

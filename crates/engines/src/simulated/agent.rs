@@ -11,13 +11,12 @@ use super::coherence::{LineUse, WordAddress};
 use super::host::Costs;
 use super::ledger::TimeRow;
 use super::tasks::{LineGrant, LineRequest, WordWait};
+use super::threads::Threads;
 use super::world::{World, below};
-use crate::steppable::Yielder;
 
 /// The machine of one simulated task.
 pub struct Simulated<'a> {
-    /// Stops this task, and passes on which task continues instead.
-    pub(super) yielder: &'a Yielder<(), Option<u16>>,
+    pub(super) threads: &'a Threads,
     pub(super) world: &'a RefCell<World>,
     pub(super) task: u16,
     /// Whether the task may move to another CPU. If not, `cpu` and `node` say where it is.
@@ -49,21 +48,25 @@ impl Simulated<'_> {
 
     /// Lets the next task continue until this one is due, and handles interrupts in between.
     #[inline(always)]
-    pub(super) fn stop(&self, next: Option<u16>) -> RefMut<'_, World> {
-        let (world, is_interrupted) = self.switch_to(next);
-        if is_interrupted { self.handle_interrupts(world) } else { world }
+    fn stop(&self, next: Option<u16>) -> RefMut<'_, World> {
+        self.switch_to(next);
+        self.continues()
     }
 
-    /// Lets the next task continue. When this one does, returns the world and whether the task is
-    /// interrupted.
+    /// Lets the next task continue until this one does.
     #[inline(always)]
-    fn switch_to(&self, next: Option<u16>) -> (RefMut<'_, World>, bool) {
+    fn switch_to(&self, next: Option<u16>) {
         if next != Some(self.task) {
-            self.yielder.suspend(next);
+            self.threads.switch(self.task, next);
         }
+    }
+
+    /// Begins or continues when the task is due or interrupted; handles interrupts until it is due.
+    #[inline(always)]
+    pub(super) fn continues(&self) -> RefMut<'_, World> {
         let mut world = self.world();
         let is_interrupted = world.take_interrupt(self.task);
-        (world, is_interrupted)
+        if is_interrupted { self.handle_interrupts(world) } else { world }
     }
 
     /// Handles interrupts until the task is due.
@@ -74,7 +77,9 @@ impl Simulated<'_> {
             drop(world);
             self.handle_interrupt();
             let next = self.world().advance();
-            (world, is_interrupted) = self.switch_to(next);
+            self.switch_to(next);
+            world = self.world();
+            is_interrupted = world.take_interrupt(self.task);
         }
         world
     }

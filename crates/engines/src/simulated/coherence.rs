@@ -18,7 +18,8 @@ use machine::Region;
 
 use super::Time;
 use super::bandwidth::{Bandwidth, Route};
-use super::host::{CPUS_MAX, Costs, DISTANCES_MAX, Host, TransferCosts};
+use super::host::{CPUS_MAX, Costs, CpuLocation, DISTANCES_MAX, Host, TransferCosts};
+use super::waiters::Waiters;
 
 /// The binary logarithm of the bytes of a line.
 const LINE_SHIFT: u32 = 6;
@@ -63,7 +64,7 @@ pub struct LineArrival {
 /// A set of CPUs, as bits.
 type CpuSet = [u64; CPUS_MAX / 64];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct CacheLine {
     /// From when on it may leave for the next request.
     free: Time,
@@ -130,21 +131,45 @@ impl Prices {
 pub struct CacheLines {
     lines: Vec<CacheLine>,
     /// By line: tasks that wait for a word of it to change.
-    waiters: Vec<Vec<u16>>,
-    /// By CPU: the last line that was requested of it, and until when it still has that line.
-    departing: Vec<(u32, Time)>,
-    /// The node of each CPU.
-    nodes: Vec<u16>,
-    /// By node: the nodes at each distance, as bits.
-    at_distance: Vec<[u64; DISTANCES_MAX]>,
+    waiters: Vec<Waiters>,
+    caches: Caches,
+}
+
+/// What lines move between, and what their way costs.
+#[derive(Clone, Debug)]
+struct Caches {
+    cpus: Vec<CpuCache>,
+    transfers: Transfers,
+    /// Links and memories; `None` where they are infinitely fast.
+    bandwidth: Option<Bandwidth>,
+}
+
+/// The cache of a CPU.
+#[derive(Clone, Copy, Debug)]
+struct CpuCache {
+    /// The last line that was requested of it.
+    departing: u32,
+    /// The CPU's node.
+    node: u16,
+    /// Until when it still has that line.
+    until: Time,
+}
+
+/// The distances of CPUs, and what a transfer over each costs.
+#[derive(Clone, Debug)]
+struct Transfers {
+    /// By node: the nodes at each distance, as bits; none at distance 0.
+    at_distance: Vec<Vec<u64>>,
+    /// The number of CPUs.
+    cpus: usize,
     /// The distance of each pair of CPUs.
     distances: Vec<u8>,
     /// By distance.
     prices: [Prices; DISTANCES_MAX],
+    /// By distance: those of a load from CPUs that have the line to read.
+    load_shared: [Price; DISTANCES_MAX],
     read_moves: bool,
     hold: Time,
-    /// Links and memories; `None` where they are infinitely fast.
-    pub bandwidth: Option<Bandwidth>,
 }
 
 impl CacheLines {
@@ -167,56 +192,50 @@ impl CacheLines {
                 lines[offset >> LINE_SHIFT].home = host.cpus[home_cpu(element)].node;
             }
         }
-        let cpus = host.cpus.len();
-        let distance = |index| host.distance(index / cpus, index % cpus);
-        let mut at_distance = vec![[0; DISTANCES_MAX]; host.distances.len()];
-        for (at_distance, distances) in at_distance.iter_mut().zip(&host.distances) {
-            for (node, &distance) in distances.iter().enumerate() {
-                at_distance[usize::from(distance)] |= 1 << node;
-            }
-        }
-        let mut prices = [Prices::default(); DISTANCES_MAX];
-        for (prices, transfer) in prices.iter_mut().zip(&host.transfers) {
-            *prices = Prices::new(transfer, &host.costs);
-        }
         CacheLines {
-            waiters: vec![Vec::new(); count],
+            waiters: vec![Waiters::default(); count],
             lines,
-            departing: vec![(u32::MAX, 0); cpus],
-            nodes: host.cpus.iter().map(|cpu| cpu.node).collect(),
-            at_distance,
-            distances: (0..cpus * cpus).map(distance).collect(),
-            prices,
-            read_moves: host.costs.read_moves,
-            hold: host.costs.hold,
-            bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
+            caches: Caches {
+                cpus: host.cpus.iter().map(CpuCache::new).collect(),
+                transfers: Transfers::new(host),
+                bandwidth: Bandwidth::new(host.distances.len(), host.costs.link, host.costs.memory),
+            },
         }
     }
 
     /// The tasks that wait for a change of the line.
-    pub fn waiters(&mut self, line: u32) -> &mut Vec<u16> {
+    #[inline(always)]
+    pub fn waiters(&mut self, line: u32) -> &mut Waiters {
         &mut self.waiters[line as usize]
     }
 
     /// The node of a CPU.
     pub fn node(&self, cpu: usize) -> usize {
-        self.nodes[cpu].into()
+        self.caches.cpus[cpu].node.into()
+    }
+
+    /// Notes that no request comes for an earlier time any more.
+    #[inline(always)]
+    pub fn passed(&mut self, now: Time) {
+        if let Some(bandwidth) = &mut self.caches.bandwidth {
+            bandwidth.passed(now);
+        }
     }
 
     /// Whether the CPU has the line for this use.
     #[inline(always)]
     pub fn has(&self, line: u32, cpu: u16, how: LineUse, now: Time) -> bool {
-        let state = &self.lines[line as usize];
-        let can_read = how == LineUse::Load && contains(&state.readers, cpu);
-        let (departing, until) = self.departing[usize::from(cpu)];
-        state.owner == cpu || can_read || (departing == line && now < until)
+        self.caches.has(&self.lines[line as usize], line, cpu, how, now)
     }
 
     /// Uses a line if the CPU has it; returns whether it does.
     #[inline(always)]
     pub fn hit(&mut self, line: u32, cpu: u16, how: LineUse, now: Time) -> bool {
-        let is_there = self.has(line, cpu, how, now);
-        self.lines[line as usize].written |= is_there && how != LineUse::Load;
+        let state = &mut self.lines[line as usize];
+        let is_there = self.caches.has(state, line, cpu, how, now);
+        if is_there && how != LineUse::Load {
+            state.written = true;
+        }
         is_there
     }
 
@@ -228,108 +247,263 @@ impl CacheLines {
 
     /// Requests a line that the CPU does not have.
     pub fn fetch(&mut self, line: u32, cpu: u16, how: LineUse, now: Time) -> LineArrival {
-        let state = &self.lines[line as usize];
-        let owner = state.owner;
-        let &Price { before, flight, busy } = self.price(state, cpu, how);
-        let ready = state.free.max(now + before);
-        let leaves = if self.bandwidth.is_some() {
-            self.departure(self.route(state, cpu, how), ready)
-        } else {
-            ready
-        };
         let state = &mut self.lines[line as usize];
-        if owner != NO_OWNER {
-            self.departing[usize::from(owner)] = (line, leaves);
-        }
-        state.free = leaves + busy;
         match how {
-            LineUse::Load if owner != NO_OWNER && state.written && self.read_moves => {
-                (state.owner, state.written) = (cpu, false);
-            }
-            LineUse::Load => {
-                if owner != NO_OWNER {
-                    state.add_reader(owner, &self.nodes);
-                    state.owner = NO_OWNER;
-                }
-                state.add_reader(cpu, &self.nodes);
-            }
+            LineUse::Load => self.caches.fetch_to_read(state, line, cpu, now),
             LineUse::Store | LineUse::Atomic => {
-                (state.readers, state.reader_nodes) = (CpuSet::default(), 0);
-                (state.owner, state.written) = (cpu, true);
-                state.free += self.hold;
+                self.caches.fetch_to_write(state, line, cpu, how, now)
             }
         }
+    }
+
+    /// The line, if several CPUs have it to read, and neither links nor memories limit how soon more get it.
+    #[inline(always)]
+    pub fn shared(&mut self, line: u32) -> Option<SharedLine<'_>> {
+        let CacheLines { lines, caches: Caches { cpus, transfers, bandwidth }, .. } = self;
+        let state = &mut lines[line as usize];
+        let is_simple = state.reader_nodes != 0 && bandwidth.is_none();
+        is_simple.then(|| SharedLine { line, free: state.free, state, cpus, transfers })
+    }
+}
+
+/// A line that several CPUs have to read, and that more of them request. Its state is at hand meanwhile.
+pub struct SharedLine<'a> {
+    line: u32,
+    free: Time,
+    state: &'a mut CacheLine,
+    cpus: &'a [CpuCache],
+    transfers: &'a Transfers,
+}
+
+impl SharedLine<'_> {
+    /// Requests the line to read it; returns when it arrives, or `None` where the CPU has it already.
+    #[inline(always)]
+    pub fn request(&mut self, cpu: u16, now: Time) -> Option<Time> {
+        let SharedLine { line, free, state, cpus, transfers } = self;
+        let cache = &cpus[usize::from(cpu)];
+        let readers = &mut state.readers[word_of(cpu)];
+        let reader = 1 << (cpu % 64);
+        if *readers & reader != 0 || cache.keeps(*line, now) {
+            return None;
+        }
+        *readers |= reader;
+        let own_node = 1 << cache.node;
+        let distance = if state.reader_nodes & own_node == 0 {
+            let nearest = transfers.nearest(cache.node, state.reader_nodes);
+            state.reader_nodes |= own_node;
+            nearest
+        } else {
+            1
+        };
+        let Price { before, flight, busy } = transfers.load_shared[distance];
+        let leaves = (*free).max(now + before);
+        *free = leaves + busy;
+        Some(leaves + flight)
+    }
+
+    /// Keeps from when on the line may leave again.
+    #[inline(always)]
+    pub fn end(self) {
+        self.state.free = self.free;
+    }
+}
+
+impl Caches {
+    #[inline(always)]
+    fn has(&self, state: &CacheLine, line: u32, cpu: u16, how: LineUse, now: Time) -> bool {
+        state.is_at(cpu, how) || self.cpus[usize::from(cpu)].keeps(line, now)
+    }
+
+    #[inline(always)]
+    fn fetch_to_write(
+        &mut self,
+        state: &mut CacheLine,
+        line: u32,
+        cpu: u16,
+        how: LineUse,
+        now: Time,
+    ) -> LineArrival {
+        let node = self.cpus[usize::from(cpu)].node;
+        let &Price { before, flight, busy } = self.transfers.price(state, cpu, node, how);
+        let mut leaves = state.free.max(now + before);
+        if self.bandwidth.is_some() {
+            leaves = self.departure(state, node, how, leaves);
+        }
+        if state.owner == NO_OWNER {
+            (state.readers, state.reader_nodes) = (CpuSet::default(), 0);
+        } else {
+            self.cpus[usize::from(state.owner)].loses(line, leaves);
+        }
+        (state.owner, state.written) = (cpu, true);
+        state.free = leaves + busy + self.transfers.hold;
         LineArrival { arrives: leaves + flight, leaves }
     }
 
     #[inline(always)]
-    fn price(&self, state: &CacheLine, cpu: u16, how: LineUse) -> &Price {
-        if state.owner != NO_OWNER {
-            let pair = usize::from(cpu) * self.nodes.len() + usize::from(state.owner);
-            return &self.prices[usize::from(self.distances[pair])].modified[how as usize];
+    fn fetch_to_read(
+        &mut self,
+        state: &mut CacheLine,
+        line: u32,
+        cpu: u16,
+        now: Time,
+    ) -> LineArrival {
+        let node = self.cpus[usize::from(cpu)].node;
+        let &Price { before, flight, busy } = self.transfers.price(state, cpu, node, LineUse::Load);
+        let mut leaves = state.free.max(now + before);
+        if self.bandwidth.is_some() {
+            leaves = self.departure(state, node, LineUse::Load, leaves);
         }
-        self.price_without_owner(state, cpu, how)
+        state.free = leaves + busy;
+        let arrival = LineArrival { arrives: leaves + flight, leaves };
+        if state.owner != NO_OWNER {
+            self.cpus[usize::from(state.owner)].loses(line, leaves);
+            if state.written && self.transfers.read_moves {
+                (state.owner, state.written) = (cpu, false);
+                return arrival;
+            }
+            state.add_reader(state.owner, self.cpus[usize::from(state.owner)].node);
+            state.owner = NO_OWNER;
+        }
+        state.add_reader(cpu, node);
+        arrival
     }
 
-    fn price_without_owner(&self, state: &CacheLine, cpu: u16, how: LineUse) -> &Price {
-        let to = self.nodes[usize::from(cpu)];
-        match self.reader(state, to, how) {
-            Some((distance, _)) => &self.prices[distance].shared[how as usize],
-            None => {
-                let at_distance = &self.at_distance[usize::from(to)];
-                let home = at_distance.iter().position(|nodes| nodes >> state.home & 1 == 1);
-                &self.prices[home.unwrap_or(1)].memory[how as usize]
+    /// When a line leaves for a node that is ready to, where links and memories may be busy.
+    #[cold]
+    fn departure(&mut self, state: &CacheLine, to: u16, how: LineUse, ready: Time) -> Time {
+        let route = self.route(state, to, how);
+        self.bandwidth.as_mut().map_or(ready, |bandwidth| bandwidth.departure(route, ready))
+    }
+
+    /// The way on which a line comes to a node.
+    fn route(&self, state: &CacheLine, node: u16, how: LineUse) -> Route {
+        let to = usize::from(node);
+        match (state.owner, self.transfers.reader(state, node, how)) {
+            (NO_OWNER, Some((_, from))) => Route { from, to, is_memory: false },
+            (NO_OWNER, None) => Route { from: usize::from(state.home), to, is_memory: true },
+            (owner, _) => {
+                let from = usize::from(self.cpus[usize::from(owner)].node);
+                Route { from, to, is_memory: false }
             }
         }
+    }
+}
+
+impl Transfers {
+    fn new(host: &Host) -> Transfers {
+        let cpus = host.cpus.len();
+        let distance = |index| host.distance(index / cpus, index % cpus);
+        let mut at_distance = vec![vec![0; host.transfers.len()]; host.distances.len()];
+        for (at_distance, distances) in at_distance.iter_mut().zip(&host.distances) {
+            for (node, &distance) in distances.iter().enumerate() {
+                at_distance[usize::from(distance)] |= 1 << node;
+            }
+        }
+        let mut prices = [Prices::default(); DISTANCES_MAX];
+        for (prices, transfer) in prices.iter_mut().zip(&host.transfers) {
+            *prices = Prices::new(transfer, &host.costs);
+        }
+        Transfers {
+            at_distance,
+            cpus,
+            distances: (0..cpus * cpus).map(distance).collect(),
+            load_shared: prices.map(|prices| prices.shared[LineUse::Load as usize]),
+            prices,
+            read_moves: host.costs.read_moves,
+            hold: host.costs.hold,
+        }
+    }
+
+    #[inline(always)]
+    fn price(&self, state: &CacheLine, cpu: u16, to: u16, how: LineUse) -> &Price {
+        if state.owner != NO_OWNER {
+            let pair = usize::from(cpu) * self.cpus + usize::from(state.owner);
+            return &self.prices[usize::from(self.distances[pair])].modified[how as usize];
+        }
+        match self.reader(state, to, how) {
+            Some((distance, _)) => &self.prices[distance].shared[how as usize],
+            None => self.memory_price(state, to, how),
+        }
+    }
+
+    #[cold]
+    fn memory_price(&self, state: &CacheLine, to: u16, how: LineUse) -> &Price {
+        let at_distance = &self.at_distance[usize::from(to)];
+        let home = at_distance.iter().position(|nodes| nodes >> state.home & 1 == 1);
+        &self.prices[home.unwrap_or(1)].memory[how as usize]
+    }
+
+    /// The distance of the nearest of these nodes, none of which is `to`.
+    #[inline(never)]
+    fn nearest(&self, to: u16, nodes: u64) -> usize {
+        let mut at_distance = self.at_distance[usize::from(to)].iter();
+        at_distance.position(|at_distance| at_distance & nodes != 0).unwrap_or(1)
     }
 
     /// The distance and number of the node with readers from which a line comes to node `to`. To
     /// be read, it comes from the nearest. To be written, it must have left all of them, so it
     /// takes the time of the farthest.
+    #[inline(always)]
     fn reader(&self, state: &CacheLine, to: u16, how: LineUse) -> Option<(usize, usize)> {
-        let readers = |distance| self.at_distance[usize::from(to)][distance] & state.reader_nodes;
-        let has_readers = |&distance: &usize| readers(distance) != 0;
-        let mut distances = 1..DISTANCES_MAX;
+        let nodes = state.reader_nodes;
+        let mut at_distance = self.at_distance[usize::from(to)].iter().enumerate();
+        let readers = |(distance, at_distance): (usize, &u64)| {
+            let readers = at_distance & nodes;
+            (readers != 0).then_some((distance, readers))
+        };
         match how {
-            _ if state.reader_nodes == 0 => None,
+            _ if nodes == 0 => None,
             LineUse::Load => {
-                let distance = distances.find(has_readers)?;
-                Some((distance, readers(distance).trailing_zeros() as usize))
+                let (distance, readers) = at_distance.find_map(readers)?;
+                Some((distance, readers.trailing_zeros() as usize))
             }
             LineUse::Store | LineUse::Atomic => {
-                let distance = distances.rfind(has_readers)?;
-                Some((distance, readers(distance).ilog2() as usize))
-            }
-        }
-    }
-
-    /// When a line leaves that is ready to, where links and memories may be busy.
-    #[cold]
-    fn departure(&mut self, route: Route, ready: Time) -> Time {
-        self.bandwidth.as_mut().map_or(ready, |bandwidth| bandwidth.departure(route, ready))
-    }
-
-    /// The way on which a line comes to a CPU.
-    fn route(&self, state: &CacheLine, cpu: u16, how: LineUse) -> Route {
-        let node = self.nodes[usize::from(cpu)];
-        let to = usize::from(node);
-        match (state.owner, self.reader(state, node, how)) {
-            (NO_OWNER, Some((_, from))) => Route { from, to, is_memory: false },
-            (NO_OWNER, None) => Route { from: usize::from(state.home), to, is_memory: true },
-            (owner, _) => {
-                Route { from: usize::from(self.nodes[usize::from(owner)]), to, is_memory: false }
+                let (distance, readers) = at_distance.rev().find_map(readers)?;
+                Some((distance, readers.ilog2() as usize))
             }
         }
     }
 }
 
 impl CacheLine {
-    fn add_reader(&mut self, cpu: u16, nodes: &[u16]) {
-        self.readers[usize::from(cpu) / 64] |= 1 << (cpu % 64);
-        self.reader_nodes |= 1 << nodes[usize::from(cpu)];
+    /// Whether the CPU has it for this use.
+    #[inline(always)]
+    fn is_at(&self, cpu: u16, how: LineUse) -> bool {
+        self.owner == cpu || (how == LineUse::Load && contains(&self.readers, cpu))
+    }
+
+    #[inline(always)]
+    fn add_reader(&mut self, cpu: u16, node: u16) {
+        self.readers[word_of(cpu)] |= 1 << (cpu % 64);
+        self.reader_nodes |= 1 << node;
     }
 }
 
+impl CpuCache {
+    fn new(cpu: &CpuLocation) -> CpuCache {
+        CpuCache { departing: u32::MAX, node: cpu.node, until: 0 }
+    }
+
+    /// Whether the CPU still has the line, which another one has requested.
+    #[inline(always)]
+    fn keeps(&self, line: u32, now: Time) -> bool {
+        self.departing == line && now < self.until
+    }
+
+    /// Notes that the CPU loses the line.
+    #[inline(always)]
+    fn loses(&mut self, line: u32, leaves: Time) {
+        (self.departing, self.until) = (line, leaves);
+    }
+}
+
+#[inline(always)]
 fn contains(cpus: &CpuSet, cpu: u16) -> bool {
-    cpus[usize::from(cpu) / 64] >> (cpu % 64) & 1 == 1
+    cpus[word_of(cpu)] >> (cpu % 64) & 1 == 1
+}
+
+/// The word of a set that has the CPU's bit.
+#[inline(always)]
+fn word_of(cpu: u16) -> usize {
+    usize::from(cpu) / 64 % (CPUS_MAX / 64)
 }

@@ -107,6 +107,7 @@ impl Account {
     }
 
     /// How much of an interval lies in the window.
+    #[inline(always)]
     fn counts(&self, from: Time, to: Time) -> Time {
         to.min(self.window.1).saturating_sub(from.max(self.window.0))
     }

@@ -21,8 +21,11 @@ mod idle;
 mod invariants;
 mod ledger;
 mod queue;
+mod store_buffer;
 mod tasks;
+mod threads;
 mod trace;
+mod waiters;
 mod world;
 
 use std::cell::RefCell;
@@ -33,11 +36,12 @@ pub use host::{CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting,
 pub use ledger::{ROWS, TimeRow};
 use machine::Region;
 use tasks::TaskState;
+use threads::Threads;
 pub use trace::TraceWindow;
 use world::World;
 
 use crate::checker::{copy_region, restore_region};
-use crate::steppable::{Steppable, Yielder, catch_panics};
+use crate::steppable::catch_panics;
 
 /// Picoseconds.
 pub type Time = u64;
@@ -180,10 +184,11 @@ fn run(
     // Without a final check nothing needs to happen after the window.
     let end = if final_check.is_some() { Time::MAX } else { options.warm_up + options.length };
     let world = RefCell::new(World::new(setup, options, end));
-    let result = start(setup, options, &world)
-        .and_then(|mut threads| {
+    let count = world.borrow().tasks.len();
+    let result = Threads::new(count)
+        .and_then(|threads| {
             let result = catch_panics(|| {
-                run_threads(&mut threads, &world);
+                run_tasks(setup, options, &threads, &world);
                 check_blocked(setup, &world.borrow())
             });
             result.unwrap_or_else(|why| Err(fault(why)))
@@ -196,57 +201,41 @@ fn run(
     Ok(summary(setup, options, world))
 }
 
-/// The thread of a task. When it stops, it passes on which task continues.
-type Thread<'a> = Steppable<'a, (), Option<u16>>;
-
-fn start<'a>(
+/// Runs all tasks until they have ended, or the time is over.
+fn run_tasks<'a>(
     setup: &'a Setup<'a>,
     options: &Options,
+    threads: &'a Threads,
     world: &'a RefCell<World>,
-) -> io::Result<Vec<Thread<'a>>> {
-    let view = |task: usize, number: usize| {
-        let home = setup.home(number, options.preemption);
-        (task as u16, number, usize::from(setup.host.cpus[home].node))
-    };
+) {
+    // A virtual CPU keeps its number, wherever it runs.
+    let moves = !options.pinned && options.preemption == Preemption::BetweenOperations;
     let number = |task: usize| match options.preemption {
+        _ if task >= setup.tasks => task - setup.tasks,
         Preemption::BetweenOperations => setup.cpus[task % setup.cpus.len()],
         Preemption::Anywhere => task,
     };
-    // A virtual CPU keeps its number, wherever it runs.
-    let moves = !options.pinned && options.preemption == Preemption::BetweenOperations;
-    let task_and_handler_count = world.borrow().tasks.len();
-    let tasks = (0..setup.tasks).map(|task| view(task, number(task)));
-    let handlers =
-        (setup.tasks..task_and_handler_count).map(|handler| view(handler, handler - setup.tasks));
     let base = setup.region.start() as usize;
-    let thread = |(task, cpu, node): (u16, usize, usize)| {
+    let body = |task: u16| {
+        let cpu = number(task.into());
+        let node = usize::from(setup.host.cpus[setup.home(cpu, options.preemption)].node);
         let ipi_handler = setup.ipi_handler;
-        let body = move |yielder: &Yielder<(), Option<u16>>| {
-            let m = Simulated { yielder, world, task, moves, cpu, node, base, ipi_handler };
-            // Not before its time.
-            drop(m.stop(None));
-            if usize::from(task) < setup.tasks {
-                (setup.task)(&m, task.into());
-            } else {
-                unreachable!("a CPU without a task only handles interrupts");
-            }
-            // Its last work takes time too.
-            drop(m.turn(world.borrow_mut()));
-        };
-        Ok(Steppable::start(body, ())?.0)
+        let m = Simulated { threads, world, task, moves, cpu, node, base, ipi_handler };
+        drop(m.continues());
+        if usize::from(task) < setup.tasks {
+            (setup.task)(&m, task.into());
+        } else {
+            unreachable!("a CPU without a task only handles interrupts");
+        }
+        // Its last work takes time too.
+        drop(m.turn(world.borrow_mut()));
+        let mut world = world.borrow_mut();
+        world.end(task);
+        world.advance()
     };
-    tasks.chain(handlers).map(thread).collect()
-}
-
-/// Runs all threads until their tasks have ended, or the time is over.
-fn run_threads(threads: &mut [Thread], world: &RefCell<World>) {
-    let mut next = world.borrow_mut().advance();
-    while let Some(task) = next {
-        next = threads[usize::from(task)].resume(()).unwrap_or_else(|| {
-            let mut world = world.borrow_mut();
-            world.end(task);
-            world.advance()
-        });
+    let first = world.borrow_mut().advance();
+    if let Some(first) = first {
+        threads.run(first, &body);
     }
 }
 

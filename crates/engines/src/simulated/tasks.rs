@@ -9,6 +9,8 @@ use super::coherence::{LineUse, WordAddress};
 use super::idle::IdleTime;
 use super::invariants::Invariants;
 use super::ledger::{Account, TimeRow};
+use super::queue::EventQueue;
+use super::store_buffer::StoreBuffer;
 
 /// What a task is doing.
 ///
@@ -78,19 +80,6 @@ pub struct WordWait {
     pub deadline: Time,
 }
 
-/// A store in the buffer of its CPU: its line was requested, and its word has not changed yet.
-#[derive(Clone, Copy, Debug)]
-pub struct PendingStore {
-    pub word: WordAddress,
-    pub new: u64,
-    /// When the task issued it.
-    pub at: Time,
-    /// When the line arrives.
-    pub arrives: Time,
-    /// When the CPUs that have the line lose it.
-    pub leaves: Time,
-}
-
 /// One task.
 #[derive(Clone, Debug)]
 pub struct SimulatedTask {
@@ -101,7 +90,7 @@ pub struct SimulatedTask {
     /// The sequence number of its one valid event; 0: none.
     pub event: u64,
     /// Its stores that other tasks do not see yet, in order.
-    pub stores: VecDeque<PendingStore>,
+    pub stores: StoreBuffer,
     /// When these stores should all have left the buffer.
     pub drained: Time,
     /// Lines that it requested before it reads them, and when each arrives.
@@ -134,12 +123,27 @@ impl SimulatedTask {
         matches!(self.state, TaskState::Waiting(_)) || self.account.last() == TimeRow::Spinning
     }
 
+    /// Whether the task has to wait for its buffered stores before this request. A locked
+    /// instruction waits for all of them, as on x86; no access sees a line that one of them is
+    /// about to change.
+    #[inline(always)]
+    pub fn waits_for_stores(&self, request: LineRequest) -> bool {
+        !self.stores.is_empty() && (request.after_stores || self.stores.has_line(request.line))
+    }
+
     /// Leaves the critical section, if the task was about to: its work inside is done now.
     #[inline]
     pub fn leave(&mut self, invariants: &mut Invariants) {
         if let Some(annotation) = self.leaving.take() {
             invariants.leaves(annotation);
         }
+    }
+
+    /// Ends the wait of the task when it sees this value.
+    pub fn end_wait(&mut self, number: u16, time: Time, seen: u64, queue: &mut EventQueue) {
+        (self.seen, self.state, self.time) = (Some(seen), TaskState::Running, time);
+        self.book(TimeRow::Spinning, self.time);
+        self.event = queue.push(self.time, number);
     }
 
     /// Interrupts what the task does at `now`; returns what is left of it.

@@ -14,6 +14,7 @@ use super::host::GuestCosts;
 use super::invariants::Invariants;
 use super::ledger::{Account, TimeRow};
 use super::queue::{EventQueue, QueuedEvent};
+use super::store_buffer::StoreBuffer;
 use super::tasks::{Resume, RunQueue, SimulatedTask, TaskState};
 use super::trace::Trace;
 use super::{Options, Preemption, Setup, Time};
@@ -56,6 +57,8 @@ pub struct World {
     pub accesses: u64,
     /// The address of the region.
     base: usize,
+    /// The waits that end by a change of a line: the task, when it continues, and what it has seen. Empty in between.
+    ended_waits: Vec<(u16, Time, u64)>,
     /// The random state for choices of the hardware and the system.
     random: u64,
 }
@@ -80,7 +83,7 @@ impl World {
             state: TaskState::Ready(NOW),
             event: 0,
             drained: 0,
-            stores: VecDeque::new(),
+            stores: StoreBuffer::default(),
             prefetched: Vec::new(),
             granted: None,
             leaving: None,
@@ -120,6 +123,7 @@ impl World {
             hash: options.seed,
             accesses: 0,
             base: base(setup.region),
+            ended_waits: Vec::new(),
             random: seeded(options.seed, 0),
         };
         for task in 0..setup.tasks as u16 {
@@ -199,9 +203,7 @@ impl World {
     /// Handles an event; returns the task that continues, if one does. The targets of events are
     /// numbered: first tasks, then the store buffers of tasks, the timers of CPUs, and interrupts.
     fn dispatch(&mut self, event: QueuedEvent) -> Option<u16> {
-        if let Some(bandwidth) = &mut self.lines.bandwidth {
-            bandwidth.passed(event.time);
-        }
+        self.lines.passed(event.time);
         let target = usize::from(event.target());
         let (tasks, cpus) = (self.tasks.len(), self.cpus.len());
         if target < tasks {
@@ -262,7 +264,7 @@ impl World {
                 true
             }
             TaskState::Rechecking(wait) => {
-                if !self.recheck(task, now) {
+                if !self.recheck(task, wait, now) {
                     self.wait(task, wait);
                 }
                 false
@@ -324,6 +326,11 @@ impl World {
             this.interrupt_pending = true;
             return None;
         }
+        if let TaskState::Waiting(wait) = this.state {
+            this.book(TimeRow::Spinning, now);
+            self.stop_waiting(task, wait);
+        }
+        let this = &mut self.tasks[usize::from(task)];
         let resume = match this.state {
             TaskState::Running | TaskState::Requesting(_) => this.stop(now),
             TaskState::Waiting(wait) | TaskState::Rechecking(wait) => {
@@ -336,11 +343,6 @@ impl World {
                 return None;
             }
         };
-        if let TaskState::Waiting(wait) = this.state {
-            this.book(TimeRow::Spinning, now);
-            self.stop_waiting(task, wait);
-        }
-        let this = &mut self.tasks[usize::from(task)];
         this.state = TaskState::Running;
         (this.interrupted, this.interrupt_arrived) = (Some(resume), true);
         Some(task)

@@ -3,10 +3,12 @@
 
 use super::World;
 use crate::simulated::Time;
-use crate::simulated::coherence::{LineArrival, LineUse, WordAddress};
+use crate::simulated::coherence::{LineArrival, LineUse, SharedLine, WordAddress};
 use crate::simulated::ledger::TimeRow;
-use crate::simulated::tasks::{LineGrant, LineRequest, PendingStore, TaskState, WordWait};
+use crate::simulated::store_buffer::PendingStore;
+use crate::simulated::tasks::{LineGrant, LineRequest, TaskState, WordWait};
 use crate::simulated::trace::TracedAccess;
+use crate::simulated::waiters::Waiter;
 use crate::simulated::world::below;
 
 /// Lines that a CPU can wait for at a time: the line fill buffers of its L1 cache. Intel has 10 from Nehalem to
@@ -14,16 +16,6 @@ use crate::simulated::world::below;
 const MISSES_MAX: usize = 12;
 
 impl World {
-    /// Whether the task has to wait for its buffered stores before this request. A locked
-    /// instruction waits for all of them, as on x86; no access sees a line that one of them is
-    /// about to change.
-    #[inline]
-    fn waits_for_stores(&self, task: u16, request: LineRequest) -> bool {
-        let stores = &self.tasks[usize::from(task)].stores;
-        let is_to_line = |store: &PendingStore| store.word.line() == request.line;
-        !stores.is_empty() && (request.after_stores || stores.iter().any(is_to_line))
-    }
-
     /// Advances the task's time until all its stores should have left the buffer.
     pub fn drain(&mut self, task: u16) {
         let this = &mut self.tasks[usize::from(task)];
@@ -46,13 +38,14 @@ impl World {
     /// arrives: then an event continues the task when it arrives, or when it can be requested.
     #[inline(always)]
     pub(super) fn issue_request(&mut self, task: u16, request: LineRequest) -> Option<LineGrant> {
-        if self.waits_for_stores(task, request) {
+        let this = &mut self.tasks[usize::from(task)];
+        if this.waits_for_stores(request) {
             self.drain(task);
-            self.tasks[usize::from(task)].state = TaskState::Requesting(request);
-            self.schedule(task, self.tasks[usize::from(task)].time);
+            let this = &mut self.tasks[usize::from(task)];
+            this.state = TaskState::Requesting(request);
+            this.event = self.queue.push(this.time, task);
             return None;
         }
-        let this = &mut self.tasks[usize::from(task)];
         let at = this.time;
         (this.state, this.granted) = (TaskState::Running, None);
         let Some(arrival) = self.lines.request(request.line, this.cpu, request.how, at) else {
@@ -73,11 +66,9 @@ impl World {
     /// requested as many as it can wait for, or is about to change it.
     pub fn prefetch(&mut self, task: u16, line: u32) {
         let request = LineRequest { line, how: LineUse::Load, after_stores: false };
-        if self.waits_for_stores(task, request) {
-            return;
-        }
         let this = &mut self.tasks[usize::from(task)];
-        if this.prefetched.len() < MISSES_MAX
+        if !this.waits_for_stores(request)
+            && this.prefetched.len() < MISSES_MAX
             && let Some(arrival) = self.lines.request(line, this.cpu, LineUse::Load, this.time)
         {
             this.prefetched.push((line, arrival.arrives));
@@ -139,7 +130,7 @@ impl World {
         let arrival = arrival.unwrap_or(LineArrival { arrives: at, leaves: at });
         let LineArrival { arrives, leaves } = arrival;
         this.drained = this.drained.max(arrives);
-        this.stores.push_back(PendingStore { word, new, at, arrives, leaves });
+        this.stores.push(PendingStore { word, new, at, arrives, leaves });
         if this.stores.len() == 1 {
             self.queue.push(arrives, self.store_event(task));
         }
@@ -148,7 +139,7 @@ impl World {
     /// Completes the first store in the buffer of a task, if its line is still there.
     pub(super) fn store_due(&mut self, task: u16, now: Time) {
         let this = &mut self.tasks[usize::from(task)];
-        let store = this.stores.front_mut().expect("a store that is due is in the buffer");
+        let store = this.stores.first().expect("a store that is due is in the buffer");
         // While it waited for earlier stores, another CPU may have taken the line away.
         if store.arrives < now && !self.lines.has(store.word.line(), this.cpu, LineUse::Store, now)
         {
@@ -159,8 +150,8 @@ impl World {
             return;
         }
         let store = *store;
-        this.stores.pop_front();
-        if let Some(next) = this.stores.front() {
+        this.stores.pop();
+        if let Some(next) = this.stores.first() {
             let due = next.arrives.max(now);
             self.queue.push(due, self.store_event(task));
         }
@@ -181,9 +172,7 @@ impl World {
     fn record(&mut self, access: TracedAccess) {
         let TracedAccess { task, word, how, old, end, .. } = access;
         self.accesses += 1;
-        let identity = u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64;
-        let mixed = (self.hash ^ identity ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.hash = mixed.rotate_left(29) ^ old;
+        self.hash = hash_with(self.hash, task, word, how, old, end);
         let new = self.trace.is_some().then(|| self.read(word));
         if let (Some(trace), Some(new)) = (&mut self.trace, new) {
             trace.add(TracedAccess { new, ..access });
@@ -201,64 +190,84 @@ impl World {
 
     fn recheck_waiters(&mut self, line: u32, gone: Time) {
         let mut waiters = std::mem::take(self.lines.waiters(line));
-        let first = below(&mut self.random, waiters.len() as u32) as usize;
-        waiters.rotate_left(first);
-        waiters.retain(|&waiter| !self.recheck(waiter, gone));
+        waiters.rotate(below(&mut self.random, waiters.len() as u32) as usize);
+        for part in waiters.parts() {
+            let mut rest = part;
+            while !rest.is_empty() {
+                if self.trace.is_none()
+                    && let Some(shared) = self.lines.shared(line)
+                {
+                    let rereads = Rereads { shared, gone, load: self.costs.load, base: self.base };
+                    self.hash = rereads.run(rest, &mut self.ended_waits, self.hash);
+                    self.accesses += rest.len() as u64;
+                    break;
+                }
+                let (first, others) = rest.split_first_mut().expect("it is not empty");
+                self.reread(first, gone);
+                rest = others;
+            }
+        }
+        for (task, time, seen) in self.ended_waits.drain(..) {
+            waiters.remove(task);
+            self.tasks[usize::from(task)].end_wait(task, time, seen, &mut self.queue);
+        }
         *self.lines.waiters(line) = waiters;
     }
 
-    /// Reads the word of a waiting task; returns whether that ended its wait.
-    #[inline(always)]
-    pub(super) fn recheck(&mut self, waiter: u16, now: Time) -> bool {
-        let task = &self.tasks[usize::from(waiter)];
-        let (TaskState::Waiting(wait) | TaskState::Rechecking(wait)) = task.state else {
-            unreachable!("task {waiter} waits for no word: {:?}", task.state);
-        };
-        let (word, how, now) = (wait.word, LineUse::Load, now.max(task.time));
-        let arrival = self.lines.request(word.line(), task.cpu, how, now);
+    /// Reads the word of a waiting task once its CPU has lost the line.
+    fn reread(&mut self, waiter: &mut Waiter, gone: Time) {
+        let &mut Waiter { time, until, word, task, cpu } = waiter;
+        let (how, now) = (LineUse::Load, gone.max(time));
+        let arrival = self.lines.request(word.line(), cpu, how, now);
         let end = arrival.map_or(now + self.costs.load, |arrival| arrival.arrives);
         let seen = self.read(word);
-        self.record(TracedAccess { task: waiter, word, how, old: seen, new: 0, at: now, end });
-        let task = &mut self.tasks[usize::from(waiter)];
-        task.time = end;
-        if !wait.until.holds(seen) {
-            return false;
+        self.record(TracedAccess { task, word, how, old: seen, new: 0, at: now, end });
+        waiter.time = end;
+        if until.holds(seen) {
+            self.ended_waits.push((task, end, seen));
         }
-        task.seen = Some(seen);
-        task.state = TaskState::Running;
-        task.book(TimeRow::Spinning, end);
-        self.schedule(waiter, end);
-        true
+    }
+
+    /// Reads the word of a task that has got a CPU again; returns whether that ended its wait.
+    pub(super) fn recheck(&mut self, task: u16, wait: WordWait, now: Time) -> bool {
+        let this = &self.tasks[usize::from(task)];
+        let (word, until) = (wait.word, wait.until);
+        let mut waiter = Waiter { time: this.time, until, word, task, cpu: this.cpu };
+        self.reread(&mut waiter, now);
+        let this = &mut self.tasks[usize::from(task)];
+        this.time = waiter.time;
+        let ended = self.ended_waits.pop();
+        if let Some((_, time, seen)) = ended {
+            this.end_wait(task, time, seen, &mut self.queue);
+        }
+        ended.is_some()
     }
 
     /// Makes the task wait for a word whose condition did not hold when it read it.
     pub fn wait(&mut self, task: u16, wait: WordWait) {
-        self.lines.waiters(wait.word.line()).push(task);
-        self.tasks[usize::from(task)].state = TaskState::Waiting(wait);
+        let this = &mut self.tasks[usize::from(task)];
+        this.state = TaskState::Waiting(wait);
+        let (word, until) = (wait.word, wait.until);
+        let waiter = Waiter { time: this.time, until, word, task, cpu: this.cpu };
+        self.lines.waiters(word.line()).push(waiter);
         match wait.deadline.min(self.pause_loop_exit_at(task)) {
             Time::MAX => self.tasks[usize::from(task)].event = 0,
             due => self.schedule(task, due),
         }
     }
 
+    /// Takes the task from those that wait for the word, at the time of its last look.
     pub(super) fn stop_waiting(&mut self, task: u16, wait: WordWait) {
-        let waiters = self.lines.waiters(wait.word.line());
-        waiters.retain(|&waiter| waiter != task);
+        let waiter = self.lines.waiters(wait.word.line()).remove(task);
+        self.tasks[usize::from(task)].time = waiter.expect("the task waits for the word").time;
     }
 
+    #[inline(always)]
     pub fn read(&self, word: WordAddress) -> u64 {
-        let address = (self.base + word.offset as usize) as *const u8;
-        // SAFETY: a word of the region, of that size and aligned to it; no task runs now.
-        unsafe {
-            match word.size {
-                1 => u64::from(address.read()),
-                2 => u64::from(address.cast::<u16>().read()),
-                4 => u64::from(address.cast::<u32>().read()),
-                _ => address.cast::<u64>().read(),
-            }
-        }
+        read(self.base, word)
     }
 
+    #[inline(always)]
     pub fn write(&self, word: WordAddress, new: u64) {
         let address = (self.base + word.offset as usize) as *mut u8;
         // SAFETY: as for `read`.
@@ -271,4 +280,63 @@ impl World {
             }
         }
     }
+}
+
+/// Reads a word of the region that begins at `base`.
+#[inline(always)]
+fn read(base: usize, word: WordAddress) -> u64 {
+    const UNIT: u32 = size_of::<u64>() as u32;
+    let unit = (base + (word.offset & !(UNIT - 1)) as usize) as *const u64;
+    // SAFETY: eight aligned bytes of the region, which consists of whole cache lines; no task runs now.
+    let bits = unsafe { unit.read() } >> (word.offset % UNIT * 8);
+    bits & u64::MAX >> ((UNIT - u32::from(word.size)) * 8 % 64)
+}
+
+/// Tasks that wait for words of a shared line read them again, one after the other.
+struct Rereads<'a> {
+    shared: SharedLine<'a>,
+    /// When the CPUs of the tasks lose the line.
+    gone: Time,
+    /// What a load costs.
+    load: Time,
+    /// The address of the region.
+    base: usize,
+}
+
+impl Rereads<'_> {
+    /// Lets these tasks read their words, in a loop that fits the registers. Returns the hash of the run.
+    #[inline(never)]
+    fn run(
+        mut self,
+        waiters: &mut [Waiter],
+        ended: &mut Vec<(u16, Time, u64)>,
+        mut hash: u64,
+    ) -> u64 {
+        let mut word = WordAddress { offset: u32::MAX, size: 0 };
+        let mut seen = 0;
+        for waiter in waiters {
+            let now = self.gone.max(waiter.time);
+            let end = self.shared.request(waiter.cpu, now).unwrap_or(now + self.load);
+            // Most wait for the same word.
+            if waiter.word != word {
+                word = waiter.word;
+                seen = read(self.base, word);
+            }
+            hash = hash_with(hash, waiter.task, word, LineUse::Load, seen, end);
+            waiter.time = end;
+            if waiter.until.holds(seen) {
+                ended.push((waiter.task, end, seen));
+            }
+        }
+        self.shared.end();
+        hash
+    }
+}
+
+/// The hash of a run after an access.
+#[inline(always)]
+fn hash_with(hash: u64, task: u16, word: WordAddress, how: LineUse, old: u64, end: Time) -> u64 {
+    let identity = u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64;
+    let mixed = (hash ^ identity ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed.rotate_left(29) ^ old
 }

@@ -270,9 +270,10 @@ impl World {
             state => unreachable!("task {task} has a CPU and is {state:?}"),
         };
         if let TaskState::Waiting(wait) = this.state {
+            self.stop_waiting(task, wait);
+            let this = &mut self.tasks[usize::from(task)];
             this.time = now.max(this.time);
             this.book(TimeRow::Spinning, this.time);
-            self.stop_waiting(task, wait);
         }
         self.preempt(task, resume);
     }
