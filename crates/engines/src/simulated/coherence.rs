@@ -19,7 +19,6 @@ use machine::Region;
 use super::Time;
 use super::bandwidth::{Bandwidth, Route};
 use super::host::{CPUS_MAX, Costs, CpuLocation, DISTANCES_MAX, Host, TransferCosts};
-use super::waiters::Waiters;
 
 /// The binary logarithm of the bytes of a line.
 const LINE_SHIFT: u32 = 6;
@@ -130,8 +129,6 @@ impl Prices {
 #[derive(Clone, Debug)]
 pub struct CacheLines {
     lines: Vec<CacheLine>,
-    /// By line: tasks that wait for a word of it to change.
-    waiters: Vec<Waiters>,
     caches: Caches,
 }
 
@@ -193,7 +190,6 @@ impl CacheLines {
             }
         }
         CacheLines {
-            waiters: vec![Waiters::default(); count],
             lines,
             caches: Caches {
                 cpus: host.cpus.iter().map(CpuCache::new).collect(),
@@ -203,10 +199,9 @@ impl CacheLines {
         }
     }
 
-    /// The tasks that wait for a change of the line.
-    #[inline(always)]
-    pub fn waiters(&mut self, line: u32) -> &mut Waiters {
-        &mut self.waiters[line as usize]
+    /// How many lines there are.
+    pub fn count(&self) -> usize {
+        self.lines.len()
     }
 
     /// The node of a CPU.

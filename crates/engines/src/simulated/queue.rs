@@ -1,24 +1,34 @@
 //! Future events in a total order: by time, then by the order in which they were queued.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::Time;
 
 /// A queue of events. They are few, some for each CPU that does not wait for another one. A new
 /// event is mostly due before all others but a few: to insert it by shifting those is cheaper
-/// than a binary search or the jumps of a heap. The next event is kept apart from the others,
-/// because the most frequent question is whether a task is due before it.
+/// than the jumps of a heap, where those go that are due after more. The next event is kept apart
+/// from the others, because the most frequent question is whether a task is due before it.
 ///
 /// The end of time is an event too, which is never popped.
 #[derive(Clone, Debug)]
 pub struct EventQueue {
     next: QueuedEvent,
-    /// All other events, by falling time.
+    /// Other events, by falling time.
     later: Vec<QueuedEvent>,
+    /// Events that were due after many of `later` when they were queued. Virtual CPUs with pause-loop
+    /// exiting leave thousands that no task waits for any more.
+    far: BinaryHeap<Reverse<QueuedEvent>>,
+    /// When the first of `far` is due; the end of all times if there is none.
+    far_due: Time,
     sequence: u64,
     end: Time,
 }
 
 /// An event for a target, which is a task, a store buffer, a timer or an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Events are ordered by time, then by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueuedEvent {
     /// When it is due.
     pub time: Time,
@@ -27,7 +37,7 @@ pub struct QueuedEvent {
 
 const TARGET_BITS: u32 = 16;
 
-/// How many events are shifted at most; the index of a later one is found by binary search.
+/// How many events are shifted at most.
 const NEAR: usize = 16;
 
 impl QueuedEvent {
@@ -47,7 +57,8 @@ impl EventQueue {
     /// An empty queue; no event is due from `end` on.
     pub fn new(end: Time) -> EventQueue {
         let next = QueuedEvent { time: end, sequence_and_target: 0 };
-        EventQueue { next, later: Vec::new(), sequence: 0, end }
+        let far = BinaryHeap::new();
+        EventQueue { next, later: Vec::new(), far, far_due: Time::MAX, sequence: 0, end }
     }
 
     /// Queues an event; returns its sequence number, never 0.
@@ -68,7 +79,8 @@ impl EventQueue {
         }
         let far = self.later.len().saturating_sub(NEAR);
         if far > 0 && self.later[far].time <= time {
-            self.insert_far(new, far);
+            self.far.push(Reverse(new));
+            self.far_due = self.far_due.min(time);
             return self.sequence;
         }
         let mut index = self.later.len();
@@ -80,14 +92,6 @@ impl EventQueue {
         }
         self.later[index] = new;
         self.sequence
-    }
-
-    /// Virtual CPUs with pause-loop exiting leave hundreds of events that no task waits for any
-    /// more.
-    #[cold]
-    fn insert_far(&mut self, new: QueuedEvent, far: usize) {
-        let index = self.later[..far].partition_point(|other| other.time > new.time);
-        self.later.insert(index, new);
     }
 
     /// A function of its own, so that `push` costs nothing for it where there is room.
@@ -111,13 +115,29 @@ impl EventQueue {
         if next.time >= self.end {
             return None;
         }
-        self.next = self.later.pop()?;
+        let near = self.later.last()?;
+        if self.far_due <= near.time {
+            self.next_of_both();
+        } else {
+            self.next = *near;
+            self.later.pop();
+        }
         Some(next)
+    }
+
+    /// Takes the next event from `later` or `far`, where neither is empty.
+    #[cold]
+    #[inline(never)]
+    fn next_of_both(&mut self) {
+        let is_far = self.far.peek().is_some_and(|Reverse(far)| Some(far) < self.later.last());
+        let first = if is_far { self.far.pop().map(|Reverse(far)| far) } else { self.later.pop() };
+        self.next = first.expect("neither is empty");
+        self.far_due = self.far.peek().map_or(Time::MAX, |Reverse(far)| far.time);
     }
 
     /// Whether no event is left, not even one after the end.
     pub fn is_empty(&self) -> bool {
-        self.later.is_empty()
+        self.later.is_empty() && self.far.is_empty()
     }
 }
 
@@ -149,5 +169,28 @@ mod tests {
         expected.sort_by_key(|&(time, _)| time);
         let order = std::iter::from_fn(|| queue.pop()).map(|due| (due.time, due.target()));
         assert_eq!(order.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn events_far_and_near_come_in_one_order_while_more_are_queued() {
+        let mut queue = EventQueue::new(Time::MAX);
+        let mut expected = BinaryHeap::new();
+        let mut random = 1_u64;
+        let (mut now, mut far_ones) = (0, 0);
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            // Many times are equal, some far away.
+            let delay = if random >> 63 == 0 { random >> 40 & 7 } else { random >> 40 & 0xFFF };
+            let sequence = queue.push(now + delay, (random >> 33) as u16 & 0xFF);
+            expected.push(Reverse((now + delay, sequence)));
+            far_ones += usize::from(!queue.far.is_empty());
+            if expected.len() > 300 || random >> 60 & 3 == 0 {
+                let Reverse(first) = expected.pop().expect("one has just been queued");
+                let popped = queue.pop().map(|event| (event.time, event.sequence()));
+                assert_eq!(popped, Some(first));
+                now = first.0;
+            }
+        }
+        assert!(far_ones > 10_000, "{far_ones}");
     }
 }

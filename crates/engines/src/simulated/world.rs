@@ -17,6 +17,7 @@ use super::queue::{EventQueue, QueuedEvent};
 use super::store_buffer::StoreBuffer;
 use super::tasks::{Resume, RunQueue, SimulatedTask, TaskState};
 use super::trace::Trace;
+use super::waiters::Waiters;
 use super::{Options, Preemption, Setup, Time};
 use pause_loops::PauseLoops;
 use placement::AllowedCpus;
@@ -33,6 +34,8 @@ pub struct World {
     pub task_count: usize,
     pub cpus: Vec<RunQueue>,
     pub lines: CacheLines,
+    /// By line: the tasks that wait for a word of it to change.
+    waiters: Vec<Waiters>,
     pub queue: EventQueue,
     pub invariants: Invariants,
     pub trace: Option<Trace>,
@@ -103,11 +106,13 @@ impl World {
         let home = |number| setup.home(number, options.preemption);
         let tasks = (0..setup.tasks).map(|i| task(i, first_cpu(i)));
         let handlers = (0..handlers).map(|number| task(setup.tasks + number, home(number)));
+        let lines = CacheLines::new(setup.region, host, home);
         let mut world = World {
             tasks: tasks.chain(handlers).collect(),
             task_count: setup.tasks,
             cpus: (0..host.cpus.len()).map(run_queue).collect(),
-            lines: CacheLines::new(setup.region, host, home),
+            waiters: vec![Waiters::default(); lines.count()],
+            lines,
             queue: EventQueue::new(end),
             invariants: Invariants::new(setup.exclusive, setup.fifo),
             trace: options.trace.map(Trace::new),

@@ -121,7 +121,7 @@ struct PointEntry {
 }
 
 /// A number, or the input that has it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Amount {
     Number(u64),
@@ -129,7 +129,7 @@ enum Amount {
 }
 
 /// A point with everything it needs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Point {
     host: String,
     lock: &'static str,
@@ -335,25 +335,45 @@ impl PublishedPoints {
         let fitted = self.fitted.as_ref().map(|fitted| {
             let value = fit(fitted.range, fitted.reported, |value| {
                 let value = Some((fitted.input.as_str(), value));
-                Ok(ratio(&fitted.points, drawn, value)?.value)
+                Ok(PointRuns::new(drawn, value).ratio(&fitted.points)?.value)
             });
             value.map(|value| (fitted.input.as_str(), value))
         });
         let fitted = fitted.transpose()?;
-        let values = self.targets.iter().map(|points| ratio(points, drawn, fitted));
+        let mut runs = PointRuns::new(drawn, fitted);
+        let values = self.targets.iter().map(|points| runs.ratio(points));
         let values = values.collect::<Result<_>>()?;
         Ok(Prediction { fitted: fitted.map(|(_, value)| value), values })
     }
 }
 
-/// The rate at the first point over that at the second.
-fn ratio(
-    points: &[Point; 2],
-    drawn: &DrawnInputs,
-    fitted: Option<(&str, f64)>,
-) -> Result<PredictedValue> {
-    let [of, over] = points;
-    Ok(PredictedValue::rates(&of.run(drawn, fitted)?, &over.run(drawn, fitted)?))
+/// The simulations for one draw of all inputs. Targets share their points, each of which runs once.
+struct PointRuns<'a> {
+    drawn: &'a DrawnInputs,
+    fitted: Option<(&'a str, f64)>,
+    runs: Vec<(&'a Point, SimulatedRun)>,
+}
+
+impl<'a> PointRuns<'a> {
+    fn new(drawn: &'a DrawnInputs, fitted: Option<(&'a str, f64)>) -> PointRuns<'a> {
+        PointRuns { drawn, fitted, runs: Vec::new() }
+    }
+
+    /// The rate at the first point over that at the second.
+    fn ratio(&mut self, points: &'a [Point; 2]) -> Result<PredictedValue> {
+        let [of, over] = points;
+        let [of, over] = [self.run(of)?, self.run(over)?];
+        Ok(PredictedValue::rates(&self.runs[of].1, &self.runs[over].1))
+    }
+
+    /// The index of the run of a point.
+    fn run(&mut self, point: &'a Point) -> Result<usize> {
+        if let Some(index) = self.runs.iter().position(|(other, _)| *other == point) {
+            return Ok(index);
+        }
+        self.runs.push((point, point.run(self.drawn, self.fitted)?));
+        Ok(self.runs.len() - 1)
+    }
 }
 
 impl Point {

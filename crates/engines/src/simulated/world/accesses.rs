@@ -183,13 +183,13 @@ impl World {
     /// them comes first is random: arbitration knows no order of arrival.
     #[inline(always)]
     fn notify_waiters(&mut self, line: u32, gone: Time) {
-        if !self.lines.waiters(line).is_empty() {
+        if !self.waiters[line as usize].is_empty() {
             self.recheck_waiters(line, gone);
         }
     }
 
     fn recheck_waiters(&mut self, line: u32, gone: Time) {
-        let mut waiters = std::mem::take(self.lines.waiters(line));
+        let mut waiters = std::mem::take(&mut self.waiters[line as usize]);
         waiters.rotate(below(&mut self.random, waiters.len() as u32) as usize);
         for part in waiters.parts() {
             let mut rest = part;
@@ -211,7 +211,7 @@ impl World {
             waiters.remove(task);
             self.tasks[usize::from(task)].end_wait(task, time, seen, &mut self.queue);
         }
-        *self.lines.waiters(line) = waiters;
+        self.waiters[line as usize] = waiters;
     }
 
     /// Reads the word of a waiting task once its CPU has lost the line.
@@ -249,7 +249,7 @@ impl World {
         this.state = TaskState::Waiting(wait);
         let (word, until) = (wait.word, wait.until);
         let waiter = Waiter { time: this.time, until, word, task, cpu: this.cpu };
-        self.lines.waiters(word.line()).push(waiter);
+        self.waiters[word.line() as usize].push(waiter);
         match wait.deadline.min(self.pause_loop_exit_at(task)) {
             Time::MAX => self.tasks[usize::from(task)].event = 0,
             due => self.schedule(task, due),
@@ -258,7 +258,7 @@ impl World {
 
     /// Takes the task from those that wait for the word, at the time of its last look.
     pub(super) fn stop_waiting(&mut self, task: u16, wait: WordWait) {
-        let waiter = self.lines.waiters(wait.word.line()).remove(task);
+        let waiter = self.waiters[wait.word.line() as usize].remove(task);
         self.tasks[usize::from(task)].time = waiter.expect("the task waits for the word").time;
     }
 
