@@ -51,6 +51,9 @@ pub enum Resume {
     HandleInterrupt,
 }
 
+/// Continues immediately.
+pub const NOW: Resume = Resume::Continue(0, TimeRow::Local);
+
 /// A request for a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineRequest {
@@ -118,6 +121,31 @@ pub struct SimulatedTask {
 }
 
 impl SimulatedTask {
+    /// A task that waits for this CPU, with this start of its random numbers.
+    pub fn new(cpu: u16, random: u64, window: (Time, Time)) -> SimulatedTask {
+        SimulatedTask {
+            time: 0,
+            cpu,
+            state: TaskState::Ready(NOW),
+            event: 0,
+            drained: 0,
+            stores: StoreBuffer::default(),
+            prefetched: Vec::new(),
+            granted: None,
+            leaving: None,
+            seen: None,
+            inside: false,
+            vruntime: 0,
+            irqs_off_depth: 0,
+            interrupt_pending: false,
+            interrupted: None,
+            interrupt_arrived: false,
+            operations: 0,
+            random,
+            account: Account::new(window),
+        }
+    }
+
     /// Whether the task only waits, and leaves its core to the other thread.
     pub fn pauses(&self) -> bool {
         matches!(self.state, TaskState::Waiting(_)) || self.account.last() == TimeRow::Spinning

@@ -12,18 +12,14 @@ use machine::Region;
 use super::coherence::CacheLines;
 use super::host::GuestCosts;
 use super::invariants::Invariants;
-use super::ledger::{Account, TimeRow};
+use super::ledger::TimeRow;
 use super::queue::{EventQueue, QueuedEvent};
-use super::store_buffer::StoreBuffer;
-use super::tasks::{Resume, RunQueue, SimulatedTask, TaskState};
+use super::tasks::{NOW, Resume, RunQueue, SimulatedTask, TaskState};
 use super::trace::Trace;
 use super::waiters::Waiters;
 use super::{Options, Preemption, Setup, Time};
 use pause_loops::PauseLoops;
 use placement::AllowedCpus;
-
-/// Continues immediately.
-const NOW: Resume = Resume::Continue(0, TimeRow::Local);
 
 /// The whole state of a simulation.
 pub struct World {
@@ -80,26 +76,8 @@ impl World {
             let slower_per_mille = if siblings.is_empty() { 1000 } else { both_threads };
             RunQueue { slower_per_mille, siblings, ..RunQueue::default() }
         };
-        let task = |i: usize, cpu: usize| SimulatedTask {
-            time: 0,
-            cpu: cpu as u16,
-            state: TaskState::Ready(NOW),
-            event: 0,
-            drained: 0,
-            stores: StoreBuffer::default(),
-            prefetched: Vec::new(),
-            granted: None,
-            leaving: None,
-            seen: None,
-            inside: false,
-            vruntime: 0,
-            irqs_off_depth: 0,
-            interrupt_pending: false,
-            interrupted: None,
-            interrupt_arrived: false,
-            operations: 0,
-            random: seeded(options.seed, i as u64 + 1),
-            account: Account::new(window),
+        let task = |i: usize, cpu: usize| {
+            SimulatedTask::new(cpu as u16, seeded(options.seed, i as u64 + 1), window)
         };
         let cpu_numbers = setup.cpu_numbers(options.preemption);
         let handlers = if setup.ipi_handler.is_some() { cpu_numbers } else { 0 };

@@ -15,7 +15,7 @@
 
 use super::World;
 use crate::simulated::ledger::TimeRow;
-use crate::simulated::tasks::{Resume, TaskState, WordWait};
+use crate::simulated::tasks::{NOW, Resume, TaskState, WordWait};
 use crate::simulated::{Options, PauseLoopExiting, Preemption, Setup, Time};
 
 /// How long each virtual CPU has been spinning.
@@ -94,7 +94,7 @@ impl World {
 
     /// Exits because of a pause loop; returns whether the task lost its CPU.
     pub fn exit_for_pausing(&mut self, task: u16) -> bool {
-        self.vm_exit(task, super::NOW)
+        self.vm_exit(task, NOW)
     }
 
     /// Exits because the task has waited for a word for long, up to now.

@@ -10,9 +10,9 @@
 
 use machine::Sleepers;
 
-use super::{NOW, World};
+use super::World;
 use crate::simulated::ledger::TimeRow;
-use crate::simulated::tasks::{Resume, TaskState};
+use crate::simulated::tasks::{NOW, Resume, TaskState};
 use crate::simulated::{Preemption, Time};
 
 impl World {
