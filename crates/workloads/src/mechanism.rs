@@ -19,7 +19,7 @@
 
 use std::sync::LazyLock;
 
-use algorithms::locks::{LOCKS, queued::Queued};
+use algorithms::locks::{self, queued::Queued};
 use algorithms::mechanisms::{
     self, Choice, ListedMechanism, MECHANISMS, Mechanism, Settings, Visitor, visit_over,
 };
@@ -73,7 +73,6 @@ impl Visitor for BuildSpec {
 
 fn parameters(mechanism: &ListedMechanism) -> Vec<Parameter> {
     let designs = mechanism.designs().leak();
-    let locks = LOCKS.iter().filter(|lock| !lock.shared).map(|lock| lock.name);
     let mut parameters = vec![
         Parameter {
             name: "design",
@@ -85,7 +84,7 @@ fn parameters(mechanism: &ListedMechanism) -> Vec<Parameter> {
             name: "over",
             about: "lock inside the mechanism",
             default: OVER,
-            kind: ParameterKind::Choice(locks.collect::<Vec<_>>().leak()),
+            kind: ParameterKind::Choice(locks::guards().collect::<Vec<_>>().leak()),
         },
     ];
     parameters.extend(mechanism.choices.iter().map(|choice| Parameter {

@@ -18,6 +18,8 @@ pub struct ListedLock {
     pub source: &'static str,
     /// Whether several readers can hold it.
     pub shared: bool,
+    /// Whether it can stand inside a mechanism ([`visit_guard`]).
+    pub guard: bool,
 }
 
 impl ListedLock {
@@ -47,6 +49,9 @@ pub trait Visitor {
     fn shared<L: SharedLock>(self) -> Self::Out;
 }
 
+// A line is `lock`, a lock with one holder; `guard`, one that mechanisms can stand on as well; or `shared`, a
+// lock that readers share. Guards are what kernels have put there, or were offered. Each mechanism is compiled
+// anew over each, for each machine: over all locks that was half of the build of `studies` and `workloads`.
 macro_rules! locks {
     ($($kind:ident $module:ident $type:ident,)*) => {
         $(pub mod $module;)*
@@ -55,39 +60,67 @@ macro_rules! locks {
         pub static LOCKS: &[ListedLock] = &[$(ListedLock {
             name: stringify!($module),
             source: include_str!(concat!(stringify!($module), ".rs")),
-            shared: locks!(@shared $kind),
+            shared: locks!(@is_shared $kind),
+            guard: locks!(@is_guard $kind),
         },)*];
 
         /// Visits the lock of this name; `None` if there is none.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
             match name {
-                $(stringify!($module) => Some(visitor.$kind::<$module::$type>()),)*
+                $(stringify!($module) => Some(locks!(@visit $kind visitor $module $type)),)*
+                _ => None,
+            }
+        }
+
+        /// Visits the lock of this name; `None` if there is none that a mechanism can stand on.
+        pub fn visit_guard<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
+            match name {
+                $(stringify!($module) => locks!(@visit_guard $kind visitor $module $type),)*
                 _ => None,
             }
         }
     };
-    (@shared lock) => { false };
-    (@shared shared) => { true };
+    (@is_shared shared) => { true };
+    (@is_shared $other:ident) => { false };
+    (@is_guard guard) => { true };
+    (@is_guard $other:ident) => { false };
+    (@visit shared $visitor:ident $module:ident $type:ident) => { $visitor.shared::<$module::$type>() };
+    (@visit $other:ident $visitor:ident $module:ident $type:ident) => { $visitor.lock::<$module::$type>() };
+    (@visit_guard guard $visitor:ident $module:ident $type:ident) => {
+        Some($visitor.lock::<$module::$type>())
+    };
+    (@visit_guard $other:ident $visitor:ident $module:ident $type:ident) => { None };
+}
+
+/// The names of the locks that a mechanism can stand on.
+pub fn guards() -> impl Iterator<Item = &'static str> {
+    LOCKS.iter().filter(|lock| lock.guard).map(|lock| lock.name)
+}
+
+/// Says that no mechanism can stand on this lock, and on which it can.
+pub fn not_a_guard(name: &str) -> String {
+    let guards = guards().collect::<Vec<_>>().join(", ");
+    format!("no mechanism can stand on the lock {name:?}; on these it can: {guards}")
 }
 
 locks! {
     lock array ArrayLock,
     lock clh Clh,
-    lock cna Cna,
+    guard cna Cna,
     lock cohort Cohort,
     lock futex_mutex FutexMutex,
     lock hierarchical_clh HierarchicalClh,
     lock mcs Mcs,
-    lock parking Parking,
+    guard parking Parking,
     shared per_cpu_read_write PerCpuReadWrite,
     shared per_node_read_write PerNodeReadWrite,
     shared percpu_read_write_semaphore PercpuReadWriteSemaphore,
-    lock queued Queued,
-    lock queued_paravirtual QueuedParavirtual,
+    guard queued Queued,
+    guard queued_paravirtual QueuedParavirtual,
     shared queued_read_write QueuedReadWrite,
     shared read_write_semaphore ReadWriteSemaphore,
-    lock test_and_set TestAndSet,
+    guard test_and_set TestAndSet,
     lock test_and_set_delayed TestAndSetDelayed,
     lock test_and_test_and_set TestAndTestAndSet,
-    lock ticket Ticket,
+    guard ticket Ticket,
 }

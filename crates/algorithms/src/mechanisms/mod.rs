@@ -176,7 +176,7 @@ macro_rules! mechanisms {
         },)*];
 
         /// Visits the mechanism of this name, built over the lock `over`. `None` if there is no
-        /// such mechanism, or no such lock with one holder.
+        /// such mechanism, or no such guard ([`locks::guards`]).
         pub fn visit<V: Visitor>(name: &str, over: &str, visitor: V) -> Option<V::Out> {
             struct Over<'a, V>(&'a str, V);
             impl<V: Visitor> locks::Visitor for Over<'_, V> {
@@ -188,7 +188,7 @@ macro_rules! mechanisms {
                     None
                 }
             }
-            locks::visit(over, Over(name, visitor)).flatten()
+            locks::visit_guard(over, Over(name, visitor)).flatten()
         }
 
         /// Does something with the mechanism of this name, over this lock. `None` if there is no

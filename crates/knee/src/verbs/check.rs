@@ -6,7 +6,7 @@ mod tables;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use algorithms::locks::{LOCKS, ListedLock};
+use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -107,8 +107,7 @@ fn with_subject<R>(
             with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
         }
     };
-    Ok(result
-        .with_context(|| format!("--over {over}: there is no exclusive lock of this name"))??)
+    Ok(result.with_context(|| not_a_guard(over))??)
 }
 
 /// Checks and prints. The status is 1 if a fault was found or a search is incomplete.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use algorithms::locks::not_a_guard;
 use algorithms::mechanisms::{self, ListedMechanism, MECHANISMS, Mechanism, Settings};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
@@ -111,9 +112,7 @@ pub fn run_mechanism(
     let settings = settings(mechanism, &load.given)?;
     let simulation = Simulation { load, settings, host, tasks, options };
     mechanisms::visit(mechanism.name, over, simulation)
-        .with_context(|| {
-            format!("no exclusive lock is called {over:?}; see: knee list algorithms")
-        })?
+        .with_context(|| not_a_guard(over))?
         .with_context(|| format!("{} with {tasks} tasks", load.name()))
 }
 
