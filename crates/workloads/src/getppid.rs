@@ -43,6 +43,7 @@ struct Caller {
 }
 
 impl Task for Caller {
+    #[inline(always)]
     fn operate(&mut self) -> Result<(), Failure> {
         // SAFETY: no preconditions.
         self.answer = unsafe { libc::getppid() };

@@ -260,6 +260,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         Faulter { task, ..Faulter::default() }
     }
 
+    #[inline]
     fn operate<M: Machine>(&self, m: &M, task: &mut Faulter) {
         let begin = m.history_mark();
         m.work(self.fault_ns);
@@ -482,6 +483,7 @@ impl<L: Lock> FaultPath<L> {
 }
 
 impl Joining {
+    #[inline]
     fn live(&self) -> u64 {
         match self {
             Joining::Lock(hold) => u64::from(hold.0) + 1,

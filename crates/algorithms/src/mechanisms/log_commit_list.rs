@@ -340,6 +340,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
     }
 
     /// Runs one transaction, and pushes the context if that is full now.
+    #[inline]
     fn operate<M: Machine>(&self, m: &M, task: &mut Committer) {
         let start = m.history_mark();
         task.turn = task.turn.wrapping_add(1);

@@ -325,6 +325,7 @@ impl<L: Lock> Mechanism for Repair<L> {
         Repairer::default()
     }
 
+    #[inline]
     fn operate<M: Machine>(&self, m: &M, task: &mut Repairer) {
         let number = m.cpu() as u64;
         if number < self.workers {

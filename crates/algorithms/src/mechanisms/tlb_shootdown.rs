@@ -187,6 +187,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
         PageMover::default()
     }
 
+    #[inline]
     fn operate<M: Machine>(&self, m: &M, task: &mut PageMover) {
         let begin = m.history_mark();
         let first = m.cpu() as u32 * self.own + m.random(self.own - self.moved + 1);

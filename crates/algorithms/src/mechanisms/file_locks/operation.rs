@@ -220,6 +220,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         Caller { task: task as u32, written: 0, slept: 0 }
     }
 
+    #[inline]
     fn operate<M: Machine>(&self, m: &M, caller: &mut Caller) {
         match self.calls {
             Calls::LockUnlock => self.lock_and_unlock(m, caller),

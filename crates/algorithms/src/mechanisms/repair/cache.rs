@@ -201,6 +201,7 @@ impl<L: Lock> Cache<L> {
 
 impl Lookup {
     /// The variant and the buffer as one number, for `Machine::forget_history`.
+    #[inline]
     pub(super) fn live(self) -> u64 {
         let (variant, buffer) = match self {
             Lookup::Hit(buffer) => (0, buffer),
