@@ -244,20 +244,26 @@ fn a_flame_graph_has_the_time_per_operation_of_each_stack_on_both_sides() {
     assert_eq!(graph.samples, [82, 842]);
     let mut lines = Vec::new();
     walk(&graph.root, 0, &mut lines);
-    check(&lines.join("\n"), expect![[r#"
+    check(
+        &lines.join("\n"),
+        expect![[r#"
         all 82 842 us
           main 41 421 us
             fcntl 21 401 us
               entry_SYSCALL_64 21 401 us
                 __x64_sys_fcntl 21 401 us
                   native_queued_spin_lock_slowpath 21 401 us
-          pv_native_safe_halt 41 421 us"#]]);
-    check(&graph.functions.text(), expect![[r#"
+          pv_native_safe_halt 41 421 us"#]],
+    );
+    check(
+        &graph.functions.text(),
+        expect![[r#"
         function                                perf.data         perf.data   change
         native_queued_spin_lock_slowpath  21 us ± 8.98 us  401 us ± 39.2 us  +380 us
         pv_native_safe_halt               41 us ± 12.6 us  421 us ± 40.2 us  +380 us
         main                              20 us ± 8.77 us   20 us ± 8.77 us    +0 ns
-    "#]]);
+    "#]],
+    );
 }
 
 fn walk(node: &FlameNode, depth: usize, lines: &mut Vec<String>) {
