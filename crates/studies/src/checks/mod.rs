@@ -70,6 +70,15 @@ pub fn with_lock<R>(
     with_result(act, |act| visit_lock(name, size, mutation, act))
 }
 
+/// Calls `act` with the tasks of a lock of this type at their start: of one that is not in the list.
+pub fn with_own_lock<L: Lock>(
+    size: CheckSize,
+    mutation: Mutation,
+    act: &mut SetupFn,
+) -> io::Result<()> {
+    LockCheck { size, mutation, act }.lock::<L>()
+}
+
 /// Calls `act` with the tasks of a mechanism in this design, over the lock of this name. `None`
 /// if there is no such mechanism, design or lock.
 pub fn with_mechanism<R>(
@@ -97,7 +106,8 @@ pub fn with_scenario<R>(
     with_result(act, |act| visit_mechanism(name, design, over, scenario, mutation, act))
 }
 
-type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
+/// What is done with tasks at their start.
+pub type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
 
 // The two below have no type parameters: so this crate compiles each lock and mechanism once, and not each
 // crate that calls them, again for each closure, which would be megabytes.
@@ -125,7 +135,7 @@ fn visit_mechanism(
 }
 
 /// Returns what `act` returned where `visit` called it.
-fn with_result<R>(
+pub fn with_result<R>(
     mut act: impl FnMut(&Setup) -> R,
     visit: impl FnOnce(&mut SetupFn) -> Option<io::Result<()>>,
 ) -> Option<io::Result<R>> {

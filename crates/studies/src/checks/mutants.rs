@@ -12,7 +12,7 @@ use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
 use engines::{AccessChange, CodeSite, Mutant};
 use host::in_parallel;
 
-use super::{CheckSize, Mutation, with_lock, with_scenario};
+use super::{CheckSize, Mutation, SetupFn, visit_lock, with_result, with_scenario};
 
 /// Sizes to try, the cheapest first. Reuse of a node needs two acquires, or three with another
 /// task queued behind it; a queue needs three tasks; state kept for each lock needs two locks.
@@ -116,22 +116,64 @@ fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
 
 // Locks.
 
-/// Judges all mutants of a lock, in the order of its source.
+/// A lock to mutate: one of the list, or one of the user's own.
+pub struct LockSubject<'a> {
+    /// The name of its file, without `.rs`.
+    pub name: &'a str,
+    /// The text of its file.
+    pub source: &'a str,
+    /// The mutants that break nothing.
+    pub equivalent: &'a [Equivalent],
+    /// Calls its argument with the tasks of this lock at their start.
+    pub with_tasks: &'a WithTasks<'a>,
+}
+
+/// Calls its last argument with the tasks of one lock at their start.
+pub type WithTasks<'a> =
+    dyn Fn(CheckSize, Mutation, &mut SetupFn) -> Result<(), std::io::Error> + Sync + 'a;
+
+impl LockSubject<'_> {
+    fn with_tasks<R>(
+        &self,
+        size: CheckSize,
+        mutation: Mutation,
+        act: impl FnMut(&Setup) -> R,
+    ) -> Result<R> {
+        let result = with_result(act, |act| Some((self.with_tasks)(size, mutation, act)));
+        Ok(result.context("the tasks of a lock were never started")??)
+    }
+}
+
+/// Calls `act` with a listed lock as a subject.
+fn with_listed<R>(lock: &ListedLock, act: impl FnOnce(&LockSubject) -> R) -> R {
+    act(&LockSubject {
+        name: lock.name,
+        source: lock.source,
+        equivalent: visit(lock.name, Equivalents).unwrap_or_default(),
+        with_tasks: &|size, mutation, act| visit_lock(lock.name, size, mutation, act).expect("a listed lock"),
+    })
+}
+
+/// Judges all mutants of a lock of the list, in the order of its source.
 pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
-    let equivalents = visit(lock.name, Equivalents).unwrap_or_default();
-    let PossibleMutants { mutants, sizes } = possible(lock)?;
+    with_listed(lock, judge_lock)
+}
+
+/// Judges all mutants of a lock, in the order of its source.
+pub fn judge_lock(lock: &LockSubject) -> Result<Vec<JudgedMutant>> {
+    let PossibleMutants { mutants, sizes } = possible_mutants(lock)?;
     let sources: Vec<_> =
         [(lock.name, lock.source)].into_iter().chain(PARTS.iter().copied()).collect();
     let judge_one = |mutant: Mutant| {
         let line = line_of(&mutant.site, &sources);
-        let equivalent = listed_as(equivalents, &mutant, &line);
+        let equivalent = listed_as(lock.equivalent, &mutant, &line);
         let (sizes, states_max) = match equivalent {
             Some(_) => (&sizes[..sizes.len().min(2)], EQUIVALENT_STATES_MAX),
             None => (&sizes[..], STATES_MAX),
         };
-        let mut caught = search_lock(lock.name, mutant, sizes, states_max)?;
+        let mut caught = search_lock(lock, mutant, sizes, states_max)?;
         if caught.is_none() && equivalent.is_none() {
-            caught = sample_lock(lock.name, mutant)?;
+            caught = sample_lock(lock, mutant)?;
         }
         Ok(JudgedMutant { mutant, line, fate: fate(caught, equivalent) })
     };
@@ -145,16 +187,20 @@ pub struct PossibleMutants {
     sizes: Vec<CheckSize>,
 }
 
-/// The possible mutants in the file of a lock, and in the files that several locks share.
+/// The possible mutants in the file of a listed lock, and in the files that several locks share.
 pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
+    with_listed(lock, possible_mutants)
+}
+
+fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
     let collected = RefCell::new(BTreeSet::new());
     let mut sizes = Vec::new();
     for &size in SIZES {
-        let searched = with_lock(lock.name, size, Mutation::Collect(&collected), |setup| {
+        let searched = lock.with_tasks(size, Mutation::Collect(&collected), |setup| {
             let memory = Memory::SequentiallyConsistent;
             search(setup, &Options { states_max: LOCK_STATES_MAX, ..options(memory) })
         });
-        if !searched.context("a listed lock")???.gave_up {
+        if !searched??.gave_up {
             sizes.push(size);
         }
     }
@@ -171,7 +217,7 @@ pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
 
 /// Searches a lock with the mutant, without store buffers and with them.
 fn search_lock(
-    name: &str,
+    lock: &LockSubject,
     mutant: Mutant,
     sizes: &[CheckSize],
     states_max: u64,
@@ -179,9 +225,8 @@ fn search_lock(
     for memory in MEMORIES {
         let options = Options { states_max, ..options(memory) };
         for &size in sizes {
-            let searched =
-                with_lock(name, size, Mutation::Apply(mutant), |setup| search(setup, &options));
-            let searched = searched.context("a listed lock")???;
+            let mutation = Mutation::Apply(mutant);
+            let searched = lock.with_tasks(size, mutation, |setup| search(setup, &options))??;
             if let Some(Failure { fault, .. }) = searched.failure {
                 return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
             }
@@ -191,13 +236,13 @@ fn search_lock(
 }
 
 /// Samples schedules of a lock with the mutant.
-fn sample_lock(name: &str, mutant: Mutant) -> Result<Option<CaughtMutant>> {
+fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant>> {
     for size in LOCK_SAMPLED {
         let memory = Memory::SequentiallyConsistent;
-        let sampled = with_lock(name, size, Mutation::Apply(mutant), |setup| {
+        let sampled = lock.with_tasks(size, Mutation::Apply(mutant), |setup| {
             sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
         });
-        if let Some(Failure { fault, .. }) = sampled.context("a listed lock")???.failure {
+        if let Some(Failure { fault, .. }) = sampled??.failure {
             return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
         }
     }

@@ -142,10 +142,35 @@ pub fn lock_point(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedPoint> {
+    point(&|visitor| locks::visit(name, visitor), name, load, conditions, cpus, tasks)
+}
+
+/// Simulates a lock of this type, one that is not in the list.
+pub fn own_lock_point<L: Lock>(
+    name: &str,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    point(&|visitor| Some(visitor.lock::<L>()), name, load, conditions, cpus, tasks)
+}
+
+/// Visits one lock; `None` if there is none of its name.
+type VisitLock<'a> = &'a dyn Fn(LockVisitor) -> Option<io::Result<SimulatedRun>>;
+
+fn point(
+    visit: VisitLock,
+    name: &str,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
     let (mut runs, mut placements) = (Vec::new(), Vec::new());
     for (draw, conditions) in draws(conditions) {
         placements.push(conditions.placement);
-        runs.push(run_lock(name, load, &conditions, draw, cpus, tasks, None)?);
+        runs.push(run_lock(visit, name, load, &conditions, draw, cpus, tasks, None)?);
     }
     let rates = runs.iter().map(SimulatedRun::rate).collect();
     let (middle, effects) = (runs.swap_remove(0), Vec::new());
@@ -173,7 +198,8 @@ pub fn lock_draw(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedRun> {
-    run_lock(name, load, conditions, draw, cpus, tasks, None)
+    let visit: VisitLock = &|visitor| locks::visit(name, visitor);
+    run_lock(visit, name, load, conditions, draw, cpus, tasks, None)
 }
 
 /// The first accesses in the window of a simulated lock, one line each.
@@ -185,7 +211,9 @@ pub fn trace(
     accesses: usize,
 ) -> Result<Vec<String>> {
     let window = TraceWindow { from: warm_up(conditions.length), accesses };
-    Ok(run_lock(name, load, conditions, Draw::Middle, cpus, cpus, Some(window))?.trace)
+    let visit: VisitLock = &|visitor| locks::visit(name, visitor);
+    let run = run_lock(visit, name, load, conditions, Draw::Middle, cpus, cpus, Some(window))?;
+    Ok(run.trace)
 }
 
 /// The time in which caches are cold and queues empty.
@@ -193,7 +221,9 @@ fn warm_up(length: Time) -> Time {
     length / 10
 }
 
+#[expect(clippy::too_many_arguments, reason = "all of them say what one run is")]
 fn run_lock(
+    visit: VisitLock,
     name: &str,
     load: LockLoad,
     conditions: &Conditions,
@@ -210,7 +240,7 @@ fn run_lock(
     let host = described.host(draw);
     let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
     let shape = Shape { tasks, ..Shape::new(cpu_numbers, load.locks) };
-    let act = |lock: &LockTask| {
+    let act = &|lock: &LockTask| {
         let setup = Setup {
             region: lock.region,
             host: &host,
@@ -224,7 +254,7 @@ fn run_lock(
         };
         simulate(&setup, &options)
     };
-    let result = locks::visit(name, LockVisitor { load, shape, act });
+    let result = visit(LockVisitor { load, shape, act });
     let result =
         result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
     result.with_context(|| {
@@ -240,10 +270,11 @@ struct LockTask<'a> {
     fifo: bool,
 }
 
-struct LockVisitor<F> {
+// The result has no type parameter: so this crate compiles each lock once.
+struct LockVisitor<'a> {
     load: LockLoad,
     shape: Shape,
-    act: F,
+    act: &'a dyn Fn(&LockTask) -> io::Result<SimulatedRun>,
 }
 
 /// A task: starts in its time, and operates until the simulation is over.
@@ -255,10 +286,10 @@ fn repeat(m: &Simulated, load: LockLoad, operate: impl Fn(&Simulated)) {
     }
 }
 
-impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
-    type Out = io::Result<R>;
+impl Visitor for LockVisitor<'_> {
+    type Out = io::Result<SimulatedRun>;
 
-    fn lock<L: Lock>(self) -> io::Result<R> {
+    fn lock<L: Lock>(self) -> Self::Out {
         let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
@@ -268,7 +299,7 @@ impl<R, F: FnOnce(&LockTask) -> io::Result<R>> Visitor for LockVisitor<F> {
         (self.act)(&LockTask { region, task, fifo: L::FIFO })
     }
 
-    fn shared<L: SharedLock>(self) -> io::Result<R> {
+    fn shared<L: SharedLock>(self) -> Self::Out {
         let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
