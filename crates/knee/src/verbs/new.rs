@@ -14,20 +14,32 @@ pub struct Arguments {
     /// What to write
     #[arg(value_enum)]
     what: NewKind,
-    /// File to write, which must not exist
+    /// File or folder to write, which must not exist
     file: PathBuf,
+    /// Source tree of knee, on which the lock's crate depends [default: the one this knee was built in]
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum NewKind {
     /// A load in C, for `knee run FILE`
     Load,
+    /// A folder with a lock in Rust, and a program that checks, mutates and simulates it
+    Lock,
 }
 
 /// Writes the file.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match arguments.what {
-        NewKind::Load => load(&arguments.file)?,
+        NewKind::Load => {
+            ensure!(
+                arguments.tree.is_none(),
+                "--tree: a load needs none of knee's sources: leave it out"
+            );
+            load(&arguments.file)?;
+        }
+        NewKind::Lock => lock(&arguments.file, arguments.tree.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,5 +60,16 @@ fn load(file: &Path) -> Result<()> {
     made.write_all(own_loads::EXAMPLE.as_bytes()).with_context(|| format!("writing {shown}"))?;
     hint(format_args!("written: {shown}; measure it with: knee run {shown} --set size=4k,64k"));
     hint("the interface: knee describe knee.h");
+    Ok(())
+}
+
+fn lock(folder: &Path, tree: Option<&Path>) -> Result<()> {
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    own_locks::folder::write(folder, tree.unwrap_or(&built_in))?;
+    let shown = folder.display();
+    hint(format_args!("written: {shown}; try: cd {shown} && make check mutants simulate run"));
+    hint(
+        "the first make compiles knee's engines, which takes minutes; after a change of the lock, seconds",
+    );
     Ok(())
 }

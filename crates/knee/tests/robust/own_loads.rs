@@ -210,3 +210,29 @@ fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
     let none = home.start(&mut home.knee("list workloads .")).end();
     assert!(none.stderr.contains("only `knee list loads` takes a folder"), "{}", none.stderr);
 }
+
+#[test]
+fn a_new_lock_is_a_folder_with_its_name_and_is_never_written_over() {
+    let home = Home::new();
+    let ended = home.start(&mut home.knee("new lock my_lock")).end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    for file in ["Cargo.toml", "Cargo.lock", "Makefile", "src/main.rs", "src/my_lock.rs"] {
+        let text = fs::read_to_string(home.path("my_lock").join(file)).unwrap();
+        assert!(!text.contains("OWN_"), "{file}: {text}");
+    }
+    let manifest = fs::read_to_string(home.path("my_lock/Cargo.toml")).unwrap();
+    let quoted = manifest.split('"').find(|word| word.ends_with("crates/own_locks")).unwrap();
+    assert!(fs::exists(format!("{quoted}/Cargo.toml")).unwrap(), "{quoted}");
+    for (words, part) in [
+        ("new lock my_lock", "creating my_lock: File exists"),
+        ("new lock My-Lock", "use lower-case letters"),
+        ("new lock loop", "no word of the language"),
+        ("new lock other --tree .", "no source tree of knee"),
+        ("new load x.c --tree .", "leave it out"),
+    ] {
+        let refused = home.start(&mut home.knee(words)).end();
+        assert_eq!(refused.status.code(), Some(2), "{words}: {}", refused.stderr);
+        assert!(refused.stderr.contains(part), "{words}: {}", refused.stderr);
+    }
+    assert!(!home.path("other").exists() && !home.path("x.c").exists());
+}

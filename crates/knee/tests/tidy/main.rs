@@ -147,6 +147,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("laws", &["analysis", "host"]),
     ("machine", &[]),
     ("own_loads", &["host", "records"]),
+    ("own_locks", &["algorithms", "engines", "host", "machine", "studies"]),
     ("pages", &["analysis", "host", "records", "reports"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),

@@ -150,7 +150,9 @@ fn with_listed<R>(lock: &ListedLock, act: impl FnOnce(&LockSubject) -> R) -> R {
         name: lock.name,
         source: lock.source,
         equivalent: visit(lock.name, Equivalents).unwrap_or_default(),
-        with_tasks: &|size, mutation, act| visit_lock(lock.name, size, mutation, act).expect("a listed lock"),
+        with_tasks: &|size, mutation, act| {
+            visit_lock(lock.name, size, mutation, act).expect("a listed lock")
+        },
     })
 }
 
