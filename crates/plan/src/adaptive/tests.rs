@@ -78,7 +78,7 @@ fn a_search_begins_with_the_edges_and_ends_with_a_known_knee() {
 /// The block that an interrupted search was in continues, and later blocks are those of a search in one go.
 #[test]
 fn later_blocks_follow_from_earlier_runs_alone() {
-    let record = record("seed = 3\n[adaptive]\nknee_within = 0.05", 48);
+    let record = record("seed = 3\n[adaptive]\nknee_within = 0.05", 12);
     let runs = searched(&record);
     assert!(runs.iter().any(|run| run.block == 2), "{} runs", runs.len());
     for number in 0..3 {
