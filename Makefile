@@ -7,7 +7,7 @@ KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 PREFIX ?= /usr/local
 SHARE := bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1
 
-.PHONY: help setup build run test check bench fuzz install clean
+.PHONY: help setup build run test check bench fuzz examples install clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -37,6 +37,9 @@ bench: setup ## benchmarks against limits and peers; prints ratios
 
 fuzz: build ## hours at other seeds: millions of inputs, thousands of kills, all mutants
 	@KNEE=$(KNEE) bash .ci/fuzz
+
+examples: build ## write the example pages of docs/examples again
+	@KNEE=$(KNEE) sh .ci/examples
 
 install: $(KNEE) ## binary, completions and manual pages below PREFIX (/usr/local)
 	install -D $(KNEE) "$(DESTDIR)$(PREFIX)/bin/knee"

@@ -6,7 +6,7 @@ type Cell = string | number | null;
 
 /** A chart's runs, a line each. */
 export function chartCsv(chart: Chart): string {
-  const rows: Cell[][] = [["line", "form", "cpus", "tasks", "run", "block", chart.metric, "left_out"]];
+  const rows: Cell[][] = [["line", "form", chart.over === "CPUs" ? "cpus" : chart.over, "tasks", "run", "block", chart.metric, "left_out"]];
   for (const line of chart.lines) {
     for (const [cpus, tasks, mean, , , runs] of line.points) {
       const all: (Run | null)[] = runs.length > 0 ? runs : [null];

@@ -24,6 +24,8 @@ export interface Chart {
   id: string;
   metric: string;
   unit: string;
+  /** What the lines run over: "CPUs", or another quantity with its unit. */
+  over: string;
   ideal: number | null;
   lines: Line[];
 }

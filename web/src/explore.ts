@@ -48,6 +48,7 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
   };
   for (const [flag, name] of TOGGLES) {
     if (flag === "ideal" && chart.ideal === null) continue;
+    if ((flag === "logCpus" || flag === "perCpu") && !isOverCpus(chart)) continue;
     if (flag === "idle" && !chart.lines.some((line) => line.points.some((point) => point[4] !== null))) continue;
     line.append(toggle(name, view[flag], (on) => ((view[flag] = on), redraw())));
   }
@@ -77,6 +78,10 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
 }
 
 const HEIGHT = 320;
+
+function isOverCpus(chart: Chart): boolean {
+  return chart.over === "CPUs";
+}
 
 /** The numbers of CPUs of all lines, ascending. */
 export function counts(chart: Chart): number[] {
@@ -113,7 +118,7 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const cpus = counts(chart);
-  const series: uPlot.Series[] = [{ label: "CPUs" }];
+  const series: uPlot.Series[] = [{ label: chart.over }];
   const bands: uPlot.Band[] = [];
   chart.lines.forEach((line, index) => {
     const shown = !view.hidden.includes(index);
@@ -135,12 +140,12 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
     width: Math.max(field.clientWidth, 280),
     height: HEIGHT,
     scales: {
-      x: { time: false, distr: view.logCpus ? 3 : 1, log: 2 },
+      x: { time: false, distr: view.logCpus && isOverCpus(chart) ? 3 : 1, log: 2 },
       y: view.logValues ? { distr: 3 } : { range: (_plot, _low, high) => [0, Math.min(high, top) * 1.06] },
       "%": { range: [0, 100] },
     },
     axes: [
-      { ...axis, label: "CPUs", labelSize: 18, size: 28, splits: () => cpus, values: (_plot, splits) => splits.map((count) => String(count)) },
+      { ...axis, label: chart.over, labelSize: 18, size: 28, splits: () => cpus, values: (_plot, splits) => splits.map((count) => String(count)) },
       { ...axis, size: 60, values: (_plot, splits) => splits.map((value) => short(value)) },
       ...(view.idle ? [{ ...axis, scale: "%", side: 1 as const, size: 44, grid: { show: false } }] : []),
     ],

@@ -84,6 +84,14 @@ function each<Data extends { id: string }>(
   }
 }
 
+/** Shows the list as it is now; what the reader types in the search stays. */
+async function renew(): Promise<void> {
+  const answer = await fetch(location.href);
+  if (!answer.ok) return;
+  const now = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+  if (now) document.querySelector("main")?.replaceWith(now);
+}
+
 async function start(): Promise<void> {
   openTarget();
   sections();
@@ -96,7 +104,7 @@ async function start(): Promise<void> {
   document.documentElement.dataset.ready = "yes";
   // Only a page from `knee serve` has somebody to ask.
   if (location.protocol === "http:" && document.documentElement.dataset.live === "yes") {
-    new EventSource("/events").addEventListener("changed", () => location.reload());
+    new EventSource("/events").addEventListener("changed", () => void renew());
   }
 }
 

@@ -254,12 +254,31 @@ test("the server lists records and shows their pages", { skip }, async () => {
   await served(async (home) => {
     const { context, page, said } = await open(browser, home);
     assert.equal(await page.locator(".records li").count(), 2);
+    assert.ok((await page.locator(".records .count").count()) > 0, "the newest verdicts");
     await page.getByLabel("Search").fill("no such record");
     await page.getByRole("button", { name: "Find" }).click();
     assert.equal(await page.locator(".records li").count(), 0);
     await page.goto(home);
     await page.getByRole("link", { name: compared.split("/").at(-1) }).click();
     await page.locator("tr[data-cell]").first().waitFor();
+    assert.deepEqual(said, []);
+    await context.close();
+  });
+});
+
+test("the list follows a run, and keeps what is typed into the search", { skip }, async (t) => {
+  await served(async (home) => {
+    const { context, page, said } = await open(browser, home);
+    if ((await page.locator("script").count()) === 0) {
+      await context.close();
+      return t.skip("this knee was built without Node.js");
+    }
+    await page.locator("html[data-ready]").waitFor();
+    await page.getByLabel("Search").fill("half a wo");
+    const before = await page.locator(".records li").count();
+    knee("run", "getppid", "--cpus", "1", "--blocks", "1", "--seconds", "0.02");
+    await page.waitForFunction((before) => document.querySelectorAll(".records li").length > before, before);
+    assert.equal(await page.getByLabel("Search").inputValue(), "half a wo");
     assert.deepEqual(said, []);
     await context.close();
   });

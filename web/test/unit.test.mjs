@@ -61,7 +61,7 @@ test("a view survives its way through an address, and rubbish does not", () => {
 
 test("cells of CSV are quoted, and none is a formula", { skip }, async () => {
   const chart = {
-    id: "s1-0", metric: "m", unit: "", ideal: null,
+    id: "s1-0", metric: "m", unit: "", over: "CPUs", ideal: null,
     lines: [{ name: '=cmd|"x",\n', form: "processes", knee: null, points: [[1, 1, 5, null, null, [[0, 0, 5.5, 1]]], [2, 2, 7, null, null, []]] }],
   };
   assert.equal(

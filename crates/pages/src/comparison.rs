@@ -15,7 +15,7 @@ use crate::reading;
 const CHANGES_FIRST: usize = 12;
 
 /// Laws are fitted to the curves of the first loads, up to so many points: a page should not take minutes.
-const LAWS_POINTS_MAX: usize = 200;
+const LAWS_POINTS_MAX: usize = 100;
 
 /// Whether a load has a curve to draw.
 fn is_curve(load: &LoadPart) -> bool {

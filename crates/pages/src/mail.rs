@@ -1,5 +1,6 @@
 //! A page as a mail: plain text of at most 72 columns, to be pasted into a mail to a kernel list as it is.
 
+use host::terminal::shown;
 use reports::table::Table;
 use reports::{LedgerNode, LedgerTree, wrapped};
 
@@ -49,7 +50,8 @@ pub fn mail(page: &Page) -> String {
             text += &wrapped(&format!("  {command}"), WIDTH, 6);
         }
     }
-    cut(&ascii(&text))
+    // What would control a terminal is longer once it is escaped.
+    cut(&shown(&ascii(&text)))
 }
 
 /// Whether a block repeats rows of other sections: the largest changes of all loads.

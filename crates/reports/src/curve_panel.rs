@@ -11,6 +11,9 @@ use crate::LanePart;
 const RATE: &str = "operations_per_s";
 const IDLE: &str = "idle_percent";
 
+/// What most curves run over.
+pub const OVER_CPUS: &str = "CPUs";
+
 /// Lines over CPU counts that one drawing holds.
 pub struct CurvePanel {
     /// What tells the drawing from the others of its load; may be empty.
@@ -18,6 +21,8 @@ pub struct CurvePanel {
     /// The name of the metric.
     pub metric: String,
     pub unit: String,
+    /// What the lines run over: [`OVER_CPUS`], or another quantity with its unit.
+    pub over: String,
     /// Value for each CPU that follows the linear ideal; absent where it has no meaning.
     pub ideal: Option<f64>,
     pub lines: Vec<PanelLine>,
@@ -101,6 +106,7 @@ pub fn for_lane(
         title: lane.title.clone(),
         metric: metric.clone(),
         unit,
+        over: OVER_CPUS.to_string(),
         ideal: lane.ideal,
         lines: lines.filter(|line| !line.points.is_empty()).collect(),
     }
@@ -135,6 +141,7 @@ pub fn for_curves(
         title,
         metric: metric.to_string(),
         unit: unit.to_string(),
+        over: OVER_CPUS.to_string(),
         ideal: ideal.filter(|rate| is_rate && *rate > 0.0),
         lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
     }
@@ -166,7 +173,7 @@ fn around(spread: &Spread) -> Option<(f64, f64)> {
 pub type Reaching = (u32, f64, Option<(f64, f64)>);
 
 /// Lines of values that are no means of runs, such as those of simulations.
-pub fn for_values(metric: &str, lines: Vec<(String, Vec<Reaching>)>) -> CurvePanel {
+pub fn for_values(metric: &str, over: &str, lines: Vec<(String, Vec<Reaching>)>) -> CurvePanel {
     let point = |(cpus, value, band): Reaching| {
         let spread = Spread::from_values(&[value])?;
         Some(PanelPoint { cpus, tasks: cpus, spread, band, idle: None, runs: Vec::new() })
@@ -179,6 +186,7 @@ pub fn for_values(metric: &str, lines: Vec<(String, Vec<Reaching>)>) -> CurvePan
         title: String::new(),
         metric: metric.to_string(),
         unit: String::new(),
+        over: over.to_string(),
         ideal: None,
         lines: lines.into_iter().map(line).collect(),
     }

@@ -44,7 +44,7 @@ pub use crate::compare::{
 };
 pub use crate::csv::{csv, csv_header};
 pub use crate::curve_panel::{
-    CurvePanel, Laws, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
+    CurvePanel, Laws, OVER_CPUS, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
     for_values as value_panel,
 };
 pub use crate::doses::{DoseReport, dosed_points, doses, doses_text};

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use host::nearest;
 use host::terminal::{hint, print};
+use host::{nearest, paths};
 use plan::Side;
 use records::{Experiment, Opened, Record};
 use reports;
-use reports::{Layout, Style};
+use reports::{Layout, Style, quoted};
 use runner::history;
 use store::Store;
 
@@ -107,16 +107,19 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
     }
     print(text)?;
     if layout != Layout::Json {
-        hint(format_args!("as a page: {}", page_command(what)));
+        hint(format_args!("as a page: {}", page_command(what, store.root())));
     }
     Ok(arguments.fail_if.status(&comparison))
 }
 
-/// The command that writes the page of these records.
-pub fn page_command(what: &[String]) -> String {
+/// The command that writes the page of these records, which lie in the folder `records`.
+pub fn page_command(what: &[String], records: &Path) -> String {
     let what = if what.is_empty() { vec!["last".to_string()] } else { what.to_vec() };
-    let words: Vec<String> = what.iter().map(|word| reports::quoted(word)).collect();
-    format!("knee report {} --html page.html", words.join(" "))
+    let words: Vec<String> = what.iter().map(|word| quoted(word)).collect();
+    let is_default = paths::records().is_ok_and(|default| default == records);
+    let elsewhere = (!is_default).then(|| quoted(&records.to_string_lossy()));
+    let elsewhere = elsewhere.map(|folder| format!("--records {folder} ")).unwrap_or_default();
+    format!("knee {elsewhere}report {} --html page.html", words.join(" "))
 }
 
 impl CompareQuestion {

@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Write one HTML file, which needs no network and no scripts; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mail", "markdown"])]
     html: Option<PathBuf>,
+    /// Leave scripts out of the HTML file, for places that refuse them: no zoom, no flame graph
+    #[arg(long, requires = "html")]
+    no_scripts: bool,
     /// Print a mail of 72 columns for a kernel list [default]
     #[arg(long, conflicts_with = "markdown")]
     mail: bool,
@@ -50,9 +53,10 @@ pub struct Arguments {
 /// Writes or prints the page.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let page = page(arguments, store)?;
+    let purpose = if arguments.no_scripts { Purpose::FileWithoutScripts } else { Purpose::File };
     match &arguments.html {
-        Some(path) if path.as_os_str() == "-" => print_bytes(&pages::html(&page, Purpose::File))?,
-        Some(path) => written(path, &page)?,
+        Some(path) if path.as_os_str() == "-" => print_bytes(&pages::html(&page, purpose))?,
+        Some(path) => written(path, &page, purpose)?,
         None if arguments.markdown => print(pages::markdown(&page))?,
         None => print(pages::mail(&page))?,
     }
@@ -70,16 +74,18 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
 }
 
 /// Writes the file whole or not at all.
-fn written(path: &Path, page: &Page) -> Result<()> {
+fn written(path: &Path, page: &Page, purpose: Purpose) -> Result<()> {
     if path.is_dir() {
         bail!("--html {}: is a directory; name a file in it", path.display());
     }
-    let html = pages::html(page, Purpose::File);
+    let html = pages::html(page, purpose);
     let write = |mut file: &fs::File| Ok(file.write_all(html.as_bytes())?);
     write_durably_for_user(path, write).with_context(|| format!("writing {}", path.display()))?;
     talk(format_args!("wrote {} ({} KB)", path.display(), html.len().div_ceil(1000)));
-    if !HAS_BUNDLE {
-        hint("this knee was built without Node.js: its pages have no zoom, no toggles and no CSV");
+    if !HAS_BUNDLE && purpose == Purpose::File {
+        hint(
+            "this knee was built without Node.js: its pages have no zoom, no flame graphs and no CSV",
+        );
     }
     Ok(())
 }

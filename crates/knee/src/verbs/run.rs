@@ -383,7 +383,9 @@ fn conclude(
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if record.runs.iter().any(|run| run.finished()) {
-        let page = compare::page_command(std::slice::from_ref(&record.record.id));
+        // Records lie in a folder of the store, those of two letters together.
+        let records = folder.ancestors().nth(2).unwrap_or(folder);
+        let page = compare::page_command(std::slice::from_ref(&record.record.id), records);
         hint(format_args!("as a page: {page}"));
     }
     if end == End::Interrupted {

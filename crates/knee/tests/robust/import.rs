@@ -8,12 +8,12 @@ use records::RecordState;
 
 use crate::home::Home;
 
-fn fixture(name: &str) -> String {
+pub fn fixture(name: &str) -> String {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/import");
     tests.canonicalize().unwrap().join(name).display().to_string()
 }
 
-const FIXTURES: [&str; 9] = [
+pub const FIXTURES: [&str; 9] = [
     "plain.csv",
     "no_blocks.csv",
     "exported.csv",

@@ -27,6 +27,7 @@ mod process;
 mod putting_back;
 mod random;
 mod records;
+mod reports;
 mod scale;
 mod skip;
 mod snapshots;

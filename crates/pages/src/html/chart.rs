@@ -6,7 +6,7 @@
 
 use reports::plot::round_step;
 use reports::quantity::short;
-use reports::{CurvePanel, PanelLine, PanelPoint, counted};
+use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint, counted};
 
 use crate::html::Markup;
 use crate::html::table::how_to_read;
@@ -44,6 +44,8 @@ struct Place {
     last: f64,
     top: f64,
     step: f64,
+    /// Numbers of CPUs or tasks lie on a logarithmic scale, other quantities on a linear one.
+    is_logarithmic: bool,
 }
 
 impl Place {
@@ -59,12 +61,17 @@ impl Place {
             return None;
         }
         let step = round_step(highest / STEPS);
-        Some(Place { first, last, step, top: (highest / step).ceil() * step })
+        let is_logarithmic = [OVER_CPUS, "tasks"].contains(&panel.over.as_str()) && first > 0.0;
+        Some(Place { first, last, step, top: (highest / step).ceil() * step, is_logarithmic })
     }
 
     /// In percent of the width.
     fn x(&self, cpus: f64) -> f64 {
-        let share = (cpus / self.first).ln() / (self.last / self.first).ln();
+        let share = if self.is_logarithmic {
+            (cpus / self.first).ln() / (self.last / self.first).ln()
+        } else {
+            (cpus - self.first) / (self.last - self.first)
+        };
         INSET + (100.0 - 2.0 * INSET) * share
     }
 
@@ -82,7 +89,7 @@ pub fn chart(markup: &mut Markup, panel: &CurvePanel, id: &str) {
             legend(markup, panel);
         });
         markup.element("div", &[("class", "plot")], |markup| {
-            values(markup, &place);
+            values(markup, &place, &panel.over);
             field(markup, panel, &place);
         });
         if panel.lines.iter().flat_map(|line| &line.points).any(|point| point.idle.is_some()) {
@@ -99,8 +106,10 @@ fn caption(panel: &CurvePanel) -> String {
         (metric, unit) => format!("{metric}, {unit}"),
     };
     let title = Some(panel.title.clone()).filter(|title| !title.is_empty());
-    let parts: Vec<String> = title.into_iter().chain([metric, "over CPUs".to_string()]).collect();
-    parts.join(" ")
+    let over = format!("over {}", panel.over);
+    // The title of a figure may name it already.
+    let over = Some(over).filter(|_| panel.over == OVER_CPUS);
+    title.into_iter().chain([metric]).chain(over).collect::<Vec<_>>().join(" ")
 }
 
 fn legend(markup: &mut Markup, panel: &CurvePanel) {
@@ -150,7 +159,7 @@ fn mark(markup: &mut Markup, index: usize, (x, y): (&str, &str), title: &str) {
 }
 
 /// Labels left of the field.
-fn values(markup: &mut Markup, place: &Place) {
+fn values(markup: &mut Markup, place: &Place, over: &str) {
     let height = format!("{:.0}", HEIGHT + BELOW);
     let attributes =
         [("class", "axis"), ("width", "52"), ("height", height.as_str()), ("aria-hidden", "true")];
@@ -161,7 +170,7 @@ fn values(markup: &mut Markup, place: &Place) {
             markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], &short(value));
         }
         let y = format!("{:.1}", HEIGHT + 18.0);
-        markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], "CPUs");
+        markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], over);
     });
 }
 
@@ -191,7 +200,7 @@ fn field(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
             for point in &line.points {
                 let x = format!("{:.2}%", place.x(f64::from(point.cpus)));
                 let y = format!("{:.1}", place.y(point.spread.mean));
-                mark(markup, index, (&x, &y), &point_in_words(&line.name, point));
+                mark(markup, index, (&x, &y), &point_in_words(panel, &line.name, point));
             }
         }
     });
@@ -369,8 +378,9 @@ fn idle(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
 
 /// The curves for readers who do not see them.
 fn in_words(panel: &CurvePanel) -> String {
-    let point =
-        |point: &PanelPoint| format!("{} at {}", short(point.spread.mean), cpus_text(point));
+    let point = |point: &PanelPoint| {
+        format!("{} at {}", short(point.spread.mean), place_in_words(panel, point))
+    };
     let line = |line: &PanelLine| match &line.points[..] {
         [] => line.name.clone(),
         [one] => format!("{}: {}", line.name, point(one)),
@@ -380,19 +390,24 @@ fn in_words(panel: &CurvePanel) -> String {
     format!("Curves of {}. {}", caption(panel), lines.join("; "))
 }
 
-fn point_in_words(name: &str, point: &PanelPoint) -> String {
+fn point_in_words(panel: &CurvePanel, name: &str, point: &PanelPoint) -> String {
     let deviation = point.spread.stddev.map(|stddev| format!(" ± {}", short(stddev)));
+    // What was simulated has no runs.
+    let runs = (!point.runs.is_empty()).then(|| format!(" (n = {})", point.spread.n));
     let idle = point.idle.map(|idle| format!(", idle {idle:.0} %"));
     format!(
-        "{name}, {}: {}{} (n = {}){}",
-        cpus_text(point),
+        "{name}, {}: {}{}{}{}",
+        place_in_words(panel, point),
         short(point.spread.mean),
         deviation.unwrap_or_default(),
-        point.spread.n,
+        runs.unwrap_or_default(),
         idle.unwrap_or_default()
     )
 }
 
-fn cpus_text(point: &PanelPoint) -> String {
-    counted(point.cpus as usize, "CPU")
+fn place_in_words(panel: &CurvePanel, point: &PanelPoint) -> String {
+    match panel.over.as_str() {
+        OVER_CPUS => counted(point.cpus as usize, "CPU"),
+        over => format!("{over}: {}", point.cpus),
+    }
 }

@@ -56,6 +56,7 @@ fn chart(id: &str, panel: &CurvePanel) -> Value {
         "id": id,
         "metric": panel.metric,
         "unit": panel.unit,
+        "over": panel.over,
         "ideal": panel.ideal,
         "lines": panel.lines.iter().map(line).collect::<Vec<_>>(),
     })

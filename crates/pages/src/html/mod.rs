@@ -32,19 +32,30 @@ pub const HAS_BUNDLE: bool = !BUNDLE.is_empty();
 pub enum Purpose {
     /// In a file, which may be sent to others: it fetches nothing.
     File,
+    /// In a file where scripts would be refused, as by some mail filters.
+    FileWithoutScripts,
     /// From `knee serve`, which sends the policy itself and may tell of new runs.
     Served,
 }
 
+impl Purpose {
+    fn has_scripts(self) -> bool {
+        HAS_BUNDLE && self != Purpose::FileWithoutScripts
+    }
+
+    /// Style sheets of ours; that of the scripts only beside them.
+    fn styles(self) -> impl Iterator<Item = &'static str> {
+        let bundled = Some(BUNDLE_STYLE).filter(|text| self.has_scripts() && !text.is_empty());
+        [STYLE].into_iter().chain(bundled)
+    }
+}
+
 /// The content security policy of a page: only the styles and scripts of this knee, and no requests.
 pub fn policy(purpose: Purpose) -> String {
-    let styles = [STYLE, BUNDLE_STYLE].into_iter().filter(|text| !text.is_empty());
-    let styles: Vec<String> = styles.map(source_hash).collect();
-    let scripts: Vec<String> =
-        Some(BUNDLE).filter(|_| HAS_BUNDLE).map(source_hash).into_iter().collect();
-    let scripts = if scripts.is_empty() { "'none'".to_string() } else { scripts.join(" ") };
+    let styles: Vec<String> = purpose.styles().map(source_hash).collect();
+    let scripts = if purpose.has_scripts() { source_hash(BUNDLE) } else { "'none'".to_string() };
     let (connect, form, frame) = match purpose {
-        Purpose::File => ("'none'", "'none'", ""),
+        Purpose::File | Purpose::FileWithoutScripts => ("'none'", "'none'", ""),
         Purpose::Served => ("'self'", "'self'", "; frame-ancestors 'none'"),
     };
     format!(
@@ -74,7 +85,7 @@ pub fn html(page: &Page, purpose: Purpose) -> String {
             }
             background(markup, page);
         });
-        if HAS_BUNDLE {
+        if purpose.has_scripts() {
             data(markup, page);
         }
     })
@@ -92,7 +103,7 @@ pub fn document(
     markup.element("html", &[("lang", "en"), ("data-live", live)], |markup| {
         markup.element("head", &[], |markup| {
             markup.empty("meta", &[("charset", "utf-8")]);
-            if purpose == Purpose::File {
+            if purpose != Purpose::Served {
                 let policy = policy(purpose);
                 let equivalent = [("http-equiv", "Content-Security-Policy"), ("content", &policy)];
                 markup.empty("meta", &equivalent);
@@ -102,15 +113,12 @@ pub fn document(
             markup.empty("meta", &viewport);
             markup.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
             markup.leaf("title", &[], &format!("{title} - knee"));
-            markup.ours("style", &[], STYLE);
-            if !BUNDLE_STYLE.is_empty() {
-                markup.ours("style", &[], BUNDLE_STYLE);
-            }
+            purpose.styles().for_each(|style| markup.ours("style", &[], style));
         });
         markup.element("body", &[], |markup| {
             markup.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the answer");
             body(markup);
-            if HAS_BUNDLE {
+            if purpose.has_scripts() {
                 markup.ours("script", &[], BUNDLE);
             }
         });

@@ -72,7 +72,10 @@ fn sections(replay: &Replay) -> Vec<Section> {
     let mut sections = vec![open("Targets", blocks)];
     if let Some(figure) = &replay.figure {
         let table = PageTable::plain(figure.title, tables::figure_table(figure), reading);
-        sections.push(open("Curves", vec![Block::Curves(curves(figure)), Block::Table(table)]));
+        // Numbers of rows are no quantity to draw over.
+        let curves = (figure.columns[0] != "row").then(|| Block::Curves(curves(figure)));
+        let blocks = curves.into_iter().chain([Block::Table(table)]).collect();
+        sections.push(open("Figure", blocks));
     }
     let inputs: Vec<String> =
         tables::inputs(replay, WIDE).lines().map(|line| line.trim().to_string()).collect();
@@ -94,5 +97,5 @@ fn curves(figure: &Figure) -> reports::CurvePanel {
         (name.to_string(), values.collect())
     };
     let lines = figure.columns.iter().skip(1).enumerate().map(line);
-    value_panel(figure.title, lines.collect())
+    value_panel(figure.title, figure.columns[0], lines.collect())
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Command, FromArgMatches};
 use pages::{Block, Page, PageTable, Section};
 use reports::quantity::short;
-use reports::{Reaching, quoted, value_panel};
+use reports::{OVER_CPUS, Reaching, quoted, value_panel};
 use studies::simulations::SimulatedCurve;
 
 use crate::verbs::simulate::{self, Simulation, tables};
@@ -62,7 +62,7 @@ fn sections(simulation: &Simulation) -> Vec<Section> {
         (one.name.clone(), values.collect())
     };
     let lines = simulation.curves.iter().map(line).collect();
-    let curves = value_panel("operations/s, simulated", lines);
+    let curves = value_panel("operations/s, simulated", OVER_CPUS, lines);
     let mut blocks = vec![Block::Curves(curves)];
     let rates = tables::rate_tables(&simulation.curves);
     blocks.extend(rates.into_iter().map(|table| plain("operations/s, simulated", table)));
