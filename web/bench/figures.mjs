@@ -1,5 +1,5 @@
 // Measures pages and prints what it finds: sizes, first paint, requests, and the time to write large pages. No
-// test: times depend on the host. `KNEE=PROGRAM node web/test/figures.mjs`; a release build, on a quiet host.
+// test: times depend on the host. `KNEE=PROGRAM node web/bench/figures.mjs`; a release build, on a quiet host.
 
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -8,11 +8,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
-import { start } from "./browser.mjs";
+import { start } from "../test/browser.mjs";
 
 const KNEE = process.env.KNEE;
 const golden = resolve(import.meta.dirname, "../../crates/store/tests/golden/v2/20261120-165542-d10222");
-const explained = resolve(import.meta.dirname, "records/20261124-121413-a12a52");
+const explained = resolve(import.meta.dirname, "../test/records/20261124-121413-a12a52");
 const folder = mkdtempSync(join(tmpdir(), "knee-figures-"));
 const PAINTS = 7;
 
