@@ -63,3 +63,22 @@ fn impossible_settings_are_refused_with_a_reason() {
     assert!(format!("{crowded:#}").contains("each of its tasks stands for a CPU"));
     assert!(MechanismLoad::new("file_locks", "later").is_err());
 }
+
+/// With enough work between transactions, a push is over before the next one is due, and few items change twice
+/// between two pushes: so nearly all changes are pushed.
+#[test]
+fn a_transaction_changes_as_many_items_as_set() {
+    let host = hosts::find("opteron-32").unwrap();
+    let pushed_per_transaction = |items: u64| {
+        let load = MechanismLoad::new("log_commit_list", "after").unwrap();
+        let load = load.with("items", items).with("shared_one_in", 1_000_000);
+        let load = load.with("own_items", 1024).with("limit_items", 64);
+        let load = MechanismLoad { work_ns: 50_000, ..load };
+        let conditions = Conditions { length: 3_000_000 * NS, ..conditions(&host) };
+        let point = mechanism_point(&load, &conditions, 4, 4).unwrap();
+        let pushed = point.effects.iter().find(|(effect, _)| *effect == "pushed_items");
+        pushed.unwrap().1
+    };
+    let [one, ten] = [1, 10].map(pushed_per_transaction);
+    assert!((0.8..1.2).contains(&one) && (9.0..11.0).contains(&ten), "{one} and {ten}");
+}
