@@ -102,7 +102,7 @@ fn list(as_json: bool) -> Result<()> {
         wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
     });
     print(lines.collect::<String>())?;
-    hint("replay one: knee replay I5; all, in a minute or two: knee replay --all");
+    hint("replay one: knee replay I5; all, in about a minute: knee replay --all");
     Ok(())
 }
 
