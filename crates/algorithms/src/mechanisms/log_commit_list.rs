@@ -177,7 +177,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         },
         Setting {
             name: "items",
-            about: "items of its own that a transaction changes, neighbours; at most all",
+            about: "own items that a transaction changes, in a row; no more than own_items",
             default: 2,
             min: 1,
             max: CHANGED_MAX as u64,
