@@ -139,7 +139,7 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         let home = fresh_directory(&std::env::temp_dir())?;
         let folder = home.path().join("project");
         let culprit = make(&folder, &mut bench.random)?;
-        let answer = bisect(bench, home.path(), &folder)?;
+        let answer = bisect(bench, home.path(), &folder, &options.metric)?;
         let named = answer["named"].as_array().cloned().unwrap_or_default();
         let is_right = named == [Value::String(culprit.clone())];
         let [used, forecast, built] = ["/runs", "/forecast/runs", "/builds"]
@@ -174,11 +174,11 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-fn bisect(bench: &Bench, home: &Path, folder: &Path) -> Result<Value> {
+fn bisect(bench: &Bench, home: &Path, folder: &Path, metric: &str) -> Result<Value> {
     let mut command = bench.knee(home);
     command
         .args(["bisect", "--good", "main~300", "--bad", "main", "--json", "--cpus", "1", "--git"]);
-    command.arg(folder).args(["--build", "make -s -j2", "--command", "./app"]);
+    command.arg(folder).args(["--build", "make -s -j2", "--command", "./app", "--metric", metric]);
     let done = command.output().context("starting knee")?;
     let stderr = String::from_utf8_lossy(&done.stderr);
     ensure!([0, 1, 3].contains(&done.status.code().unwrap_or(-1)), "knee bisect failed: {stderr}");

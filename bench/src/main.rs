@@ -49,6 +49,9 @@ struct Options {
     /// Pairs of runs for each ratio
     #[arg(long, default_value_t = 10)]
     pairs: usize,
+    /// Metric that bisected projects are judged by: time.user_time where other programs share the host
+    #[arg(long, default_value = "wall_s")]
+    metric: String,
     /// Length of each run of a pair, in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,

@@ -16,7 +16,7 @@ use crate::partition::{Partition, Segment};
 pub type Layouts = [(f64, f64)];
 
 /// Builds of most programs differ by less than a percent, of few by several.
-pub const LAYOUT_UNKNOWN: &Layouts = &[(0.0, 0.5), (0.003, 0.28), (0.01, 0.2), (0.03, 0.02)];
+pub const LAYOUT_UNKNOWN: &Layouts = &[(0.0, 0.4), (0.003, 0.3), (0.01, 0.27), (0.03, 0.03)];
 
 /// Variances between steps over that of runs, with prior weights: a host at rest does not drift, a shared one may
 /// by as much as runs spread.

@@ -272,10 +272,10 @@ impl Search {
             let why = NotReproduced::Same;
             return Some(Next::Answer(Answer::NotReproduced { ends: Some(ends), why }));
         }
-        // Twice as many runs where a difference shows already, but no more: a search begins at little more.
-        let errors = ends.difference.abs() / ends.error.max(f64::MIN_POSITIVE);
-        let errors = if errors < NEARLY { 0.0 } else { LOST };
-        Some(self.more_of_ends(&ends, errors, NotReproduced::NotShown))
+        // Twice as many runs where a difference shows already.
+        let is_near = ends.difference.abs() > NEARLY * ends.error;
+        let most = self.settings.ends_runs_max * if is_near { 2 } else { 1 };
+        Some(self.more_of_ends(&ends, most, NotReproduced::NotShown))
     }
 
     /// Runs of both ends in turn.
@@ -284,10 +284,8 @@ impl Search {
         Next::Measure(vec![(good, pairs), (bad, pairs)])
     }
 
-    /// More runs of the ends, or the answer that as many as allowed show no difference: twice as many where one shows
-    /// already.
-    fn more_of_ends(&self, ends: &Ends, errors: f64, why: NotReproduced) -> Next {
-        let most = self.unsure_runs_most(errors);
+    /// More runs of the ends, or the answer that as many as allowed show no difference.
+    fn more_of_ends(&self, ends: &Ends, most: u32, why: NotReproduced) -> Next {
         if self.runs() >= most {
             return Next::Answer(Answer::NotReproduced { ends: Some(*ends), why });
         }
@@ -299,8 +297,8 @@ impl Search {
     fn unsure_runs_most(&self, errors: f64) -> u32 {
         let times = match errors {
             errors if errors < LOST => 1,
-            errors if errors < NEARLY => 2,
-            _ => 4,
+            errors if errors < NEARLY => 3,
+            _ => 5,
         };
         times * self.settings.ends_runs_max
     }
@@ -331,8 +329,9 @@ impl Search {
     fn doubted(&self, posterior: &Posterior, is_named: bool) -> Option<Next> {
         let ends = self.ends()?;
         let errors = posterior.errors();
-        let is_lost = errors < LOST || self.runs() >= self.unsure_runs_most(errors);
-        (is_lost || is_named).then(|| self.more_of_ends(&ends, errors, NotReproduced::Lost))
+        let most = self.unsure_runs_most(errors);
+        let is_lost = errors < LOST || self.runs() >= most;
+        (is_lost || is_named).then(|| self.more_of_ends(&ends, most, NotReproduced::Lost))
     }
 
     /// The difference of the ends; `None` without two runs of each.

@@ -39,6 +39,8 @@ pub struct Row {
     pub set: f64,
     /// Share of sets without the culprit, and of searches that end without an answer.
     pub other: f64,
+    /// Share with a culprit among the three commits that the answer holds most probable.
+    pub in_three: f64,
     /// Median size of the sets.
     pub set_size: Option<f64>,
     /// Mean runs and builds, and most runs.
@@ -186,6 +188,8 @@ enum Grade {
 struct Trial {
     grade: Grade,
     set_size: Option<f64>,
+    /// Whether a culprit is among the three most probable commits.
+    is_in_three: bool,
     runs: u32,
     builds: u32,
 }
@@ -212,6 +216,7 @@ fn row(case: &Case, rule: Rule, trials: u32, seed: u64) -> Row {
         wrong: share(Grade::Wrong),
         set: share(Grade::Set),
         other: share(Grade::Other),
+        in_three: done.iter().filter(|trial| trial.is_in_three).count() as f64 / f64::from(trials),
         set_size: sizes.get(sizes.len() / 2).copied(),
         runs: mean(|trial| trial.runs),
         runs_max: done.iter().map(|trial| trial.runs).max().unwrap_or(0),
@@ -229,7 +234,7 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
             Some(_) => Grade::Wrong,
             None => Grade::Other,
         };
-        Trial { grade, set_size: None, runs, builds }
+        Trial { grade, set_size: None, is_in_three: grade == Grade::Right, runs, builds }
     };
     match rule {
         Rule::GitBisect { runs } => {
@@ -243,7 +248,21 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
         Rule::Knee | Rule::KneeWithoutHashes => {
             let found = world.search(&case.settings, rule == Rule::Knee);
             let (grade, set_size) = graded(&found.answer, &world);
-            Trial { grade, set_size, runs: found.runs, builds: found.builds }
+            let is_in_three = is_in_three(&found.answer, &world);
+            Trial { grade, set_size, is_in_three, runs: found.runs, builds: found.builds }
+        }
+    }
+}
+
+/// Whether a culprit is among the three commits that an answer holds most probable.
+fn is_in_three(answer: &Answer, world: &World) -> bool {
+    match answer {
+        Answer::Named { change, .. } => world.culprits.contains(change),
+        Answer::Set { changes, .. } => {
+            changes.iter().take(3).any(|(change, _)| world.culprits.contains(change))
+        }
+        Answer::NotReproduced { .. } | Answer::Several { .. } => {
+            graded(answer, world).0 == Grade::Right
         }
     }
 }

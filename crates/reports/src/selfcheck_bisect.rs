@@ -15,7 +15,7 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          said. `5 % at 3 %` is a change of 5 % where runs of one build spread by 3 % (standard deviation); `builds 1 %` \
          is the spread between builds that differ by nothing that matters. Right: the culprit or both culprits, or NOT \
          REPRODUCED where there is none. Wrong: an innocent commit is named. Set: several commits with a culprit among \
-         them. None: no answer, or a set without one. Runs and builds are means and contain those of the ends."
+         them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the answer. Runs and builds are means and contain those of the ends."
     );
     let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
     wrapped(&intro, style.width, 0)
@@ -44,6 +44,7 @@ fn rows(rows: &[Row], style: &Style) -> String {
         ("set", Align::Right),
         ("of", Align::Right),
         ("none", Align::Right),
+        ("in 3", Align::Right),
         ("runs", Align::Right),
         ("at most", Align::Right),
         ("forecast", Align::Right),
@@ -61,6 +62,7 @@ fn rows(rows: &[Row], style: &Style) -> String {
             percent(row.set),
             row.set_size.map_or(String::new(), short),
             percent(row.other),
+            percent(row.in_three),
             format!("{:.0}", row.runs),
             row.runs_max.to_string(),
             row.forecast.map_or(String::new(), |runs| format!("{runs:.0}")),
