@@ -253,16 +253,7 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         search.confidence > 0.5 && search.confidence < 1.0,
         "--confidence must be above 50 % and below 100 %"
     );
-    let extract = search.value.as_deref().map(commands::operations_from).transpose()?;
-    let extract = extract.map(|extract| records::Extract {
-        name: "value".to_string(),
-        better: Better::Neither,
-        ..extract
-    });
-    let metric = match &extract {
-        Some(extract) => extract.name.clone(),
-        None => search.metric.clone().unwrap_or(records::WALL.to_string()),
-    };
+    let (metric, extract) = judged_by(search.value.as_deref(), search.metric.as_deref())?;
     let settings = Settings {
         confidence: search.confidence,
         ends_runs_max: search.ends_runs,
@@ -285,6 +276,19 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         budget_s: search.budget,
         smallest_effect: search.smallest_effect,
     })
+}
+
+/// The metric to judge by, and how it is read from the output if `--value` says so.
+pub(super) fn judged_by(
+    value: Option<&str>,
+    metric: Option<&str>,
+) -> Result<(String, Option<records::Extract>)> {
+    let Some(pattern) = value else {
+        return Ok((metric.unwrap_or(records::WALL).to_string(), None));
+    };
+    let name = "value".to_string();
+    let extract = commands::operations_from(pattern)?;
+    Ok((name.clone(), Some(records::Extract { name, better: Better::Neither, ..extract })))
 }
 
 fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result<ExitCode> {

@@ -9,11 +9,13 @@ use bisection::Settings;
 use bisector::{Patch, Range, Request, Source, series};
 use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
-use records::{Better, parse};
+use records::parse;
 use reports::table::{Align, Table};
 use reports::{Style, wrapped};
 use serde_json::{Value, json};
 use store::Store;
+
+use super::bisect;
 
 /// Measure what every patch of a series does, at once:
 ///
@@ -100,16 +102,8 @@ fn request(arguments: &Arguments) -> Result<Request> {
         .with_context(|| format!("'{}' must be BASE..TIP", arguments.range))?;
     let git = &arguments.git;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
-    let extract = arguments.value.as_deref().map(plan::commands::operations_from).transpose()?;
-    let extract = extract.map(|extract| records::Extract {
-        name: "value".to_string(),
-        better: Better::Neither,
-        ..extract
-    });
-    let metric = match &extract {
-        Some(extract) => extract.name.clone(),
-        None => arguments.metric.clone().unwrap_or(records::WALL.to_string()),
-    };
+    let (metric, extract) =
+        bisect::judged_by(arguments.value.as_deref(), arguments.metric.as_deref())?;
     ensure!(arguments.build_timeout > 0.0, "--build-timeout must be above 0 s");
     Ok(Request {
         source: Source::Git {

@@ -300,7 +300,7 @@ fn a_plan_builds_nothing() {
 #[test]
 fn kills_at_any_instant_end_in_the_same_answer() {
     let mut random = choices("kills_at_any_instant_end_in_the_same_answer");
-    let wanted = times("KNEE_BISECT_KILLS", 8);
+    let wanted = times("KNEE_BISECT_KILLS", 12);
     let mut kills = 0;
     while kills < wanted {
         let change = random.random_range(1..40);
