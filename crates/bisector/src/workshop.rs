@@ -229,9 +229,9 @@ impl Workshop {
         folder: &Path,
     ) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-        // A name that no commit has.
-        let index = self.folder.join("index");
-        let _ = fs::remove_file(&index);
+        // A name that no commit has, and of this process alone: git of a knee that was killed leaves a lock beside
+        // its index, or still writes there.
+        let index = self.folder.join(format!("index-{}", std::process::id()));
         let written = repository.write(revision, folder, &index);
         let _ = fs::remove_file(&index);
         if written.is_err() {
