@@ -1,6 +1,6 @@
 //! What a build is, as a hash: equal hashes load equal code and data.
 //!
-//! Of programs and libraries, only what is loaded counts: allocated sections that the file holds, without notes such
+//! In programs and libraries, only what is loaded counts: allocated sections that the file holds, without notes such
 //! as the build id. Debugging information has paths and times. The folder of the build, where its name is part of
 //! what is loaded, counts as one fixed name.
 
