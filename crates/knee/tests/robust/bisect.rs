@@ -116,20 +116,31 @@ fn check_status(ended: &Ended, status: i32) {
     assert_eq!(ended.status.code(), Some(status), "{stdout}\n{stderr}");
 }
 
+/// Checks that a search ended, and returns whether its last comparison confirmed what it named.
+///
+/// On a busy host that comparison is withdrawn where other programs disturbed one side more often
+/// than chance allows (p < 0.05), which chance alone does in one comparison of twenty.
+fn has_confirmed(ended: &Ended) -> bool {
+    let withdrawn = ended.stdout.contains("one variant was disturbed more often");
+    check_status(ended, i32::from(withdrawn));
+    !withdrawn
+}
+
 #[test]
 fn the_culprit_is_named_and_confirmed_and_the_repository_is_not_touched() {
     let project = Project::with_change(41, 23);
     fs::write(project.folder().join("level"), "dirty").unwrap();
     let before = project.contents();
     let ended = project.bisect("");
-    check_status(&ended, 0);
+    let is_confirmed = has_confirmed(&ended);
     let culprit = project.short(23);
     assert!(
         ended.stdout.starts_with(&format!("{culprit} is where value changed")),
         "{}",
         ended.stdout
     );
-    assert_eq!(ended.stdout.matches("CONFIRMED by runs").count(), 2, "{}", ended.stdout);
+    let times_confirmed = ended.stdout.matches("CONFIRMED by runs").count();
+    assert!(times_confirmed == 2 || !is_confirmed, "{}", ended.stdout);
     assert!(ended.stderr.contains("uncommitted changes"), "{}", ended.stderr);
     assert!(project.contents() == before, "the repository was changed");
     let builds = project.home.path("cache/knee/bisect");
@@ -155,7 +166,7 @@ fn a_log_is_one_of_git_bisect() {
     let mut replay = project.home.knee("bisect replay log --git project --cpus 1 --json --value");
     replay.args(["cost: {}", "--command", "sh bench.sh"]);
     let ended = project.home.start(&mut replay).end();
-    check_status(&ended, 0);
+    has_confirmed(&ended);
     let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(value["named"], serde_json::json!([project.ids[12]]));
 }
@@ -229,7 +240,7 @@ fn a_commit_that_leaves_the_build_equal_is_neither_measured_nor_named() {
     ));
     command.args(["--build", "sh build.sh", "--value", "cost: {}", "--command", "sh bench.sh"]);
     let ended = project.home.start(&mut command).end();
-    check_status(&ended, 0);
+    has_confirmed(&ended);
     let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(value["named"], serde_json::json!([project.ids[30]]), "{}", ended.stderr);
 }
@@ -247,7 +258,7 @@ fn steps_of_a_folder_are_bisected() {
     let mut command = home.knee("bisect --steps steps --cpus 1 --shell --value");
     command.args(["cost: {}", "--command", script]);
     let ended = home.start(&mut command).end();
-    check_status(&ended, 0);
+    has_confirmed(&ended);
     assert!(ended.stdout.starts_with("config-8 is where value changed"), "{}", ended.stdout);
 }
 
@@ -311,7 +322,7 @@ fn kills_at_any_instant_end_in_the_same_answer() {
             std::thread::sleep(Duration::from_millis(random.random_range(100..2500)));
             if kills == wanted || running.has_ended() {
                 let ended = running.end_within(Duration::from_secs(300));
-                check_status(&ended, 0);
+                has_confirmed(&ended);
                 let named = format!("{} is where value changed", project.short(change));
                 assert!(ended.stdout.starts_with(&named), "{}\n{}", ended.stdout, ended.stderr);
                 break;
