@@ -478,7 +478,7 @@ fn no_kill_at_any_instant_leaves_a_file_system_behind() {
         return;
     }
     let mut random = choices("no_kill_at_any_instant_leaves");
-    let kills = times("KNEE_KILLS", 30);
+    let kills = times("KNEE_KILLS", 18);
     let mut sum = Killed::default();
     while sum.kills < kills {
         let (kind, size) = kinds[random.random_range(0..kinds.len())];

@@ -105,7 +105,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     let Some(kernel) = kernel("panics at random instants") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut random = choices("a_panic_at_any_instant");
-    let wanted = times("KNEE_PANICS", 4);
+    let wanted = times("KNEE_PANICS", 3);
     let blocks = wanted * 8 / 10;
     let home = Home::new();
     let mut command = monitored(
@@ -158,48 +158,50 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     home.wait_for_quiet();
 }
 
-/// A guest of three runs whose QEMU `stops` in the second: that is lost, and what its reason has.
-#[track_caller]
-fn check_stopped(stops: impl Fn(i32, &Path), expected: &[&str]) {
+/// Stops the guest that is up, by what is given, in the run that follows after so many.
+fn stop_after(home: &Home, running: &mut Running, runs: usize, stop: impl Fn(i32, &Path)) {
+    wait_for_runs(home, running, runs);
+    std::thread::sleep(Duration::from_millis(1000));
+    let (pid, monitor) = qemu(home).expect("a guest is up");
+    stop(pid, &monitor);
+}
+
+#[test]
+fn a_guest_that_stops_is_given_up_and_costs_the_run_in_progress() {
     let Some(kernel) = kernel("a guest that stops") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let home = Home::new();
     let mut running = home.start(&mut monitored(
         &home,
         &format!(
-            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 4 --blocks 1 \
-             --runs-per-boot 3 --patience 5 --json",
+            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 3 --blocks 1 \
+             --runs-per-boot 4 --patience 5 --json",
             kernel.display()
         ),
     ));
-    wait_for_runs(&home, &mut running, 1);
-    std::thread::sleep(Duration::from_millis(1000));
-    let (pid, monitor) = qemu(&home).expect("a guest is up");
-    stops(pid, &monitor);
+    // QEMU itself.
+    // SAFETY: a plain call; a test's own guest.
+    let stop = |pid, _: &Path| assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0);
+    stop_after(&home, &mut running, 1, stop);
+    // Only its CPUs, as where a disk cannot grow.
+    stop_after(&home, &mut running, 3, |_, monitor| assert!(tell(monitor, "stop")));
     let ended = running.end_within(PATIENCE);
     let record = home.record();
-    check_whole(&record, 3);
+    check_whole(&record, 4);
     let whys: Vec<Option<&str>> = record.runs.iter().map(reason).collect();
-    let [None, Some(why), None] = whys[..] else { panic!("{whys:?}: {}", ended.stderr) };
-    for words in expected {
-        assert!(why.contains(words), "no '{words}' in: {why}");
-    }
-    let boots: Vec<Option<u32>> = record.runs.iter().map(|run| run.boot).collect();
-    assert_eq!(boots, [Some(0), Some(0), Some(1)], "the next run boots again");
-    home.wait_for_quiet();
-    assert!(entries(&home.path("measured")).is_empty(), "nothing is left");
-}
-
-#[test]
-fn a_guest_that_stops_is_given_up_and_costs_the_run_in_progress() {
-    let words = [
+    let [None, Some(first), None, Some(second)] = whys[..] else {
+        panic!("{whys:?}: {}", ended.stderr)
+    };
+    for words in [
         "is stopped: its CPUs have not run on the host for",
         "its worker last said: ",
         "on its console last: [",
-    ];
-    // QEMU itself.
-    // SAFETY: a plain call; a test's own guest.
-    check_stopped(|pid, _| assert_eq!(unsafe { libc::kill(pid, libc::SIGSTOP) }, 0), &words);
-    // Only its CPUs, as where a disk cannot grow.
-    check_stopped(|_, monitor| assert!(tell(monitor, "stop")), &words);
+    ] {
+        assert!(first.contains(words), "no '{words}' in: {first}");
+        assert!(second.contains(words), "no '{words}' in: {second}");
+    }
+    let boots: Vec<Option<u32>> = record.runs.iter().map(|run| run.boot).collect();
+    assert_eq!(boots, [Some(0), Some(0), Some(1), Some(1)], "the next run boots again");
+    home.wait_for_quiet();
+    assert!(entries(&home.path("measured")).is_empty(), "nothing is left");
 }
