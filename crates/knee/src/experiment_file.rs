@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use host::terminal::{say, talk};
 use plan::experiments;
 use records::Experiment;
-use reports::Style;
 use runner::{effects, new_record};
 use setup::own_file;
+use text::Style;
 
 use crate::question;
 

@@ -151,7 +151,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     flags::scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
-    let command = Cli::command().term_width(reports::stdout_width());
+    let command = Cli::command().term_width(text::stdout_width());
     let command = command
         .mut_subcommand("explain", verbs::explain::with_short_help)
         .mut_subcommand("screen", verbs::screen::with_short_help);

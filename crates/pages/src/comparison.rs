@@ -2,11 +2,11 @@
 
 use analysis::Comparison;
 use records::Opened;
-use reports::table::{Align, Table};
 use reports::{
     ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
     doubt_lists, facts, lane_panel,
 };
+use text::table::{Align, Table};
 
 use crate::page::{Block, COMPARED, Count, Page, PageTable, RowMark, Section, Tone};
 use crate::reading;

@@ -1,8 +1,9 @@
 //! A page as a mail: plain text of at most 72 columns, to be pasted into a mail to a kernel list as it is.
 
 use host::terminal::shown;
-use reports::table::Table;
-use reports::{LedgerNode, LedgerTree, wrapped};
+use reports::{LedgerNode, LedgerTree};
+use text::prose::wrapped;
+use text::table::Table;
 
 use crate::page::{Block, Page, PageTable};
 

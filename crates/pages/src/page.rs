@@ -2,8 +2,8 @@
 
 use analysis::{Contrast, Verdict};
 use reports::recording::FlameGraph;
-use reports::table::Table;
 use reports::{CurvePanel, LedgerTree};
+use text::table::Table;
 
 /// Kinds of pages about measurements.
 pub const MEASURED: &str = "Measurement";

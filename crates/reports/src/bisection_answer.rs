@@ -2,10 +2,9 @@
 
 use bisection::{Answer, Bracket, Ends, NotReproduced, Unresolved};
 use host::counted;
-
-use crate::Style;
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
 /// What people call a commit.
 #[derive(Clone, Debug)]
@@ -223,7 +222,7 @@ mod tests {
     use bisection::{Answer, Ends, NotReproduced};
 
     use super::{BisectionReport, CommitName, bisection_answer};
-    use crate::Style;
+    use text::Style;
 
     fn check(answer: &Answer, posterior: &[(usize, f64)], expected: expect_test::Expect) {
         let commit = |number: usize| CommitName {

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use analysis::{Curve, CurveCell};
 use records::{METRICS, Outcome};
+use text::Style;
+use text::prose::counted_or_unknown;
+use text::quantity::short;
+use text::table::{Align, Table};
 
-use crate::prose::counted_or_unknown;
-use crate::quantity::short;
-use crate::table::{Align, Table};
-use crate::{Style, known_metric};
+use crate::known_metric;
 
 /// A standard deviation below this share of the mean is not printed.
 const DEVIATION_SHOWN: f64 = 0.02;

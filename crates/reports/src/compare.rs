@@ -18,11 +18,12 @@ mod places;
 mod verdicts;
 
 use analysis::{Comparison, Verdict};
+use text::Style;
 
 pub use crate::compare::answer::VerdictCounts;
 pub use crate::compare::parts::{ComparedRow, ComparisonParts, LanePart, LoadPart, parts};
 
-use crate::{Style, WIDTH_MAX};
+use text::WIDTH_MAX;
 
 #[cfg(test)]
 mod tests;

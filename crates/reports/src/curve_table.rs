@@ -2,11 +2,10 @@
 
 use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
-
-use crate::Style;
-use crate::prose::{number_or_dash, wrapped};
-use crate::quantity::{duration_ns, short};
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::{number_or_dash, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
 /// The metric that tables show by default.
 pub const RATE: &str = "operations_per_s";

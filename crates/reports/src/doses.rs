@@ -6,12 +6,12 @@ use analysis::{Curve, Spread};
 use laws::{DOSES_MIN, DoseResponse, Dosed, DosedPoint, Estimate};
 use records::{Form, Pass, Point};
 use serde::Serialize;
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::curve_table::RATE;
-use crate::prose::{counted, wrapped};
-use crate::quantity::{duration_ns, short};
-use crate::table::{Align, Table};
 
 /// Where a dose goes, and the parameter that has its time.
 const PLACES: [(&str, &str); 2] = [("inside", "hold_ns"), ("outside", "idle_ns")];

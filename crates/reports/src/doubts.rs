@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use records::{HostChange, Opened, Outcome, Run, Warning};
+use text::Style;
+use text::prose::{counted, counted_or_unknown, wrapped};
 
-use crate::Style;
 use crate::loads::parameters;
-use crate::prose::{counted, counted_or_unknown, wrapped};
 
 /// What to look at in sources that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use host::terminal::one_line;
 use records::Effect;
+use text::Style;
+use text::prose::wrapped;
 
-use crate::Style;
 use crate::header::quoted;
-use crate::prose::wrapped;
 
 /// The room that the kinds have on the left.
 const KIND: usize = 14;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use laws::{Estimate, Fragility, FragilityAnswer, Modes, Situation, Zone, fragility};
 use records::{Better, Opened, Point, Run};
 use serde::Serialize;
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::curve_table::RATE;
-use crate::prose::{counted, wrapped};
-use crate::quantity::{duration_ns, short};
-use crate::table::{Align, Table};
 
 /// What a record of changed loads says.
 #[derive(Debug, Serialize)]

@@ -4,9 +4,8 @@ use records::{
     Adaptive, Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source,
     Storage, Until,
 };
-
-use crate::Style;
-use crate::prose::{counted, wrapped};
+use text::Style;
+use text::prose::{counted, wrapped};
 
 /// The words on the left, and the room they have.
 const LABEL: usize = 12;

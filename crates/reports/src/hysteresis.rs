@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use analysis::Curve;
 use laws::{Hysteresis, UpAndDown};
 use records::{PointOrder, Record};
-
-use crate::prose::counted;
+use text::prose::counted;
 
 /// The hysteresis of a curve. `None` unless its record sweeps up and down, at least twice each way.
 pub fn hysteresis(record: &Record, curve: &Curve, metric: &str) -> Option<Hysteresis> {

@@ -23,13 +23,13 @@ pub use crate::ledger::parts::{
 
 use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};
 use records::{Obtained, Opened, Point};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::numbers::Unit;
 use crate::loads::parameters;
-use crate::prose::{counted, wrapped};
-use crate::quantity::duration_ns;
-use crate::table::{Align, Table};
 
 /// Rows below this share of all time are put together.
 const SHOWN_SHARE: f64 = 0.01;
@@ -169,7 +169,7 @@ impl LedgerPage<'_> {
     fn each(&self, row: &LedgerRow, events: &RowEvents) -> String {
         let times = events.per_operation().mean;
         if times > 0.0 {
-            super::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times)
+            text::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times)
         } else {
             String::new()
         }

@@ -18,9 +18,6 @@ mod json;
 mod ledger;
 mod loads;
 mod plan;
-pub mod plot;
-pub mod prose;
-pub mod quantity;
 pub mod recording;
 mod scale;
 mod scaling;
@@ -30,10 +27,8 @@ mod selfcheck_bisect;
 mod selfcheck_host;
 mod selfcheck_scale;
 mod svg;
-pub mod table;
 mod will_it_scale;
 
-use host::terminal::{self, stdout_columns};
 use records::{METRICS, Metric};
 
 pub use crate::bisection_answer::{BisectionReport, CommitName, bisection_answer};
@@ -59,7 +54,6 @@ pub use crate::ledger::{
     explained_part, growth, growth_part, growth_sentence, ipis, locks, title,
 };
 pub use crate::plan::{Plan, plan, plan_json};
-pub use crate::prose::{counted, reflowed, wrapped};
 pub use crate::scale::{forecast, scale, sweep};
 pub use crate::scaling::{
     Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
@@ -75,52 +69,6 @@ pub use ledger::{LedgerSide, unit_of_work};
 
 #[cfg(test)]
 mod tests;
-
-/// Wider lines are hard to read and break in mails.
-const WIDTH_MAX: usize = 100;
-/// Narrower than this, tables would be useless.
-const WIDTH_MIN: usize = 40;
-
-/// How a report looks.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Columns to stay within.
-    pub width: usize,
-    /// A terminal shows symbols; anything else gets plain ASCII, which also survives mail.
-    pub terminal: bool,
-    /// Whether titles are bold and curves coloured.
-    pub color: bool,
-}
-
-impl Style {
-    /// The style for standard output: terminal, pipe or file.
-    pub fn for_stdout() -> Style {
-        let (terminal, color) = (terminal::is_capable(), terminal::has_color());
-        Style { width: stdout_width(), terminal, color }
-    }
-
-    /// For a mail, a file or a pipe.
-    pub const PLAIN: Style = Style { width: 100, terminal: false, color: false };
-
-    /// Plus or minus.
-    fn plus_minus(self) -> &'static str {
-        if self.terminal { "±" } else { "+-" }
-    }
-
-    /// A title stands out where that is possible.
-    pub fn bold(self, text: &str) -> String {
-        if self.color { terminal::painted(text, 1) } else { text.to_string() }
-    }
-}
-
-/// The columns for results: those that the user asked for, else those of the terminal up to
-/// [`WIDTH_MAX`].
-pub fn stdout_width() -> usize {
-    match terminal::requested_columns() {
-        Some(columns) => columns.max(WIDTH_MIN),
-        None => stdout_columns().unwrap_or(WIDTH_MAX).clamp(WIDTH_MIN, WIDTH_MAX),
-    }
-}
 
 /// The description of a metric; counters have none.
 fn known_metric(name: &str) -> Option<&'static Metric> {

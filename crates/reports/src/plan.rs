@@ -6,12 +6,12 @@ mod time;
 use analysis::PointHistory;
 use records::{Effect, Pass, Point, Record, Warning};
 use serde_json::{Value, json};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::header::planned;
 use crate::loads::parameters;
-use crate::prose::{counted, wrapped};
-use crate::table::{Align, Table};
 
 /// Deviations between runs that are common, to plan with where none is known.
 const COMMON: [f64; 3] = [0.01, 0.03, 0.10];

@@ -5,11 +5,10 @@ use laws::{
     Estimate, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace, RestsOn,
     Scaling, Sweep, Term,
 };
-
-use crate::Style;
-use crate::prose::{counted, wrapped};
-use crate::quantity::{duration_ns, short};
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
 /// The sweep of a curve's metric, if the curve has enough CPU counts.
 ///

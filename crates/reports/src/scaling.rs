@@ -7,6 +7,11 @@ use std::collections::BTreeSet;
 
 use analysis::{Curve, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, RecordState, Warmup};
+use text::Style;
+use text::plot::{Plot, Series, plot};
+use text::prose::{counted, counted_or_unknown, wrapped};
+use text::quantity::duration_ns;
+use text::table::Table;
 
 use crate::curve_table::{self, RATE};
 use crate::doses::{doses, doses_text};
@@ -14,12 +19,8 @@ use crate::doubts::{MissingSources, doubts};
 use crate::header::{different, header, length};
 use crate::hysteresis::{hysteresis, hysteresis_sentence};
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
-use crate::plot::{Plot, Series, plot};
-use crate::prose::{counted, counted_or_unknown, wrapped};
-use crate::quantity::duration_ns;
 use crate::scale;
-use crate::table::Table;
-use crate::{Style, cells, known_metric};
+use crate::{cells, known_metric};
 
 pub use crate::scaling::parts::{RecordPart, record_parts};
 

@@ -2,10 +2,9 @@
 
 use bisection::Effect;
 use serde::Serialize;
-
-use crate::Style;
-use crate::prose::{counted, wrapped};
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::table::{Align, Table};
 
 /// An option with two values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,7 +77,7 @@ mod tests {
     use bisection::Effect;
 
     use super::{ScreenedCell, ScreenedOption, screening};
-    use crate::Style;
+    use text::Style;
 
     #[test]
     fn the_largest_effect_stands_first() {

@@ -5,10 +5,9 @@ use analysis::Noise;
 use analysis::selfcheck::{
     EFFECTS, Limit, Promise, Proportion, RuleCell, RuleRow, SMALLEST_EFFECT, Selfcheck,
 };
-
-use crate::Style;
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
 /// All tables.
 pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {

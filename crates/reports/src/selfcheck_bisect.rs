@@ -1,11 +1,10 @@
 //! The self-check of bisections as text: how often each rule finds the culprit, in how many runs and builds.
 
 use bisection::selfcheck::{BisectCheck, Row, ScreeningRow, SeriesRow};
-
-use crate::Style;
-use crate::prose::wrapped;
-use crate::quantity::short;
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::short;
+use text::table::{Align, Table};
 
 /// All tables.
 pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {

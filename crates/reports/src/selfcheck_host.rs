@@ -1,11 +1,11 @@
 //! The self-check of a host as text: what equal and planted comparisons were called.
 
 use analysis::host_check::{HostCheck, HostCheckRow};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
-use crate::prose::wrapped;
 use crate::selfcheck::promises;
-use crate::table::{Align, Table};
 
 /// All tables.
 pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {

@@ -4,11 +4,10 @@
 use laws::selfcheck::{
     CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck, SearchCheck, ThresholdCheck,
 };
-
-use crate::Style;
-use crate::prose::wrapped;
-use crate::quantity::short;
-use crate::table::{Align, Table};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::short;
+use text::table::{Align, Table};
 
 /// All tables.
 pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {

@@ -8,12 +8,12 @@ use analysis::{Curve, curves};
 use records::Opened;
 
 use host::terminal::shown;
+use text::plot::round_step;
+use text::prose::counted;
+use text::quantity::short;
 
 use crate::known_metric;
 use crate::loads::{grouped, lanes, loads, parameters};
-use crate::plot::round_step;
-use crate::prose::counted;
-use crate::quantity::short;
 
 const WIDTH: f64 = 720.0;
 const PANEL_HEIGHT: f64 = 360.0;

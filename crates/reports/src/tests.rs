@@ -6,6 +6,7 @@ use expect_test::{Expect, expect};
 use host::terminal::shown;
 use records::Opened;
 use store::import::{Input, Telling, assemble};
+use text::Style;
 
 use crate::*;
 

@@ -13,9 +13,10 @@ use bisector::{Bisection, Confirmed, Finished, GitLog, Range, Request, Session, 
 use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
-use reports::{BisectionReport, CommitName, Layout, Style, bisection_answer};
+use reports::{BisectionReport, CommitName, Layout, bisection_answer};
 use serde_json::{Value, json};
 use store::Store;
+use text::Style;
 
 /// Find the commit that moved a metric, or the set that holds it, from runs with noise:
 ///

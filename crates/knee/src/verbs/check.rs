@@ -15,11 +15,11 @@ use engines::checker::{
 };
 use host::nearest;
 use host::terminal::{hint, print, print_line, talk};
-use reports::Style;
 use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Mutation, with_lock, with_mechanism};
+use text::Style;
 
 /// What to check.
 #[derive(clap::Args)]

@@ -12,9 +12,10 @@ use host::{nearest, paths};
 use plan::Side;
 use records::{Experiment, Opened, Record};
 use reports;
-use reports::{Layout, Style, quoted};
+use reports::{Layout, quoted};
 use runner::history;
 use store::Store;
+use text::Style;
 
 use super::find::find;
 use crate::flags::FailIf;

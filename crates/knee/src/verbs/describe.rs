@@ -13,10 +13,13 @@ use own_loads::Linkage;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, Metric, OwnLoad, OwnParameter};
-use reports::{Style, reflowed, stdout_width, wrapped};
 use runner::{effects, planned_record};
 use serde_json::json;
 use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
+use text::Style;
+use text::prose::reflowed;
+use text::prose::wrapped;
+use text::stdout_width;
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
 use crate::experiment_file;

@@ -15,9 +15,9 @@ use anyhow::{Result, bail, ensure};
 use host::terminal::{hint, print, talk};
 use plan::commands;
 use records::{Opened, Point, Profile};
-use reports::Style;
 use runner::{End, Measured};
 use store::Store;
+use text::Style;
 use views::ProfileView;
 pub use views::{ProfiledPoint, flame};
 

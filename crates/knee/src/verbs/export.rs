@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{WRITING, print, talk};
 use records::{Opened, Warning};
-use reports::{WillItScale, counted, csv, csv_header, whole, will_it_scale};
+use reports::{WillItScale, csv, csv_header, whole, will_it_scale};
 use store::{Store, compact};
+use text::prose::counted;
 
 use super::find::{all, find};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use host::{nearest, paths};
-use reports::counted;
 use store::{Filter, Index, Listed, Store};
+use text::prose::counted;
 
 /// Names of this many records, the newest, are suggested for a misspelt one.
 const SUGGESTED_FROM: usize = 1000;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{print, print_line};
 use laws::{Known, Quantity, forecast};
-use reports::Style;
 use serde_json::{Value, json};
 use store::Store;
+use text::Style;
 
 use super::scale::CurveSource;
 use crate::flags::duration_ns;

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{hint, print, print_line, talk};
 use plan::{OperatingPoint, Side};
 use records::{Experiment, Opened, Point, RecordState, Until};
-use reports::Style;
 use runner::{End, Measured, Options};
 use serde_json::json;
 use store::Store;
+use text::Style;
 
 use super::compare;
 use super::find::find;

@@ -7,10 +7,10 @@ use anyhow::{Result, ensure};
 use host::nearest;
 use host::terminal::{print_line, talk};
 use records::{Outcome, ReplicationUnit, Session};
-use reports::counted;
 use serde_json::json;
 use store::import::{FORMATS, Imported, Input, Telling, assemble};
 use store::{Id, Store};
+use text::prose::counted;
 
 /// What to import, and facts that the files lack.
 #[derive(clap::Args, Debug)]

@@ -11,7 +11,8 @@ use guests::kernels::{
 };
 use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
-use reports::{stdout_width, wrapped};
+use text::prose::wrapped;
+use text::stdout_width;
 
 /// What to do with kernels.
 #[derive(clap::Args, Debug)]

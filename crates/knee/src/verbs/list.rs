@@ -14,10 +14,12 @@ use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
-use reports::{counted, stdout_width, wrapped};
 use serde_json::json;
 use store::{Filter, Index, Listed, Store};
 use studies::hosts::{self, DescribedHost, HOSTS};
+use text::prose::counted;
+use text::prose::wrapped;
+use text::stdout_width;
 use workloads::{Family, WORKLOADS};
 
 use crate::flags::{since, until};

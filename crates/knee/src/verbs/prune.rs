@@ -7,8 +7,8 @@ use host::paths;
 use host::terminal::{print, talk};
 use jiff::{SignedDuration, Timestamp};
 use records::parse;
-use reports::counted;
 use store::{Index, Listed, Store};
+use text::prose::counted;
 
 use super::list::record_line;
 use super::rm::remove;

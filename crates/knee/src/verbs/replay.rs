@@ -8,13 +8,15 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use host::nearest;
 use host::terminal::{hint, print, print_line};
-use reports::{Style, stdout_width, wrapped};
 use serde_json::{Value, json};
 use studies::hosts::Origin;
 use studies::replays::{
     self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported, SimulatedSide,
     publications, read_publication,
 };
+use text::Style;
+use text::prose::wrapped;
+use text::stdout_width;
 
 /// What to replay.
 #[derive(clap::Args)]

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use host::terminal::talk;
-use reports::counted;
 use store::Store;
+use text::prose::counted;
 
 use super::find::find;
 use crate::question;

@@ -13,9 +13,10 @@ use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, OwnLoad, PointOrder,
     ProgramProbe, Scalar, Success, Variant, check_label, parse,
 };
-use reports::{Plan, Style, plan_json};
+use reports::{Plan, plan_json};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use store::Store;
+use text::Style;
 
 use super::compare;
 use crate::defaults::Defaults;

@@ -11,9 +11,10 @@ use anyhow::{Result, bail};
 use host::terminal::{print, print_line};
 use laws::{Hysteresis, Sweep, scaling};
 use records::{Opened, Profile};
-use reports::{DoseReport, Style, doses_text, titled_curves};
+use reports::{DoseReport, doses_text, titled_curves};
 use serde_json::{Value, json};
 use store::Store;
+use text::Style;
 
 use super::find::find;
 
@@ -163,7 +164,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         };
         let loops = one.hysteresis.as_ref().map(reports::hysteresis_sentence);
         let more = [loops, one.grows.clone()].into_iter().flatten();
-        let more: String = more.map(|line| reports::wrapped(&line, style.width, 2)).collect();
+        let more: String = more.map(|line| text::prose::wrapped(&line, style.width, 2)).collect();
         one.title.clone() + &scale + &more
     });
     let text = texts.collect::<String>() + &doses_text(&doses, &style);

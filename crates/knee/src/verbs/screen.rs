@@ -7,10 +7,11 @@ use bisection::{effects, settings_of};
 use host::terminal::{hint, print, print_line, talk};
 use plan::variants;
 use records::{Experiment, Opened, Variant};
-use reports::{ScreenedCell, ScreenedOption, Style};
+use reports::{ScreenedCell, ScreenedOption};
 use runner::{End, Measured};
 use serde_json::json;
 use store::Store;
+use text::Style;
 
 use super::run::{self, Request};
 
@@ -146,7 +147,8 @@ fn cells(record: &Opened, settings: &[Vec<bool>]) -> Vec<ScreenedCell> {
             let number = points[index].variant.strip_prefix("setting-")?.parse::<usize>().ok()?;
             *logs.get_mut(number)? = runs(index);
         }
-        let title = format!("{}, {}", first.workload, reports::counted(first.cpus as usize, "CPU"));
+        let title =
+            format!("{}, {}", first.workload, text::prose::counted(first.cpus as usize, "CPU"));
         let runs = logs.iter().map(Vec::len).sum();
         Some(ScreenedCell { title, metric, runs, effects: effects(settings, &logs) })
     };

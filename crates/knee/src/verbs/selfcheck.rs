@@ -12,8 +12,8 @@ use bisection::selfcheck::bisect_check;
 use host::terminal::print;
 use laws::selfcheck::scale_check;
 use reports;
-use reports::Style;
 use runner::End;
+use text::Style;
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]

@@ -10,10 +10,11 @@ use bisector::{Patch, Range, Request, Source, series};
 use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
 use records::parse;
-use reports::table::{Align, Table};
-use reports::{Style, wrapped};
 use serde_json::{Value, json};
 use store::Store;
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
 use super::bisect;
 

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use host::nearest;
 use host::terminal::{print, talk};
 use records::{Opened, Outcome};
-use reports::{Detail, Style, detailed, summary, svg};
+use reports::{Detail, detailed, summary, svg};
 use store::Store;
+use text::Style;
 
 use super::find::find;
 

@@ -13,14 +13,15 @@ use engines::simulated::{NS, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, nearest};
-use reports::quantity::duration_ns as duration_text;
-use reports::{Style, counted};
 use serde_json::{Value, json};
 use studies::hosts::{self, DescribedHost};
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
 };
+use text::Style;
+use text::prose::counted;
+use text::quantity::duration_ns as duration_text;
 
 use crate::flags::duration_ns;
 

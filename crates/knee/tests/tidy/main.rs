@@ -140,6 +140,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
     ),
     ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
+    ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),
     ("fuzz", &[]),
     ("guests", &["host", "records", "setup"]),
@@ -148,12 +149,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("own_loads", &["host", "records"]),
     ("own_locks", &["algorithms", "engines", "host", "machine", "studies"]),
-    ("pages", &["analysis", "host", "records", "reports"]),
+    ("pages", &["analysis", "host", "records", "reports", "text"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),
     ("records", &["host"]),
-    ("reports", &["analysis", "bisection", "host", "laws", "records", "workloads"]),
+    ("reports", &["analysis", "bisection", "host", "laws", "records", "text", "workloads"]),
     (
         "runner",
         &[
@@ -172,6 +173,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("setup", &["host", "records"]),
     ("store", &["host", "records"]),
     ("studies", &["algorithms", "engines", "host", "machine"]),
+    ("text", &["host"]),
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
     ("workloads", &["algorithms", "machine"]),
 ];

@@ -4,9 +4,10 @@
 //! Letters and marks keep their size while lines stretch: the drawing has a scale of its own inside, and
 //! everything else stands at a percentage of the width.
 
-use reports::plot::round_step;
-use reports::quantity::short;
-use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint, counted};
+use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint};
+use text::plot::round_step;
+use text::prose::counted;
+use text::quantity::short;
 
 use crate::html::Markup;
 use crate::html::table::how_to_read;

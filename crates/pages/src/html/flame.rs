@@ -1,8 +1,8 @@
 //! The place of a flame graph, which scripts draw; without them, and for readers who do not see it, a table of
 //! functions says the same in numbers.
 
-use reports::counted;
 use reports::recording::FlameGraph;
+use text::prose::counted;
 
 use crate::html::Markup;
 use crate::html::table::table;

@@ -1,6 +1,6 @@
 //! A table with its caption, marks of its verdicts, and how to read it.
 
-use reports::table::Align;
+use text::table::Align;
 
 use crate::html::Markup;
 use crate::html::interval::{interval, reach};

@@ -1,10 +1,10 @@
 //! A comparison in a sentence for each variant, and its verdicts counted: what a reader sees first.
 
 use analysis::{Comparison, Contrast, MetricComparison, Verdict};
+use text::prose::counted;
 
 use crate::compare::change::{change, interval, percent, primary};
 use crate::compare::places;
-use crate::prose::counted;
 
 /// How often each verdict was reached by the metric that decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use analysis::{
     Comparison, Contrast, Method, MetricComparison, Scale, Spread, Verdict, rounded,
     with_uncertainty,
 };
-
-use crate::Style;
+use text::Style;
 
 /// A mean and, where it is known, the sample standard deviation.
 pub fn value(spread: Option<&Spread>) -> (String, String) {

@@ -2,14 +2,14 @@
 //! where curves part is seen before it is read. What the eye cannot judge stands below.
 
 use analysis::{CellComparison, CellKey, Comparison, MetricComparison};
+use text::Style;
+use text::plot::{Plot, SYMBOLS, Series, plot};
+use text::prose::wrapped;
 
-use crate::Style;
 use crate::compare::change::primary;
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads, size, whole};
-use crate::plot::{Plot, SYMBOLS, Series, plot};
-use crate::prose::wrapped;
 
 /// The metric whose idle share explains it.
 const RATE: &str = "operations_per_s";

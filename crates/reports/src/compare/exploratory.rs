@@ -2,11 +2,11 @@
 //! explains least. Nobody decided beforehand to look at them, so they are hints.
 
 use analysis::{Comparison, Contrast, MetricComparison};
+use text::table::{Align, Table};
 
 use crate::compare::change::{change, interval, percent, probability};
 use crate::compare::head::names;
 use crate::compare::places::size;
-use crate::table::{Align, Table};
 
 /// More than these are counted and not listed.
 const LISTED: usize = 10;

@@ -2,9 +2,8 @@
 //! again. A reader of a pasted table has nothing else.
 
 use analysis::{ComparedVariant, Comparison, Design};
-
-use crate::Style;
-use crate::prose::wrapped;
+use text::Style;
+use text::prose::wrapped;
 
 /// The words on the left, and the room they have.
 const LABEL: usize = 12;

@@ -3,15 +3,15 @@
 //! below: the intervals, how many units, and verdicts.
 
 use analysis::{CellComparison, CellKey, Comparison, Contrast, MetricComparison, Scale, Spread};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::compare::change::{interval, percent, primary, verdict, whole};
 use crate::compare::head::{head_without_variants, names, variants};
 use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{Places, setting};
 use crate::loads::not_default;
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
 
 /// A standard deviation below this share of the value is not printed, as the bot does.
 const DEVIATION_SHOWN: f64 = 0.02;

@@ -2,6 +2,7 @@
 //! and pages.
 
 use analysis::Comparison;
+use text::Style;
 
 use crate::compare::change::primary;
 use crate::compare::exploratory::also_changed;
@@ -9,7 +10,7 @@ use crate::compare::head::lines;
 use crate::compare::notes::{closing, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads};
 use crate::compare::verdicts::{Deviations, described, rows, table};
-use crate::{Style, WIDTH_MAX};
+use text::WIDTH_MAX;
 
 /// Pages have no width and know all symbols.
 const STYLE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };

@@ -2,15 +2,15 @@
 //! times are minutes and seconds, as a person reads them from a clock.
 
 use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::compare::change::{percent, primary, ratio, ratio_interval, value, verdict};
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, of_cells};
 use crate::compare::places::{Places, apart, heading, whole};
 use crate::compare::verdicts::described;
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
 
 /// From this on times are shown in minutes and seconds.
 const MINUTE_S: f64 = 60.0;

@@ -4,6 +4,10 @@
 mod alone;
 
 use analysis::{CellComparison, Comparison, Contrast, MetricComparison, Spread};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
 use crate::compare::change::{
     decides, percent, primary, probability, ratio, ratio_interval, value, verdict,
@@ -11,10 +15,7 @@ use crate::compare::change::{
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, of_cells};
 use crate::compare::places::{Places, whole};
-use crate::prose::wrapped;
-use crate::quantity::duration_ns;
-use crate::table::{Align, Table};
-use crate::{Style, known_metric};
+use crate::known_metric;
 
 /// What is shown where it is known; the primary metric comes first in any case.
 const METRICS: [&str; 3] = ["task_time_s", "wall_s", CALLS];

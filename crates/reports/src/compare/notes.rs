@@ -5,11 +5,11 @@ use analysis::{
     Band, CellComparison, Comparison, Contrast, CurveComparison, Design, DiscardedBlock, HostDrift,
     Method, NoiseFloor, Verdict,
 };
+use text::Style;
+use text::prose::{counted, wrapped};
 
-use crate::Style;
 use crate::compare::change::{assumed, of_primary, percent, primary, probability};
 use crate::compare::places::{Places, apart, is_same_load, size};
-use crate::prose::{counted, wrapped};
 
 /// More discards than this are counted and not listed.
 const LISTED: usize = 5;

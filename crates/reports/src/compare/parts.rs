@@ -2,6 +2,8 @@
 //! text, as values.
 
 use analysis::{CellComparison, Comparison, Contrast, MetricComparison};
+use text::Style;
+use text::table::Table;
 
 use crate::compare::answer::{VerdictCounts, answers, counts};
 use crate::compare::change::{primary, verdict};
@@ -11,8 +13,7 @@ use crate::compare::head::{lines, names};
 use crate::compare::notes::{closing, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads, size};
 use crate::compare::verdicts::{Deviations, described, narrow, rows, table};
-use crate::table::Table;
-use crate::{Style, WIDTH_MAX};
+use text::WIDTH_MAX;
 
 /// Pages have no width and know all symbols.
 const PAGE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };

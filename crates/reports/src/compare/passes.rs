@@ -3,14 +3,14 @@
 //! verdict stand below.
 
 use analysis::{CellComparison, ComparedVariant, Comparison, Contrast, RunValues, rounded};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::compare::change::{aligned, percent, primary, value, verdict, whole as whole_change};
 use crate::compare::head::head;
 use crate::compare::notes::{below, of_cells};
 use crate::compare::places::{Places, whole};
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
 
 /// fs_mark's columns: as it prints them, its own metric, and what knee's own runs have for it.
 const FS_MARK: [(&str, &str, &str); 5] = [

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use analysis::{CellComparison, CellKey, Comparison};
 use records::Pass;
+use text::prose::counted;
 
 use crate::loads::{self, not_default};
-use crate::prose::counted;
 
 /// Cells that differ only in their CPUs and tasks, with their indexes, in order of appearance.
 pub fn loads(comparison: &Comparison) -> Vec<Vec<(usize, &CellComparison)>> {

@@ -4,8 +4,8 @@ use analysis::{Comparison, Spread};
 use clap::ValueEnum;
 use expect_test::Expect;
 use host::terminal::shown;
+use text::Style;
 
-use crate::Style;
 use crate::compare::tests::fixtures::{attributes, creation, curve, locks, oddities, repairs};
 use crate::compare::{Layout, comparison};
 

@@ -2,17 +2,17 @@
 //! below it what else there is to say. The layout that is printed unless another is asked for.
 
 use analysis::{CellComparison, Comparison, Contrast, Design, MetricComparison, Verdict};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::short;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::compare::WIDTH_LEAST;
 use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads};
-use crate::prose::wrapped;
-use crate::quantity::short;
-use crate::table::{Align, Table};
 
 /// The whole report.
 pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {

@@ -5,12 +5,12 @@ use analysis::ledger::{
     AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, INTERRUPTS, RowChange, SharedLine,
     Split, WORK, is_mostly_count,
 };
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::duration_ns;
 
-use crate::Style;
 use crate::ledger::numbers;
 use crate::ledger::removal::Removal;
-use crate::prose::{counted, wrapped};
-use crate::quantity::duration_ns;
 
 /// Parts of a change, as shares of an operation, that are worth a word.
 const TOLD_SHARE: f64 = 0.01;

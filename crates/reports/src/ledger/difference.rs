@@ -2,15 +2,15 @@
 
 use analysis::ledger::{Answer, Explained, RowChange, Split, answer};
 use records::Opened;
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::causes::{self, signed};
 use crate::ledger::numbers::{self, Unit};
 use crate::ledger::removal::Removal;
 use crate::ledger::{flushes, shortened, title, trust};
-use crate::prose::wrapped;
-use crate::quantity::duration_ns;
-use crate::table::{Align, Table};
 
 /// Rows that change by less than this share of an operation are put together.
 pub const SHOWN_SHARE: f64 = 0.01;

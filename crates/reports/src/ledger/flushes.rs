@@ -2,11 +2,11 @@
 //! longer waits.
 
 use analysis::ledger::{Explained, RowChange};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns;
 
-use crate::Style;
 use crate::ledger::numbers::times;
-use crate::prose::wrapped;
-use crate::quantity::duration_ns;
 
 /// The function in which a CPU waits until the others have handled its request.
 const WAITS_IN: &str = "smp_call_function_many_cond";

@@ -3,13 +3,13 @@
 
 use analysis::ledger::{Explained, Growth, Ledger, answer, growth};
 use records::Opened;
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::numbers::Unit;
 use crate::ledger::removal::Removal;
 use crate::ledger::{causes, shortened, title};
-use crate::prose::{counted, wrapped};
-use crate::table::{Align, Table};
 
 /// Rows below this share everywhere are left to their parents.
 pub const SHOWN_SHARE: f64 = 0.02;

@@ -1,11 +1,11 @@
 //! Interrupts from other CPUs, as tables: what came, and what was sent.
 
 use analysis::ledger::{IpiSender, Ipis};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::numbers;
-use crate::prose::wrapped;
-use crate::table::{Align, Table};
 
 /// Interrupts from other CPUs, the most expensive first.
 pub fn text(ipis: &Ipis, style: Style) -> String {

@@ -1,12 +1,12 @@
 //! Locks that the workload waited for, as a table.
 
 use analysis::ledger::{Ledger, LedgerRow, Locks};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::{numbers, shortened};
-use crate::prose::wrapped;
-use crate::quantity::duration_ns;
-use crate::table::{Align, Table};
 
 /// More than anybody reads.
 const LOCKS_MAX: usize = 40;

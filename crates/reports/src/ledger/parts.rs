@@ -2,15 +2,15 @@
 
 use analysis::ledger::{Explained, Growth, Ledger, LedgerRow, RowChange, Split, answer, growth};
 use records::{Opened, Point};
+use text::Style;
+use text::prose::counted;
+use text::table::Table;
 
-use crate::Style;
 use crate::ledger::difference::{self, LedgerSide, unit_of_work};
 use crate::ledger::numbers::{self, Unit};
 use crate::ledger::removal::Removal;
 use crate::ledger::{SHOWN_SHARE, causes, flushes, growth as grown, in_a_sentence, title, trust};
-use crate::prose::counted;
 use crate::recording::FlameGraph;
-use crate::table::Table;
 
 /// A page breaks lines itself, so each sentence is one line here.
 const PAGE: Style = Style { width: 1 << 20, terminal: true, color: false };

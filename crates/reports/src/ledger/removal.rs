@@ -5,10 +5,10 @@ use analysis::ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
 use analysis::{Curve, curves};
 use laws::{Estimate, LawGain, Sweep, gain_by_law};
 use records::{Opened, Point};
+use text::quantity::{duration_ns, short};
 
 use crate::curve_table::RATE;
 use crate::doses::{DoseReport, Gain, doses};
-use crate::quantity::{duration_ns, short};
 use crate::scale;
 
 /// What a record says about gains at one of its points.

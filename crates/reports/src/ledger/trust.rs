@@ -1,8 +1,8 @@
 //! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
 use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
+use text::Style;
 
-use crate::Style;
 use crate::ledger::{counted, duration_ns, numbers, wrapped};
 
 /// All of it, as sentences. `per` is the unit of work, "operation" or "run".

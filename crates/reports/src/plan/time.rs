@@ -6,9 +6,8 @@ use std::path::Path;
 
 use analysis::PointHistory;
 use records::{FileSystem, Point, Policy, Record, Until, parse};
+use text::prose::counted;
 use workloads::{Family, Workload};
-
-use crate::prose::counted;
 
 /// Seconds to start, verify and clean up a run.
 const AROUND_S: f64 = 0.05;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use records::recording::Recording;
+use text::prose::counted;
+use text::quantity::{duration_ns, short};
 
-use crate::prose::counted;
-use crate::quantity::{duration_ns, short};
 use crate::recording::{NamedRecording, is_idle};
 
 /// Smaller shares of the whole are left out.

@@ -1,13 +1,13 @@
 //! The difference of two recordings, ranked.
 
 use analysis::ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::ledger::place;
-use crate::prose::wrapped;
 use crate::recording::ledger::{doubts, head, shortened};
 use crate::recording::{NamedRecording, amount, measured, percent};
-use crate::table::{Align, Table};
 
 /// More causes than anybody reads.
 const CAUSES_MAX: usize = 40;

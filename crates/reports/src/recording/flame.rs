@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use records::recording::Recording;
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
-use crate::quantity::duration_ns;
 use crate::recording::NamedRecording;
-use crate::table::{Align, Table};
 
 /// Stacks below this share of the largest total are left to their callers.
 const SHOWN_SHARE: f64 = 5e-4;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::Style;
-use crate::prose::wrapped;
-use crate::quantity::{duration_ns, short};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
+
 use crate::recording::{NamedRecording, is_idle};
-use crate::table::{Align, Table};
 
 /// Functions that are shown.
 const FUNCTIONS_MAX: usize = 60;

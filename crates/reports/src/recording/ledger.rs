@@ -1,12 +1,12 @@
 //! One recording as a ledger.
 
 use analysis::ledger::{LedgerRow, RecordedLedger, Whole};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
-use crate::Style;
-use crate::prose::{counted, wrapped};
-use crate::quantity::{duration_ns, short};
 use crate::recording::{NamedRecording, amount, measured, percent};
-use crate::table::{Align, Table};
 
 /// Rows with a smaller share of the whole are put together.
 const SHARE_MIN: f64 = 0.005;

@@ -12,8 +12,7 @@ mod ledger;
 
 use analysis::ledger::{Measure, Per, RecordedLedger};
 use records::recording::{PerfSample, Recording};
-
-use crate::quantity::{duration_ns, short};
+use text::quantity::{duration_ns, short};
 
 pub use crate::recording::callers::callers;
 pub use crate::recording::changes::changes;

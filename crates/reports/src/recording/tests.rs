@@ -7,8 +7,8 @@ use expect_test::{Expect, expect};
 use records::recording::{Function, Location, Object, Origin, SampledEvent};
 use records::{CpuMode, Profile};
 use serde_json::Value;
+use text::Style;
 
-use crate::Style;
 use crate::recording::*;
 
 const MS: u64 = 1_000_000;

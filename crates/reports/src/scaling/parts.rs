@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use analysis::{Curve, curves};
 use records::{Opened, Pass};
+use text::Style;
 
 use crate::curve_panel::{CurvePanel, for_curves};
 use crate::curve_table::RATE;
+use crate::known_metric;
 use crate::loads::{forms, lanes, loads, parameters};
 use crate::scaling::{Detail, FormPart, Report, lane};
-use crate::{Style, WIDTH_MAX, known_metric};
+use text::WIDTH_MAX;
 
 /// Pages have no width and know all symbols.
 const PAGE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };

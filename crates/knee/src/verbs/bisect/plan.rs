@@ -4,9 +4,9 @@ use anyhow::Result;
 use bisection::Forecast;
 use bisector::{Range, Request};
 use host::counted;
-use reports::Style;
-use reports::table::{Align, Table};
 use serde_json::json;
+use text::Style;
+use text::table::{Align, Table};
 
 /// Sizes of a change in standard deviations of a run.
 const DISTANCES: [f64; 5] = [4.0, 2.0, 1.0, 0.5, 0.25];
@@ -45,6 +45,6 @@ pub fn plan(range: &Range, request: &Request, is_json: bool, style: &Style) -> R
         range.commits[changes].short(),
         request.settings.ends_runs_max
     );
-    let head = reports::wrapped(&head, style.width, 0);
+    let head = text::prose::wrapped(&head, style.width, 0);
     Ok(format!("{head}\n{}", table.within(style.width).0))
 }

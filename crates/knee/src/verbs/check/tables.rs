@@ -6,10 +6,10 @@ use engines::checker::{Failure, Memory};
 use engines::{CodeSite, Mutant};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize};
-
-use reports::prose::{counted, wrapped};
-use reports::table::{Align, Table};
-use reports::{Style, stdout_width};
+use text::Style;
+use text::prose::{counted, wrapped};
+use text::stdout_width;
+use text::table::{Align, Table};
 
 /// The memory model, in the words of the command line.
 pub fn memory(memory: Memory) -> &'static str {

@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail, ensure};
 use host::terminal::print;
 use perf_data::recognise;
 use records::recording::Recording;
-use reports::Style;
 use reports::recording::{self, NamedRecording};
 use serde_json::json;
+use text::Style;
 
 use super::views::ProfileView;
 

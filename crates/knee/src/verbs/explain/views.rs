@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use records::recording::{Origin, Recording};
 use records::{Opened, Profile};
 use reports;
-use reports::Style;
 use reports::recording::{self, FlameGraph, NamedRecording};
+use text::Style;
 
 /// A form in which `knee explain` shows profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -115,7 +115,7 @@ fn too_many<'a>(view: ProfileView, titles: impl Iterator<Item = &'a String>) -> 
     format!(
         "--view {} writes one file, but there are {}: {}; measure one workload with one --cpus",
         view.name(),
-        reports::counted(titles.len(), "point"),
+        text::prose::counted(titles.len(), "point"),
         titles.join("; ")
     )
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use guests::kernels::{BuildInfo, BuiltKernel};
-use reports::table::{Align, Table};
 use serde_json::{Value, json};
+use text::table::{Align, Table};
 
 /// Digits of a commit shown in tables.
 const COMMIT_DIGITS: usize = 12;

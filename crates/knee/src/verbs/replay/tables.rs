@@ -4,11 +4,10 @@ use studies::hosts::Origin;
 use studies::replays::{
     Figure, Grade, GradedTarget, Interval, Provenance, Replay, Reported, SimulatedSide,
 };
-
-use reports::Style;
-use reports::prose::wrapped;
-use reports::quantity::short;
-use reports::table::{Align, Table};
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::short;
+use text::table::{Align, Table};
 
 /// One incident.
 pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {

@@ -4,10 +4,9 @@ use analysis::ledger::Explained;
 use anyhow::Result;
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
-use reports::{
-    LedgerPart, LedgerSide, counted, difference_part, explained_part, growth_part, quoted,
-};
+use reports::{LedgerPart, LedgerSide, difference_part, explained_part, growth_part, quoted};
 use store::Store;
+use text::prose::counted;
 
 use crate::verbs::compare::{CompareQuestion, NamedRecords, each_variant};
 use crate::verbs::explain::{ProfiledPoint, explained, flame, over_cpus, pairs};

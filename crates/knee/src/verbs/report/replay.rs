@@ -3,10 +3,10 @@
 use anyhow::Result;
 use host::terminal::hint;
 use pages::{Block, Page, PageTable, Section};
-use reports::Style;
-use reports::table::{Align, Table};
 use reports::value_panel;
 use studies::replays::{self, Figure, GradedTarget, Replay};
+use text::Style;
+use text::table::{Align, Table};
 
 use crate::verbs::replay::{find, tables};
 
@@ -55,7 +55,7 @@ fn answer(rows: &[GradedTarget]) -> String {
     let grades: Vec<String> = grades.iter().map(|(name, n)| format!("{name} {n}")).collect();
     let open = rows.iter().filter(|row| row.is_open()).count();
     let open = if open > 0 { format!("; {open} open") } else { String::new() };
-    let targets = reports::counted(rows.len(), "reported figure");
+    let targets = text::prose::counted(rows.len(), "reported figure");
     format!("Of {targets}, by grade of the prediction: {}{open}", grades.join(", "))
 }
 

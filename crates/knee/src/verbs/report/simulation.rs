@@ -3,9 +3,9 @@
 use anyhow::Result;
 use clap::{Args, Command, FromArgMatches};
 use pages::{Block, Page, PageTable, Section};
-use reports::quantity::short;
 use reports::{OVER_CPUS, Reaching, quoted, value_panel};
 use studies::simulations::SimulatedCurve;
+use text::quantity::short;
 
 use crate::verbs::simulate::{self, Simulation, tables};
 
@@ -43,7 +43,7 @@ fn answers(simulation: &Simulation) -> Vec<String> {
         format!(
             "`{}` has the highest simulated rate at {}: {} operations/s",
             one.name,
-            reports::counted(point.cpus, "CPU"),
+            text::prose::counted(point.cpus, "CPU"),
             short(point.middle.rate())
         )
     };

@@ -6,13 +6,13 @@ use analysis::ledger::{IDLE, WORK};
 use calibration::native_check::{AGREES, Agreement, Agreements};
 use studies::hosts::{DescribedHost, Origin};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
+use text::Style;
+use text::plot::{Plot, SYMBOLS, Series, plot};
+use text::prose::{counted, wrapped};
+use text::quantity::{duration_ns, short};
+use text::table::{Align, Table};
 
 use super::Simulation;
-use reports::Style;
-use reports::plot::{Plot, SYMBOLS, Series, plot};
-use reports::prose::{counted, wrapped};
-use reports::quantity::{duration_ns, short};
-use reports::table::{Align, Table};
 
 /// Algorithms on a host, also as multiples of the baseline among them.
 pub fn simulated(simulation: &Simulation, style: Style) -> String {

@@ -3,14 +3,14 @@
 
 use analysis::{CellComparison, CellKey, Comparison, Spread};
 use records::Pass;
+use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns;
+use text::table::{Align, Table};
 
-use crate::Style;
 use crate::compare::change::value;
 use crate::compare::notes::of_cells;
 use crate::compare::places::{Places, distinguishing, heading, size};
-use crate::prose::wrapped;
-use crate::quantity::duration_ns;
-use crate::table::{Align, Table};
 
 /// What stands in the columns: mean and standard deviation of runs.
 const TIMES: [(&str, &str); 2] = [("task_time_s", "sum over\ntasks, s"), ("wall_s", "wall,\ns")];

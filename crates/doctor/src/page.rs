@@ -1,7 +1,7 @@
 //! The findings as text: one block a group, the worst
 //! first, then what it comes to in one line.
 
-use super::{Finding, Group, Level};
+use crate::{Finding, Group, Level};
 
 /// The longest name of a check.
 pub const NAME_WIDTH: usize = 18;
@@ -63,9 +63,9 @@ fn summary(findings: &[Finding]) -> String {
 mod tests {
     use expect_test::expect;
 
-    use super::super::facts::troubled;
-    use super::super::findings;
     use super::*;
+    use crate::facts::troubled;
+    use crate::findings;
 
     #[test]
     fn a_page_is_two_blocks_and_a_summary() {

@@ -34,10 +34,10 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 impl Facts {
     /// Reads them of this host; takes a little more than [`WINDOW`].
-    pub fn gather(directory: Option<&Path>) -> Facts {
+    pub fn gather(directory: Option<&Path>, built_with_bpf: bool) -> Facts {
         let root = Path::new("/");
         Facts {
-            built_with_bpf: cfg!(feature = "bpf"),
+            built_with_bpf,
             host: probes::host(root),
             limits: probes::limits(root),
             permissions: probes::permissions(root),
