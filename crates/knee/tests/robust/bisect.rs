@@ -118,12 +118,13 @@ fn check_status(ended: &Ended, status: i32) {
 
 /// Checks that a search ended, and returns whether its last comparison confirmed what it named.
 ///
-/// On a busy host that comparison is withdrawn where other programs disturbed one side more often
-/// than chance allows (p < 0.05), which chance alone does in one comparison of twenty.
+/// On a busy host that comparison gives no verdict: where other programs disturb one side more often than
+/// chance allows (p < 0.05), which chance alone does in one comparison of twenty, or leave too few blocks.
 fn has_confirmed(ended: &Ended) -> bool {
-    let withdrawn = ended.stdout.contains("one variant was disturbed more often");
-    check_status(ended, i32::from(withdrawn));
-    !withdrawn
+    let reasons = ["one variant was disturbed more often", "that the host did not disturb"];
+    let is_withdrawn = reasons.iter().any(|reason| ended.stdout.contains(reason));
+    check_status(ended, i32::from(is_withdrawn));
+    !is_withdrawn
 }
 
 #[test]
