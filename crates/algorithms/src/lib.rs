@@ -66,6 +66,9 @@ pub trait Lock: Sized + Send + Sync + 'static {
     /// Whether tasks enter in the order of their arrival; `lock` then reports
     /// `Annotation::Arrive`.
     const FIFO: bool;
+    /// Whether the lock treats all CPUs alike, and says of each word whether it names a CPU, so that the checker may
+    /// exchange CPUs.
+    const SYMMETRIC: bool = true;
     /// Whether the lock distinguishes CPUs by their memory nodes.
     const NUMA_AWARE: bool = false;
     /// The lock itself: zero is unlocked.

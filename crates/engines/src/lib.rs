@@ -9,4 +9,5 @@ mod mutated;
 pub mod simulated;
 mod steppable;
 
-pub use mutated::{AccessChange, CodeSite, Mutant, Mutated};
+pub use machine::CodeSite;
+pub use mutated::{AccessChange, Mutant, Mutated};

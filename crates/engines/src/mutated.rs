@@ -1,21 +1,13 @@
 //! Mutants: a machine on which one access of the source code does less than it says. A check
 //! that cannot tell the mutant from the original does not test that access.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::panic::Location;
 
-use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
-
-/// The place of an access in the source code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CodeSite {
-    /// The path of the file, as the compiler has it.
-    pub file: &'static str,
-    pub line: u32,
-    pub column: u32,
-}
+use machine::{
+    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value,
+};
 
 /// What a mutant changes about an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,35 +58,38 @@ pub struct Mutated<'a, M> {
     machine: &'a M,
     mutant: Option<Mutant>,
     possible: Option<&'a RefCell<BTreeSet<Mutant>>>,
+    /// Where the next accesses stand, if not where this machine is called.
+    site: Cell<Option<CodeSite>>,
 }
 
 impl<'a, M> Mutated<'a, M> {
     /// A machine that applies this mutant.
     pub fn new(machine: &'a M, mutant: Mutant) -> Mutated<'a, M> {
-        Mutated { machine, mutant: Some(mutant), possible: None }
+        Mutated { machine, mutant: Some(mutant), possible: None, site: Cell::new(None) }
     }
 
     /// A machine that changes nothing.
     pub fn unchanged(machine: &'a M) -> Mutated<'a, M> {
-        Mutated { machine, mutant: None, possible: None }
+        Mutated { machine, mutant: None, possible: None, site: Cell::new(None) }
     }
 
     /// A machine that changes nothing, and collects the possible mutants of each access.
     pub fn collecting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
-        Mutated { machine, mutant: None, possible: Some(possible) }
+        Mutated { machine, mutant: None, possible: Some(possible), site: Cell::new(None) }
     }
 
     /// The change to apply at the caller's site.
     #[track_caller]
     fn change(&self, possible: &[AccessChange]) -> Option<AccessChange> {
-        let location = Location::caller();
-        let (file, line, column) = (location.file(), location.line(), location.column());
+        let called_at = CodeSite::caller();
+        let at = self.site.get().unwrap_or(called_at);
         if let Some(collected) = self.possible {
-            let site = CodeSite { file, line, column };
-            collected.borrow_mut().extend(possible.iter().map(|&change| Mutant { site, change }));
+            collected
+                .borrow_mut()
+                .extend(possible.iter().map(|&change| Mutant { site: at, change }));
         }
         let Mutant { site, change } = self.mutant?;
-        (site.line == line && site.column == column && site.file == file).then_some(change)
+        (site == at).then_some(change)
     }
 }
 
@@ -171,9 +166,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
-        match self.change(
-            &[AccessChange::Relaxed, AccessChange::NoWait, AccessChange::IrqsOff][relaxing..],
-        ) {
+        let changes = [AccessChange::Relaxed, AccessChange::NoWait, AccessChange::IrqsOff];
+        // In other languages a wait is a loop over loads, which loads again whatever this returns.
+        let possible = if self.site.get().is_some() { 1 } else { 3 };
+        match self.change(&changes[relaxing.min(possible)..possible]) {
             None => self.machine.await_until(atom, until, ordering),
             Some(AccessChange::NoWait) => self.machine.op(atom, Op::Load, ordering),
             Some(AccessChange::IrqsOff) => {
@@ -298,6 +294,22 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     #[track_caller]
     fn forget_history(&self, since: M::HistoryMark, live: u64) {
         self.machine.forget_history(since, live);
+    }
+
+    #[track_caller]
+    fn fence(&self, ordering: Ordering) {
+        if self.change(&[AccessChange::Skipped]).is_none() {
+            self.machine.fence(ordering);
+        }
+    }
+
+    fn depend<T: Value>(&self, atom: &Atom<T>) {
+        self.machine.depend(atom);
+    }
+
+    fn at(&self, site: Option<CodeSite>) {
+        self.site.set(site);
+        self.machine.at(site);
     }
 
     fn annotate(&self, annotation: Annotation) {

@@ -15,6 +15,7 @@ mod interrupts;
 mod native;
 mod operations;
 mod region;
+mod site;
 mod task;
 mod work;
 
@@ -23,6 +24,7 @@ pub use image::{Image, Word};
 pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};
+pub use site::CodeSite;
 pub use task::{Annotation, IpiTarget, Machine, Sleepers};
 pub use work::{Pace, work};
 

@@ -224,6 +224,11 @@ impl<W: WaitPolicy> Machine for Native<W> {
     }
 
     #[inline(always)]
+    fn fence(&self, ordering: Ordering) {
+        std::sync::atomic::fence(ordering);
+    }
+
+    #[inline(always)]
     fn history_mark(&self) {}
 
     #[inline(always)]

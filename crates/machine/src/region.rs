@@ -53,6 +53,12 @@ impl Region {
         self.take(name, cpus, true)
     }
 
+    /// Allocates a zeroed array whose layout is known only when the program runs, and returns where it starts. The
+    /// region must outlive its use.
+    pub fn laid_out(&self, array: NamedArray, align: usize) -> *mut u8 {
+        self.reserve(array, align).as_ptr()
+    }
+
     fn take<T: Image>(&self, name: &str, length: usize, per_cpu: bool) -> Array<T> {
         let (name, stride, words) = (name.to_string(), size_of::<T>(), T::words());
         let array = NamedArray { name, offset: 0, stride, length, per_cpu, words };
@@ -111,6 +117,11 @@ impl Region {
             _ => format!("[{element}]"),
         };
         format!("{}{index}{}", array.name, word.map_or("", |word| &word.path))
+    }
+
+    /// Bytes that it can hold.
+    pub fn bytes(&self) -> usize {
+        self.mapping.bytes
     }
 
     /// Bytes in use.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Atom, Field, Op, Until, Value};
+use crate::{Atom, CodeSite, Field, Op, Until, Value};
 
 /// What one task of an algorithm may do. Algorithms take `m: &M`.
 ///
@@ -161,6 +161,24 @@ pub trait Machine {
     /// states that differ; the checker can be told to look for such claims.
     #[track_caller]
     fn forget_history(&self, since: Self::HistoryMark, live: u64);
+
+    /// Orders all earlier accesses of the task before all later ones, as far as the ordering says.
+    #[track_caller]
+    fn fence(&self, ordering: Ordering);
+
+    /// Declares that the address of the word depends on values that the task has read. As in the kernel's memory model,
+    /// its next access to the word comes after what led to those values.
+    #[inline(always)]
+    fn depend<T: Value>(&self, atom: &Atom<T>) {
+        let _ = atom;
+    }
+
+    /// Says where the next accesses stand in the source code, for algorithms in other languages. `None`: where the
+    /// machine is called.
+    #[inline(always)]
+    fn at(&self, site: Option<CodeSite>) {
+        let _ = site;
+    }
 
     /// Reports an event of the algorithm to a machine that checks its claims.
     #[inline(always)]

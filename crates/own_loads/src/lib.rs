@@ -14,8 +14,7 @@ use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
 use records::{CompiledLoad, Experiment, OwnLoad};
 
-use crate::compiler::Compiler;
-
+pub use compiler::Compiler;
 pub use folder::{ListedLoad, list};
 
 /// The header that loads include.

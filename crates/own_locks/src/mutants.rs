@@ -10,8 +10,7 @@ use crate::Subject;
 /// Judges all mutants, and prints. Returns whether none survived.
 pub(crate) fn run<L: Lock>(lock: &Subject) -> Result<bool> {
     let judged = judge_lock(&LockSubject {
-        name: lock.name,
-        source: lock.source,
+        sources: &[(format!("/{}.rs", lock.name), lock.source)],
         equivalent: L::EQUIVALENT,
         with_tasks: &|size, mutation, act| with_own_lock::<L>(size, mutation, act),
     })?;

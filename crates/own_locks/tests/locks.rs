@@ -59,8 +59,7 @@ fn passes<L: Lock>() {
 #[test]
 fn mutants_of_the_written_lock_are_found_in_its_file_and_caught() {
     let judged = judge_lock(&LockSubject {
-        name: "lock",
-        source: include_str!("../new/lock.rs"),
+        sources: &[("/lock.rs".to_string(), include_str!("../new/lock.rs"))],
         equivalent: written::OwnLock::EQUIVALENT,
         with_tasks: &|size, mutation, act| with_own_lock::<written::OwnLock>(size, mutation, act),
     });

@@ -1,10 +1,11 @@
 //! The machine that the checker gives to a task: it stops the task before each atomic access.
 
-use std::cell::RefCell;
-use std::panic::Location;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 
-use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
+use machine::{
+    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value,
+};
 
 use super::IpiHandler;
 use super::hash::mix;
@@ -22,6 +23,8 @@ pub struct Checked<'a> {
     /// The address of the region.
     pub(super) base: usize,
     pub(super) ipi_handler: Option<&'a IpiHandler<'a>>,
+    /// Where the next accesses stand, if not where this machine is called.
+    pub(super) site: Cell<Option<CodeSite>>,
 }
 
 /// Stands in a task's history for an interrupt that it is handling.
@@ -35,6 +38,13 @@ pub struct HistoryMark {
 }
 
 impl Checked<'_> {
+    /// Where the access stands that the task does now.
+    #[track_caller]
+    fn site(&self) -> CodeSite {
+        let called_at = CodeSite::caller();
+        self.site.get().unwrap_or(called_at)
+    }
+
     fn offset<W>(&self, word: &W) -> u32 {
         (ptr::from_ref(word) as usize - self.base) as u32
     }
@@ -47,7 +57,7 @@ impl Checked<'_> {
         ordering: Ordering,
     ) -> Reply {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
-        let location = Location::caller();
+        let location = self.site();
         let request = Request { kind, offset, size, ordering, location };
         match self.without_step(|world| world.local_step(self.task, &request)) {
             Some(reply) => reply,
@@ -58,7 +68,7 @@ impl Checked<'_> {
     /// Requests a step that accesses no word.
     #[track_caller]
     fn request_other(&self, kind: RequestKind) -> Reply {
-        let (ordering, location) = (Ordering::Relaxed, Location::caller());
+        let (ordering, location) = (Ordering::Relaxed, self.site());
         self.request(Request { kind, offset: 0, size: 0, ordering, location })
     }
 
@@ -96,7 +106,7 @@ impl Checked<'_> {
     /// Does something that is no step of the search. After a fault the task stops for ever.
     #[track_caller]
     fn without_step<R>(&self, act: impl FnOnce(&mut World) -> Result<R, FaultFound>) -> R {
-        let location = Location::caller();
+        let location = self.site();
         let result = act(&mut self.world.borrow_mut());
         result.unwrap_or_else(|FaultFound| {
             let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
@@ -129,19 +139,19 @@ impl Machine for Checked<'_> {
     }
 
     fn get<T: Value>(&self, field: &Field<T>) -> T {
-        let (offset, location) = (self.offset(field), Location::caller());
+        let (offset, location) = (self.offset(field), self.site());
         let size = size_of::<T>() as u8;
         T::from_bits(self.without_step(|world| world.get(self.task, offset, size, location)))
     }
 
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
-        let (offset, location) = (self.offset(field), Location::caller());
+        let (offset, location) = (self.offset(field), self.site());
         let (size, value) = (size_of::<T>() as u8, value.bits());
         self.without_step(|world| world.set(self.task, offset, size, value, location));
     }
 
     fn init<T: Value>(&self, atom: &Atom<T>, value: T) {
-        let (offset, location) = (self.offset(atom), Location::caller());
+        let (offset, location) = (self.offset(atom), self.site());
         let (size, value) = (size_of::<T>() as u8, value.bits());
         self.without_step(|world| world.set(self.task, offset, size, value, location));
     }
@@ -218,12 +228,29 @@ impl Machine for Checked<'_> {
     }
 
     fn forget_history(&self, since: HistoryMark, live: u64) {
-        let location = Location::caller();
-        let site = u64::from(location.line()) << 32 | u64::from(location.column());
+        let location = CodeSite::caller();
+        let site = u64::from(location.line) << 32 | u64::from(location.column);
         let task = &mut self.world.borrow_mut().state.tasks[self.task];
         task.history = mix(mix(since.history, site), live);
         task.named_cpus.truncate(since.named_cpus);
         task.steps = 0;
+    }
+
+    fn fence(&self, ordering: Ordering) {
+        let is_full = ordering == Ordering::SeqCst;
+        if is_full && self.without_step(|world| Ok(world.must_drain(self.task))) {
+            self.request_other(RequestKind::Drain);
+        }
+        self.without_step(|world| world.fence(self.task, ordering));
+    }
+
+    fn depend<T: Value>(&self, atom: &Atom<T>) {
+        let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
+        self.without_step(|world| world.depend(self.task, offset, size));
+    }
+
+    fn at(&self, site: Option<CodeSite>) {
+        self.site.set(site);
     }
 
     fn annotate(&self, annotation: Annotation) {

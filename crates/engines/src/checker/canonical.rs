@@ -14,7 +14,7 @@ use super::hash::mix;
 use super::layout::WordLayout;
 use super::request::{RequestKind, ones};
 use super::state::{Arrival, CheckedTask};
-use super::world::World;
+use super::world::{FENCED, PENDING, World};
 
 /// The canonical number of each task.
 type Numbering = [u8; TASKS_MAX];
@@ -37,6 +37,7 @@ const STORE: u64 = 3 << 60;
 const ARRIVED: u64 = 4 << 60;
 const KNOWN: u64 = 5 << 60;
 const ASLEEP: u64 = 6 << 60;
+const FENCE: u64 = 7 << 60;
 
 impl Canonicalizer {
     pub fn new(nodes: &[usize]) -> Canonicalizer {
@@ -243,6 +244,11 @@ impl Canonicalizer {
         for (task, &number) in numbers[..tasks].iter().enumerate() {
             if !state.tasks[task].ended {
                 add(task, KNOWN | u64::from(number));
+            }
+            for which in [PENDING, FENCED] {
+                if let Some(row) = world.fence_row(task, which) {
+                    add(row, FENCE | u64::from(number) << 8 | which as u64);
+                }
             }
             for index in 0..state.buffered_stores(task).len() {
                 let row_id = STORE | u64::from(number) << 8 | index as u64;

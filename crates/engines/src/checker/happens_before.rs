@@ -100,6 +100,12 @@ impl HappensBefore {
         }
     }
 
+    /// Adds the events of one column of a row to another row.
+    pub fn join_column(&mut self, row: usize, from: usize, column: usize) {
+        let known = self.row(from)[column];
+        self.row_mut(row)[column] |= known;
+    }
+
     /// Replaces a row by a copy of another.
     pub fn copy(&mut self, row: usize, from: usize) {
         let from = from * self.columns;

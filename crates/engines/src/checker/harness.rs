@@ -1,11 +1,10 @@
 //! Tasks and memory at their start, and single turns from there: what searching, sampling and
 //! replaying have in common.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::panic::Location;
 
-use machine::{Ordering, Region};
+use machine::{CodeSite, Ordering, Region};
 
 use super::failure::{Failure, Fault};
 use super::layout::Layout;
@@ -62,7 +61,8 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
             let ipi_handler = setup.ipi_handler;
-            let m = Checked { yielder, world, task, node, base, ipi_handler };
+            let site = Cell::new(None);
+            let m = Checked { yielder, world, task, node, base, ipi_handler, site };
             (setup.task)(&m, task);
             if ipi_handler.is_some() {
                 m.idle();
@@ -81,7 +81,7 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
 fn new_task() -> CheckedTask {
     let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
     CheckedTask {
-        request: Request { kind, offset: 0, size: 0, ordering, location: Location::caller() },
+        request: Request { kind, offset: 0, size: 0, ordering, location: CodeSite::caller() },
         ended: false,
         history: 0,
         named_cpus: NamedCpus::default(),
@@ -161,7 +161,7 @@ impl Harness<'_> {
         let waits = blocked.iter().map(|&task| {
             let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;
             let name = world.layout.name(offset, size);
-            let site = super::world::short(location);
+            let site = location;
             if kind == RequestKind::Asleep {
                 format!("t{task} sleeps on {name} ({site})")
             } else {

@@ -23,6 +23,8 @@ pub struct Layout {
     /// Words that released something: each has a row of `HappensBefore`.
     pub rows: Vec<u16>,
     row_of: Vec<u16>,
+    /// Whether a task has executed a fence: tasks then have rows for them.
+    pub has_fences: bool,
     /// Words that hold CPU numbers.
     pub naming: Vec<u16>,
     /// By role of the word that held a CPU number: which words of that CPU were then accessed.
@@ -103,6 +105,7 @@ impl Layout {
             uses: vec![Uses::default(); words.len()],
             contended: vec![false; usize::from(kinds)],
             rows: vec![],
+            has_fences: false,
             row_of: none,
             naming,
             leads_to: vec![0; usize::from(roles)],

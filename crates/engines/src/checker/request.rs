@@ -1,9 +1,8 @@
 //! The next step of a stopped task, as data: it can be printed, hashed, enabled or disabled.
 
 use std::fmt;
-use std::panic::Location;
 
-use machine::{Op, Ordering, Test, Until};
+use machine::{CodeSite, Op, Ordering, Test, Until};
 
 /// What a stopped task will do in its next step.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +13,7 @@ pub struct Request {
     /// The word's size in bytes; 0 where no word is accessed.
     pub size: u8,
     pub ordering: Ordering,
-    pub location: &'static Location<'static>,
+    pub location: CodeSite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +34,8 @@ pub enum RequestKind {
     Choose(u32),
     /// Sends an interrupt to these tasks, as bits.
     Interrupt(u16),
+    /// Waits until the store buffer is empty.
+    Drain,
     /// Computes; a point where the task can be interrupted.
     Work,
     /// Has ended; the CPU can still be interrupted.
@@ -87,6 +88,7 @@ impl fmt::Display for RequestKind {
             RequestKind::WakeAll => write!(f, "wake all"),
             RequestKind::Choose(below) => write!(f, "choose below {below}"),
             RequestKind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
+            RequestKind::Drain => write!(f, "full fence"),
             RequestKind::Work => write!(f, "work"),
             RequestKind::Idle => write!(f, "idle"),
             RequestKind::Stuck => write!(f, "stuck"),

@@ -350,7 +350,7 @@ impl Frame {
 /// A hash of the steps that the tasks take next.
 fn pending(requests: impl Iterator<Item = Request>) -> u64 {
     let hash = |request: Request| {
-        let site = u64::from(request.location.line()) << 32 | u64::from(request.offset);
+        let site = u64::from(request.location.line) << 32 | u64::from(request.offset);
         format!("{}", request.kind).bytes().fold(site, |hash, byte| mix(hash, u64::from(byte)))
     };
     requests.map(hash).fold(0, mix)

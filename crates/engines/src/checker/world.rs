@@ -1,8 +1,6 @@
 //! The rules of the checker: which steps each task may take next, and what they do.
 
-use std::panic::Location;
-
-use machine::{Op, Ordering, Region, Until};
+use machine::{CodeSite, Op, Ordering, Region, Until};
 
 use super::failure::Fault;
 use super::happens_before::{HappensBefore, Unordered};
@@ -15,6 +13,11 @@ use super::{Memory, Options, Setup};
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
+/// Rows of `HappensBefore` that each task has for fences: what an acquire fence would add to what it knows, and what it
+/// knew at its last release fence.
+const FENCE_ROWS: usize = 2;
+pub const PENDING: usize = 0;
+pub const FENCED: usize = 1;
 /// Plain accesses between two steps after which a task counts as looping for ever.
 const PLAIN_MAX: u32 = 100_000;
 
@@ -89,7 +92,8 @@ impl World {
     /// An empty table for the rows and columns that are known now.
     pub fn new_happens_before(&self, tasks: usize) -> HappensBefore {
         let buffers = if self.has_buffers { tasks * BUFFER } else { 0 };
-        let rows = tasks + self.layout.rows.len() + buffers;
+        let fences = if self.layout.has_fences { tasks * FENCE_ROWS } else { 0 };
+        let rows = tasks + self.layout.rows.len() + buffers + fences;
         HappensBefore::new(tasks, rows, self.layout.columns.len())
     }
 
@@ -164,6 +168,7 @@ impl World {
             RequestKind::Await(until) => until.holds(self.value_seen(task, offset, size)),
             RequestKind::Access(Op::Store(_)) if self.interrupts && self.can_buffer(task) => true,
             RequestKind::Access(_)
+            | RequestKind::Drain
             | RequestKind::Park(_)
             | RequestKind::WakeAll
             | RequestKind::Interrupt(_) => buffer_is_empty,
@@ -225,6 +230,7 @@ impl World {
                 }
             }
             RequestKind::Work
+            | RequestKind::Drain
             | RequestKind::Asleep
             | RequestKind::Woken
             | RequestKind::Idle
@@ -286,7 +292,7 @@ impl World {
     fn perform_wait(&mut self, task: usize, request: &Request, until: Until<u64>) -> Reply {
         let value = self.value_seen(task, request.offset, request.size);
         let held = until.holds(value);
-        if held && acquires(request.ordering) {
+        if held {
             self.acquire(task, request);
         }
         self.touch(task, request);
@@ -307,7 +313,7 @@ impl World {
         }
         let old = self.value_seen(task, offset, size);
         let new = op.written(old, size);
-        if acquires(ordering) && (new.is_some() || op == Op::Load) {
+        if new.is_some() || op == Op::Load {
             self.acquire(task, request);
         }
         self.touch(task, request);
@@ -325,7 +331,7 @@ impl World {
         task: usize,
         offset: u32,
         size: u8,
-        location: &'static Location<'static>,
+        location: CodeSite,
     ) -> Result<u64, FaultFound> {
         self.count_plain(task, location)?;
         self.check_reach(task, offset, size, location)?;
@@ -344,7 +350,7 @@ impl World {
         offset: u32,
         size: u8,
         value: u64,
-        location: &'static Location<'static>,
+        location: CodeSite,
     ) -> Result<(), FaultFound> {
         self.count_plain(task, location)?;
         self.check_reach(task, offset, size, location)?;
@@ -379,7 +385,7 @@ impl World {
         task: usize,
         offset: u32,
         size: u8,
-        location: &'static Location<'static>,
+        location: CodeSite,
     ) -> Result<(), FaultFound> {
         if self.learn_reach(task, offset, size) {
             return Ok(());
@@ -387,16 +393,12 @@ impl World {
         let name = self.layout.name(offset, size);
         self.report_fault(Fault::Forgotten(format!(
             "t{task} accesses {name} at {}, of a CPU whose number it has forgotten",
-            short(location)
+            location
         )));
         Err(FaultFound)
     }
 
-    fn count_plain(
-        &mut self,
-        task: usize,
-        location: &'static Location<'static>,
-    ) -> Result<(), FaultFound> {
+    fn count_plain(&mut self, task: usize, location: CodeSite) -> Result<(), FaultFound> {
         self.plain_accesses += 1;
         if self.plain_accesses <= PLAIN_MAX {
             return Ok(());
@@ -428,7 +430,7 @@ impl World {
                 let name = &self.layout.words[word].name;
                 self.report_fault(Fault::Race(format!(
                     "t{task} {verb} {name} at {}, not ordered after {after}",
-                    short(location)
+                    location
                 )));
                 return Err(FaultFound);
             }
@@ -466,7 +468,7 @@ impl World {
                 let name = &self.layout.words[word].name;
                 self.report_fault(Fault::Race(format!(
                     "t{task} accesses {name} at {}, not ordered after the plain write to it",
-                    short(request.location)
+                    request.location
                 )));
             }
         }
@@ -480,13 +482,22 @@ impl World {
         }
     }
 
+    /// Adds what the words' last writers released: to what the task knows, or, where the access does not acquire, to
+    /// what it will know after an acquire fence.
     fn acquire(&mut self, task: usize, request: &Request) {
         if !self.check_races || self.grown {
             return;
         }
+        let known = if acquires(request.ordering) {
+            task
+        } else if let Some(pending) = self.fence_row(task, PENDING) {
+            pending
+        } else {
+            return;
+        };
         for word in self.layout.touched(request.offset, request.size) {
             if let Some(row) = self.layout.row(word) {
-                self.state.happens_before.join(task, self.tasks() + row);
+                self.state.happens_before.join(known, self.tasks() + row);
             }
         }
     }
@@ -502,10 +513,70 @@ impl World {
                     ReleaseSequence::Starts => self.state.happens_before.copy(row, task),
                     ReleaseSequence::Continues => self.state.happens_before.join(row, task),
                 }
+            } else if let Some(fenced) = self.fence_row(task, FENCED) {
+                // An earlier release fence makes this write publish what came before the fence.
+                let Some(row) = self.row(word) else { return };
+                match sequence {
+                    ReleaseSequence::Starts => self.state.happens_before.copy(row, fenced),
+                    ReleaseSequence::Continues => self.state.happens_before.join(row, fenced),
+                }
             } else if let (Some(row), ReleaseSequence::Starts) = (self.layout.row(word), sequence) {
                 self.state.happens_before.clear(self.tasks() + row);
             }
         }
+    }
+
+    // Fences.
+
+    /// A row that fences of a task need; `None` before the first fence.
+    pub fn fence_row(&self, task: usize, which: usize) -> Option<usize> {
+        let buffers = if self.has_buffers { self.tasks() * BUFFER } else { 0 };
+        let first = self.tasks() + self.layout.rows.len() + buffers;
+        self.layout.has_fences.then_some(first + task * FENCE_ROWS + which)
+    }
+
+    /// The search begins again, with rows for fences.
+    fn need_fences(&mut self) -> bool {
+        self.grown |= !self.layout.has_fences;
+        self.layout.has_fences = true;
+        self.check_races && !self.grown
+    }
+
+    /// Whether a full fence has to wait for the task's store buffer.
+    pub fn must_drain(&self, task: usize) -> bool {
+        self.state.tasks[task].buffered > 0
+    }
+
+    /// An acquire fence makes earlier reads acquire, a release fence makes later writes release.
+    pub fn fence(&mut self, task: usize, ordering: Ordering) -> Result<(), FaultFound> {
+        if !self.need_fences() {
+            return if self.grown { Err(FaultFound) } else { Ok(()) };
+        }
+        let rows = [PENDING, FENCED].map(|which| self.fence_row(task, which));
+        if let [Some(pending), Some(fenced)] = rows {
+            if acquires(ordering) {
+                self.state.happens_before.join(task, pending);
+            }
+            if releases(ordering) {
+                self.state.happens_before.copy(fenced, task);
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders the task's next accesses to these words after what led to the values that it has read.
+    pub fn depend(&mut self, task: usize, offset: u32, size: u8) -> Result<(), FaultFound> {
+        if !self.need_fences() {
+            return if self.grown { Err(FaultFound) } else { Ok(()) };
+        }
+        for word in self.layout.touched(offset, size) {
+            if let (Some(column), Some(pending)) =
+                (self.layout.column(word), self.fence_row(task, PENDING))
+            {
+                self.state.happens_before.join_column(task, pending, column);
+            }
+        }
+        Ok(())
     }
 
     // Store buffers.
@@ -521,15 +592,16 @@ impl World {
         self.state.tasks[task].buffered += 1;
         if self.check_races && !self.grown {
             for word in self.layout.touched(store.offset, store.size) {
-                if releasing && self.row(word).is_none() {
+                let publishes = releasing || self.layout.has_fences;
+                if publishes && self.row(word).is_none() {
                     return;
                 }
             }
             let row = self.buffer_row(task, index);
-            if releasing {
-                self.state.happens_before.copy(row, task);
-            } else {
-                self.state.happens_before.clear(row);
+            match (releasing, self.fence_row(task, FENCED)) {
+                (true, _) => self.state.happens_before.copy(row, task),
+                (false, Some(fenced)) => self.state.happens_before.copy(row, fenced),
+                (false, None) => self.state.happens_before.clear(row),
             }
         }
     }
@@ -623,7 +695,7 @@ struct PlainAccess {
     task: usize,
     offset: u32,
     size: u8,
-    location: &'static Location<'static>,
+    location: CodeSite,
     verb: &'static str,
 }
 
@@ -635,12 +707,6 @@ enum ReleaseSequence {
     Continues,
 }
 
-fn step_line(task: usize, step: &str, location: &Location) -> String {
-    format!("{:<60} {}", format!("t{task} {step}"), short(location))
-}
-
-/// `file.rs:42`, without the path.
-pub fn short(location: &Location) -> String {
-    let file = location.file().rsplit('/').next().unwrap_or_default();
-    format!("{file}:{}", location.line())
+fn step_line(task: usize, step: &str, site: CodeSite) -> String {
+    format!("{:<60} {site}", format!("t{task} {step}"))
 }

@@ -463,6 +463,14 @@ impl Machine for Simulated<'_> {
         self.random(one_in) == 0
     }
 
+    /// A full fence waits until the stores are done. The other fences cost nothing: x86 keeps that order anyway.
+    fn fence(&self, ordering: Ordering) {
+        if ordering == Ordering::SeqCst {
+            drop(self.enter_kernel());
+            self.spend(TimeRow::Local, |world| world.costs.atomic);
+        }
+    }
+
     fn history_mark(&self) {}
 
     fn forget_history(&self, (): (), _: u64) {}

@@ -264,7 +264,7 @@ impl Visitor for LockCheck<'_> {
             final_check: &final_check,
             // An annotation does not say at which of two locks its task arrives.
             bypasses: (locks == 1).then(|| lock.bypasses(NODES)).flatten(),
-            symmetric: true,
+            symmetric: L::SYMMETRIC,
         };
         (self.act)(&setup);
         Ok(())

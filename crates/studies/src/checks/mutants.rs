@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use algorithms::locks::{ListedLock, PARTS, Visitor, visit};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
 use algorithms::{Equivalent, Lock, SharedLock};
-use anyhow::{Context, Result};
-use engines::checker::{Failure, Fault, Memory, Options, Setup, sample, search};
-use engines::{AccessChange, CodeSite, Mutant};
+use anyhow::{Context, Result, bail};
+use engines::checker::{Failure, Fault, Memory, Options, SearchResult, Setup, sample, search};
+use engines::{AccessChange, Mutant};
 use host::in_parallel;
+use machine::CodeSite;
 
 use super::{CheckSize, Mutation, SetupFn, visit_lock, with_result, with_scenario};
 
@@ -118,10 +119,8 @@ fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
 
 /// A lock to mutate: one of the list, or one of the user's own.
 pub struct LockSubject<'a> {
-    /// The name of its file, without `.rs`.
-    pub name: &'a str,
-    /// The text of its file.
-    pub source: &'a str,
+    /// The files with accesses to mutate: the end of each path, `/ticket.rs`, and its text.
+    pub sources: &'a [(String, &'a str)],
     /// The mutants that break nothing.
     pub equivalent: &'a [Equivalent],
     /// Calls its argument with the tasks of this lock at their start.
@@ -146,9 +145,10 @@ impl LockSubject<'_> {
 
 /// Calls `act` with a listed lock as a subject.
 fn with_listed<R>(lock: &ListedLock, act: impl FnOnce(&LockSubject) -> R) -> R {
+    let own = [(lock.name, lock.source)];
+    let sources = own.iter().chain(PARTS).map(|(name, text)| (format!("/{name}.rs"), *text));
     act(&LockSubject {
-        name: lock.name,
-        source: lock.source,
+        sources: &sources.collect::<Vec<_>>(),
         equivalent: visit(lock.name, Equivalents).unwrap_or_default(),
         with_tasks: &|size, mutation, act| {
             visit_lock(lock.name, size, mutation, act).expect("a listed lock")
@@ -164,10 +164,8 @@ pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
 /// Judges all mutants of a lock, in the order of its source.
 pub fn judge_lock(lock: &LockSubject) -> Result<Vec<JudgedMutant>> {
     let PossibleMutants { mutants, sizes } = possible_mutants(lock)?;
-    let sources: Vec<_> =
-        [(lock.name, lock.source)].into_iter().chain(PARTS.iter().copied()).collect();
     let judge_one = |mutant: Mutant| {
-        let line = line_of(&mutant.site, &sources);
+        let line = line_of(&mutant.site, lock.sources);
         let equivalent = listed_as(lock.equivalent, &mutant, &line);
         let (sizes, states_max) = match equivalent {
             Some(_) => (&sizes[..sizes.len().min(2)], EQUIVALENT_STATES_MAX),
@@ -202,13 +200,21 @@ fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
             let memory = Memory::SequentiallyConsistent;
             search(setup, &Options { states_max: LOCK_STATES_MAX, ..options(memory) })
         });
-        if !searched??.gave_up {
+        let SearchResult { failure, gave_up, .. } = searched??;
+        // A lock may be made for tasks that hold one at a time; any other fault hides those of mutants.
+        if let Some(failure) = failure.as_ref().filter(|_| size.locks == 1) {
+            let CheckSize { threads, acquires, .. } = size;
+            bail!(
+                "the lock itself is at fault with {threads} tasks × {acquires}, so mutants would say nothing: {}",
+                failure.fault
+            );
+        }
+        if !gave_up && failure.is_none() {
             sizes.push(size);
         }
     }
-    let parts = PARTS.iter().map(|(name, _)| *name);
-    let own: Vec<_> = parts.chain([lock.name]).map(|name| format!("/{name}.rs")).collect();
-    let is_own = |site: &CodeSite| own.iter().any(|name| site.file.ends_with(name));
+    let is_own =
+        |site: &CodeSite| lock.sources.iter().any(|(name, _)| site.file.ends_with(name.as_str()));
     // The tasks of a lock are not interrupted.
     let applies = |mutant: &Mutant| is_own(&mutant.site) && mutant.change != AccessChange::IrqsOff;
     Ok(PossibleMutants {
@@ -273,8 +279,9 @@ pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>>
         }
     }
     let sources: Vec<_> = [(mechanism.name, mechanism.source)]
-        .into_iter()
-        .chain(mechanism.parts.iter().copied())
+        .iter()
+        .chain(mechanism.parts)
+        .map(|(name, text)| (format!("/{name}.rs"), *text))
         .collect();
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
@@ -367,9 +374,9 @@ fn scenarios_reaching_more(mechanism: &ListedMechanism) -> impl Iterator<Item = 
     mechanism.scenarios.iter().filter(reaches_more)
 }
 
-/// The source line of a site; `sources` are the names and texts of files.
-fn line_of(site: &CodeSite, sources: &[(&str, &str)]) -> String {
-    let is_its_file = |(name, _): &&(&str, &str)| site.file.ends_with(&format!("/{name}.rs"));
+/// The source line of a site; `sources` are the ends of the paths and the texts of files.
+fn line_of(site: &CodeSite, sources: &[(String, &str)]) -> String {
+    let is_its_file = |(name, _): &&(String, &str)| site.file.ends_with(name.as_str());
     let source = sources.iter().find(is_its_file).map_or("", |(_, source)| source);
     let line = source.lines().nth(site.line as usize - 1).unwrap_or_default();
     line.trim().to_string()

@@ -1,0 +1,133 @@
+//! From a C file to a [`Program`]: assembly by the host's compiler, the table of lines, an object file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use own_loads::Compiler;
+use tempfile::TempDir;
+
+use crate::assembly::annotate;
+use crate::instance::Instance;
+use crate::program::Program;
+
+/// The header that says which functions are the lock's.
+pub const HEADER: &str = include_str!("../c/knee_lock.h");
+/// The header with the kernel's words.
+pub const KERNEL_HEADER: &str = include_str!("../c/knee_kernel.h");
+
+/// Largest file that is read as a lock.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Flags for all compilers. Without sibling calls, every call has a return address in its own line.
+const FLAGS: &[&str] = &[
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-fsanitize=thread",
+    "-fno-stack-protector",
+    "-fno-optimize-sibling-calls",
+    "-fno-tree-vectorize",
+    "-fcf-protection=none",
+    "-ftls-model=global-dynamic",
+    "-fno-strict-aliasing",
+    "-U_FORTIFY_SOURCE",
+];
+const GCC_FLAGS: &[&str] = &[
+    "-mtls-dialect=gnu",
+    "-fno-reorder-blocks-and-partition",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+];
+const CLANG_FLAGS: &[&str] =
+    &["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-distinguish-volatile=1"];
+
+/// Compiles the lock in a file. `flags` are the user's own, for the compiler.
+pub fn compile(file: &Path, flags: &[String]) -> Result<Program> {
+    let shown = file.display();
+    compiled(file, flags).with_context(|| format!("{shown}: no lock that can be checked"))
+}
+
+fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
+    ensure!(cfg!(target_arch = "x86_64"), "locks in C are checked on x86-64 only");
+    let found = fs::metadata(file).context("looking for the file")?;
+    ensure!(found.is_file(), "it is not a file");
+    ensure!(found.len() <= FILE_BYTES_MAX, "it has more than {FILE_BYTES_MAX} bytes");
+    let path = file.canonicalize().context("resolving its path")?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let compiler = Compiler::for_file(file)?;
+    let folder = TempDir::new().context("making a folder for the compiler")?;
+    write_headers(folder.path())?;
+    let folder = folder.path();
+    let mut arguments: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
+    let own = if compiler.version()?.contains("clang") { CLANG_FLAGS } else { GCC_FLAGS };
+    arguments.extend(own.iter().map(OsString::from));
+    arguments.extend(["-S", "-o", "lock.s", "-I"].map(OsString::from));
+    arguments.push(folder.into());
+    arguments.extend(flags.iter().map(OsString::from));
+    arguments.push(path.clone().into());
+    compiler.call(folder, &arguments).context("compiling it")?;
+    let assembly = fs::read(folder.join("lock.s")).context("reading the compiler's assembly")?;
+    let annotated = annotate(&String::from_utf8_lossy(&assembly))?;
+    fs::write(folder.join("lock.s"), &annotated.text).context("writing assembly")?;
+    let assemble = ["-c", "-o", "lock.o", "lock.s"].map(OsString::from);
+    compiler.call(folder, &assemble).context("assembling it")?;
+    let object = fs::read(folder.join("lock.o")).context("reading the object file")?;
+    let mut program = Program::parse(&name, &object, &annotated.files)?;
+    program.sources = sources(&annotated.files, folder);
+    Instance::try_once(&program)?;
+    Ok(program)
+}
+
+/// The user's own files: neither those of the system nor knee's headers.
+fn sources(files: &[String], folder: &Path) -> Vec<(String, String)> {
+    let is_own = |path: &&String| {
+        !path.is_empty() && !path.starts_with("/usr/") && !Path::new(path).starts_with(folder)
+    };
+    let text = |path: &String| Some((format!("/{path}"), fs::read_to_string(path).ok()?));
+    let mut sources: Vec<_> = files.iter().filter(is_own).filter_map(text).collect();
+    sources.sort();
+    sources.dedup();
+    sources
+}
+
+/// Headers of the kernel that the files of its locks include: all stand for knee's.
+const KERNEL_INCLUDES: &[&str] = &[
+    "asm-generic/qspinlock_types.h",
+    "asm/barrier.h",
+    "asm/byteorder.h",
+    "asm/processor.h",
+    "asm/qspinlock.h",
+    "linux/atomic.h",
+    "linux/bug.h",
+    "linux/compiler.h",
+    "linux/cpumask.h",
+    "linux/export.h",
+    "linux/hardirq.h",
+    "linux/kernel.h",
+    "linux/mutex.h",
+    "linux/percpu.h",
+    "linux/prefetch.h",
+    "linux/smp.h",
+    "linux/spinlock.h",
+    "linux/types.h",
+    "trace/events/lock.h",
+];
+
+fn write_headers(folder: &Path) -> Result<()> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        let parent = path.parent().context("a header has a folder")?;
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, text))
+            .with_context(|| format!("writing {name}"))
+    };
+    write("knee_lock.h", HEADER)?;
+    write("knee_kernel.h", KERNEL_HEADER)?;
+    for name in KERNEL_INCLUDES {
+        write(name, "#include <knee_kernel.h>\n")?;
+    }
+    Ok(())
+}

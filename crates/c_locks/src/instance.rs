@@ -1,0 +1,266 @@
+//! A program in memory: its code on pages of their own, its variables in a region.
+//!
+//!     code mapping:  code and constants │ stubs of hooks │ slots with addresses
+//!     region:        static variables   │ thread-local variables, an element for each task
+
+use std::collections::BTreeMap;
+use std::{io, ptr};
+
+use anyhow::{Context, Result, ensure};
+use machine::{CodeSite, NamedArray, Region};
+
+use crate::entry::knee_c_hooked;
+use crate::program::{Block, Program, Relocation, RelocationKind, Space, Target};
+
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+/// Bytes of the stub of a hook: `mov eax, number; movabs r11, address; jmp r11`.
+const STUB_BYTES: usize = 24;
+const SLOT_BYTES: usize = 16;
+/// How far code may be from the variables that it refers to.
+const REACH: usize = 1 << 30;
+
+/// A program in memory.
+#[derive(Debug)]
+pub struct Instance {
+    pub program: &'static Program,
+    code: Mapping,
+    thread_local: usize,
+    /// Bytes from one task's thread-local variables to the next task's.
+    pub stride: usize,
+    pub cpus: usize,
+    /// The region with all variables and locks.
+    pub region: (usize, usize),
+}
+
+impl Instance {
+    /// Puts the program's variables into the region, and its code near it.
+    pub fn new(program: &'static Program, region: &Region, cpus: usize) -> Result<Instance> {
+        let data = variables(region, "", &program.data, 1, false);
+        let stride = program.thread_local.bytes.len().next_multiple_of(LINE);
+        let thread_local = variables(region, "task", &program.thread_local, cpus, true);
+        let start = region.start() as usize;
+        let code = Code::new(program, data, start)?.finish(program)?;
+        let region = (start, start + region.bytes());
+        Ok(Instance { program, code, thread_local, stride, cpus, region })
+    }
+
+    /// Finds now what would fail later.
+    pub fn try_once(program: &Program) -> Result<()> {
+        let region = Region::new(PAGE * 4).context("allocating memory")?;
+        let data = region.laid_out(array("", &program.data, 1, false), LINE) as usize;
+        Code::new(program, data, region.start() as usize)?.finish(program).map(drop)
+    }
+
+    pub fn function(&self, offset: usize) -> usize {
+        self.code.start + offset
+    }
+
+    /// The start of a task's thread-local variables.
+    pub fn thread_local(&self, cpu: usize) -> usize {
+        self.thread_local + cpu * self.stride
+    }
+
+    /// The task whose thread-local variables are at this address.
+    pub fn owner(&self, address: usize) -> Option<usize> {
+        let offset = address.checked_sub(self.thread_local)?;
+        offset.checked_div(self.stride).filter(|cpu| *cpu < self.cpus)
+    }
+
+    /// Whether the address is in the program's code or constants.
+    pub fn is_constant(&self, address: usize) -> bool {
+        (self.code.start..self.code.start + self.code.bytes).contains(&address)
+    }
+
+    /// The source line of the call that returns to this address.
+    pub fn site(&self, return_address: usize) -> CodeSite {
+        let offset = return_address.wrapping_sub(self.code.start);
+        let sites = &self.program.sites;
+        let found = sites.binary_search_by_key(&offset, |(at, _)| *at);
+        found.map_or(CodeSite { file: "", line: 0, column: 0 }, |index| sites[index].1)
+    }
+}
+
+fn array(name: &str, block: &Block, length: usize, per_cpu: bool) -> NamedArray {
+    let stride = block.bytes.len().next_multiple_of(LINE);
+    let dot = |path: &str| if per_cpu { format!(".{path}") } else { path.to_string() };
+    let mut words = block.words.clone();
+    words.iter_mut().for_each(|word| word.path = dot(&word.path));
+    NamedArray { name: name.to_string(), offset: 0, stride, length, per_cpu, words }
+}
+
+/// Allocates variables, with their first values.
+fn variables(region: &Region, name: &str, block: &Block, length: usize, per_cpu: bool) -> usize {
+    if block.bytes.is_empty() {
+        return 0;
+    }
+    let array = array(name, block, length, per_cpu);
+    let stride = array.stride;
+    let start = region.laid_out(array, LINE);
+    for element in 0..length {
+        // SAFETY: the array has this many elements of this length, and nobody else has seen it yet.
+        unsafe {
+            let to = start.add(element * stride);
+            ptr::copy_nonoverlapping(block.bytes.as_ptr(), to, block.bytes.len());
+        }
+    }
+    start as usize
+}
+
+/// Pages with code, which are taken out of the unwinder's list and unmapped when dropped.
+#[derive(Debug)]
+struct Mapping {
+    start: usize,
+    bytes: usize,
+    unwind_table: Option<usize>,
+}
+
+unsafe extern "C" {
+    fn __register_frame(table: *const u8);
+    fn __deregister_frame(table: *const u8);
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: what `Code::finish` registered, and `Code::new` mapped; no task runs this code any more.
+        unsafe {
+            if let Some(table) = self.unwind_table {
+                __deregister_frame(table as *const u8);
+            }
+            libc::munmap(self.start as *mut libc::c_void, self.bytes);
+        }
+    }
+}
+
+/// Code while addresses are filled in.
+struct Code {
+    mapping: Mapping,
+    data: usize,
+    stubs: usize,
+    slots: usize,
+    /// Slots with an address, and pairs for thread-local variables.
+    known_slots: BTreeMap<(Target, bool), usize>,
+}
+
+impl Code {
+    fn new(program: &Program, data: usize, near: usize) -> Result<Code> {
+        let stubs = program.code.bytes.len().next_multiple_of(LINE);
+        let slots = stubs + (program.hooks.len() * STUB_BYTES).next_multiple_of(LINE);
+        let bytes = (slots + program.relocations.len() * SLOT_BYTES + LINE).next_multiple_of(PAGE);
+        let mapping = map_near(near, bytes)?;
+        // SAFETY: new pages, at least as many bytes.
+        unsafe {
+            let to = mapping.start as *mut u8;
+            ptr::copy_nonoverlapping(program.code.bytes.as_ptr(), to, program.code.bytes.len());
+        }
+        Ok(Code { mapping, data, stubs, slots, known_slots: BTreeMap::new() })
+    }
+
+    fn finish(mut self, program: &Program) -> Result<Mapping> {
+        for hook in 0..program.hooks.len() {
+            self.stub(hook);
+        }
+        for relocation in &program.relocations {
+            self.relocate(relocation)?;
+        }
+        let Mapping { start, bytes, .. } = self.mapping;
+        // SAFETY: our own pages.
+        let protected = unsafe {
+            libc::mprotect(start as *mut libc::c_void, bytes, libc::PROT_READ | libc::PROT_EXEC)
+        };
+        ensure!(protected == 0, "making code executable: {}", io::Error::last_os_error());
+        if let Some(offset) = program.unwind_table {
+            let table = start + offset;
+            // SAFETY: a table of the compiler, with all addresses filled in and an end.
+            unsafe { __register_frame(table as *const u8) };
+            self.mapping.unwind_table = Some(table);
+        }
+        Ok(self.mapping)
+    }
+
+    fn write(&self, address: usize, bytes: &[u8]) {
+        // SAFETY: within the mapping or the program's variables, as offsets of its relocations are.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    }
+
+    fn stub_address(&self, hook: usize) -> usize {
+        self.mapping.start + self.stubs + hook * STUB_BYTES
+    }
+
+    fn stub(&self, hook: usize) {
+        let mut code = vec![0xB8];
+        code.extend((hook as u32).to_le_bytes());
+        code.extend([0x49, 0xBB]);
+        code.extend((knee_c_hooked as *const () as u64).to_le_bytes());
+        code.extend([0x41, 0xFF, 0xE3]);
+        self.write(self.stub_address(hook), &code);
+    }
+
+    /// The address of a target; of a thread-local variable, its offset.
+    fn address(&self, target: Target) -> usize {
+        match target {
+            Target::Place(Space::Code, offset) => self.mapping.start + offset,
+            Target::Place(Space::Data, offset) => self.data + offset,
+            Target::Place(Space::ThreadLocal, offset) => offset,
+            Target::Hook(hook) => self.stub_address(hook),
+        }
+    }
+
+    /// A slot with the address of the target, or a pair with its offset.
+    fn slot(&mut self, target: Target, is_pair: bool) -> usize {
+        let next = self.mapping.start + self.slots + self.known_slots.len() * SLOT_BYTES;
+        let slot = *self.known_slots.entry((target, is_pair)).or_insert(next);
+        let place = if is_pair { slot + 8 } else { slot };
+        self.write(place, &(self.address(target) as u64).to_le_bytes());
+        slot
+    }
+
+    fn relocate(&mut self, relocation: &Relocation) -> Result<()> {
+        let Relocation { place: (space, offset), kind, target, addend } = *relocation;
+        let place = self.address(Target::Place(space, offset));
+        if space == Space::ThreadLocal {
+            anyhow::bail!(
+                "a thread-local variable begins with an address: set it when a task first needs it"
+            );
+        }
+        let address = match kind {
+            RelocationKind::Slot => self.slot(target, false),
+            RelocationKind::ThreadLocalPair => self.slot(target, true),
+            RelocationKind::ThreadLocalStart => {
+                self.slot(Target::Place(Space::ThreadLocal, 0), true)
+            }
+            _ => self.address(target),
+        };
+        let value = address as i64 + addend;
+        match kind {
+            RelocationKind::Absolute => self.write(place, &value.to_le_bytes()),
+            RelocationKind::ThreadLocalOffset => self.write(place, &(value as i32).to_le_bytes()),
+            _ => {
+                let distance = i32::try_from(value - place as i64);
+                let distance = distance.context("code is too far from its variables")?;
+                self.write(place, &distance.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// New pages within reach of an address.
+fn map_near(near: usize, bytes: usize) -> Result<Mapping> {
+    const STEP: usize = 1 << 24;
+    let hints = (1..REACH / STEP).map(|i| (near & !(PAGE - 1)).wrapping_sub(i * STEP));
+    for hint in hints {
+        // SAFETY: a new anonymous mapping touches no existing memory.
+        let found = unsafe {
+            let (protection, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            libc::mmap(hint as *mut libc::c_void, bytes, protection, flags, -1, 0)
+        };
+        ensure!(found != libc::MAP_FAILED, "mapping code: {}", io::Error::last_os_error());
+        let mapping = Mapping { start: found as usize, bytes, unwind_table: None };
+        if mapping.start.abs_diff(near) < REACH {
+            return Ok(mapping);
+        }
+    }
+    anyhow::bail!("the system has no memory near the lock's variables")
+}

@@ -1,0 +1,88 @@
+//! A compiled lock as a lock of knee.
+
+use std::cell::UnsafeCell;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use algorithms::{Hold, Lock, Shape};
+use machine::{Image, Machine, Region, Word};
+
+use crate::instance::Instance;
+use crate::program::{LOCK_MAX, Program};
+use crate::task::call;
+
+/// The lock that `CLock` is now.
+static PROGRAM: RwLock<Option<&'static Program>> = RwLock::new(None);
+/// One at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Calls `act`, in which [`CLock`] is this program's lock. Others that want another one wait.
+pub fn with_program<R>(program: &'static Program, act: impl FnOnce() -> R) -> R {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    *PROGRAM.write().unwrap_or_else(PoisonError::into_inner) = Some(program);
+    act()
+}
+
+fn program() -> &'static Program {
+    let program = *PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
+    program.expect("a lock in C is used within `with_program`")
+}
+
+/// The memory of one lock.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct CLockMem(UnsafeCell<[u8; LOCK_MAX]>);
+
+// SAFETY: C code uses the bytes through machines, which treat them as atomics.
+unsafe impl Sync for CLockMem {}
+
+// SAFETY: bytes, valid when zero; the words are those of the program, within them.
+unsafe impl Image for CLockMem {
+    fn words() -> Vec<Word> {
+        program().lock_words.clone()
+    }
+}
+
+/// All locks of one program.
+#[derive(Debug)]
+pub struct CLock(Instance);
+
+// SAFETY: the code is never changed; variables are used through machines.
+unsafe impl Send for CLock {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for CLock {}
+
+impl Lock for CLock {
+    /// Only where `knee_arrive` is called: see `bypasses`.
+    const FIFO: bool = false;
+    /// Pointers name CPUs, and nothing says which.
+    const SYMMETRIC: bool = false;
+    /// A lock may ask for its node.
+    const NUMA_AWARE: bool = true;
+    type Mem = CLockMem;
+
+    /// # Panics
+    ///
+    /// If the system has no memory for the code, which `compile` has tried.
+    fn new(region: &Region, shape: Shape) -> CLock {
+        let instance = Instance::new(program(), region, shape.tasks);
+        CLock(instance.unwrap_or_else(|error| panic!("{}: {error:#}", program().name)))
+    }
+
+    fn bypasses(&self, _nodes: u32) -> Option<u32> {
+        self.0.program.arrives.then_some(0)
+    }
+
+    fn lock<M: Machine>(&self, m: &M, mem: &CLockMem) -> Hold {
+        call(m, &self.0, self.0.program.lock, mem.0.get() as usize);
+        Hold(0)
+    }
+
+    fn unlock<M: Machine>(&self, m: &M, mem: &CLockMem, _: Hold) {
+        call(m, &self.0, self.0.program.unlock, mem.0.get() as usize);
+    }
+
+    fn at_rest<M: Machine>(&self, m: &M, mem: &CLockMem) -> bool {
+        let at_rest = self.0.program.at_rest;
+        at_rest.is_none_or(|function| call(m, &self.0, function, mem.0.get() as usize) as u32 != 0)
+    }
+}

@@ -1,0 +1,352 @@
+//! A compiled lock: its object file, taken apart into what an [`Instance`](crate::instance::Instance) is made of.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use machine::{CodeSite, Word};
+use object::read::elf::ElfFile64;
+use object::{
+    Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
+    SectionIndex, SymbolIndex,
+};
+
+use crate::assembly::{LINE_ENTRY_BYTES, LINES_SECTION};
+use crate::hooks::{self, Hook};
+use crate::types;
+
+/// Bytes of static variables, and of one task's thread-local ones, that a search can keep.
+const MEMORY_MAX: usize = 8 << 10;
+
+/// Bytes that a lock may have.
+pub const LOCK_MAX: usize = 512;
+
+/// A lock in C, compiled.
+#[derive(Debug)]
+pub struct Program {
+    /// The file's name, as on the command line.
+    pub name: String,
+    /// The ends of the paths, and the texts, of the user's files that it was compiled from.
+    pub sources: Vec<(String, String)>,
+    pub(crate) code: Block,
+    pub(crate) data: Block,
+    pub(crate) thread_local: Block,
+    pub(crate) relocations: Vec<Relocation>,
+    /// The functions outside that it calls.
+    pub(crate) hooks: Vec<Hook>,
+    /// The source lines of calls, by return address from the start of the code.
+    pub(crate) sites: Vec<(usize, CodeSite)>,
+    /// Where the unwind table lies in the code.
+    pub(crate) unwind_table: Option<usize>,
+    /// The words of one lock.
+    pub(crate) lock_words: Vec<Word>,
+    pub(crate) lock: usize,
+    pub(crate) unlock: usize,
+    pub(crate) at_rest: Option<usize>,
+    /// Whether it says when a task has its place in the queue.
+    pub(crate) arrives: bool,
+    /// Whether addresses that depend on values order accesses, as in the kernel's memory model.
+    pub(crate) has_dependencies: bool,
+}
+
+/// Bytes that lie together, and the words in them.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub bytes: Vec<u8>,
+    pub align: usize,
+    pub words: Vec<Word>,
+}
+
+/// Which block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Space {
+    Code,
+    Data,
+    ThreadLocal,
+}
+
+/// What a relocation refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    Place(Space, usize),
+    /// A hook, by its index.
+    Hook(usize),
+}
+
+/// An address to be filled in once the blocks have theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relocation {
+    /// Where: code or data, and the offset.
+    pub place: (Space, usize),
+    pub kind: RelocationKind,
+    pub target: Target,
+    pub addend: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RelocationKind {
+    /// Eight bytes: the address.
+    Absolute,
+    /// Four bytes: the distance.
+    Relative,
+    /// Four bytes: the distance to a slot that holds the address.
+    Slot,
+    /// Four bytes: the distance to a pair with the offset among the thread-local variables.
+    ThreadLocalPair,
+    /// Four bytes: the distance to a pair with offset 0.
+    ThreadLocalStart,
+    /// Four bytes: the offset among the thread-local variables.
+    ThreadLocalOffset,
+}
+
+impl RelocationKind {
+    fn of(flags: RelocationFlags) -> Result<RelocationKind> {
+        use object::elf;
+        let RelocationFlags::Elf { r_type } = flags else { bail!("not a relocation of ELF") };
+        Ok(match r_type {
+            elf::R_X86_64_64 => RelocationKind::Absolute,
+            elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 => RelocationKind::Relative,
+            elf::R_X86_64_GOTPCREL | elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => {
+                RelocationKind::Slot
+            }
+            elf::R_X86_64_TLSGD => RelocationKind::ThreadLocalPair,
+            elf::R_X86_64_TLSLD => RelocationKind::ThreadLocalStart,
+            elf::R_X86_64_DTPOFF32 => RelocationKind::ThreadLocalOffset,
+            other => {
+                bail!("the compiler made a relocation of type {other}, which knee does not know")
+            }
+        })
+    }
+}
+
+impl Program {
+    /// Takes an object file apart. `files` are the compiler's source files, by number.
+    pub(crate) fn parse(name: &str, bytes: &[u8], files: &[String]) -> Result<Program> {
+        let file =
+            ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
+        let mut parts =
+            Parts { file, bases: BTreeMap::new(), hooks: Vec::new(), names: Vec::new() };
+        let [mut code, mut data, mut thread_local] = parts.blocks()?;
+        let relocations = parts.relocations()?;
+        let sites = parts.sites(files)?;
+        let types = types::read(&parts.debug_sections()?)?;
+        let lock_words = types.lock()?;
+        data.words = types.words(Space::Data, data.bytes.len());
+        thread_local.words = types.words(Space::ThreadLocal, thread_local.bytes.len());
+        for (what, block) in [("static", &data), ("thread-local", &thread_local)] {
+            let bytes = block.bytes.len();
+            ensure!(
+                bytes <= MEMORY_MAX,
+                "its {what} variables take {bytes} bytes: a search can keep {MEMORY_MAX}; make arrays smaller"
+            );
+        }
+        let unwind_table = parts.unwind_table();
+        let (lock, unlock) = (parts.function("knee_lock"), parts.function("knee_unlock"));
+        let lock = lock.context(NO_LOCK)?;
+        let unlock = unlock.context(NO_LOCK)?;
+        code.align = 4096;
+        Ok(Program {
+            name: name.to_string(),
+            sources: Vec::new(),
+            code,
+            data,
+            thread_local,
+            relocations,
+            arrives: parts.hooks.contains(&Hook::Arrive),
+            has_dependencies: parts.symbol("knee_kernel_words").is_some(),
+            at_rest: parts.function("knee_at_rest"),
+            hooks: parts.hooks,
+            sites,
+            unwind_table,
+            lock_words,
+            lock,
+            unlock,
+        })
+    }
+}
+
+const NO_LOCK: &str = "it defines no lock: add #include <knee_lock.h> and, at its end, KNEE_LOCK(struct my_lock, \
+                       my_lock(lock), my_unlock(lock))";
+
+/// An object file while it is taken apart.
+struct Parts<'a> {
+    file: ElfFile64<'a, object::Endianness>,
+    /// Where each section of a block lies.
+    bases: BTreeMap<usize, (Space, usize)>,
+    hooks: Vec<Hook>,
+    names: Vec<String>,
+}
+
+impl<'a> Parts<'a> {
+    /// Code and constants, data, thread-local data: each laid out section by section.
+    fn blocks(&mut self) -> Result<[Block; 3]> {
+        let mut blocks: [Block; 3] = Default::default();
+        for section in self.file.sections() {
+            let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
+            let has = |flag: object::elf::SectionFlags| sh_flags.0 & flag.0 != 0;
+            let name = section.name()?;
+            // Only ThreadSanitizer's own start is there, which nobody needs.
+            let unused = name.starts_with(".init_array") || name.starts_with(".note");
+            if !has(object::elf::SHF_ALLOC) || unused || section.size() == 0 {
+                continue;
+            }
+            let space = match (has(object::elf::SHF_TLS), has(object::elf::SHF_WRITE)) {
+                (true, _) => Space::ThreadLocal,
+                (false, true) => Space::Data,
+                (false, false) => Space::Code,
+            };
+            // Constants that hold addresses are written once, when these are known.
+            let space = if name.starts_with(".data.rel.ro") { Space::Code } else { space };
+            let block = &mut blocks[space as usize];
+            let align = section.align().max(1) as usize;
+            ensure!(align <= 64, "{name} is aligned to {align} bytes, more than a cache line");
+            let start = block.bytes.len().next_multiple_of(align);
+            block.align = block.align.max(align);
+            block.bytes.resize(start + section.size() as usize, 0);
+            let content = section.data().with_context(|| format!("reading {name}"))?;
+            block.bytes[start..start + content.len()].copy_from_slice(content);
+            if name == ".eh_frame" {
+                // The end of the table.
+                block.bytes.extend([0; 8]);
+            }
+            self.bases.insert(section.index().0, (space, start));
+        }
+        Ok(blocks)
+    }
+
+    /// The block of a section, and where it lies there.
+    fn base(&self, section: SectionIndex) -> Option<(Space, usize)> {
+        self.bases.get(&section.0).copied()
+    }
+
+    fn unwind_table(&self) -> Option<usize> {
+        let section = self.file.section_by_name(".eh_frame")?;
+        Some(self.base(section.index())?.1)
+    }
+
+    fn relocations(&mut self) -> Result<Vec<Relocation>> {
+        let mut all = Vec::new();
+        let bases = self.bases.clone();
+        for (section, (space, start)) in bases {
+            let section = self.file.section_by_index(SectionIndex(section))?;
+            let relocations: Vec<_> = section.relocations().collect();
+            for (offset, relocation) in relocations {
+                let RelocationTarget::Symbol(symbol) = relocation.target() else {
+                    bail!("a relocation refers to no symbol")
+                };
+                all.push(Relocation {
+                    place: (space, start + offset as usize),
+                    kind: RelocationKind::of(relocation.flags())?,
+                    target: self.target(symbol)?,
+                    addend: relocation.addend(),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn target(&mut self, index: SymbolIndex) -> Result<Target> {
+        let symbol = self.file.symbol_by_index(index)?;
+        if let Some(section) = symbol.section_index() {
+            let base = self.base(section);
+            let (space, start) = base.context("it uses a section that knee does not load")?;
+            return Ok(Target::Place(space, start + symbol.address() as usize));
+        }
+        let name = symbol.name()?.to_string();
+        if let Some(index) = self.names.iter().position(|known| *known == name) {
+            return Ok(Target::Hook(index));
+        }
+        let hook = Hook::named(&name);
+        let Some(hook) = hook else {
+            let at = self.line_of_use(index).unwrap_or_default();
+            bail!("{at}{}", hooks::missing(&name));
+        };
+        self.hooks.push(hook);
+        self.names.push(name);
+        Ok(Target::Hook(self.hooks.len() - 1))
+    }
+
+    /// Where a symbol is used first: `line 12: `.
+    fn line_of_use(&self, symbol: SymbolIndex) -> Option<String> {
+        let code = self.file.sections().filter(|section| self.base(section.index()).is_some());
+        for section in code {
+            for (offset, relocation) in section.relocations() {
+                if relocation.target() == RelocationTarget::Symbol(symbol) {
+                    let return_address = self.base(section.index())?.1 + offset as usize + 4;
+                    let line =
+                        self.lines().ok()?.into_iter().find(|(at, _)| *at == return_address)?;
+                    return Some(format!("line {}: ", line.1[1]));
+                }
+            }
+        }
+        None
+    }
+
+    /// The table of lines: return addresses from the start of the code, with file, line and column.
+    fn lines(&self) -> Result<Vec<(usize, [u32; 3])>> {
+        let Some(section) = self.file.section_by_name(LINES_SECTION) else { return Ok(Vec::new()) };
+        let data = section.data().context("reading the table of lines")?;
+        let mut lines = Vec::new();
+        for (offset, relocation) in section.relocations() {
+            let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+            let symbol = self.file.symbol_by_index(symbol)?;
+            let base = symbol.section_index().and_then(|index| self.base(index));
+            let Some((Space::Code, start)) = base else { continue };
+            let address = start as i64 + symbol.address() as i64 + relocation.addend();
+            let entry = data.get(offset as usize..offset as usize + LINE_ENTRY_BYTES);
+            let entry = entry.context("the table of lines is cut off")?;
+            let number =
+                |i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| entry[8 + 4 * i + byte]));
+            lines.push((address as usize, [number(0), number(1), number(2)]));
+        }
+        lines.sort_unstable();
+        Ok(lines)
+    }
+
+    fn sites(&self, files: &[String]) -> Result<Vec<(usize, CodeSite)>> {
+        // A fault names lines for as long as the program runs.
+        let files: Vec<&'static str> =
+            files.iter().map(|path| &*Box::leak(format!("/{path}").into_boxed_str())).collect();
+        let site = |[file, line, column]: [u32; 3]| {
+            let file = files.get(file as usize).copied().unwrap_or_default();
+            CodeSite { file, line, column }
+        };
+        Ok(self.lines()?.into_iter().map(|(at, line)| (at, site(line))).collect())
+    }
+
+    fn symbol(&self, name: &str) -> Option<(Space, usize)> {
+        let symbol = self.file.symbols().find(|symbol| symbol.name() == Ok(name))?;
+        let (space, start) = self.base(symbol.section_index()?)?;
+        Some((space, start + symbol.address() as usize))
+    }
+
+    fn function(&self, name: &str) -> Option<usize> {
+        self.symbol(name).filter(|(space, _)| *space == Space::Code).map(|(_, offset)| offset)
+    }
+
+    /// The sections with the types, with addresses filled in: those of variables tell their block.
+    fn debug_sections(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let mut sections = BTreeMap::new();
+        for section in self.file.sections() {
+            let name = section.name()?;
+            if !name.starts_with(".debug_") {
+                continue;
+            }
+            let mut bytes =
+                section.uncompressed_data().context("reading debug information")?.into_owned();
+            for (offset, relocation) in section.relocations() {
+                let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+                let symbol = self.file.symbol_by_index(symbol)?;
+                let base = symbol.section_index().and_then(|index| self.base(index));
+                let base = base.map_or(0, |(space, start)| types::address(space, start));
+                let value = (base as i64 + symbol.address() as i64 + relocation.addend()) as u64;
+                let size = usize::from(relocation.size() / 8);
+                let size = if size == 0 { 4 } else { size };
+                let place = bytes.get_mut(offset as usize..offset as usize + size);
+                let place = place.context("debug information is cut off")?;
+                place.copy_from_slice(&value.to_le_bytes()[..size]);
+            }
+            sections.insert(name.to_string(), bytes);
+        }
+        Ok(sections)
+    }
+}

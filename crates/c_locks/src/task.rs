@@ -1,0 +1,210 @@
+//! One call into C code on a machine: what its hooks do there.
+//!
+//! A plain access happens after its hook. So a hook notes what memory held, and the next one gives the machine what was
+//! written, at the line where it was: until then no other task has run.
+
+mod access;
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleepers};
+
+use access::{PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
+
+use crate::entry::{Frame, knee_c_enter};
+use crate::hooks::Hook;
+use crate::instance::Instance;
+
+/// A call into C code.
+struct Task<'a, M: Machine> {
+    m: &'a M,
+    instance: &'a Instance,
+    /// Where its history began.
+    mark: M::HistoryMark,
+    /// Where its stack began.
+    base: Cell<usize>,
+    pending: Cell<[Pending; PENDING_MAX]>,
+    /// The state of the last load and what it read, if nothing else came since.
+    last_load: Cell<Option<(u64, u64)>>,
+    /// Where the hook stands that is running, or was last.
+    site: Cell<CodeSite>,
+}
+
+trait Called {
+    fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64;
+}
+
+thread_local! {
+    /// The call that is running on this thread. Tasks take turns on one thread, so each sets it again after every step.
+    static RUNNING: Cell<Option<NonNull<dyn Called>>> = const { Cell::new(None) };
+}
+
+/// Calls a function of the program, given by its offset, with one argument.
+pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: usize) -> u64 {
+    let task = Task {
+        m,
+        instance,
+        mark: m.history_mark(),
+        base: Cell::new(0),
+        pending: Cell::new([Pending::None; PENDING_MAX]),
+        last_load: Cell::new(None),
+        site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
+    };
+    task.runs();
+    // SAFETY: a function of the program, which takes one pointer.
+    let result = unsafe { knee_c_enter(instance.function(function), argument, task.base.as_ptr()) };
+    task.settle(0);
+    m.at(None);
+    result
+}
+
+/// Where the way out of C code leads.
+pub extern "C-unwind" fn knee_c_called(
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    frame: *const Frame,
+) -> u64 {
+    let running = RUNNING.get().expect("C code runs only within a call");
+    // SAFETY: the call that is running is on this very stack; the frame is, too.
+    unsafe { running.as_ref().called(&[a, b, c, d, e], &*frame) }
+}
+
+impl<M: Machine> Called for Task<'_, M> {
+    fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
+        let hook = self.instance.program.hooks[frame.hook as usize];
+        let state = self.state(hook, arguments, frame);
+        self.settle(state);
+        let site = self.instance.site(frame.return_address as usize);
+        self.site.set(site);
+        self.m.at(Some(site));
+        let result = self.act(hook, arguments, frame, state);
+        self.runs();
+        result
+    }
+}
+
+impl<M: Machine> Task<'_, M> {
+    fn runs(&self) {
+        let called: NonNull<dyn Called + '_> = NonNull::from(self);
+        // SAFETY: only the lifetime changes. The call is over before this value is dropped, and while it is not running
+        // others have set theirs.
+        RUNNING.set(Some(unsafe {
+            std::mem::transmute::<NonNull<dyn Called + '_>, NonNull<dyn Called>>(called)
+        }));
+    }
+
+    /// A hash of all that decides what the task does next: registers, stack, and the hook's arguments.
+    fn state(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame) -> u64 {
+        let from = std::ptr::from_ref(frame) as usize + size_of::<Frame>();
+        let words = (self.base.get() - from) / 8;
+        // SAFETY: the live stack of the C code, from the hook's frame to where it began.
+        let stack = unsafe { std::slice::from_raw_parts(from as *const u64, words) };
+        let known = [frame.return_address, words as u64].into_iter().chain(frame.registers);
+        let arguments = arguments[..hook.arguments()].iter().copied();
+        known.chain(arguments).chain(stack.iter().copied()).fold(0x51ED_270B, mix)
+    }
+
+    fn act(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame, state: u64) -> u64 {
+        let [a, b, c, d, _] = *arguments;
+        let address = a as usize;
+        let modify =
+            |size, op: Op<u64>, order| self.modify(Place { address, size }, op, order, state);
+        match hook {
+            Hook::Nothing => {}
+            Hook::Read(size) => self.plain(address, size.into(), false, frame),
+            Hook::Write(size) => self.plain(address, size.into(), true, frame),
+            Hook::ReadRange => self.plain(address, b as usize, false, frame),
+            Hook::WriteRange => self.plain(address, b as usize, true, frame),
+            Hook::VolatileRead(size) => self.volatile(Place { address, size }, false, frame, state),
+            Hook::VolatileWrite(size) => self.volatile(Place { address, size }, true, frame, state),
+            Hook::Load(size) => return self.load(Place { address, size }, ordering(b), state),
+            Hook::Store(size) => return modify(size, Op::Store(b), c),
+            Hook::Swap(size) => return modify(size, Op::Swap(b), c),
+            Hook::Add(size) => return modify(size, Op::Add(b), c),
+            Hook::Sub(size) => return modify(size, Op::Add(b.wrapping_neg()), c),
+            Hook::Or(size) => return modify(size, Op::Or(b), c),
+            Hook::And(size) => return modify(size, Op::And(b), c),
+            Hook::CompareExchange(size) => {
+                // SAFETY: the C code's own variable, of the size of the word.
+                let expected = unsafe { read(b as usize, size) };
+                let old = modify(size, Op::CompareExchange(expected, c), d);
+                if old != expected {
+                    // SAFETY: as above.
+                    unsafe { write(b as usize, size, old) };
+                }
+                return u64::from(old == expected);
+            }
+            Hook::CompareExchangeValue(size) => {
+                let (expected, new) = (b & ones(size), c);
+                return modify(size, Op::CompareExchange(expected, new), d);
+            }
+            Hook::Fence => {
+                self.forget(state);
+                self.last_load.set(None);
+                if ordering(a) != Ordering::Relaxed {
+                    self.m.fence(ordering(a));
+                }
+            }
+            _ => return self.other(hook, arguments, frame, state),
+        }
+        0
+    }
+
+    /// What is no access of the code's own.
+    fn other(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame, state: u64) -> u64 {
+        let [a, b, c, ..] = *arguments;
+        match hook {
+            Hook::ThreadLocal => {
+                // SAFETY: a pair that `Instance` made: nothing, and the offset.
+                let offset = unsafe { *(a as *const u64).add(1) };
+                return self.instance.thread_local(self.m.task()) as u64 + offset;
+            }
+            Hook::OfCpu => return self.of_cpu(a as usize, b as usize),
+            Hook::Cpu => return self.m.task() as u64,
+            Hook::Node => return self.m.node() as u64,
+            Hook::Arrive => self.m.annotate(Annotation::Arrive),
+            Hook::Park => {
+                self.forget(state);
+                self.m.park(self.atom::<u32>(self.shared(a as usize, 4)), b as u32);
+            }
+            Hook::Wake => {
+                self.forget(state);
+                let whom = if b as u32 == 1 { Sleepers::One } else { Sleepers::All };
+                self.m.wake(self.atom::<u32>(self.shared(a as usize, 4)), whom);
+            }
+            Hook::Memset => self.copy(a as usize, c as usize, frame, |_| b as u8),
+            Hook::Memcpy => {
+                self.plain(b as usize, c as usize, false, frame);
+                // SAFETY: the C code says so; `plain` has checked what is shared.
+                self.copy(a as usize, c as usize, frame, |i| unsafe { *(b as *const u8).add(i) });
+            }
+            Hook::AssertFail => {
+                // SAFETY: __assert_fail gets the condition as a C string.
+                let condition = unsafe { std::ffi::CStr::from_ptr(a as *const _) };
+                self.fail(format!("assertion failed: {}", condition.to_string_lossy()))
+            }
+            _ => self.fail("it aborts".to_string()),
+        }
+        a
+    }
+
+    /// The address of a thread-local variable in another task.
+    fn of_cpu(&self, address: usize, cpu: usize) -> u64 {
+        let instance = self.instance;
+        let Some(owner) = instance.owner(address) else {
+            self.fail(format!("knee_of_cpu: {address:#x} is not in a _Thread_local variable"))
+        };
+        if cpu >= instance.cpus {
+            self.fail(format!("knee_of_cpu: there is no CPU {cpu}"));
+        }
+        (address - instance.thread_local(owner) + instance.thread_local(cpu)) as u64
+    }
+
+    fn fail(&self, why: String) -> ! {
+        panic!("{why}, at {}", self.site.get())
+    }
+}

@@ -1,0 +1,358 @@
+//! The accesses of C code, given to the machine.
+
+use machine::{Atom, CodeSite, Field, Machine, Op, Ordering, Until, Value};
+
+use super::Task;
+use crate::entry::Frame;
+
+/// Words that one assignment may write.
+pub const PENDING_MAX: usize = 8;
+
+/// Bytes of a task's stack: plain accesses there are its own affair.
+const STACK: usize = 128 << 10;
+
+/// Distinguishes a task that waits from one that loads, and one whose write is pending.
+const WAITS: u64 = 0x3A17;
+const WRITES: u64 = 0x3217;
+
+/// An access whose hook has been called.
+#[derive(Clone, Copy)]
+pub enum Pending {
+    None,
+    /// Memory that the code has written since, what it held, and whether the access was volatile.
+    Write {
+        place: Place,
+        old: u64,
+        site: CodeSite,
+        is_volatile: bool,
+    },
+    /// Memory that shows the task its own buffered store, and what it holds for others.
+    Shown {
+        place: Place,
+        old: u64,
+    },
+}
+
+/// A word of the region.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub address: usize,
+    pub size: u8,
+}
+
+/// Calls a method with the type of a word of this size.
+macro_rules! with_size {
+    ($size:expr, $self:ident.$method:ident($($argument:expr),*)) => {
+        match $size {
+            1 => $self.$method::<u8>($($argument),*),
+            2 => $self.$method::<u16>($($argument),*),
+            4 => $self.$method::<u32>($($argument),*),
+            _ => $self.$method::<u64>($($argument),*),
+        }
+    };
+}
+
+impl<M: Machine> Task<'_, M> {
+    /// Of everything that the task has read, only its state matters.
+    pub(super) fn forget(&self, state: u64) {
+        self.m.forget_history(self.mark, state);
+    }
+
+    pub(super) fn atom<T: Value>(&self, place: Place) -> &Atom<T> {
+        // SAFETY: `shared` and `is_shared` have found it within the region, and aligned. Accesses of several sizes
+        // overlap, which Rust leaves open for atomics; x86 and Arm do what C code expects.
+        unsafe { &*(place.address as *const Atom<T>) }
+    }
+
+    fn field<T: Value>(&self, place: Place) -> &Field<T> {
+        // SAFETY: as for `atom`.
+        unsafe { &*(place.address as *const Field<T>) }
+    }
+
+    fn is_shared(&self, address: usize) -> bool {
+        let (start, end) = self.instance.region;
+        (start..end).contains(&address)
+    }
+
+    /// A word that tasks may share, or a fault.
+    pub(super) fn shared(&self, address: usize, size: u8) -> Place {
+        if !self.is_shared(address) {
+            self.fail(
+                "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one"
+                    .to_string(),
+            );
+        }
+        if !address.is_multiple_of(usize::from(size)) {
+            self.fail(format!("an atomic access of {size} bytes that is not aligned to them"));
+        }
+        Place { address, size }
+    }
+
+    /// An address that was computed from what the task has read orders the access, where the code relies on that.
+    fn depend(&self, place: Place) {
+        if self.instance.program.has_dependencies {
+            let owner = self.instance.owner(place.address);
+            if owner.is_some_and(|owner| owner != self.m.task()) {
+                with_size!(place.size, self.depend_on(place));
+            }
+        }
+    }
+
+    fn depend_on<T: Value>(&self, place: Place) {
+        self.m.depend(self.atom::<T>(place));
+    }
+
+    fn op<T: Value>(&self, place: Place, op: Op<u64>, ordering: Ordering) -> u64 {
+        let narrow = |value: u64| T::from_bits(value);
+        let op = match op {
+            Op::Load => Op::Load,
+            Op::Store(value) => Op::Store(narrow(value)),
+            Op::Swap(value) => Op::Swap(narrow(value)),
+            Op::CompareExchange(old, new) => Op::CompareExchange(narrow(old), narrow(new)),
+            Op::Add(value) => Op::Add(narrow(value)),
+            Op::Or(value) => Op::Or(narrow(value)),
+            Op::And(value) => Op::And(narrow(value)),
+        };
+        self.m.op(self.atom::<T>(place), op, ordering).bits()
+    }
+
+    fn await_other<T: Value>(&self, place: Place, value: u64, ordering: Ordering) -> u64 {
+        let until = Until::differs(T::from_bits(value));
+        self.m.await_until(self.atom::<T>(place), until, ordering).bits()
+    }
+
+    fn get<T: Value>(&self, place: Place) -> u64 {
+        self.m.get(self.field::<T>(place)).bits()
+    }
+
+    fn set<T: Value>(&self, place: Place, value: u64) {
+        self.m.set(self.field::<T>(place), T::from_bits(value));
+    }
+
+    /// Loads. A task that comes back to the state of its last load, and has read the same, would do so for ever: it waits
+    /// until the word changes.
+    pub(super) fn load(&self, place: Place, ordering: Ordering, state: u64) -> u64 {
+        let place = self.shared(place.address, place.size);
+        let ordering = match ordering {
+            Ordering::Release => Ordering::Relaxed,
+            Ordering::AcqRel => Ordering::Acquire,
+            other => other,
+        };
+        self.depend(place);
+        let value = match self.last_load.get() {
+            Some((before, value)) if before == state => {
+                self.forget(mix(state, WAITS));
+                with_size!(place.size, self.await_other(place, value, ordering))
+            }
+            _ => {
+                self.forget(state);
+                with_size!(place.size, self.op(place, Op::Load, ordering))
+            }
+        };
+        self.last_load.set(Some((state, value)));
+        value
+    }
+
+    /// An atomic access that writes.
+    pub(super) fn modify(&self, place: Place, op: Op<u64>, order: u64, state: u64) -> u64 {
+        let place = self.shared(place.address, place.size);
+        self.last_load.set(None);
+        self.depend(place);
+        self.forget(state);
+        let ordering = match (op, ordering(order)) {
+            (Op::Store(_), Ordering::Acquire) => Ordering::Relaxed,
+            (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
+            (_, ordering) => ordering,
+        };
+        with_size!(place.size, self.op(place, op, ordering))
+    }
+
+    /// A plain access that is about to happen.
+    pub(super) fn plain(&self, address: usize, bytes: usize, writes: bool, frame: &Frame) {
+        if bytes == 0 || self.is_own(address, frame, writes) {
+            return;
+        }
+        let (mut at, end) = (address, address + bytes);
+        while at < end {
+            let place = Place { address: at, size: piece(at, end) };
+            self.depend(place);
+            if writes {
+                self.writes(place, false);
+            } else {
+                let value = with_size!(place.size, self.get(place));
+                self.show(place, value);
+            }
+            at += usize::from(place.size);
+        }
+    }
+
+    /// A volatile access that is about to happen: a relaxed atomic one.
+    pub(super) fn volatile(&self, place: Place, writes: bool, frame: &Frame, state: u64) {
+        if self.is_own(place.address, frame, writes) {
+            return;
+        }
+        if writes {
+            self.writes(self.shared(place.address, place.size), true);
+        } else {
+            let value = self.load(place, Ordering::Relaxed, state);
+            self.show(place, value);
+        }
+    }
+
+    /// Whether no other task can reach this memory: the task's stack, or a constant. Memory that is neither this nor
+    /// shared is a fault.
+    fn is_own(&self, address: usize, frame: &Frame, writes: bool) -> bool {
+        if self.is_shared(address) {
+            return false;
+        }
+        let top = self.base.get();
+        let lowest = std::ptr::from_ref(frame) as usize - 128;
+        let is_own = (lowest..top).contains(&address) && top - address < STACK;
+        if !is_own && (writes || !self.instance.is_constant(address)) {
+            let does = if writes { "writes" } else { "reads" };
+            self.fail(format!("it {does} memory at {address:#x}, which is not the lock's"));
+        }
+        true
+    }
+
+    fn writes(&self, place: Place, is_volatile: bool) {
+        self.last_load.set(None);
+        // SAFETY: a word of the region.
+        let old = unsafe { read(place.address, place.size) };
+        self.add(Pending::Write { place, old, site: self.site.get(), is_volatile });
+    }
+
+    /// Lets the code read what the task sees, where its own store is still buffered.
+    fn show(&self, place: Place, value: u64) {
+        // SAFETY: a word of the region; no other task runs before `settle` takes it back.
+        unsafe {
+            let old = read(place.address, place.size);
+            if old != value {
+                write(place.address, place.size, value);
+                self.add(Pending::Shown { place, old });
+            }
+        }
+    }
+
+    fn add(&self, new: Pending) {
+        let mut pending = self.pending.get();
+        let Some(free) = pending.iter_mut().find(|pending| matches!(pending, Pending::None)) else {
+            self.fail(format!("one assignment of more than {PENDING_MAX} words: copy it in parts"))
+        };
+        *free = new;
+        self.pending.set(pending);
+    }
+
+    /// Gives the machine what the code has written since the last hook.
+    pub(super) fn settle(&self, state: u64) {
+        let pending = self.pending.replace([Pending::None; PENDING_MAX]);
+        for one in pending {
+            match one {
+                Pending::None => return,
+                Pending::Shown { place, old } => {
+                    // SAFETY: a word of the region.
+                    unsafe { write(place.address, place.size, old) };
+                }
+                Pending::Write { place, old, site, is_volatile } => {
+                    // SAFETY: a word of the region; no other task has run since the code wrote it.
+                    let new = unsafe {
+                        let new = read(place.address, place.size);
+                        write(place.address, place.size, old);
+                        new
+                    };
+                    self.m.at(Some(site));
+                    if is_volatile {
+                        self.forget(mix(mix(state, WRITES), new));
+                        with_size!(place.size, self.op(place, Op::Store(new), Ordering::Relaxed));
+                    } else {
+                        with_size!(place.size, self.set(place, new));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes bytes plainly, as memset and memcpy do.
+    pub(super) fn copy(
+        &self,
+        address: usize,
+        bytes: usize,
+        frame: &Frame,
+        byte: impl Fn(usize) -> u8,
+    ) {
+        self.last_load.set(None);
+        let is_own = bytes == 0 || self.is_own(address, frame, true);
+        for index in 0..bytes {
+            let (place, value) = (Place { address: address + index, size: 1 }, byte(index));
+            if is_own {
+                // SAFETY: the task's own stack.
+                unsafe { write(place.address, 1, value.into()) };
+            } else {
+                self.depend(place);
+                self.set::<u8>(place, value.into());
+            }
+        }
+    }
+}
+
+/// The largest aligned word from here that ends before the end.
+fn piece(address: usize, end: usize) -> u8 {
+    let fits = |size: &u8| {
+        let size = usize::from(*size);
+        address.is_multiple_of(size) && address + size <= end
+    };
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+}
+
+/// The ordering that the compiler passes as a number.
+pub fn ordering(number: u64) -> Ordering {
+    match number as u32 {
+        0 => Ordering::Relaxed,
+        1 | 2 => Ordering::Acquire,
+        3 => Ordering::Release,
+        4 => Ordering::AcqRel,
+        _ => Ordering::SeqCst,
+    }
+}
+
+/// All bits of a word of this size.
+pub fn ones(size: u8) -> u64 {
+    u64::MAX >> (64 - 8 * u32::from(size))
+}
+
+pub fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ mixed >> 29
+}
+
+/// Reads a word.
+///
+/// # Safety
+/// The address has this many bytes to read.
+pub unsafe fn read(address: usize, size: u8) -> u64 {
+    // SAFETY: as the caller says.
+    unsafe {
+        match size {
+            1 => u64::from(*(address as *const u8)),
+            2 => u64::from((address as *const u16).read_unaligned()),
+            4 => u64::from((address as *const u32).read_unaligned()),
+            _ => (address as *const u64).read_unaligned(),
+        }
+    }
+}
+
+/// Writes a word.
+///
+/// # Safety
+/// The address has this many bytes to write.
+pub unsafe fn write(address: usize, size: u8, value: u64) {
+    // SAFETY: as the caller says.
+    unsafe {
+        match size {
+            1 => *(address as *mut u8) = value as u8,
+            2 => (address as *mut u16).write_unaligned(value as u16),
+            4 => (address as *mut u32).write_unaligned(value as u32),
+            _ => (address as *mut u64).write_unaligned(value),
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The words of C variables: their names, offsets and sizes, from the compiler's debug information. Where members of a
+//! union overlap, words are the finest parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, EntriesTreeNode, LittleEndian,
+    Operation, Unit, UnitOffset,
+};
+use machine::Word;
+
+use crate::program::{LOCK_MAX, Space};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Words that the variables of a lock may have.
+const WORDS_MAX: usize = 4096;
+
+/// The variables and the lock of a program.
+pub struct Types {
+    variables: Vec<Variable>,
+    lock: Option<Vec<Leaf>>,
+    /// Bytes of the lock.
+    lock_bytes: usize,
+}
+
+struct Variable {
+    space: Space,
+    leaves: Vec<Leaf>,
+}
+
+/// A member without members of its own.
+#[derive(Clone, Debug)]
+struct Leaf {
+    offset: usize,
+    size: usize,
+    path: String,
+}
+
+/// An address in debug information that tells the block of a variable.
+pub fn address(space: Space, offset: usize) -> u64 {
+    (space as u64 + 1) << 40 | offset as u64
+}
+
+fn place(address: u64) -> Option<(Space, usize)> {
+    let space = match address >> 40 {
+        2 => Space::Data,
+        3 => Space::ThreadLocal,
+        _ => return None,
+    };
+    Some((space, (address & ((1 << 40) - 1)) as usize))
+}
+
+/// Reads debug information.
+pub fn read(sections: &BTreeMap<String, Vec<u8>>) -> Result<Types> {
+    let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
+        let bytes = sections.get(id.name()).map_or(&[][..], Vec::as_slice);
+        Ok(EndianSlice::new(bytes, LittleEndian))
+    };
+    let dwarf = Dwarf::load(load).context("reading debug information")?;
+    let mut types = Types { variables: Vec::new(), lock: None, lock_bytes: 0 };
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        let unit = dwarf.unit(header)?;
+        let mut reader = Reader { dwarf: &dwarf, unit: &unit, types: &mut types };
+        let mut tree = unit.entries_tree(None)?;
+        reader.node(tree.root()?)?;
+    }
+    Ok(types)
+}
+
+impl Types {
+    /// The words of the lock.
+    pub fn lock(&self) -> Result<Vec<Word>> {
+        let leaves =
+            self.lock.as_ref().context("debug information does not show the lock's type")?;
+        ensure!(
+            self.lock_bytes <= LOCK_MAX,
+            "the lock has {} bytes: knee keeps {LOCK_MAX}; move arrays to static variables",
+            self.lock_bytes
+        );
+        Ok(words(leaves, self.lock_bytes, "byte"))
+    }
+
+    /// The words of a block of this many bytes.
+    pub fn words(&self, space: Space, bytes: usize) -> Vec<Word> {
+        let variables = self.variables.iter().filter(|variable| variable.space == space);
+        let leaves: Vec<Leaf> = variables.flat_map(|variable| variable.leaves.clone()).collect();
+        words(&leaves, bytes, "unnamed")
+    }
+}
+
+/// Cuts leaves that overlap into their finest parts, and what no leaf covers into words of at most eight bytes.
+fn words(leaves: &[Leaf], bytes: usize, unnamed: &str) -> Vec<Word> {
+    let mut cuts: BTreeSet<usize> = BTreeSet::from([0, bytes]);
+    for leaf in leaves {
+        cuts.extend([leaf.offset, leaf.offset + leaf.size].map(|cut| cut.min(bytes)));
+    }
+    let cuts: Vec<usize> = cuts.into_iter().collect();
+    let mut words = Vec::new();
+    for pair in cuts.windows(2) {
+        let (mut start, end) = (pair[0], pair[1]);
+        let covers = |leaf: &&Leaf| leaf.offset <= start && start < leaf.offset + leaf.size;
+        let smallest = leaves.iter().filter(covers).min_by_key(|leaf| leaf.size);
+        while start < end {
+            let size = piece(start, end);
+            let path = match smallest {
+                Some(leaf) if leaf.offset == start => leaf.path.clone(),
+                Some(leaf) => format!("{}+{}", leaf.path, start - leaf.offset),
+                None => format!("{unnamed}+{start}"),
+            };
+            words.push(Word { path, offset: start, size, cpu_shift: None });
+            start += size;
+        }
+    }
+    words
+}
+
+/// The largest aligned word from here that ends before the end.
+fn piece(start: usize, end: usize) -> usize {
+    let fits = |size: &usize| start.is_multiple_of(*size) && start + size <= end;
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+}
+
+struct Reader<'a, 'u> {
+    dwarf: &'u Dwarf<Slice<'a>>,
+    unit: &'u Unit<Slice<'a>>,
+    types: &'u mut Types,
+}
+
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+impl<'a> Reader<'a, '_> {
+    fn node(&mut self, node: EntriesTreeNode<Slice<'a>>) -> Result<()> {
+        let entry = node.entry();
+        let tag = entry.tag();
+        let is_lock = tag == gimli::DW_TAG_subprogram
+            && self.name(entry).is_some_and(|name| name == "knee_lock");
+        if tag == gimli::DW_TAG_variable {
+            self.variable(entry)?;
+        }
+        let mut children = node.children();
+        while let Some(child) = children.next()? {
+            if is_lock && child.entry().tag() == gimli::DW_TAG_formal_parameter {
+                self.lock(child.entry())?;
+            }
+            self.node(child)?;
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, entry: &Entry<'a>) -> Result<()> {
+        let Some((space, start)) = self.location(entry)? else { return Ok(()) };
+        let (name, kind) = (self.name(entry), self.kind(entry));
+        let (Some(name), Some(kind)) = (name, kind) else { return Ok(()) };
+        let mut leaves = Vec::new();
+        self.leaves(kind, start, &name, &mut leaves)?;
+        self.types.variables.push(Variable { space, leaves });
+        Ok(())
+    }
+
+    /// The type that the argument of `knee_lock` points to.
+    fn lock(&mut self, parameter: &Entry<'a>) -> Result<()> {
+        let Some(mut pointer) = self.kind(parameter) else { return Ok(()) };
+        loop {
+            let entry = self.unit.entry(pointer)?;
+            let Some(to) = self.kind(&entry) else { return Ok(()) };
+            pointer = to;
+            if entry.tag() == gimli::DW_TAG_pointer_type {
+                break;
+            }
+        }
+        let mut leaves = Vec::new();
+        self.leaves(pointer, 0, "", &mut leaves)?;
+        self.types.lock_bytes = self.size(pointer)?;
+        self.types.lock = Some(leaves);
+        Ok(())
+    }
+
+    fn location(&self, entry: &Entry<'a>) -> Result<Option<(Space, usize)>> {
+        let Some(AttributeValue::Exprloc(expression)) = entry.attr_value(gimli::DW_AT_location)
+        else {
+            return Ok(None);
+        };
+        let mut operations = expression.operations(self.unit.encoding());
+        let (mut constant, mut found) = (None, None);
+        while let Some(operation) = operations.next()? {
+            match operation {
+                Operation::Address { address } => found = place(address),
+                Operation::UnsignedConstant { value } => constant = Some(value as usize),
+                Operation::TLS => found = constant.map(|offset| (Space::ThreadLocal, offset)),
+                _ => return Ok(None),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the members of a type at this offset.
+    fn leaves(
+        &self,
+        kind: UnitOffset,
+        offset: usize,
+        path: &str,
+        into: &mut Vec<Leaf>,
+    ) -> Result<()> {
+        ensure!(into.len() < WORDS_MAX, "{path} has more than {WORDS_MAX} words: make it smaller");
+        let mut tree = self.unit.entries_tree(Some(kind))?;
+        let node = tree.root()?;
+        let entry = node.entry().clone();
+        match entry.tag() {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
+                let mut children = node.children();
+                while let Some(child) = children.next()? {
+                    let member = child.entry();
+                    let Some(kind) =
+                        self.kind(member).filter(|_| member.tag() == gimli::DW_TAG_member)
+                    else {
+                        continue;
+                    };
+                    let start = offset + self.member_offset(member, kind)?;
+                    let name = self.name(member).map_or(String::new(), |name| format!(".{name}"));
+                    self.leaves(kind, start, &format!("{path}{name}"), into)?;
+                }
+            }
+            gimli::DW_TAG_array_type => {
+                let element = self.kind(&entry).context("an array without a type")?;
+                let mut lengths = Vec::new();
+                let mut children = node.children();
+                while let Some(child) = children.next()? {
+                    lengths.extend(length(child.entry()));
+                }
+                self.elements(element, &lengths, offset, path, into)?;
+            }
+            gimli::DW_TAG_base_type
+            | gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_enumeration_type => {
+                into.push(Leaf { offset, size: self.size(kind)?, path: path.to_string() });
+            }
+            _ => {
+                if let Some(kind) = self.kind(&entry) {
+                    self.leaves(kind, offset, path, into)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn elements(
+        &self,
+        element: UnitOffset,
+        lengths: &[usize],
+        offset: usize,
+        path: &str,
+        into: &mut Vec<Leaf>,
+    ) -> Result<()> {
+        let Some((&length, inner)) = lengths.split_first() else {
+            return self.leaves(element, offset, path, into);
+        };
+        let stride = self.size(element)? * inner.iter().product::<usize>();
+        for index in 0..length {
+            self.elements(
+                element,
+                inner,
+                offset + index * stride,
+                &format!("{path}[{index}]"),
+                into,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Where a member lies; a bit field is the word of its type that holds it.
+    fn member_offset(&self, member: &Entry<'a>, kind: UnitOffset) -> Result<usize> {
+        if let Some(bits) = unsigned(member, gimli::DW_AT_data_bit_offset) {
+            let size = self.size(kind)?.max(1);
+            return Ok(bits / 8 / size * size);
+        }
+        Ok(unsigned(member, gimli::DW_AT_data_member_location).unwrap_or(0))
+    }
+
+    /// Bytes of a type.
+    fn size(&self, kind: UnitOffset) -> Result<usize> {
+        let entry = self.unit.entry(kind)?;
+        if let Some(size) = unsigned(&entry, gimli::DW_AT_byte_size) {
+            return Ok(size);
+        }
+        let Some(of) = self.kind(&entry) else { return Ok(0) };
+        let element = self.size(of)?;
+        if entry.tag() != gimli::DW_TAG_array_type {
+            return Ok(element);
+        }
+        let mut tree = self.unit.entries_tree(Some(kind))?;
+        let (mut children, mut size) = (tree.root()?.children(), element);
+        while let Some(child) = children.next()? {
+            size *= length(child.entry()).unwrap_or(1);
+        }
+        Ok(size)
+    }
+
+    fn name(&self, entry: &Entry<'a>) -> Option<String> {
+        if let Some(value) = entry.attr_value(gimli::DW_AT_name) {
+            let text = self.dwarf.attr_string(self.unit, value).ok()?;
+            return Some(text.to_string_lossy().into_owned());
+        }
+        self.name(&self.declaration(entry)?)
+    }
+
+    fn kind(&self, entry: &Entry<'a>) -> Option<UnitOffset> {
+        match entry.attr_value(gimli::DW_AT_type) {
+            Some(AttributeValue::UnitRef(kind)) => Some(kind),
+            _ => self.kind(&self.declaration(entry)?),
+        }
+    }
+
+    /// The entry that this one completes.
+    fn declaration(&self, entry: &Entry<'a>) -> Option<Entry<'a>> {
+        let completes = [gimli::DW_AT_specification, gimli::DW_AT_abstract_origin];
+        let value = completes.into_iter().find_map(|name| entry.attr_value(name))?;
+        let AttributeValue::UnitRef(offset) = value else { return None };
+        self.unit.entry(offset).ok()
+    }
+}
+
+/// The length of one dimension of an array.
+fn length(entry: &Entry) -> Option<usize> {
+    if entry.tag() != gimli::DW_TAG_subrange_type {
+        return None;
+    }
+    let bound = || unsigned(entry, gimli::DW_AT_upper_bound).map(|last| last + 1);
+    Some(unsigned(entry, gimli::DW_AT_count).or_else(bound).unwrap_or(0))
+}
+
+fn unsigned(entry: &Entry, name: gimli::DwAt) -> Option<usize> {
+    entry.attr_value(name)?.udata_value().map(|value| value as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Leaf, words};
+
+    #[test]
+    fn overlapping_members_are_cut_into_their_finest_parts() {
+        let leaf = |path: &str, offset, size| Leaf { offset, size, path: path.to_string() };
+        let queued = [
+            leaf(".val", 0, 4),
+            leaf(".locked", 0, 1),
+            leaf(".pending", 1, 1),
+            leaf(".locked_pending", 0, 2),
+            leaf(".tail", 2, 2),
+        ];
+        let found: Vec<_> =
+            words(&queued, 4, "").into_iter().map(|w| (w.path, w.offset, w.size)).collect();
+        let expected = [(".locked", 0, 1), (".pending", 1, 1), (".tail", 2, 2)];
+        assert_eq!(found, expected.map(|(path, offset, size)| (path.to_string(), offset, size)));
+        let odd = [leaf("a", 0, 1), leaf("b", 0, 8)];
+        let sizes: Vec<_> = words(&odd, 12, "gap").into_iter().map(|w| (w.path, w.size)).collect();
+        let expected = [("a", 1), ("b+1", 1), ("b+2", 2), ("b+4", 4), ("gap+8", 4)];
+        assert_eq!(sizes, expected.map(|(path, size)| (path.to_string(), size)));
+    }
+}

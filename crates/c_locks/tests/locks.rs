@@ -1,0 +1,75 @@
+//! Locks in C as a user writes them: they pass, what is wrong with them is found, and mutants are caught.
+
+use std::path::Path;
+
+use c_locks::{CLock, Program, compile, with_program};
+use engines::checker::{Memory, Options, SearchResult, search};
+use studies::checks::mutants::{Fate, JudgedMutant, LockSubject, judge_lock};
+use studies::checks::{CheckSize, Mutation, with_own_lock, with_result};
+
+fn program(name: &str) -> &'static Program {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
+    Box::leak(Box::new(compile(&file, &[]).unwrap_or_else(|error| panic!("{error:#}"))))
+}
+
+fn searched(program: &'static Program, size: (usize, u32), memory: Memory) -> SearchResult {
+    let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
+    let options = Options { memory, states_max: 2_000_000, ..Options::default() };
+    let result = with_program(program, || {
+        with_result(
+            |setup| search(setup, &options),
+            |act| Some(with_own_lock::<CLock>(size, Mutation::None, act)),
+        )
+    });
+    result.unwrap().unwrap().unwrap()
+}
+
+/// Searches all interleavings of three tasks, and of two that come twice, with both memories.
+fn passes(name: &str) {
+    let program = program(name);
+    for size in [(3, 1), (2, 2)] {
+        for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
+            let found = searched(program, size, memory);
+            let fault = found.failure.map(|f| format!("{}\n{}", f.fault, f.steps.join("\n")));
+            assert_eq!(fault, None, "{name}, {size:?}, {memory:?}");
+            assert!(!found.gave_up && found.states > 10, "{} states", found.states);
+            println!("{name} {size:?} {memory:?}: {} states", found.states);
+        }
+    }
+}
+
+#[test]
+fn a_ticket_lock_passes() {
+    passes("ticket.c");
+}
+
+#[test]
+fn an_mcs_lock_passes() {
+    passes("mcs.c");
+}
+
+fn judged(name: &str) -> Vec<JudgedMutant> {
+    let program = program(name);
+    let sources: Vec<_> =
+        program.sources.iter().map(|(path, text)| (path.clone(), text.as_str())).collect();
+    let judged = with_program(program, || {
+        judge_lock(&LockSubject {
+            sources: &sources,
+            equivalent: &[],
+            with_tasks: &|size, mutation, act| with_own_lock::<CLock>(size, mutation, act),
+        })
+    });
+    judged.unwrap()
+}
+
+fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
+    let survived = judged.iter().filter(|one| !matches!(one.fate, Fate::Caught(_)));
+    survived.map(|one| format!("{}: {}", one.mutant.change, one.line)).collect()
+}
+
+#[test]
+fn mutants_of_a_ticket_lock_are_caught() {
+    let judged = judged("ticket.c");
+    assert!(judged.len() >= 6, "{} mutants", judged.len());
+    assert_eq!(survivors(&judged), Vec::<String>::new());
+}
