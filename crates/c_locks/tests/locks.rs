@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use c_locks::{CLock, Program, compile, with_program};
+use c_locks::{Program, compile, judge, with_tasks};
 use engines::checker::{Memory, Options, SearchResult, search};
-use studies::checks::mutants::{Fate, JudgedMutant, LockSubject, judge_lock};
-use studies::checks::{CheckSize, Mutation, with_own_lock, with_result};
+use studies::checks::CheckSize;
+use studies::checks::mutants::{Fate, JudgedMutant};
 
 fn program(name: &str) -> &'static Program {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
@@ -15,13 +15,7 @@ fn program(name: &str) -> &'static Program {
 fn searched(program: &'static Program, size: (usize, u32), memory: Memory) -> SearchResult {
     let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
     let options = Options { memory, states_max: 2_000_000, ..Options::default() };
-    let result = with_program(program, || {
-        with_result(
-            |setup| search(setup, &options),
-            |act| Some(with_own_lock::<CLock>(size, Mutation::None, act)),
-        )
-    });
-    result.unwrap().unwrap().unwrap()
+    with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap()
 }
 
 /// Searches all interleavings of three tasks, and of two that come twice, with both memories.
@@ -48,20 +42,6 @@ fn an_mcs_lock_passes() {
     passes("mcs.c");
 }
 
-fn judged(name: &str) -> Vec<JudgedMutant> {
-    let program = program(name);
-    let sources: Vec<_> =
-        program.sources.iter().map(|(path, text)| (path.clone(), text.as_str())).collect();
-    let judged = with_program(program, || {
-        judge_lock(&LockSubject {
-            sources: &sources,
-            equivalent: &[],
-            with_tasks: &|size, mutation, act| with_own_lock::<CLock>(size, mutation, act),
-        })
-    });
-    judged.unwrap()
-}
-
 fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
     let survived = judged.iter().filter(|one| !matches!(one.fate, Fate::Caught(_)));
     survived.map(|one| format!("{}: {}", one.mutant.change, one.line)).collect()
@@ -69,7 +49,7 @@ fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
 
 #[test]
 fn mutants_of_a_ticket_lock_are_caught() {
-    let judged = judged("ticket.c");
+    let judged = judge(program("ticket.c")).unwrap();
     assert!(judged.len() >= 6, "{} mutants", judged.len());
     assert_eq!(survivors(&judged), Vec::<String>::new());
 }

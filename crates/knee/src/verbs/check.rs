@@ -6,10 +6,12 @@ mod tables;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::verbs::c_files;
 use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use c_locks::Program;
 use engines::checker::{
     Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample, search,
 };
@@ -24,9 +26,14 @@ use text::Style;
 /// What to check.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Algorithms, or `all` (see `knee list algorithms`)
+    /// Algorithms, `all` (see `knee list algorithms`), or files with a lock in C
+    ///
+    /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
     #[arg(required = true)]
     names: Vec<String>,
+    /// More flags for the compiler of locks in C, as in --cflags '-I../include'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    cflags: Option<String>,
     /// Number of concurrent tasks
     #[arg(long, default_value_t = 3, value_name = "N")]
     threads: usize,
@@ -84,6 +91,8 @@ enum Subject {
     Lock(&'static ListedLock),
     /// A mechanism in one of its designs.
     Mechanism(&'static ListedMechanism, &'static str),
+    /// A lock in a C file.
+    InC(&'static Program),
 }
 
 impl Subject {
@@ -91,6 +100,7 @@ impl Subject {
         match self {
             Subject::Lock(lock) => lock.name.to_string(),
             Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
+            Subject::InC(program) => program.name.clone(),
         }
     }
 }
@@ -106,13 +116,19 @@ fn with_subject<R>(
         Subject::Mechanism(mechanism, design) => {
             with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
         }
+        Subject::InC(program) => return c_locks::with_tasks(program, size, act),
     };
     Ok(result.with_context(|| not_a_guard(over))??)
 }
 
 /// Checks and prints. The status is 1 if a fault was found or a search is incomplete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut subjects = named(&arguments.names)?;
+    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref())?;
+    ensure!(
+        arguments.cflags.is_none() || !programs.is_empty(),
+        "--cflags is for locks in C, and no name is a C file: leave it out"
+    );
+    let mut subjects = named(&arguments.names, &programs)?;
     let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
     if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
         // Searches of mechanisms take minutes; searches of locks take seconds.
@@ -171,13 +187,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The algorithms with these names, in the order given. A mechanism is checked in all its
 /// designs, or in one: `file_locks:after`.
-fn named(names: &[String]) -> Result<Vec<Subject>> {
+fn named(names: &[String], programs: &[&'static Program]) -> Result<Vec<Subject>> {
     let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
         mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
     });
     let all = || LOCKS.iter().map(Subject::Lock).chain(mechanisms.clone());
     let mut subjects = Vec::new();
     for name in names {
+        if let Some(program) = c_files::named(programs, name) {
+            subjects.push(Subject::InC(program));
+            continue;
+        }
         let before = subjects.len();
         let matches = |subject: &Subject| {
             let full = subject.name();
@@ -204,6 +224,7 @@ fn checkable(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Su
     let takes_one_lock = |subject: &Subject| match subject {
         Subject::Lock(lock) => lock.shared,
         Subject::Mechanism(..) => true,
+        Subject::InC(_) => false,
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
@@ -408,6 +429,10 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
                 (mechanism.name, mutants::judge_mechanism(mechanism)?)
             }
             Subject::Mechanism(..) => continue,
+            Subject::InC(program) => {
+                hint(format_args!("judging mutants of {} …", program.name));
+                (program.name.as_str(), c_locks::judge(program)?)
+            }
         };
         all.push((name, judged));
     }

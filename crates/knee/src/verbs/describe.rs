@@ -38,8 +38,8 @@ pub struct Arguments {
 /// Prints the description.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = arguments.name.as_str();
-    if name == HEADER_NAME {
-        page(own_loads::HEADER)?;
+    if let Some((_, text)) = HEADERS.iter().find(|(header, _)| *header == name) {
+        page(text)?;
         return Ok(ExitCode::SUCCESS);
     }
     if own_loads::is_own_load(name) {
@@ -62,8 +62,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The header of loads, described by its own text.
-const HEADER_NAME: &str = "knee.h";
+/// Headers for C files, described by their own text.
+const HEADERS: [(&str, &str); 3] = [
+    ("knee.h", own_loads::HEADER),
+    ("knee_lock.h", c_locks::HEADER),
+    ("knee_kernel.h", c_locks::KERNEL_HEADER),
+];
 
 /// Compiles a load of the user's own and prints what it says about itself.
 fn own_load(arguments: &Arguments) -> Result<()> {

@@ -2,6 +2,7 @@
 
 pub mod bisect;
 pub mod boot;
+pub mod c_files;
 pub mod calibrate;
 pub mod check;
 pub mod compare;

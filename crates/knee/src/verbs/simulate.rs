@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
+use c_locks::Program;
 use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
 use host::terminal::{hint, print, print_line};
@@ -24,16 +25,21 @@ use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
 use crate::flags::duration_ns;
+use crate::verbs::c_files;
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Locks, `all` locks, or mechanisms
+    /// Locks, `all` locks, mechanisms, or files with a lock in C
     ///
+    /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
     /// A mechanism is simulated in all its designs, or in one, as in `file_locks:after` (see `knee list
     /// algorithms`).
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
+    /// More flags for the compiler of locks in C, as in --cflags '-I../include'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    cflags: Option<String>,
     /// Host to simulate, from `knee list hosts`
     ///
     /// A built-in host, NAME for hosts/NAME.toml in the current directory (see `knee calibrate`), or the
@@ -173,15 +179,17 @@ pub struct Simulation {
 
 /// Simulates what the arguments name.
 pub fn simulation(arguments: &Arguments) -> Result<Simulation> {
-    let Prepared { locks, mechanisms, host, counts, load } = prepared(arguments)?;
-    let conditions = conditions(arguments, &host)?;
-    let curves = curves(arguments, &locks, &mechanisms, load, &conditions, &counts)?;
+    let prepared = prepared(arguments)?;
+    let curves = curves(arguments, &prepared, &conditions(arguments, &prepared.host)?)?;
+    let Prepared { host, load, .. } = prepared;
     Ok(Simulation { curves, baseline: arguments.baseline.clone(), host, load })
 }
 
 /// What is to be simulated, and where.
 struct Prepared {
     locks: Vec<&'static str>,
+    /// Those of them that are written in C.
+    programs: Vec<&'static Program>,
     mechanisms: Vec<MechanismLoad>,
     host: DescribedHost,
     counts: Vec<u32>,
@@ -195,7 +203,10 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let (locks, mechanisms) = (named(&locks)?, mechanism_loads(&mechanisms, arguments)?);
+    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref())?;
+    refuse_for_c(arguments, &programs)?;
+    let locks = lock_names(&locks, &programs)?;
+    let mechanisms = mechanism_loads(&mechanisms, arguments)?;
     refuse_useless(arguments, &locks, &mechanisms)?;
     check_baseline(arguments, &locks, &mechanisms)?;
     let host = hosts::find(&arguments.host)?;
@@ -207,12 +218,12 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
             "--tasks {tasks}: fewer than the {most} CPUs; use --cpus 1..{tasks}"
         );
     }
-    Ok(Prepared { locks, mechanisms, host, counts, load })
+    Ok(Prepared { locks, programs, mechanisms, host, counts, load })
 }
 
 /// Prints the first accesses of each lock.
 fn trace(arguments: &Arguments, accesses: usize) -> Result<ExitCode> {
-    let Prepared { locks, mechanisms, host, counts, load } = prepared(arguments)?;
+    let Prepared { locks, mechanisms, host, counts, load, .. } = prepared(arguments)?;
     let conditions = conditions(arguments, &host)?;
     ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
     let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
@@ -254,12 +265,11 @@ fn lock_load(arguments: &Arguments) -> Result<LockLoad> {
 /// The curves of all mechanisms and locks.
 fn curves(
     arguments: &Arguments,
-    locks: &[&str],
-    mechanisms: &[MechanismLoad],
-    load: LockLoad,
+    prepared: &Prepared,
     conditions: &Conditions,
-    counts: &[u32],
 ) -> Result<Vec<SimulatedCurve>> {
+    let Prepared { locks, programs, mechanisms, counts, load, .. } = prepared;
+    let load = *load;
     let curve = |name: String, point: &dyn Fn(usize, usize) -> Result<SimulatedPoint>| {
         hint(format_args!("simulating {name} …"));
         let tasks = |cpus: usize| arguments.tasks.unwrap_or(cpus);
@@ -271,10 +281,39 @@ fn curves(
         curve(load.name(), &point)
     };
     let lock = |name: &&str| {
-        let point = |cpus, tasks| simulations::lock_point(name, load, conditions, cpus, tasks);
+        let program = c_files::named(programs, name);
+        let point = |cpus, tasks| match program {
+            Some(program) => c_locks::point(program, load, conditions, cpus, tasks),
+            None => simulations::lock_point(name, load, conditions, cpus, tasks),
+        };
         curve(name.to_string(), &point)
     };
     mechanisms.iter().map(mechanism).chain(locks.iter().map(lock)).collect()
+}
+
+/// The names of locks, of which some are C files.
+fn lock_names(names: &[&String], programs: &[&'static Program]) -> Result<Vec<&'static str>> {
+    let mut all = Vec::new();
+    for name in names {
+        match c_files::named(programs, name) {
+            Some(program) => all.push(program.name.as_str()),
+            None => all.extend(named(&[*name])?),
+        }
+    }
+    Ok(all)
+}
+
+/// Refuses what locks in C do not have, and flags for them where there is none.
+fn refuse_for_c(arguments: &Arguments, programs: &[&'static Program]) -> Result<()> {
+    ensure!(
+        arguments.cflags.is_none() || !programs.is_empty(),
+        "--cflags is for locks in C, and no name is a C file: leave it out"
+    );
+    let native = [("--trace", arguments.trace.is_some()), ("--check", arguments.check)];
+    for (flag, _) in native.iter().filter(|(_, given)| *given) {
+        ensure!(programs.is_empty(), "{flag}: works only for locks of knee, not for C files");
+    }
+    Ok(())
 }
 
 /// Refuses a baseline that is not simulated.

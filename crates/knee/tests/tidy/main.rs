@@ -139,6 +139,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bisector",
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
     ),
+    ("c_locks", &["algorithms", "engines", "machine", "own_loads", "studies"]),
     ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
     ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),

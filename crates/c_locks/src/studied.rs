@@ -1,0 +1,47 @@
+//! A compiled lock under the checker, mutated, and on described hosts. Here, so that the lock is compiled with each machine
+//! once.
+
+use std::io;
+
+use anyhow::{Context, Result};
+use engines::checker::Setup;
+use studies::checks::mutants::{JudgedMutant, LockSubject, judge_lock};
+use studies::checks::{CheckSize, Mutation, SetupFn, with_own_lock, with_result};
+use studies::simulations::{Conditions, LockLoad, SimulatedPoint, own_lock_point};
+
+use crate::lock::{CLock, with_program};
+use crate::program::Program;
+
+/// Calls `act` with tasks that use the lock, at their start.
+pub fn with_tasks<R>(
+    program: &'static Program,
+    size: CheckSize,
+    act: impl FnMut(&Setup) -> R,
+) -> Result<R> {
+    let result =
+        with_program(program, || with_result(act, |act| Some(tasks(size, Mutation::None, act))));
+    Ok(result.context("the tasks of the lock were never started")??)
+}
+
+fn tasks(size: CheckSize, mutation: Mutation, act: &mut SetupFn) -> io::Result<()> {
+    with_own_lock::<CLock>(size, mutation, act)
+}
+
+/// Judges all mutants of the lock, in the order of its files.
+pub fn judge(program: &'static Program) -> Result<Vec<JudgedMutant>> {
+    let sources = program.sources.iter().map(|(path, text)| (path.clone(), text.as_str()));
+    let sources: Vec<_> = sources.collect();
+    let subject = LockSubject { sources: &sources, equivalent: &[], with_tasks: &tasks };
+    with_program(program, || judge_lock(&subject))
+}
+
+/// Simulates the lock on this many CPUs, with as many tasks or more.
+pub fn point(
+    program: &'static Program,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    with_program(program, || own_lock_point::<CLock>(&program.name, load, conditions, cpus, tasks))
+}
