@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Tells knee that addresses order accesses. */
-char knee_kernel_words;
+const char knee_kernel_words = 1;
 
 typedef uint8_t u8;
 typedef uint16_t u16;
@@ -27,6 +27,7 @@ typedef struct { int counter; } atomic_t;
 typedef struct { long counter; } atomic64_t;
 typedef atomic64_t atomic_long_t;
 
+#undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #define noinline __attribute__((noinline))
 #define __pure __attribute__((pure))
@@ -170,6 +171,8 @@ typedef atomic64_t atomic_long_t;
 #define raw_smp_processor_id() knee_cpu()
 #define numa_node_id() knee_node()
 #define nr_cpu_ids NR_CPUS
+#define trace_contention_begin(lock, flags) ((void)0)
+#define trace_contention_end(lock, result) ((void)0)
 #define preempt_disable() ((void)0)
 #define preempt_enable() ((void)0)
 

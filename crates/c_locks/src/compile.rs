@@ -34,6 +34,7 @@ const FLAGS: &[&str] = &[
     "-ftls-model=global-dynamic",
     "-fno-strict-aliasing",
     "-U_FORTIFY_SOURCE",
+    "-Wno-tsan",
 ];
 const GCC_FLAGS: &[&str] = &[
     "-mtls-dialect=gnu",
@@ -95,11 +96,9 @@ fn sources(files: &[String], folder: &Path) -> Vec<(String, String)> {
 
 /// Headers of the kernel that the files of its locks include: all stand for knee's.
 const KERNEL_INCLUDES: &[&str] = &[
-    "asm-generic/qspinlock_types.h",
     "asm/barrier.h",
     "asm/byteorder.h",
     "asm/processor.h",
-    "asm/qspinlock.h",
     "linux/atomic.h",
     "linux/bug.h",
     "linux/compiler.h",
@@ -116,6 +115,9 @@ const KERNEL_INCLUDES: &[&str] = &[
     "trace/events/lock.h",
 ];
 
+/// Headers of an architecture for which the kernel has a generic one, which the user's flags may name.
+const GENERIC_INCLUDES: &[&str] = &["mcs_spinlock.h", "qrwlock.h", "qspinlock.h"];
+
 fn write_headers(folder: &Path) -> Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
@@ -128,6 +130,15 @@ fn write_headers(folder: &Path) -> Result<()> {
     write("knee_kernel.h", KERNEL_HEADER)?;
     for name in KERNEL_INCLUDES {
         write(name, "#include <knee_kernel.h>\n")?;
+    }
+    for name in GENERIC_INCLUDES {
+        let generic = format!("<asm-generic/{name}>");
+        write(
+            &format!("asm/{name}"),
+            &format!(
+                "#include <knee_kernel.h>\n#if __has_include({generic})\n#include {generic}\n#endif\n"
+            ),
+        )?;
     }
     Ok(())
 }

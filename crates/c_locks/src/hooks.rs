@@ -51,7 +51,7 @@ impl Hook {
     pub fn named(symbol: &str) -> Option<Hook> {
         Some(match symbol {
             "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" => Hook::Nothing,
-            "__tsan_atomic_signal_fence" | "knee_kernel_words" => Hook::Nothing,
+            "__tsan_atomic_signal_fence" => Hook::Nothing,
             "__tsan_atomic_thread_fence" => Hook::Fence,
             "__tsan_read_range" => Hook::ReadRange,
             "__tsan_write_range" => Hook::WriteRange,

@@ -53,3 +53,25 @@ fn mutants_of_a_ticket_lock_are_caught() {
     assert!(judged.len() >= 6, "{} mutants", judged.len());
     assert_eq!(survivors(&judged), Vec::<String>::new());
 }
+
+#[test]
+fn mutants_of_a_queue_with_the_kernels_words_are_caught() {
+    passes("kernel_queue.c");
+    let judged = judge(program("kernel_queue.c")).unwrap();
+    assert!(judged.len() >= 10, "{} mutants", judged.len());
+    let survived = survivors(&judged);
+    assert_eq!(survived, Vec::<String>::new());
+}
+
+/// The fault that a search finds, and its steps.
+fn fault(name: &str) -> String {
+    let found = searched(program(name), (3, 1), Memory::SequentiallyConsistent);
+    let failure = found.failure.expect("a fault");
+    format!("{}\n{}", failure.fault, failure.steps.join("\n"))
+}
+
+#[test]
+fn a_plain_access_that_others_race_with_is_named_by_line() {
+    let said = fault("plain_wait.c");
+    assert!(said.contains("data race") && said.contains("lock.turn at plain_wait.c:13"), "{said}");
+}

@@ -132,6 +132,13 @@ impl Layout {
         names.join("+")
     }
 
+    /// The word that begins at this offset; `None` if none does.
+    pub fn name_at(&self, offset: u32) -> Option<&str> {
+        let index = *self.word_at.get(offset as usize)?;
+        let word = self.words.get(usize::from(index))?;
+        (word.offset == offset).then_some(word.name.as_str())
+    }
+
     pub fn column(&self, word: usize) -> Option<usize> {
         Some(usize::from(self.column_of[word])).filter(|&column| column != usize::from(NONE))
     }

@@ -358,7 +358,8 @@ impl World {
         self.check_ordered(&plain, HappensBefore::write)?;
         if self.trace.is_some() {
             let name = self.layout.name(offset, size);
-            let line = step_line(task, &format!("{name} = {value}"), location);
+            let step = with_names(&format!("{name} = {value}"), self.base, &self.layout);
+            let line = step_line(task, &step, location);
             self.trace.get_or_insert_default().push(line);
         }
         let overlaps = |store: &BufferedStore| {
@@ -629,7 +630,8 @@ impl World {
         self.state.tasks[task].buffered -= 1;
         if let Some(trace) = &mut self.trace {
             let name = self.layout.name(offset, size);
-            trace.push(format!("t{task} {name} = {value} becomes visible"));
+            let step = with_names(&format!("{name} = {value}"), self.base, &self.layout);
+            trace.push(format!("t{task} {step} becomes visible"));
         }
     }
 
@@ -687,7 +689,8 @@ impl World {
         let Some(trace) = &mut self.trace else { return };
         let Request { kind, offset, size, location, .. } = *request;
         let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
-        trace.push(step_line(task, &format!("{name} {kind} {result}"), location));
+        let step = with_names(&format!("{name} {kind} {result}"), self.base, &self.layout);
+        trace.push(step_line(task, &step, location));
     }
 }
 
@@ -705,6 +708,16 @@ struct PlainAccess {
 enum ReleaseSequence {
     Starts,
     Continues,
+}
+
+/// A step in which numbers that are addresses of words are written as `&node[1].next`: algorithms in C keep pointers.
+fn with_names(step: &str, base: *mut u8, layout: &Layout) -> String {
+    let name = |word: &str| {
+        let offset = word.parse::<u64>().ok()?.checked_sub(base as u64)?;
+        Some(format!("&{}", layout.name_at(u32::try_from(offset).ok()?)?))
+    };
+    let words = step.split(' ').map(|word| name(word).unwrap_or(word.to_string()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn step_line(task: usize, step: &str, site: CodeSite) -> String {

@@ -1,0 +1,65 @@
+//! Files that are no lock that can be checked: what is said about them.
+
+use std::fs;
+
+use c_locks::compile;
+
+/// Compiles a text, which is refused with these words.
+fn check(text: &str, words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my_lock.c");
+    fs::write(&file, text).unwrap();
+    let error = compile(&file, &[]).expect_err(text);
+    let said = format!("{error:#}");
+    for word in words {
+        assert!(said.contains(word), "'{word}' is not in: {said}");
+    }
+}
+
+const LOCK: &str = "\nKNEE_LOCK(struct my_lock, my_lock(lock), my_unlock(lock))\n";
+
+fn lock(body: &str) -> String {
+    let start = "#include <knee_lock.h>\n#include <stdatomic.h>\n#include <stdlib.h>\nstruct my_lock { atomic_int word; };\n";
+    format!(
+        "{start}static void my_unlock(struct my_lock *lock) {{ lock->word = 0; }}\n{body}{LOCK}"
+    )
+}
+
+#[test]
+fn a_file_without_a_lock_is_refused_with_what_to_add() {
+    check("int main(void) { return 0; }\n", &["my_lock.c", "it defines no lock", "KNEE_LOCK("]);
+}
+
+#[test]
+fn a_lock_that_allocates_is_refused_with_its_line() {
+    let body = "static void my_lock(struct my_lock *lock)\n{\n\tlock->word = *(int *)malloc(4);\n}";
+    check(&lock(body), &["line 8: it calls malloc", "cannot allocate"]);
+}
+
+#[test]
+fn inline_assembly_is_refused_with_its_line() {
+    let body = "static void my_lock(struct my_lock *lock)\n{\n\t__asm__ volatile(\"lock; incl %0\" : \"+m\"(lock->word));\n}";
+    check(&lock(body), &["my_lock.c:8: inline assembly: lock; incl", "<stdatomic.h>"]);
+}
+
+#[test]
+fn what_the_compiler_says_is_shown() {
+    check(
+        &lock("static void my_lock(struct my_lock *lock) { lock->wort = 1; }"),
+        &["wort", "my_lock.c"],
+    );
+}
+
+#[test]
+fn large_memory_is_refused() {
+    let body = "static int table[100000];\nstatic void my_lock(struct my_lock *lock) { table[lock->word] = 1; }";
+    check(&lock(body), &["has more than 4096 words"]);
+    let body = "struct big { char bytes[600]; };\n#include <knee_lock.h>\nKNEE_LOCK(struct big, (void)0, (void)0)\n";
+    check(body, &["the lock has 600 bytes", "static variables"]);
+}
+
+#[test]
+fn an_operation_that_no_machine_has_is_refused() {
+    let body = "static void my_lock(struct my_lock *lock) { atomic_fetch_xor(&lock->word, 1); }";
+    check(&lock(body), &["no machine of knee has: __tsan_atomic32_fetch_xor"]);
+}
