@@ -9,6 +9,7 @@ use own_loads::Compiler;
 use tempfile::TempDir;
 
 use crate::assembly::annotate;
+use crate::equivalent;
 use crate::instance::Instance;
 use crate::program::Program;
 
@@ -78,6 +79,8 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let object = fs::read(folder.join("lock.o")).context("reading the object file")?;
     let mut program = Program::parse(&name, &object, &annotated.files)?;
     program.sources = sources(&annotated.files, folder);
+    program.equivalent = equivalent::read(&program.sources)?;
+    program.file = file.to_path_buf();
     Instance::try_once(&program)?;
     Ok(program)
 }

@@ -15,6 +15,7 @@
 mod assembly;
 mod compile;
 mod entry;
+mod equivalent;
 mod hooks;
 mod instance;
 mod lock;

@@ -1,7 +1,9 @@
 //! A compiled lock: its object file, taken apart into what an [`Instance`](crate::instance::Instance) is made of.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use algorithms::Equivalent;
 use anyhow::{Context, Result, bail, ensure};
 use machine::{CodeSite, Word};
 use object::read::elf::ElfFile64;
@@ -23,8 +25,12 @@ pub const LOCK_MAX: usize = 512;
 /// A lock in C, compiled.
 #[derive(Debug)]
 pub struct Program {
-    /// The file's name, as on the command line.
+    /// The file's name.
     pub name: String,
+    /// The file as on the command line.
+    pub file: PathBuf,
+    /// The mutants that break nothing.
+    pub equivalent: Vec<Equivalent>,
     /// The ends of the paths, and the texts, of the user's files that it was compiled from.
     pub sources: Vec<(String, String)>,
     pub(crate) code: Block,
@@ -128,6 +134,9 @@ impl Program {
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
         let sites = parts.sites(files)?;
+        let (lock, unlock) = (parts.function("knee_lock"), parts.function("knee_unlock"));
+        let lock = lock.context(NO_LOCK)?;
+        let unlock = unlock.context(NO_LOCK)?;
         let types = types::read(&parts.debug_sections()?)?;
         let lock_words = types.lock()?;
         data.words = types.words(Space::Data, data.bytes.len());
@@ -140,12 +149,11 @@ impl Program {
             );
         }
         let unwind_table = parts.unwind_table();
-        let (lock, unlock) = (parts.function("knee_lock"), parts.function("knee_unlock"));
-        let lock = lock.context(NO_LOCK)?;
-        let unlock = unlock.context(NO_LOCK)?;
         code.align = 4096;
         Ok(Program {
             name: name.to_string(),
+            file: PathBuf::new(),
+            equivalent: Vec::new(),
             sources: Vec::new(),
             code,
             data,

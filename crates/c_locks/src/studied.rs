@@ -31,7 +31,8 @@ fn tasks(size: CheckSize, mutation: Mutation, act: &mut SetupFn) -> io::Result<(
 pub fn judge(program: &'static Program) -> Result<Vec<JudgedMutant>> {
     let sources = program.sources.iter().map(|(path, text)| (path.clone(), text.as_str()));
     let sources: Vec<_> = sources.collect();
-    let subject = LockSubject { sources: &sources, equivalent: &[], with_tasks: &tasks };
+    let equivalent = &program.equivalent;
+    let subject = LockSubject { sources: &sources, equivalent, with_tasks: &tasks };
     with_program(program, || judge_lock(&subject))
 }
 

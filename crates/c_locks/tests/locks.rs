@@ -8,8 +8,13 @@ use studies::checks::CheckSize;
 use studies::checks::mutants::{Fate, JudgedMutant};
 
 fn program(name: &str) -> &'static Program {
+    program_with(name, &[])
+}
+
+fn program_with(name: &str, flags: &[&str]) -> &'static Program {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
-    Box::leak(Box::new(compile(&file, &[]).unwrap_or_else(|error| panic!("{error:#}"))))
+    let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
+    Box::leak(Box::new(compile(&file, &flags).unwrap_or_else(|error| panic!("{error:#}"))))
 }
 
 fn searched(program: &'static Program, size: (usize, u32), memory: Memory) -> SearchResult {
@@ -43,7 +48,7 @@ fn an_mcs_lock_passes() {
 }
 
 fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
-    let survived = judged.iter().filter(|one| !matches!(one.fate, Fate::Caught(_)));
+    let survived = judged.iter().filter(|one| matches!(one.fate, Fate::Survived));
     survived.map(|one| format!("{}: {}", one.mutant.change, one.line)).collect()
 }
 
@@ -63,15 +68,53 @@ fn mutants_of_a_queue_with_the_kernels_words_are_caught() {
     assert_eq!(survived, Vec::<String>::new());
 }
 
-/// The fault that a search finds, and its steps.
-fn fault(name: &str) -> String {
-    let found = searched(program(name), (3, 1), Memory::SequentiallyConsistent);
-    let failure = found.failure.expect("a fault");
-    format!("{}\n{}", failure.fault, failure.steps.join("\n"))
+/// The fault that a search of two tasks finds, and its steps.
+fn fault(program: &'static Program, memory: Memory) -> Option<String> {
+    let failure = searched(program, (2, 2), memory).failure?;
+    Some(format!("{}\n{}", failure.fault, failure.steps.join("\n")))
 }
 
 #[test]
 fn a_plain_access_that_others_race_with_is_named_by_line() {
-    let said = fault("plain_wait.c");
-    assert!(said.contains("data race") && said.contains("lock.turn at plain_wait.c:13"), "{said}");
+    let said = fault(program("plain_wait.c"), Memory::SequentiallyConsistent).unwrap();
+    assert!(
+        said.contains("data race") && said.contains("lock.waiters at plain_wait.c:12"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_missing_full_fence_is_found_with_store_buffers() {
+    let (buffered, unbuffered) = (Memory::TotalStoreOrder, Memory::SequentiallyConsistent);
+    assert_eq!(fault(program("peterson.c"), buffered), None);
+    let without_fence = program_with("peterson.c", &["-DNO_FENCE"]);
+    assert_eq!(fault(without_fence, unbuffered), None);
+    let said = fault(without_fence, buffered).unwrap();
+    assert!(said.contains("becomes visible") && said.contains("peterson.c:21"), "{said}");
+}
+
+#[test]
+fn a_failed_assertion_is_a_fault_with_its_line() {
+    let wrong = program_with("peterson.c", &["-DWRONG"]);
+    let said = fault(wrong, Memory::SequentiallyConsistent).unwrap();
+    assert!(said.contains("assertion failed: lock->holders++ == 1, at peterson.c:25"), "{said}");
+}
+
+#[test]
+fn volatile_words_are_relaxed_atomics_that_fences_order() {
+    passes("volatile_ticket.c");
+    let without_fence = program_with("volatile_ticket.c", &["-DNO_FENCE"]);
+    let said = fault(without_fence, Memory::SequentiallyConsistent).unwrap();
+    assert!(said.contains("data race"), "{said}");
+    assert!(
+        said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:24"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_instances_of_a_program_have_memory_of_their_own() {
+    let program = program("mcs.c");
+    let states = || searched(program, (3, 1), Memory::SequentiallyConsistent).states;
+    assert_eq!(states(), states());
 }

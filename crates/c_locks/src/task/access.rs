@@ -88,13 +88,12 @@ impl<M: Machine> Task<'_, M> {
         Place { address, size }
     }
 
-    /// An address that was computed from what the task has read orders the access, where the code relies on that.
+    /// An address that was computed from what the task has read orders the access, where the code relies on that: so does
+    /// what it has read in its own thread-local variables before it writes there again.
     fn depend(&self, place: Place) {
-        if self.instance.program.has_dependencies {
-            let owner = self.instance.owner(place.address);
-            if owner.is_some_and(|owner| owner != self.m.task()) {
-                with_size!(place.size, self.depend_on(place));
-            }
+        let owner = self.instance.owner(place.address);
+        if self.instance.program.has_dependencies && owner.is_some() {
+            with_size!(place.size, self.depend_on(place));
         }
     }
 

@@ -1,4 +1,10 @@
-/* A queue of per-CPU nodes, written with the kernel's words: the tail is a CPU's number plus one. */
+/* A queue of per-CPU nodes, written with the kernel's words: the tail is a CPU's number plus one.
+ *
+ * knee_equivalent: off by one | WRITE_ONCE(lock->locked | every value but 0 means locked
+ * knee_equivalent: off by one | smp_store_release(&next->locked | every value but 0 makes the waiter the first
+ * knee_equivalent: relaxed | smp_store_release(&next->locked | the first in the queue acquires lock->locked next
+ * knee_equivalent: relaxed | smp_cond_load_acquire(&node->locked | the first in the queue acquires lock->locked next
+ */
 #include <knee_kernel.h>
 
 struct queue_node {

@@ -106,6 +106,11 @@ impl HappensBefore {
         self.row_mut(row)[column] |= known;
     }
 
+    /// Adds the last read of a column by a task to a row.
+    pub fn add_read(&mut self, row: usize, task: usize, column: usize) {
+        self.row_mut(row)[column] |= read_by(task);
+    }
+
     /// Replaces a row by a copy of another.
     pub fn copy(&mut self, row: usize, from: usize) {
         let from = from * self.columns;

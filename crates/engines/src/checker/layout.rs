@@ -25,6 +25,8 @@ pub struct Layout {
     row_of: Vec<u16>,
     /// Whether a task has executed a fence: tasks then have rows for them.
     pub has_fences: bool,
+    /// Whether a task has relied on an address dependency.
+    pub has_dependencies: bool,
     /// Words that hold CPU numbers.
     pub naming: Vec<u16>,
     /// By role of the word that held a CPU number: which words of that CPU were then accessed.
@@ -106,6 +108,7 @@ impl Layout {
             contended: vec![false; usize::from(kinds)],
             rows: vec![],
             has_fences: false,
+            has_dependencies: false,
             row_of: none,
             naming,
             leads_to: vec![0; usize::from(roles)],

@@ -521,6 +521,7 @@ impl World {
                     ReleaseSequence::Starts => self.state.happens_before.copy(row, fenced),
                     ReleaseSequence::Continues => self.state.happens_before.join(row, fenced),
                 }
+                self.publish_itself(row, task, word);
             } else if let (Some(row), ReleaseSequence::Starts) = (self.layout.row(word), sequence) {
                 self.state.happens_before.clear(self.tasks() + row);
             }
@@ -565,8 +566,18 @@ impl World {
         Ok(())
     }
 
+    /// Where values order accesses, whoever reads what a task wrote also knows of that write: accesses to one word are
+    /// coherent.
+    fn publish_itself(&mut self, row: usize, task: usize, word: usize) {
+        if let Some(column) = self.layout.column(word).filter(|_| self.layout.has_dependencies) {
+            self.state.happens_before.add_read(row, task, column);
+        }
+    }
+
     /// Orders the task's next accesses to these words after what led to the values that it has read.
     pub fn depend(&mut self, task: usize, offset: u32, size: u8) -> Result<(), FaultFound> {
+        let is_new = !std::mem::replace(&mut self.layout.has_dependencies, true);
+        self.grown |= is_new;
         if !self.need_fences() {
             return if self.grown { Err(FaultFound) } else { Ok(()) };
         }
@@ -601,7 +612,12 @@ impl World {
             let row = self.buffer_row(task, index);
             match (releasing, self.fence_row(task, FENCED)) {
                 (true, _) => self.state.happens_before.copy(row, task),
-                (false, Some(fenced)) => self.state.happens_before.copy(row, fenced),
+                (false, Some(fenced)) => {
+                    self.state.happens_before.copy(row, fenced);
+                    for word in self.layout.touched(store.offset, store.size) {
+                        self.publish_itself(row, task, word);
+                    }
+                }
                 (false, None) => self.state.happens_before.clear(row),
             }
         }

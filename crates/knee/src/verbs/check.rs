@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let style = Style::for_stdout();
     let mut results = Vec::new();
-    for subject in subjects {
+    for &subject in &subjects {
         hint(format_args!("checking {} …", subject.name()));
         results.push(check(arguments, subject)?);
     }
@@ -171,12 +171,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print_line(format_args!("{:#}", json!(results)))?;
     } else {
         print(tables::checked(&results, &style))?;
-        for checked in &results {
+        for (checked, subject) in results.iter().zip(&subjects) {
             if let Some(failure) = &checked.failure {
                 print(tables::failed_check(
                     &checked.name,
                     failure,
-                    &replay_command(arguments, checked),
+                    &replay_command(arguments, *subject, checked),
                 ))?;
             }
         }
@@ -288,7 +288,7 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
 const DEPTH: usize = 3;
 
 /// The command that replays a failure.
-fn replay_command(arguments: &Arguments, checked: &CheckResult) -> String {
+fn replay_command(arguments: &Arguments, subject: Subject, checked: &CheckResult) -> String {
     let Some(failure) = &checked.failure else { return String::new() };
     let CheckSize { threads, acquires, locks } = checked.size;
     let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
@@ -297,9 +297,15 @@ fn replay_command(arguments: &Arguments, checked: &CheckResult) -> String {
         over => format!(" --over {over}"),
     };
     let tso = if arguments.tso { " --tso" } else { "" };
+    let name = match subject {
+        Subject::InC(program) => program.file.display().to_string(),
+        _ => checked.name.clone(),
+    };
+    let flags = arguments.cflags.as_deref().unwrap_or_default();
+    let cflags = if flags.is_empty() { String::new() } else { format!(" --cflags '{flags}'") };
     format!(
-        "knee check {} --threads {threads} --acquires {acquires}{locks}{over}{tso} --replay {}",
-        checked.name, failure.schedule
+        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{tso}{cflags} --replay {}",
+        failure.schedule
     )
 }
 
