@@ -107,7 +107,7 @@ fn volatile_words_are_relaxed_atomics_that_fences_order() {
     let said = fault(without_fence, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("data race"), "{said}");
     assert!(
-        said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:24"),
+        said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:23"),
         "{said}"
     );
 }

@@ -121,6 +121,8 @@ impl Harness<'_> {
                     return;
                 }
                 StopReason::Panicked(message) => {
+                    // Its stack is gone, so it is never saved again.
+                    world.state.tasks[task].ended = true;
                     return world.report_fault(Fault::Panicked(message));
                 }
             }
