@@ -115,7 +115,7 @@ global_asm!(
     "push rax",
     ".cfi_adjust_cfa_offset 8",
     "mov r9, rsp",
-    "call {called}",
+    "call knee_c_called",
     "mov rdx, rax",
     "lea rdi, [rsp - 2048]",
     "mov ecx, 256",
@@ -145,5 +145,4 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size knee_c_hooked, . - knee_c_hooked",
-    called = sym crate::task::knee_c_called,
 );

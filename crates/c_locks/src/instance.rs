@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use machine::{CodeSite, NamedArray, Region};
 
 use crate::entry::knee_c_hooked;
-use crate::program::{Block, Program, Relocation, RelocationKind, Space, Target};
+use crate::memory::{Block, Space};
+use crate::program::{Program, Relocation, RelocationKind, Target};
 
 const PAGE: usize = 4096;
 const LINE: usize = 64;

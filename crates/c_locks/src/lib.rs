@@ -19,6 +19,7 @@ mod equivalent;
 mod hooks;
 mod instance;
 mod lock;
+mod memory;
 mod program;
 mod studied;
 mod task;
@@ -26,4 +27,4 @@ mod types;
 
 pub use compile::{HEADER, KERNEL_HEADER, compile};
 pub use program::Program;
-pub use studied::{judge, point, with_tasks};
+pub use studied::{judge, point, refuse_faulty, with_tasks};

@@ -7,7 +7,8 @@ use algorithms::{Hold, Lock, Shape};
 use machine::{Image, Machine, Region, Word};
 
 use crate::instance::Instance;
-use crate::program::{LOCK_MAX, Program};
+use crate::memory::LOCK_MAX;
+use crate::program::Program;
 use crate::task::call;
 
 /// The lock that `CLock` is now.

@@ -14,13 +14,11 @@ use object::{
 
 use crate::assembly::{LINE_ENTRY_BYTES, LINES_SECTION};
 use crate::hooks::{self, Hook};
+use crate::memory::{Block, Space};
 use crate::types;
 
 /// Bytes of static variables, and of one task's thread-local ones, that a search can keep.
 const MEMORY_MAX: usize = 8 << 10;
-
-/// Bytes that a lock may have.
-pub const LOCK_MAX: usize = 512;
 
 /// A lock in C, compiled.
 #[derive(Debug)]
@@ -52,22 +50,6 @@ pub struct Program {
     pub(crate) arrives: bool,
     /// Whether addresses that depend on values order accesses, as in the kernel's memory model.
     pub(crate) has_dependencies: bool,
-}
-
-/// Bytes that lie together, and the words in them.
-#[derive(Debug, Default)]
-pub(crate) struct Block {
-    pub bytes: Vec<u8>,
-    pub align: usize,
-    pub words: Vec<Word>,
-}
-
-/// Which block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Space {
-    Code,
-    Data,
-    ThreadLocal,
 }
 
 /// What a relocation refers to.

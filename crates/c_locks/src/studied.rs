@@ -3,8 +3,8 @@
 
 use std::io;
 
-use anyhow::{Context, Result};
-use engines::checker::Setup;
+use anyhow::{Context, Result, bail};
+use engines::checker::{Options, Setup, search};
 use studies::checks::mutants::{JudgedMutant, LockSubject, judge_lock};
 use studies::checks::{CheckSize, Mutation, SetupFn, with_own_lock, with_result};
 use studies::simulations::{Conditions, LockLoad, SimulatedPoint, own_lock_point};
@@ -34,6 +34,21 @@ pub fn judge(program: &'static Program) -> Result<Vec<JudgedMutant>> {
     let equivalent = &program.equivalent;
     let subject = LockSubject { sources: &sources, equivalent, with_tasks: &tasks };
     with_program(program, || judge_lock(&subject))
+}
+
+/// Tasks, acquires of each and states of a short search.
+const SHORT: CheckSize = CheckSize { threads: 2, acquires: 1, locks: 1 };
+const SHORT_STATES: u64 = 10_000;
+
+/// Refuses a lock in which a short search finds a fault: what it does then is no lock's.
+pub fn refuse_faulty(program: &'static Program) -> Result<()> {
+    let options = Options { states_max: SHORT_STATES, ..Options::default() };
+    let searched = with_tasks(program, SHORT, |setup| search(setup, &options))??;
+    if let Some(failure) = searched.failure {
+        let (name, file) = (&program.name, program.file.display());
+        bail!("{name} is no lock: {}; see knee check {file} --threads 2", failure.fault);
+    }
+    Ok(())
 }
 
 /// Simulates the lock on this many CPUs, with as many tasks or more.

@@ -59,7 +59,8 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
     result
 }
 
-/// Where the way out of C code leads.
+/// Where the way out of C code leads: called by the code of `entry`, by this name.
+#[unsafe(no_mangle)]
 pub extern "C-unwind" fn knee_c_called(
     a: u64,
     b: u64,

@@ -10,7 +10,7 @@ use gimli::{
 };
 use machine::Word;
 
-use crate::program::{LOCK_MAX, Space};
+use crate::memory::{LOCK_MAX, Space};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use c_locks::{Program, compile, judge, with_tasks};
+use c_locks::{Program, compile, judge, refuse_faulty, with_tasks};
 use engines::checker::{Memory, Options, SearchResult, search};
 use studies::checks::CheckSize;
 use studies::checks::mutants::{Fate, JudgedMutant};

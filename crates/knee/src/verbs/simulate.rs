@@ -313,7 +313,7 @@ fn refuse_for_c(arguments: &Arguments, programs: &[&'static Program]) -> Result<
     for (flag, _) in native.iter().filter(|(_, given)| *given) {
         ensure!(programs.is_empty(), "{flag}: works only for locks of knee, not for C files");
     }
-    Ok(())
+    programs.iter().try_for_each(|program| c_locks::refuse_faulty(program))
 }
 
 /// Refuses a baseline that is not simulated.
