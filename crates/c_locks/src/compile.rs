@@ -66,17 +66,21 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let mut arguments: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();
     let own = if compiler.version()?.contains("clang") { CLANG_FLAGS } else { GCC_FLAGS };
     arguments.extend(own.iter().map(OsString::from));
-    arguments.extend(["-S", "-o", "lock.s", "-I"].map(OsString::from));
-    arguments.push(folder.into());
+    let (assembly, object) = (folder.join("lock.s"), folder.join("lock.o"));
+    arguments.extend(["-S".into(), "-o".into(), assembly.clone().into()]);
+    arguments.extend(["-I".into(), folder.into()]);
     arguments.extend(flags.iter().map(OsString::from));
     arguments.push(path.clone().into());
-    compiler.call(folder, &arguments).context("compiling it")?;
-    let assembly = fs::read(folder.join("lock.s")).context("reading the compiler's assembly")?;
-    let annotated = annotate(&String::from_utf8_lossy(&assembly))?;
-    fs::write(folder.join("lock.s"), &annotated.text).context("writing assembly")?;
-    let assemble = ["-c", "-o", "lock.o", "lock.s"].map(OsString::from);
-    compiler.call(folder, &assemble).context("assembling it")?;
-    let object = fs::read(folder.join("lock.o")).context("reading the object file")?;
+    // The user's flags may name folders from here.
+    let here = Path::new(".");
+    compiler.call(here, &arguments).context("compiling it")?;
+    let text = fs::read(&assembly).context("reading the compiler's assembly")?;
+    let annotated = annotate(&String::from_utf8_lossy(&text))?;
+    fs::write(&assembly, &annotated.text).context("writing assembly")?;
+    let assemble: [OsString; 4] =
+        ["-c".into(), "-o".into(), object.clone().into(), assembly.into()];
+    compiler.call(here, &assemble).context("assembling it")?;
+    let object = fs::read(&object).context("reading the object file")?;
     let mut program = Program::parse(&name, &object, &annotated.files)?;
     program.sources = sources(&annotated.files, folder);
     program.equivalent = equivalent::read(&program.sources)?;

@@ -81,6 +81,9 @@ fn a_plain_access_that_others_race_with_is_named_by_line() {
         said.contains("data race") && said.contains("lock.waiters at plain_wait.c:12"),
         "{said}"
     );
+    let refused = refuse_faulty(program("plain_wait.c")).unwrap_err().to_string();
+    assert!(refused.contains("plain_wait.c is no lock: data race"), "{refused}");
+    refuse_faulty(program("ticket.c")).unwrap();
 }
 
 #[test]

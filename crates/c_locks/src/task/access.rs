@@ -53,7 +53,7 @@ macro_rules! with_size {
 }
 
 impl<M: Machine> Task<'_, M> {
-    /// Of everything that the task has read, only its state matters.
+    /// Only the task's state matters of everything that it has read.
     pub(super) fn forget(&self, state: u64) {
         self.m.forget_history(self.mark, state);
     }

@@ -9,12 +9,12 @@
 //! order only merges fewer states.
 
 use super::TASKS_MAX;
-use super::happens_before::{Events, all_events};
+use super::happens_before::{Events, FENCED, PENDING, all_events};
 use super::hash::mix;
 use super::layout::WordLayout;
 use super::request::{RequestKind, ones};
 use super::state::{Arrival, CheckedTask};
-use super::world::{FENCED, PENDING, World};
+use super::world::World;
 
 /// The canonical number of each task.
 type Numbering = [u8; TASKS_MAX];

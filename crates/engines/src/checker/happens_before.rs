@@ -22,6 +22,12 @@ fn read_by(task: usize) -> Events {
     2 << task
 }
 
+/// Rows of `HappensBefore` that each task has for fences: what an acquire fence would add to what it knows, and what it
+/// knew at its last release fence.
+pub const FENCE_ROWS: usize = 2;
+pub const PENDING: usize = 0;
+pub const FENCED: usize = 1;
+
 /// For each row, the events that happened before it, by column.
 #[derive(Clone, Debug, Default)]
 pub struct HappensBefore {

@@ -20,6 +20,7 @@
 mod agent;
 mod canonical;
 mod failure;
+mod fences;
 mod happens_before;
 mod harness;
 mod hash;

@@ -3,7 +3,7 @@
 use machine::{CodeSite, Op, Ordering, Region, Until};
 
 use super::failure::Fault;
-use super::happens_before::{HappensBefore, Unordered};
+use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING, Unordered};
 use super::hash::mix;
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
@@ -13,11 +13,6 @@ use super::{Memory, Options, Setup};
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
-/// Rows of `HappensBefore` that each task has for fences: what an acquire fence would add to what it knows, and what it
-/// knew at its last release fence.
-const FENCE_ROWS: usize = 2;
-pub const PENDING: usize = 0;
-pub const FENCED: usize = 1;
 /// Plain accesses between two steps after which a task counts as looping for ever.
 const PLAIN_MAX: u32 = 100_000;
 
@@ -30,7 +25,7 @@ pub struct World {
     pub state: SystemState,
     pub layout: Layout,
     base: *mut u8,
-    has_buffers: bool,
+    pub has_buffers: bool,
     pub check_races: bool,
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
@@ -285,7 +280,7 @@ impl World {
         rest
     }
 
-    fn tasks(&self) -> usize {
+    pub fn tasks(&self) -> usize {
         self.state.tasks.len()
     }
 
@@ -526,69 +521,6 @@ impl World {
                 self.state.happens_before.clear(self.tasks() + row);
             }
         }
-    }
-
-    // Fences.
-
-    /// A row that fences of a task need; `None` before the first fence.
-    pub fn fence_row(&self, task: usize, which: usize) -> Option<usize> {
-        let buffers = if self.has_buffers { self.tasks() * BUFFER } else { 0 };
-        let first = self.tasks() + self.layout.rows.len() + buffers;
-        self.layout.has_fences.then_some(first + task * FENCE_ROWS + which)
-    }
-
-    /// The search begins again, with rows for fences.
-    fn need_fences(&mut self) -> bool {
-        self.grown |= !self.layout.has_fences;
-        self.layout.has_fences = true;
-        self.check_races && !self.grown
-    }
-
-    /// Whether a full fence has to wait for the task's store buffer.
-    pub fn must_drain(&self, task: usize) -> bool {
-        self.state.tasks[task].buffered > 0
-    }
-
-    /// An acquire fence makes earlier reads acquire, a release fence makes later writes release.
-    pub fn fence(&mut self, task: usize, ordering: Ordering) -> Result<(), FaultFound> {
-        if !self.need_fences() {
-            return if self.grown { Err(FaultFound) } else { Ok(()) };
-        }
-        let rows = [PENDING, FENCED].map(|which| self.fence_row(task, which));
-        if let [Some(pending), Some(fenced)] = rows {
-            if acquires(ordering) {
-                self.state.happens_before.join(task, pending);
-            }
-            if releases(ordering) {
-                self.state.happens_before.copy(fenced, task);
-            }
-        }
-        Ok(())
-    }
-
-    /// Where values order accesses, whoever reads what a task wrote also knows of that write: accesses to one word are
-    /// coherent.
-    fn publish_itself(&mut self, row: usize, task: usize, word: usize) {
-        if let Some(column) = self.layout.column(word).filter(|_| self.layout.has_dependencies) {
-            self.state.happens_before.add_read(row, task, column);
-        }
-    }
-
-    /// Orders the task's next accesses to these words after what led to the values that it has read.
-    pub fn depend(&mut self, task: usize, offset: u32, size: u8) -> Result<(), FaultFound> {
-        let is_new = !std::mem::replace(&mut self.layout.has_dependencies, true);
-        self.grown |= is_new;
-        if !self.need_fences() {
-            return if self.grown { Err(FaultFound) } else { Ok(()) };
-        }
-        for word in self.layout.touched(offset, size) {
-            if let (Some(column), Some(pending)) =
-                (self.layout.column(word), self.fence_row(task, PENDING))
-            {
-                self.state.happens_before.join_column(task, pending, column);
-            }
-        }
-        Ok(())
     }
 
     // Store buffers.
