@@ -81,8 +81,9 @@ pub struct Term {
 }
 
 /// A law may hold if deviations like these have at least this probability. Far above 5 %: a wrong law that passes gives
-/// intervals that are too narrow, a right one that fails only wider ones.
-const FITS: f64 = 0.2;
+/// intervals that are too narrow, a right one that fails only wider ones. By simulation: of knees of locks between two
+/// sockets 10.2 % lie outside with 0.2, and 7.8 % with 0.3.
+const FITS: f64 = 0.25;
 /// Without known noise, a law may hold if the points deviate from it by no more than this.
 pub const FITS_WITHOUT_NOISE: f64 = 0.05;
 

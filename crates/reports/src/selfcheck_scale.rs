@@ -17,22 +17,37 @@ pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {
          Knees and quantities: 1 to 64 CPUs, 5 runs, noise of a run 3 %. Cliffs: noise 2 %. Forecasts: from 1 to \
          8 CPUs, 5 runs, noise 2 %."
     );
-    let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
-    wrapped(&intro, style.width, 0)
-        + &heading("Knees: how often the 90 % interval contains the truth")
-        + &knees(&check.knees, style)
-        + &heading("Quantities of a lock that is slower with its queue")
-        + &quantities(&check.quantities, style)
-        + &heading("Cliffs")
-        + &cliffs(&check.cliffs, style)
-        + &heading("Forecasts from 8 CPUs within 20 % of the truth, in % of the curves")
-        + &forecasts(&check.forecasts, style)
-        + &heading(
+    let tables = [
+        (
+            "Knees: how often the 90 % interval contains the truth",
+            present(&check.knees).map(|rows| knees(rows, style)),
+        ),
+        (
+            "Quantities of a lock that is slower with its queue",
+            present(&check.quantities).map(|rows| quantities(rows, style)),
+        ),
+        ("Cliffs", present(&check.cliffs).map(|rows| cliffs(rows, style))),
+        (
+            "Forecasts from 8 CPUs within 20 % of the truth, in % of the curves",
+            present(&check.forecasts).map(|rows| forecasts(rows, style)),
+        ),
+        (
             "Searches (--cpus adaptive), until the knee is as well known as by all of 1 to 64 CPUs",
-        )
-        + &searches(&check.searches, style)
-        + &heading("Verdicts about locks with two states (knee fragile), in % of the locks")
-        + &thresholds(&check.thresholds, style)
+            check.searches.as_ref().map(|check| searches(check, style)),
+        ),
+        (
+            "Verdicts about locks with two states (knee fragile), in % of the locks",
+            check.thresholds.as_ref().map(|check| thresholds(check, style)),
+        ),
+    ];
+    let shown = tables.into_iter().filter_map(|(heading, table)| Some((heading, table?)));
+    let shown = shown.map(|(heading, table)| format!("\n{}\n\n{table}", style.bold(heading)));
+    wrapped(&intro, style.width, 0) + &shown.collect::<String>()
+}
+
+/// The rows of a part that was checked.
+fn present<T>(rows: &[T]) -> Option<&[T]> {
+    (!rows.is_empty()).then_some(rows)
 }
 
 fn percent(share: f64) -> String {
@@ -67,11 +82,18 @@ fn quantities(rows: &[QuantityRow], style: &Style) -> String {
 }
 
 fn cliffs(rows: &[CliffRow], style: &Style) -> String {
-    let mut table =
-        Table::new([("curve", Align::Left), ("found %", Align::Right), ("", Align::Left)]);
+    let mut table = Table::new([
+        ("curve", Align::Left),
+        ("found %", Align::Right),
+        ("a smooth law explains %", Align::Right),
+    ]);
     for row in rows {
-        let wrongly = if row.is_smooth { "wrongly" } else { "" };
-        table.row(vec![row.what.clone(), percent(row.found), wrongly.to_string()]);
+        let [found, smoothly] = if row.is_smooth {
+            [format!("{} wrongly", percent(row.found)), "-".to_string()]
+        } else {
+            [row.found, row.explained_smoothly].map(percent)
+        };
+        table.row(vec![row.what.clone(), found, smoothly]);
     }
     table.within(style.width).0
 }

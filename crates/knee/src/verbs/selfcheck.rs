@@ -10,7 +10,7 @@ use analysis::selfcheck::selfcheck;
 use anyhow::{Result, ensure};
 use bisection::selfcheck::bisect_check;
 use host::terminal::print;
-use laws::selfcheck::scale_check;
+use laws::selfcheck::{Part, scale_check};
 use reports;
 use runner::End;
 use text::Style;
@@ -31,6 +31,11 @@ pub struct Arguments {
     /// --trials is then the number of curves of each kind, 200 by default.
     #[arg(long, conflicts_with = "host")]
     scale: bool,
+    /// Parts of --scale to check: knees, quantities, cliffs, forecasts, searches, fragile [default: all]
+    ///
+    /// The numbers of a part do not depend on which others are checked.
+    #[arg(long, requires = "scale", value_delimiter = ',', value_name = "PART", value_parser = part)]
+    only: Vec<Part>,
     /// Check searches of simulated ranges of commits instead, beside the rules of other tools
     ///
     /// --trials is then the number of ranges of each kind, 200 by default.
@@ -54,6 +59,12 @@ pub struct Arguments {
     json: bool,
 }
 
+fn part(word: &str) -> Result<Part, String> {
+    let words = Part::ALL.map(Part::word).join(", ");
+    let found = Part::ALL.into_iter().find(|part| part.word() == word);
+    found.ok_or_else(|| format!("not a part of --scale: it has {words}"))
+}
+
 /// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let style = Style::for_stdout();
@@ -61,7 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return check_host(arguments, &style);
     }
     if arguments.scale {
-        let check = scale_check(arguments.trials.unwrap_or(200), arguments.seed);
+        let parts = if arguments.only.is_empty() { &Part::ALL[..] } else { &arguments.only };
+        let check = scale_check(arguments.trials.unwrap_or(200), arguments.seed, parts);
         let text = if arguments.json {
             serde_json::to_string_pretty(&check)? + "\n"
         } else {
