@@ -9,6 +9,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::fit::{Fit, Known, Observation};
+use crate::sweep::OTHERS;
 
 /// An estimate with its 90 % interval. Infinite: beyond all numbers of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -34,6 +35,8 @@ impl Estimate {
 
 /// How often a sweep is drawn.
 const DRAWS: usize = 200;
+/// Degrees of freedom of the noise of a point beside that of all: it counts as much as this number of runs.
+const POINT_FREEDOM: usize = OTHERS as usize;
 
 /// A fit, and fits of sweeps that it could have given.
 pub struct Draws {
@@ -53,12 +56,14 @@ impl Draws {
         let drawn = (0..DRAWS).map(|_| {
             // The noise is known from few runs. So it is drawn too, which makes the tails those of Student's t.
             let scale = (freedom as f64 / chi_squared(&mut random, freedom)).sqrt();
-            let rates = observed.iter().map(|one| Observation {
-                log_rate: fit.dosed_rate(one.tasks, one.dose).ln()
-                    + scale * one.deviation * gaussian(&mut random),
-                ..*one
-            });
-            let rates: Vec<Observation> = rates.collect();
+            let noisy = |one: &Observation| {
+                // A point weighs by its own noise, too, which is known still worse: one that weighs much by chance has
+                // more noise than it showed.
+                let own = POINT_FREEDOM as f64 / chi_squared(&mut random, POINT_FREEDOM);
+                let noise = scale * own.sqrt() * one.deviation * gaussian(&mut random);
+                Observation { log_rate: fit.dosed_rate(one.tasks, one.dose).ln() + noise, ..*one }
+            };
+            let rates: Vec<Observation> = observed.iter().map(noisy).collect();
             let known = known.iter().map(|one| Known {
                 log: one.quantity.log(&fit.parameters) + one.deviation * gaussian(&mut random),
                 ..*one

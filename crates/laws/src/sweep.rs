@@ -6,6 +6,8 @@ use crate::fit::Observation;
 pub const COUNTS_MIN: usize = 4;
 /// Less noise than this is no noise of measurements, but of numbers written with few digits.
 pub const LEAST_NOISE: f64 = 1e-3;
+/// Runs as many as the noise of all points counts beside a point's own.
+pub const OTHERS: f64 = 20.0;
 /// The rates of a queue take time in proportion to its tasks.
 const CPUS_MAX: u32 = 16384;
 
@@ -130,9 +132,8 @@ impl Sweep {
     }
 
     /// The points with the standard deviations of their means. A point's own noise counts beside that of all points,
-    /// which weighs as much as twenty more runs would. Without any repeats all points weigh the same.
+    /// which weighs as much as [`OTHERS`] more runs would. Without any repeats all points weigh the same.
     pub fn observations(&self) -> Vec<Observation> {
-        const OTHERS: f64 = 20.0;
         let all = self.noise().map(|noise| noise.max(LEAST_NOISE));
         let observation = |point: &SweepPoint| {
             let runs = point.rates.len() as f64;
