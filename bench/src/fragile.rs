@@ -2,7 +2,7 @@
 //! sits at a threshold, and that about flock on files of one's own, which does not.
 
 use anyhow::{Context, Result, anyhow};
-use laws::{Fragility, FragilityAnswer, Situation, fragility};
+use laws::{Change, Fragility, FragilityAnswer, Situation, fragility};
 use serde_json::Value;
 
 use crate::report::{Figure, Limit};
@@ -83,11 +83,18 @@ impl Incident {
         Ok((rate(0)?, rate(1)?))
     }
 
-    fn situation(&self, bench: &Bench, name: &str, load: &Load, seed: u64) -> Result<Situation> {
+    fn situation(
+        &self,
+        bench: &Bench,
+        (name, change): (&str, Change),
+        load: &Load,
+        seed: u64,
+    ) -> Result<Situation> {
         let pairs = (0..BLOCKS).map(|block| self.rates(bench, load, seed ^ (block + 1)));
         let tasks = f64::from(load.tasks) / f64::from(self.tasks);
         Ok(Situation {
             name: name.to_string(),
+            change,
             load: (load.tasks != self.tasks).then(|| tasks.ln()),
             pairs: pairs.collect::<Result<_>>()?,
         })
@@ -95,7 +102,7 @@ impl Incident {
 
     fn fragility(&self, bench: &Bench, seed: u64) -> Result<Fragility> {
         let here = self.load();
-        let at = self.situation(bench, "as reported", &here, seed)?;
+        let at = self.situation(bench, ("as reported", Change::Tasks), &here, seed)?;
         let operation_ns = 1e9 * f64::from(self.cpus) / at.pairs[0].0;
         let one = |n: i64| Load {
             cpus: if self.tasks == self.cpus {
@@ -106,16 +113,20 @@ impl Incident {
             tasks: (i64::from(self.tasks) + n) as u32,
             ..here
         };
-        let mut changed =
-            vec![("one task more".to_string(), one(1)), ("one task less".to_string(), one(-1))];
+        let mut changed = vec![
+            ("one task more".to_string(), Change::Tasks, one(1)),
+            ("one task less".to_string(), Change::Tasks, one(-1)),
+        ];
         for percent in [1, 2, 5] {
             let more = (operation_ns * f64::from(percent) / 100.0).round().max(1.0) as u64;
             changed.push((
                 format!("{percent} % more inside"),
+                Change::Inside,
                 Load { inside_ns: here.inside_ns + more, ..here },
             ));
             changed.push((
                 format!("{percent} % more outside"),
+                Change::Outside,
                 Load { work_ns: here.work_ns + more, ..here },
             ));
         }
@@ -123,27 +134,29 @@ impl Incident {
         let others =
             ["compact", "cores", "scatter"].into_iter().filter(|other| *other != self.placement);
         if self.has_other_placements {
-            changed.extend(
-                others.map(|placement| {
-                    (format!("placement {placement}"), Load { placement, ..here })
-                }),
-            );
+            changed.extend(others.map(|placement| {
+                let name = format!("placement {placement}");
+                (name, Change::Placement, Load { placement, ..here })
+            }));
         }
-        let around = changed.iter().map(|(name, load)| self.situation(bench, name, load, seed));
+        let around = changed
+            .iter()
+            .map(|(name, change, load)| self.situation(bench, (name, *change), load, seed));
         let around: Vec<Situation> = around.collect::<Result<_>>()?;
         fragility(&at, &around, SMALLEST).map_err(|why| anyhow!(why))
     }
 }
 
 /// The share of flips of each incident.
-pub fn measure(bench: &mut Bench, _: &Options) -> Result<Vec<Figure>> {
+pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (incident, is_fragile) in incidents() {
-        let found = incident.fragility(bench, 1)?;
+        let found = incident.fragility(bench, options.seed.unwrap_or(1))?;
         eprintln!(
-            "{}: {:?}, {:+.1} %",
+            "{}: {:?}, to {:?}, {:+.1} %",
             incident.name,
             found.answer,
+            found.fragile_to,
             100.0 * found.difference.value
         );
         for one in &found.changed {
@@ -152,7 +165,8 @@ pub fn measure(bench: &mut Bench, _: &Options) -> Result<Vec<Figure>> {
         }
         let limit =
             if is_fragile { Limit::AtLeast(laws::FRAGILE) } else { Limit::AtMost(laws::ROBUST) };
-        let name = format!("{}: share of flips", incident.name);
+        let name =
+            format!("{}: share of flips of the kind of change that flips it most", incident.name);
         let is_as_said = found.answer != FragilityAnswer::CannotTell;
         figures.push(Figure {
             name,

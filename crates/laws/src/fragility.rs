@@ -6,9 +6,12 @@
 //! verdicts that flip is the answer.
 //!
 //!     difference D = ln(rate of B / rate of A), from pairs in blocks; zone: less, same, more
-//!     fragility   = mean over changed loads of P(the verdict flips there)
+//!     fragile to a kind of change: it surely flips at half or more of the changed loads of that kind
+//!     robust: over the loads of each kind, it flips with a mean probability of at most 10 %
 //!
-//! "Faster" and "slower" flip where less than half of the difference is left, "same" where there is a difference.
+//! "Faster" and "slower" flip where less than half of the difference is left, "same" where there is a difference. Half of
+//! a kind, because then a change of that kind, of those tried, flips the verdict as probably as not. Kinds are judged
+//! apart, because nobody knows which will occur: how many loads of another kind were tried must not matter.
 
 use analysis::{Spread, Student, imbalance};
 use rand::SeedableRng;
@@ -19,16 +22,36 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::chance::{Estimate, chi_squared, gaussian};
 use crate::sweep::LEAST_NOISE;
 
-/// A verdict that surely flips at this share of the changed loads is fragile. By simulation: `knee selfcheck --scale`.
-pub const FRAGILE: f64 = 0.2;
-/// A verdict that flips with at most this mean probability is robust.
+/// A verdict that surely flips at this share of the changed loads of a kind is fragile to it.
+pub const FRAGILE: f64 = 0.5;
+/// A verdict that flips with at most this mean probability over each kind of change is robust.
 pub const ROBUST: f64 = 0.1;
+
+/// A kind of change of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A task more or less.
+    Tasks,
+    /// More work in the lock.
+    Inside,
+    /// More work between two operations.
+    Outside,
+    /// Other CPUs.
+    Placement,
+}
+
+impl Change {
+    pub const ALL: [Change; 4] =
+        [Change::Tasks, Change::Inside, Change::Outside, Change::Placement];
+}
 
 /// Both sides of a comparison at one load.
 #[derive(Clone, Debug)]
 pub struct Situation {
     /// How the load differs from that at the operating point.
     pub name: String,
+    pub change: Change,
     /// The logarithm of the number of tasks over that at the operating point; `None` if something else differs.
     pub load: Option<f64>,
     /// Rates of the baseline and of the other side, a pair for each block.
@@ -53,7 +76,9 @@ pub struct Fragility {
     /// The probability of that zone.
     pub sure: f64,
     pub changed: Vec<ChangedLoad>,
-    /// Mean probability that the zone flips.
+    /// Kinds of change of which half or more of the loads surely flip the verdict.
+    pub fragile_to: Vec<Change>,
+    /// Mean probability that the verdict flips, over the loads of the kind of change that flips it most.
     pub flips: f64,
     pub answer: FragilityAnswer,
     /// The number of tasks at which the verdict flips, over that at the operating point; `None` if the difference does
@@ -78,6 +103,7 @@ pub enum FragilityAnswer {
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangedLoad {
     pub name: String,
+    pub change: Change,
     pub difference: Estimate,
     pub zone: Zone,
     /// The probability that the verdict of the operating point is gone: less than half of the difference is left, or where
@@ -118,19 +144,17 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
         .zip(&there)
         .map(|(situation, difference)| ChangedLoad {
             name: situation.name.clone(),
+            change: situation.change,
             difference: difference.share(),
             zone: difference.zone(),
             flips: 1.0 - difference.survives(&here),
         })
         .collect();
-    let flips = changed.iter().map(|one| one.flips).sum::<f64>() / changed.len() as f64;
+    let (fragile_to, flips) = by_kind(&changed);
     let sure = here.probability(zone);
-    let modes = modes(&at.pairs);
-    // Where noise alone may have flipped it, more blocks tell.
-    let surely = changed.iter().filter(|one| one.flips >= SURE).count() as f64;
     let answer = match flips {
         _ if sure < SURE => FragilityAnswer::CannotTell,
-        _ if surely >= FRAGILE * changed.len() as f64 => FragilityAnswer::Fragile,
+        _ if !fragile_to.is_empty() => FragilityAnswer::Fragile,
         flips if flips > ROBUST => FragilityAnswer::Sensitive,
         _ => FragilityAnswer::Robust,
     };
@@ -141,11 +165,32 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
         zone,
         sure,
         changed,
+        fragile_to,
         flips,
         answer,
         margin: load_margin(&here, &loads),
-        modes,
+        modes: modes(&at.pairs),
     })
+}
+
+/// The kinds of change that surely flip a verdict at half or more of their loads, and the mean probability of a flip over
+/// those of the kind that flips it most.
+fn by_kind(changed: &[ChangedLoad]) -> (Vec<Change>, f64) {
+    let (mut fragile_to, mut most) = (Vec::new(), 0.0_f64);
+    for kind in Change::ALL {
+        let flips: Vec<f64> =
+            changed.iter().filter(|one| one.change == kind).map(|one| one.flips).collect();
+        if flips.is_empty() {
+            continue;
+        }
+        let all = flips.len() as f64;
+        // Where noise alone may have flipped it, more blocks tell.
+        if flips.iter().filter(|flips| **flips >= SURE).count() as f64 >= FRAGILE * all {
+            fragile_to.push(kind);
+        }
+        most = most.max(flips.iter().sum::<f64>() / all);
+    }
+    (fragile_to, most)
 }
 
 /// A difference of logarithms, and within which none counts.
@@ -343,20 +388,30 @@ mod tests {
     fn situation(name: &str, load: Option<f64>, faster: f64) -> Situation {
         let noise = [0.99, 1.01, 1.0, 1.005, 0.995];
         let pairs = noise.map(|noise| (1000.0, 1000.0 * (1.0 + faster) * noise));
-        Situation { name: name.to_string(), load, pairs: pairs.to_vec() }
+        Situation { name: name.to_string(), change: Change::Tasks, load, pairs: pairs.to_vec() }
     }
 
     #[test]
-    fn a_gain_that_stays_is_robust_and_one_that_goes_is_fragile() {
-        let check = |around: [f64; 4], answer: FragilityAnswer, flips: f64| {
-            let around = around.map(|faster| situation("changed", None, faster));
+    fn a_gain_that_half_of_a_kind_of_change_takes_is_fragile_to_it() {
+        use Change::{Inside, Placement, Tasks};
+        let check = |around: &[(Change, f64)], answer: FragilityAnswer, to: &[Change]| {
+            let changed = |(change, faster): &(Change, f64)| Situation {
+                change: *change,
+                ..situation("changed", None, *faster)
+            };
+            let around: Vec<Situation> = around.iter().map(changed).collect();
             let found = fragility(&situation("at", None, 0.5), &around, 0.02).unwrap();
             assert_eq!((found.answer, found.zone), (answer, Zone::Faster), "{found:?}");
-            assert!((found.flips - flips).abs() < 0.02, "{found:?}");
+            assert_eq!(found.fragile_to, to);
         };
-        check([0.5, 0.45, 0.6, 0.4], FragilityAnswer::Robust, 0.0);
-        check([0.5, 0.0, 0.6, 0.5], FragilityAnswer::Fragile, 0.25);
-        check([0.0, 0.0, -0.3, 0.5], FragilityAnswer::Fragile, 0.75);
+        let kept = [(Tasks, 0.5), (Tasks, 0.45), (Inside, 0.6), (Inside, 0.4), (Inside, 0.5)];
+        check(&kept, FragilityAnswer::Robust, &[]);
+        // One of three: it may well survive.
+        check(&[&kept[..4], &[(Inside, 0.0)]].concat(), FragilityAnswer::Sensitive, &[]);
+        check(&[&kept[1..], &[(Tasks, 0.0)]].concat(), FragilityAnswer::Fragile, &[Tasks]);
+        // However many loads of other kinds do not flip it.
+        let other_cpus = [&kept[..], &kept[..], &[(Placement, 0.0)]].concat();
+        check(&other_cpus, FragilityAnswer::Fragile, &[Placement]);
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub use dose::{DOSES_MIN, DoseResponse, Dosed};
 pub use fit::{Known, Quantity};
 pub use forecast::{Forecast, ForecastPoint, HeldOutPoint, HoldOut, RestsOn, forecast};
 pub use fragility::{
-    ChangedLoad, FRAGILE, Fragility, FragilityAnswer, Modes, ROBUST, Situation, Zone, fragility,
+    Change, ChangedLoad, FRAGILE, Fragility, FragilityAnswer, Modes, ROBUST, Situation, Zone,
+    fragility,
 };
 pub use hysteresis::{Hysteresis, UpAndDown, hysteresis};
 pub use law::Law;

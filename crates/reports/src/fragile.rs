@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use laws::{Estimate, Fragility, FragilityAnswer, Modes, Situation, Zone, fragility};
+use laws::{
+    Change, ChangedLoad, Estimate, Fragility, FragilityAnswer, Modes, Situation, Zone, fragility,
+};
 use records::{Better, Opened, Point, Run};
 use serde::Serialize;
 use text::Style;
@@ -58,6 +60,7 @@ pub fn fragile(opened: &Opened) -> Result<FragileReport, String> {
         let point = &record.points[cell[0]];
         Situation {
             name: changed(at, point, operation_ns),
+            change: change(at, point),
             load: load(at, point),
             pairs: pairs(opened, cell, &metric, better),
         }
@@ -106,6 +109,20 @@ fn pairs(opened: &Opened, cell: &[usize; 2], metric: &str, better: Better) -> Ve
 fn load(at: &Point, point: &Point) -> Option<f64> {
     let is_same = at.parameters == point.parameters && at.placement == point.placement;
     is_same.then(|| (f64::from(point.tasks) / f64::from(at.tasks)).ln())
+}
+
+/// The kind of a point's change.
+fn change(at: &Point, point: &Point) -> Change {
+    let differs = |name: &str| at.parameters.get(name) != point.parameters.get(name);
+    if point.placement != at.placement {
+        return Change::Placement;
+    }
+    match point.tasks {
+        tasks if tasks != at.tasks => Change::Tasks,
+        _ if differs("hold_ns") => Change::Inside,
+        _ if differs("idle_ns") => Change::Outside,
+        _ => Change::Tasks,
+    }
 }
 
 /// How a point's load differs: "one task more", "12 ns more inside (1 %)".
@@ -169,7 +186,7 @@ pub fn fragile_text(report: &FragileReport, style: &Style) -> String {
 
 /// "fragile: 5 of 9 small changes of the load would flip it".
 fn answer(report: &FragileReport) -> String {
-    let Fragility { zone, sure, changed, flips, answer, .. } = &report.fragility;
+    let Fragility { zone, sure, changed, fragile_to, flips, answer, .. } = &report.fragility;
     let [a, b] = &report.variants;
     let verdict = match zone {
         Zone::Faster => format!("'{b}' is better than '{a}'"),
@@ -185,16 +202,16 @@ fn answer(report: &FragileReport) -> String {
     let all = counted(changed.len(), "small change");
     match answer {
         FragilityAnswer::Fragile => format!(
-            "fragile: {verdict}, but not for long: over {all} of the load the verdict flips with a mean \
-             probability of {percent:.0} %"
+            "fragile: {verdict}, but {} flips that, with a mean probability of {percent:.0} %",
+            kinds(fragile_to, changed)
         ),
         FragilityAnswer::Sensitive => format!(
-            "sensitive: {verdict}; over {all} of the load the verdict flips with a mean probability of \
+            "sensitive: {verdict}; of {all} of the load, those of one kind flip it with a mean probability of \
              {percent:.0} %"
         ),
         FragilityAnswer::Robust => format!(
-            "robust: {verdict}, and stays so over {all} of the load (it flips with a mean probability of \
-             {percent:.0} %)"
+            "robust: {verdict}, and stays so over {all} of the load (no kind of change flips it with a mean \
+             probability above {percent:.0} %)"
         ),
         FragilityAnswer::CannotTell => format!(
             "cannot tell: it is not sure enough that {verdict} ({:.0} %) to ask whether that survives: \
@@ -202,6 +219,22 @@ fn answer(report: &FragileReport) -> String {
             100.0 * sure
         ),
     }
+}
+
+/// "a task more or less (2 of 2 such changes) or more work inside the lock (2 of 3 such changes)".
+fn kinds(kinds: &[Change], changed: &[ChangedLoad]) -> String {
+    let name = |kind: &Change| {
+        let words = match kind {
+            Change::Tasks => "a task more or less",
+            Change::Inside => "more work inside the lock",
+            Change::Outside => "more work outside the lock",
+            Change::Placement => "a placement on other CPUs",
+        };
+        let of_kind = || changed.iter().filter(|one| one.change == *kind);
+        let flipped = of_kind().filter(|one| one.flips > 0.5).count();
+        format!("{words} ({flipped} of {} such changes)", of_kind().count())
+    };
+    kinds.iter().map(name).collect::<Vec<_>>().join(" or ")
 }
 
 fn sentences(report: &FragileReport) -> Vec<String> {
@@ -274,7 +307,8 @@ mod tests {
         let situation = |name: &str, load, faster: f64| {
             let noise = [0.99, 1.01, 1.0, 1.005, 0.995];
             let pairs = noise.map(|noise| (1e6, 1e6 * (1.0 + faster) * noise));
-            Situation { name: name.to_string(), load, pairs: pairs.to_vec() }
+            let change = if name.contains("inside") { Change::Inside } else { Change::Tasks };
+            Situation { name: name.to_string(), change, load, pairs: pairs.to_vec() }
         };
         let around: Vec<Situation> =
             around.iter().map(|(name, load, faster)| situation(name, *load, *faster)).collect();
@@ -301,8 +335,9 @@ mod tests {
             ],
             expect![[r#"
                 lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
-                fragile: 'after' is better than 'before' by more than 2 %, but not for long: over 3 small changes of
-                  the load the verdict flips with a mean probability of 67 %
+                fragile: 'after' is better than 'before' by more than 2 %, but a task more or less (1 of 2 such
+                  changes) or more work inside the lock (1 of 1 such changes) flips that, with a mean probability of
+                  100 %
                 load                     difference  90 % interval               flips %
                 as it is                    +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more                +0.0 %  [-0.8 %, +0.8 %]    same        100
@@ -326,7 +361,7 @@ mod tests {
             expect![[r#"
                 lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
                 robust: 'after' is better than 'before' by more than 2 %, and stays so over 2 small changes of the
-                  load (it flips with a mean probability of 0 %)
+                  load (those of no kind flip it with a mean probability above 0 %)
                 load           difference  90 % interval               flips %
                 as it is          +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more     +31.0 %  [+30.0 %, +32.0 %]  better        0
