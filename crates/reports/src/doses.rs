@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::{Curve, Spread};
 use laws::{DOSES_MIN, DoseResponse, Dosed, DosedPoint, Estimate};
-use records::{Form, Pass, Point};
+use records::{Form, Pass, Point, Until};
 use serde::Serialize;
 use text::Style;
 use text::prose::{counted, wrapped};
@@ -173,7 +173,11 @@ impl DosedCurves<'_> {
         // Of time that is not there nothing can be taken away.
         let less = self.smallest_dose_ns().min(base_ns);
         let removed: &[f64] = if less > 0.0 { &[less / 2.0, less] } else { &[] };
-        let point = |cpus| match DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)) {
+        let response = |cpus| match self.longer_than_runs() {
+            Some(why) => Err(why),
+            None => DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)),
+        };
+        let point = |cpus| match response(cpus) {
             Ok(response) => DosePoint {
                 cpus,
                 serial: response.serial(),
@@ -198,6 +202,24 @@ impl DosedCurves<'_> {
             values: self.curves.keys().copied().collect(),
             points: self.cpus().into_iter().map(point).collect(),
         }
+    }
+
+    /// Why runs were too short for the doses, if so. A run that completes a few operations counts one more or less by
+    /// chance.
+    fn longer_than_runs(&self) -> Option<String> {
+        const OPERATIONS_MIN: f64 = 20.0;
+        let (largest, curve) = self.curves.iter().next_back()?;
+        let Until::Seconds(seconds) = curve.point.until else { return None };
+        let dosed_s = *largest as f64 / 1e9;
+        (OPERATIONS_MIN * dosed_s > seconds).then(|| {
+            format!(
+                "runs of {} complete too few operations of {} to say anything: they must be {} long at least \
+                 (--seconds), or the doses smaller",
+                duration_ns(1e9 * seconds),
+                duration_ns(*largest as f64),
+                duration_ns(1e9 * OPERATIONS_MIN * dosed_s)
+            )
+        })
     }
 
     /// The smallest dose above 0, as asked. Gains of more would be extrapolated.

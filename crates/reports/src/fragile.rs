@@ -361,7 +361,7 @@ mod tests {
             expect![[r#"
                 lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
                 robust: 'after' is better than 'before' by more than 2 %, and stays so over 2 small changes of the
-                  load (those of no kind flip it with a mean probability above 0 %)
+                  load (no kind of change flips it with a mean probability above 0 %)
                 load           difference  90 % interval               flips %
                 as it is          +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more     +31.0 %  [+30.0 %, +32.0 %]  better        0

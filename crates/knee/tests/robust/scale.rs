@@ -95,6 +95,54 @@ fn curves_that_say_too_little_are_refused() {
     }
 }
 
+/// What each unusual curve still says, or why it says nothing.
+#[test]
+fn unusual_curves_say_what_can_be_said() {
+    let three = |rate: fn(u32) -> f64| -> String {
+        let line = |cpus: u32| {
+            let rate = rate(cpus);
+            format!("{cpus},{rate},{},{}\n", 0.99 * rate, 1.01 * rate)
+        };
+        "cpus,a,b,c\n".to_string() + &[1, 2, 4, 8].map(line).concat()
+    };
+    let falls = three(|cpus| 1000.0 / f64::from(cpus));
+    let level = three(|_| 100.0);
+    for (curve, part, status) in [
+        // Falls from the start.
+        (falls.as_str(), "past 1 CPU the rate falls, by 87 %", 0),
+        (level.as_str(), "knee at 1 CPU (1 to 1)", 0),
+        // One run a point.
+        ("1,100\n2,190\n4,350\n8,600\n16,800\n", "no interval: each point ran once", 0),
+        // Points twice: they are runs.
+        ("1,100\n2,190\n2,191\n4,350\n4,352\n8,600\n8,610\n", "measured at 1, 2, 4, 8 CPUs", 0),
+        // Missing CPUs, units, and what is no number.
+        ("1,100\n,190\n4,350\n8,600\n", "line 2: \"\" is not a number of CPUs", 2),
+        ("1,100 ops\n2,190\n4,350\n8,600\n", "\"100 ops\" is not a rate", 2),
+        ("1,1\n2,2\n4,3\n8,nan\n", "a rate of NaN on 8 CPUs", 2),
+        ("1,1\n2,2\n4,3\n8,-5\n", "a rate of -5 on 8 CPUs", 2),
+        ("", "it is empty", 2),
+    ] {
+        let rates = if curve.starts_with("cpus") { " --rate a,b,c" } else { "" };
+        let ended = run(&format!("scale{rates}"), curve);
+        let all = ended.stdout + &ended.stderr;
+        assert!(all.contains(part), "no '{part}' in:\n{all}");
+        assert_eq!(ended.status.code(), Some(status), "{all}");
+    }
+}
+
+#[test]
+fn doses_larger_than_the_run_are_said_not_to_fit() {
+    let home = Home::new();
+    let dosed = "run lock_mcs --cpus 1 --as threads --seconds 0.05 --blocks 1";
+    let ended = home.run(&format!("{dosed} --dose inside=0,2s,4s"));
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("hold_ns="), "{}", ended.stderr);
+    let ended = home.run(&format!("{dosed} --dose inside=0,100ms,200ms"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let part = "runs of 50 ms complete too few operations of 200 ms to say anything";
+    assert!(ended.stdout.contains(part), "{}", ended.stdout);
+}
+
 #[test]
 fn a_search_measures_the_counts_that_it_needs_and_ends_as_asked() {
     let home = Home::new();
