@@ -1,5 +1,6 @@
 // Pages in a browser: whole without scripts, silent, accessible, and as wide as a phone.
-// KNEE is the program, which .ci/test-pages sets; KNEE_REQUESTS is the number of hostile requests.
+// KNEE is the program, which .ci/test-pages sets; KNEE_REQUESTS and KNEE_HOSTILE_NAMES are the numbers of
+// hostile requests and names.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -10,6 +11,7 @@ import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { open, program, start } from "./browser.mjs";
+import { random, renamed } from "./hostile.mjs";
 
 const KNEE = process.env.KNEE;
 const skip = !KNEE ? "no program in $KNEE" : !program ? "no Chromium (apt-get install chromium)" : false;
@@ -210,6 +212,37 @@ test("without scripts a ledger's rows and the functions of its stacks stand in t
   await context.close();
 });
 
+test("of hostile names none is executed and none breaks its page", { skip, timeout: 600_000 }, async (t) => {
+  const COUNT = Number(process.env.KNEE_HOSTILE_NAMES ?? 500);
+  const next = random(20261124);
+  const harmless = await open(browser, address("explained"));
+  const elements = () => document.querySelectorAll("body *").length;
+  const [whole, scripts] = [await harmless.page.evaluate(elements), await harmless.page.locator("script").count()];
+  await harmless.context.close();
+  let names = 0;
+  let pages = 0;
+  for (; names < COUNT; pages++) {
+    const record = join(folder, "hostile", "20261124-121413-a12a52");
+    names += renamed(explained, record, next);
+    const file = join(folder, "hostile.html");
+    knee("report", "--html", file, record);
+    const { context, page, requests, said } = await open(browser, pathToFileURL(file).href, { offline: true });
+    if (!(await hasScripts(page, t))) return context.close();
+    await page.locator("html[data-ready]").waitFor();
+    await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await page.locator(".flame canvas").first().focus();
+    for (const key of ["ArrowDown", "ArrowDown", "Enter", "ArrowRight", "Escape"]) await page.keyboard.press(key);
+    await page.getByLabel("Find a function").first().fill("alert(");
+    await page.locator(".flame canvas").first().hover();
+    assert.deepEqual([requests, said], [[], []], `page ${pages}`);
+    assert.equal(await page.locator("script").count(), scripts, `page ${pages}`);
+    assert.ok((await page.evaluate(elements)) > 0.8 * whole, `page ${pages}`);
+    await context.close();
+    rmSync(record, { recursive: true });
+  }
+  console.log(`${names} hostile names in ${pages} pages`);
+});
+
 test("sections that a reader opens are in the address", { skip }, async (t) => {
   const { context, page } = await open(browser, address("explained"));
   if (!(await hasScripts(page, t))) return context.close();
@@ -294,14 +327,6 @@ function ask(port, bytes) {
     socket.on("error", () => undefined);
     socket.on("close", () => done(answer));
   });
-}
-
-/** Equal seeds give equal numbers. */
-function random(seed) {
-  return () => {
-    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-    return seed / 2 ** 32;
-  };
 }
 
 function hostile(next, port, id) {

@@ -57,7 +57,7 @@ impl Student {
     }
 
     /// Sums of huge values may have become infinite or NaN.
-    fn checked(self) -> Option<Student> {
+    pub(crate) fn checked(self) -> Option<Student> {
         let numbers = [self.estimate, self.error, self.freedom];
         (numbers.iter().all(|x| x.is_finite()) && self.error > 0.0).then_some(self)
     }

@@ -145,7 +145,7 @@ impl RowTest<'_> {
         // Welch and Satterthwaite, for an error of which the second part is known.
         let error = of_units.error.hypot(between_runs);
         let freedom = of_units.freedom * (error / of_units.error).powi(4);
-        Some(Student { error, freedom: freedom.min(KNOWN), ..of_units })
+        Student { error, freedom: freedom.min(KNOWN), ..of_units }.checked()
     }
 
     /// The test by the units and their samples.
@@ -166,7 +166,7 @@ impl RowTest<'_> {
         }
         let freedom = PRIOR_FREEDOM + by_units.freedom;
         let error = ((PRIOR_FREEDOM * prior + by_units.freedom * observed) / freedom).sqrt();
-        Some(Student { error, freedom, ..by_units })
+        Student { error, freedom, ..by_units }.checked()
     }
 
     fn paired(&self) -> Option<Student> {
@@ -220,6 +220,14 @@ mod tests {
         assert!(p(&a, &b, 0.0, true) < 1e-3);
         // The values themselves, without logarithms, would show nothing.
         assert!(Student::welch(&a, &b).unwrap().p() > 0.01);
+    }
+
+    #[test]
+    fn times_below_zero_that_only_a_damaged_record_has_are_no_panic() {
+        let side = |values: &[f64]| Side { values: values.to_vec(), noise: 0.0, between_runs: 0.1 };
+        let (before, after) = (side(&[-20.0, -30.0]), side(&[5.0, 6.0]));
+        let row = RowTest { before, after, whole: None, pairs: &[] };
+        assert!(row.chance(10.0).is_none());
     }
 
     #[test]
