@@ -47,7 +47,9 @@ struct Setup {
 
 impl Prepared for Setup {
     fn task(&self, _: usize) -> Result<Box<dyn Task + '_>, Failure> {
-        Ok(Box::new(Allocator { size: self.size, touch: self.touch, page: page_bytes(), touched: 0 }))
+        let oversized = Oversized::take_from_heap(self.size)?;
+        let (size, touch, page) = (self.size, self.touch, page_bytes());
+        Ok(Box::new(Allocator { size, touch, page, touched: 0, _oversized: oversized }))
     }
 }
 
@@ -57,6 +59,47 @@ struct Allocator {
     page: usize,
     /// The sum of what was read back from the last touched byte of each block.
     touched: u64,
+    _oversized: Oversized,
+}
+
+/// Blocks that the allocator gave for this size although they are larger. A task that is a process inherits the heap of
+/// its worker with what is free there. A free block that is 16 bytes too large to be kept in the thread's cache, and too
+/// small to be split, would be given and taken back by the slow path for ever: blocks of 1024 bytes took twice as long in
+/// processes as in threads. So the task keeps such blocks until it ends.
+struct Oversized(Vec<*mut libc::c_void>);
+
+impl Oversized {
+    /// The most blocks to keep; a heap of a worker has few.
+    const MOST: usize = 256;
+
+    fn take_from_heap(size: usize) -> Result<Oversized, Failure> {
+        // glibc's blocks are 16 bytes apart, and 8 of them are its own.
+        let fitting = (size + 8).next_multiple_of(16).max(32) - 8;
+        let mut oversized = Oversized(Vec::with_capacity(Self::MOST));
+        while oversized.0.len() < Self::MOST {
+            let block: *mut libc::c_void = allocate(size)?.cast();
+            // SAFETY: a block of the allocator, which is freed once: here, or when the task ends.
+            unsafe {
+                let usable = libc::malloc_usable_size(block);
+                if usable <= fitting || size >= LARGE {
+                    libc::free(block);
+                    break;
+                }
+            }
+            oversized.0.push(block);
+        }
+        Ok(oversized)
+    }
+}
+
+/// Bytes from which on glibc may map a block by itself.
+const LARGE: usize = 128 << 10;
+
+impl Drop for Oversized {
+    fn drop(&mut self) {
+        // SAFETY: blocks of the allocator, freed once.
+        self.0.drain(..).for_each(|block| unsafe { libc::free(block) });
+    }
 }
 
 impl Task for Allocator {
