@@ -5,6 +5,7 @@
 //!                                       └──> pairs: two changes? ──> series_step
 
 pub mod baselines;
+mod change_points;
 mod choice;
 mod commits;
 mod evidence;

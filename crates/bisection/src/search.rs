@@ -59,8 +59,13 @@ impl Default for Settings {
 
 /// Pairs of runs of the ends before their difference is judged.
 const PAIRS_FIRST: u32 = 4;
-/// Standard errors beyond which a difference that is not shown is worth more runs.
+/// Standard errors beyond which a change that is not sure yet is worth the most runs.
 const NEARLY: f64 = 2.5;
+/// The ends count as equal when their difference is below a line over the share of `ends_runs_max` that was run: it
+/// begins at this share and rises by this number of standard errors for each further `ends_runs_max` (a triangular
+/// test). A change that would show 4.7 standard errors at `ends_runs_max` is lost so once in thousands.
+const HOPE_START: f64 = 0.4;
+const HOPE_SLOPE: f64 = 2.0;
 /// Standard errors below which a difference that was shown counts as lost: it was luck, or needs more runs of the ends.
 const LOST: f64 = 1.5;
 /// Standard errors that the sides must differ by, by all runs, before anything is blamed.
@@ -69,8 +74,8 @@ const SURE: f64 = 3.5;
 const BOUND_FREEDOM: u32 = 20;
 /// Standard errors that the distance may be off by when the most runs of a search are derived: 95 %, one-sided.
 const DISTANCE_ERRORS: f64 = 1.645;
-/// The longest of twenty searches takes about this multiple of the mean.
-const LONGEST: f64 = 2.0;
+/// The longest of forty searches takes about this multiple of the mean.
+const LONGEST: f64 = 2.5;
 /// Two changes are searched for instead of one when they are this probable.
 const TWO: f64 = 0.9;
 /// Before a change is named, two must be less probable than this.
@@ -249,7 +254,7 @@ impl Search {
                 None => self.are_ends_apart = true,
             }
         }
-        if let Some(settings) = self.series {
+        if let Some(settings) = self.series.clone() {
             return self.next_of_series(&settings);
         }
         self.next_of_one()
@@ -272,9 +277,10 @@ impl Search {
             let why = NotReproduced::Same;
             return Some(Next::Answer(Answer::NotReproduced { ends: Some(ends), why }));
         }
-        // Twice as many runs where a difference shows already.
-        let is_near = ends.difference.abs() > NEARLY * ends.error;
-        let most = self.settings.ends_runs_max * if is_near { 2 } else { 1 };
+        let share = f64::from(self.runs()) / f64::from(self.settings.ends_runs_max.max(1));
+        let hope = HOPE_SLOPE * (share - HOPE_START);
+        let is_hopeless = ends.difference.abs() < hope * ends.error;
+        let most = if is_hopeless { self.runs() } else { 2 * self.settings.ends_runs_max };
         Some(self.more_of_ends(&ends, most, NotReproduced::NotShown))
     }
 
@@ -328,7 +334,9 @@ impl Search {
     /// What to do about a difference that may have been luck: nothing while it may still show.
     fn doubted(&self, posterior: &Posterior, is_named: bool) -> Option<Next> {
         let ends = self.ends()?;
-        let errors = posterior.errors();
+        // Two builds may differ by their layouts alone: that is no luck, but more runs of them would not show it.
+        let of_ends = (ends.difference.abs() / ends.error).min(NEARLY - 0.1);
+        let errors = posterior.errors().max(of_ends);
         let most = self.unsure_runs_most(errors);
         let is_lost = errors < LOST || self.runs() >= most;
         (is_lost || is_named).then(|| self.more_of_ends(&ends, most, NotReproduced::Lost))
@@ -370,8 +378,9 @@ impl Search {
             let settings = self.series_settings(&posterior);
             let most = self.runs() + settings.runs_most();
             self.bound = Some(self.bound.map_or(most, |bound| bound.max(most)));
+            let next = self.next_of_series(&settings);
             self.series = Some(settings);
-            return self.next_of_series(&settings);
+            return next;
         }
         if is_named {
             return self.found(&posterior, best);
@@ -444,9 +453,15 @@ impl Search {
 
     fn series_settings(&self, posterior: &Posterior) -> SeriesSettings {
         let deviation = posterior.variance.sqrt();
-        let runs = runs_for(posterior.difference().abs() / 2.0, deviation);
-        let changes = self.commits.changes();
-        SeriesSettings { changes, grid: SERIES_GRID, runs, layout: 0.0 }
+        let size = posterior.difference().abs() / 2.0;
+        SeriesSettings {
+            changes: self.commits.changes(),
+            grid: SERIES_GRID,
+            size,
+            // The search has told much already: half of what a line without runs needs.
+            runs: runs_for(size, deviation).div_ceil(2).max(3),
+            layouts: self.settings.layouts.clone(),
+        }
     }
 
     fn next_of_series(&self, settings: &SeriesSettings) -> Next {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::baselines::{Named, bayesect, git_bisect};
 use crate::evidence::Build;
 use crate::forecast::Forecast;
+use crate::posterior::LAYOUT_UNKNOWN;
 use crate::screening::{effects, settings_of};
 use crate::search::{Answer, Settings};
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
@@ -315,8 +316,9 @@ fn series_row((about, range): &(String, Range), trials: u32, seed: u64) -> Serie
     let settings = SeriesSettings {
         changes: range.commits,
         grid: 33,
+        size,
         runs: runs_for(size, range.noise),
-        layout: 0.0,
+        layouts: LAYOUT_UNKNOWN.to_vec(),
     };
     let done = in_parallel(trials as usize, |trial| {
         let mut world = World::new(range, seed_of(seed, trial));
@@ -394,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_few_searches_of_each_kind_end_as_they_should() {
-        let check = bisect_check(6, 1);
+        let check = bisect_check(4, 1);
         for row in check.rows.iter().filter(|row| row.rule == Rule::Knee) {
             assert!(row.right + row.set > 0.7, "{row:?}");
             assert!(row.wrong < 0.4, "{row:?}");

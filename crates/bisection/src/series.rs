@@ -1,28 +1,32 @@
-//! Several changes along a line of commits: a grid, the steps that fit it best, then their exact places.
+//! Several changes along a line of commits: a grid, the probability of a change between any two neighbours of it, and
+//! more runs where that is unsure.
 //!
-//! The fit minimises the weighted squares around piecewise constant levels plus a price for each step, exactly,
-//! by dynamic programming. Brackets wider than one commit are halved; a boundary that could as well lie one
-//! tested commit further gets more runs there.
+//! Gaps that hold a change are halved until they are one commit wide. A change that could as well lie one tested
+//! commit further gets more runs there; what stays unsure is told as a wider bracket.
 
 use serde::Serialize;
 
-use crate::evidence::{Build, within};
+use crate::change_points::{ChangePoints, change_points};
+use crate::evidence::Build;
+use crate::posterior::Layouts;
 
 /// How a series is searched.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SeriesSettings {
     /// Number of changes of the line.
     pub changes: usize,
     /// Commits of the grid, the ends included.
     pub grid: usize,
+    /// Size of a change that is worth finding, as a logarithm.
+    pub size: f64,
     /// Runs of a commit when it is first tested.
     pub runs: u32,
-    /// Variance between builds over that of runs.
-    pub layout: f64,
+    /// Standard deviations between builds, as shares, with prior weights.
+    pub layouts: Vec<(f64, f64)>,
 }
 
 impl SeriesSettings {
-    /// The runs that a series takes at most: those of a grid whose every cell has a boundary that stays unsettled.
+    /// The runs that a series takes at most.
     pub fn runs_most(&self) -> u32 {
         self.grid as u32 * TIMES_MAX * self.runs
     }
@@ -31,9 +35,9 @@ impl SeriesSettings {
 /// A step between two tested commits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bracket {
-    /// The last commit without the change.
+    /// The last commit that surely is without the change.
     pub without: usize,
-    /// The first tested commit with it: the culprit if it is the next one.
+    /// The first tested commit that surely has it: the culprit if it is the next one.
     pub with: usize,
     /// Size as a logarithm, with its standard error.
     pub size: f64,
@@ -48,17 +52,25 @@ pub enum SeriesStep {
     Done(Vec<Bracket>),
 }
 
-/// A boundary is settled when moving it by one tested commit makes the fit worse by this, in units of -2 log
-/// likelihood.
-const SETTLED: f64 = 9.0;
+/// A gap that holds a change with more than this probability is halved.
+const HALVED: f64 = 0.3;
+/// Gaps are unsure as long as a change there has a probability above this, and below its complement.
+const UNSURE: f64 = 0.04;
+/// Changes less probable than this are not told.
+const TOLD: f64 = 0.8;
+/// A bracket holds its change with this probability, as far as the runs allow.
+const HELD: f64 = 0.95;
 /// No commit gets more than this multiple of the first runs.
-const TIMES_MAX: u32 = 8;
+const TIMES_MAX: u32 = 12;
 
-/// The number of runs of each commit that shows steps of `size`, for runs with this standard deviation. One
-/// commit against another alone would need more, but the levels of many are compared.
+/// The number of runs of each commit at first, for steps of `size` and runs with this standard deviation. One commit
+/// against another alone would need more, but the levels of many are compared, and unsure ones get more.
 pub fn runs_for(size: f64, deviation: f64) -> u32 {
-    (2.0 * (2.8 * deviation / size).powi(2)).ceil().clamp(3.0, 60.0) as u32
+    (2.0 * (RUNS_ERRORS * deviation / size).powi(2)).ceil().clamp(3.0, 60.0) as u32
 }
+
+/// Standard errors that two commits differ by at first.
+const RUNS_ERRORS: f64 = 2.0;
 
 /// The next step. `can_test` says which commits can be tested.
 pub fn series_step(
@@ -78,23 +90,19 @@ pub fn series_step(
     }
     let mut tested = builds.to_vec();
     tested.sort_by_key(|build| build.commit);
-    let line = Line::new(&tested, settings);
-    let steps = line.steps();
+    let found = change_points(&tested, settings.changes, settings.size, &settings.layouts);
     let mut wanted = Vec::new();
-    for bracket in line.brackets(&steps) {
-        if let Some(commit) = halfway(bracket.without, bracket.with, &can_test) {
-            wanted.push((commit, settings.runs));
-        }
+    for (pair, p) in tested.windows(2).zip(&found.probability) {
+        let middle = halfway(pair[0].commit, pair[1].commit, &can_test);
+        wanted.extend(middle.filter(|_| *p > HALVED).map(|commit| (commit, settings.runs)));
     }
     if wanted.is_empty() {
-        let more = line.unsettled(&steps).into_iter();
-        wanted = more
-            .filter(|commit| runs_of(*commit) < TIMES_MAX * settings.runs)
+        wanted = unsure(&tested, &found, TIMES_MAX * settings.runs)
             .map(|commit| (commit, settings.runs))
             .collect();
     }
     if wanted.is_empty() {
-        return SeriesStep::Done(line.brackets(&steps));
+        return SeriesStep::Done(brackets(&tested, &found, &settings.layouts));
     }
     SeriesStep::Measure(unique(wanted))
 }
@@ -123,98 +131,73 @@ fn halfway(low: usize, high: usize, can_test: impl Fn(usize) -> bool) -> Option<
     (low + 1..high).filter(|commit| can_test(*commit)).min_by_key(|c| c.abs_diff(middle))
 }
 
-/// Tested commits in order.
-struct Line<'a> {
-    builds: &'a [Build],
-    weights: Vec<f64>,
-    /// Variance of a run.
-    variance: f64,
-    price: f64,
+/// Commits beside gaps of which it is unsure whether they hold a change, with fewer than `runs_max` runs: of two
+/// neighbours the one with fewer runs.
+fn unsure(tested: &[Build], found: &ChangePoints, runs_max: u32) -> impl Iterator<Item = usize> {
+    let gaps = tested.windows(2).zip(&found.probability);
+    let unsure = gaps.filter(|(_, p)| (UNSURE..1.0 - UNSURE).contains(*p));
+    unsure.filter_map(move |(pair, _)| {
+        let fewer = pair.iter().min_by_key(|build| build.runs)?;
+        (fewer.runs < runs_max).then_some(fewer.commit)
+    })
 }
 
-impl Line<'_> {
-    fn new<'a>(builds: &'a [Build], settings: &SeriesSettings) -> Line<'a> {
-        let (variance, _) = within(builds);
-        Line {
-            builds,
-            weights: builds.iter().map(|build| build.weight(settings.layout)).collect(),
-            variance: variance.max(f64::MIN_POSITIVE),
-            price: 2.0 * (settings.changes as f64).ln() + 4.0,
+/// The changes that are more probable than not, each with the gaps that hold it.
+fn brackets(tested: &[Build], found: &ChangePoints, layouts: &Layouts) -> Vec<Bracket> {
+    let mut left = found.probability.clone();
+    let mut gaps: Vec<(usize, usize)> = Vec::new();
+    while let Some(range) = next_change(&mut left) {
+        gaps.push(range);
+    }
+    gaps.sort_unstable();
+    let layout = layouts.iter().map(|(spread, weight)| weight * spread * spread).sum::<f64>();
+    let weight = |build: &Build| 1.0 / (found.variance / f64::from(build.runs.max(1)) + layout);
+    // The mean of the commits from one change to the next, and its weight.
+    let level = |low: usize, high: usize| {
+        let builds = &tested[low.min(high)..=high];
+        let sum: f64 = builds.iter().map(weight).sum();
+        (builds.iter().map(|build| weight(build) * build.mean).sum::<f64>() / sum, sum)
+    };
+    let bracket = |(index, (first, last)): (usize, &(usize, usize))| {
+        let low = index.checked_sub(1).map_or(0, |before| gaps[before].1 + 1);
+        let high = gaps.get(index + 1).map_or(tested.len() - 1, |next| next.0);
+        let [before, after] = [level(low, *first), level(last + 1, high.max(last + 1))];
+        Bracket {
+            without: tested[*first].commit,
+            with: tested[last + 1].commit,
+            size: after.0 - before.0,
+            error: (1.0 / before.1 + 1.0 / after.1).sqrt(),
         }
-    }
+    };
+    gaps.iter().enumerate().map(bracket).collect()
+}
 
-    /// Weighted squares of commits `low..high` around their mean, in units of -2 log likelihood.
-    fn squares(&self, low: usize, high: usize) -> f64 {
-        let points = || self.builds[low..high].iter().zip(&self.weights[low..high]);
-        let mean = self.mean(low, high);
-        points().map(|(b, w)| w * (b.mean - mean).powi(2)).sum::<f64>() / self.variance
-    }
-
-    fn mean(&self, low: usize, high: usize) -> f64 {
-        let points = || self.builds[low..high].iter().zip(&self.weights[low..high]);
-        points().map(|(b, w)| w * b.mean).sum::<f64>() / self.weight(low, high)
-    }
-
-    fn weight(&self, low: usize, high: usize) -> f64 {
-        self.weights[low..high].iter().sum()
-    }
-
-    /// The starts of all levels but the first, in the best fit.
-    fn steps(&self) -> Vec<usize> {
-        let n = self.builds.len();
-        // The cheapest fit of the first `high` commits, and the start of its last level.
-        let mut best = vec![(-self.price, 0)];
-        for high in 1..=n {
-            let cost = |low: usize| best[low].0 + self.price + self.squares(low, high);
-            let low = (0..high).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(0);
-            best.push((cost(low), low));
+/// The most probable change that is left, as a range of gaps that holds it; its probability is taken away.
+fn next_change(left: &mut [f64]) -> Option<(usize, usize)> {
+    let by = |a: &usize, b: &usize| left[*a].total_cmp(&left[*b]);
+    let peak = (0..left.len()).max_by(by)?;
+    let (mut first, mut last, mut held) = (peak, peak, left[peak]);
+    while held < HELD {
+        let below = first.checked_sub(1).map_or(0.0, |gap| left[gap]);
+        let above = left.get(last + 1).copied().unwrap_or(0.0);
+        if below.max(above) < (1.0 - HELD) / 10.0 {
+            break;
         }
-        let mut steps = Vec::new();
-        let mut at = best[n].1;
-        while at > 0 {
-            steps.push(at);
-            at = best[at].1;
+        if below > above {
+            first -= 1;
+        } else {
+            last += 1;
         }
-        steps.reverse();
-        steps
+        held += below.max(above);
     }
-
-    /// The level around a step: from the step before it to the one after it.
-    fn around(&self, steps: &[usize], index: usize) -> (usize, usize) {
-        let low = if index == 0 { 0 } else { steps[index - 1] };
-        (low, steps.get(index + 1).copied().unwrap_or(self.builds.len()))
+    let mut taken = 1.0;
+    // A second change within the range keeps what is left of its probability.
+    for gap in std::iter::once(peak).chain(first..peak).chain(peak + 1..=last) {
+        let share = left[gap].min(taken);
+        left[gap] -= share;
+        taken -= share;
     }
-
-    fn brackets(&self, steps: &[usize]) -> Vec<Bracket> {
-        let bracket = |(index, &step): (usize, &usize)| {
-            let (low, high) = self.around(steps, index);
-            let weights = [self.weight(low, step), self.weight(step, high)];
-            Bracket {
-                without: self.builds[step - 1].commit,
-                with: self.builds[step].commit,
-                size: self.mean(step, high) - self.mean(low, step),
-                error: (self.variance * (1.0 / weights[0] + 1.0 / weights[1])).sqrt(),
-            }
-        };
-        steps.iter().enumerate().map(bracket).collect()
-    }
-
-    /// Commits beside boundaries that could lie on their other side as well.
-    fn unsettled(&self, steps: &[usize]) -> Vec<usize> {
-        let mut commits = Vec::new();
-        for (index, &step) in steps.iter().enumerate() {
-            let (low, high) = self.around(steps, index);
-            let fit = |step: usize| self.squares(low, step) + self.squares(step, high);
-            let now = fit(step);
-            if step > low + 1 && fit(step - 1) - now < SETTLED {
-                commits.push(self.builds[step - 1].commit);
-            }
-            if step + 1 < high && fit(step + 1) - now < SETTLED {
-                commits.push(self.builds[step].commit);
-            }
-        }
-        commits
-    }
+    (held > TOLD).then_some((first, last))
 }
 
 #[cfg(test)]
@@ -224,7 +207,8 @@ mod tests {
 
     /// Measures without noise to speak of until done.
     fn search(level: impl Fn(usize) -> f64, broken: &[usize]) -> Vec<(usize, usize)> {
-        let settings = SeriesSettings { changes: 60, grid: 9, runs: 3, layout: 0.0 };
+        let settings =
+            SeriesSettings { changes: 60, grid: 9, size: 0.05, runs: 3, layouts: vec![(0.0, 1.0)] };
         let mut builds: Vec<Build> = Vec::new();
         for _ in 0..100 {
             match series_step(&builds, &settings, |commit| !broken.contains(&commit)) {
@@ -263,7 +247,8 @@ mod tests {
 
     #[test]
     fn smaller_steps_need_more_runs() {
-        assert_eq!(runs_for(0.05, 0.03), 6);
+        assert_eq!(runs_for(0.05, 0.03), 3);
+        assert_eq!(runs_for(0.05, 0.05), 8);
         assert_eq!(runs_for(1.0, 0.01), 3);
     }
 }
