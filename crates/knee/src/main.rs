@@ -67,6 +67,10 @@ enum Verb {
     Bisect(Box<verbs::bisect::Arguments>),
     /// Measure what each patch of a series does
     Series(Box<verbs::series::Arguments>),
+    /// Measure one experiment on many hosts
+    Fleet(verbs::fleet::Arguments),
+    /// Measure chunks of a fleet on this host
+    Chunk(verbs::chunk::Arguments),
     /// Find out which of several options move a metric
     Screen(Box<verbs::screen::Arguments>),
     /// Model-check algorithms: search all interleavings of their tasks
@@ -129,6 +133,7 @@ fn main() -> ExitCode {
             | Verb::Bisect(_)
             | Verb::Series(_)
             | Verb::Screen(_)
+            | Verb::Chunk(_)
             | Verb::Serve(_)
     );
     if !survives_closed_pipe {
@@ -201,6 +206,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Bisect(arguments) => verbs::bisect::run(&arguments, &store()?),
         Verb::Series(arguments) => verbs::series::run(&arguments, &store()?),
         Verb::Screen(arguments) => verbs::screen::run(&arguments, &store()?),
+        Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
+        Verb::Chunk(arguments) => verbs::chunk::run(&arguments),
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),

@@ -44,6 +44,10 @@ pub struct Record {
     pub seed: u64,
     /// All planned points. Runs refer to them by index.
     pub points: Vec<Point>,
+    /// The blocks that this record measures, where other records measure the rest of the experiment;
+    /// absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Vec<u32>>,
     /// The variants that are compared, baseline first, with factors already combined. Points refer to
     /// them by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -201,6 +205,9 @@ pub struct Session {
     pub finished: Option<jiff::Timestamp>,
     /// The boot it ran in.
     pub boot_id: String,
+    /// The host it ran on, where a record has runs of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Number of its first run.
     pub first_run: u32,
     /// How the host differed from its state before the session, after everything had been put back;
@@ -314,7 +321,11 @@ impl Record {
     /// The number of runs that the experiment asks for. `None` if runs decide how many more there are.
     pub fn runs_planned(&self) -> Option<u32> {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
-        let all = points.saturating_mul(self.experiment.blocks());
+        let blocks = match &self.blocks {
+            Some(blocks) => blocks.len() as u32,
+            None => self.experiment.blocks(),
+        };
+        let all = points.saturating_mul(blocks);
         self.experiment.adaptive.is_none().then_some(all)
     }
 }

@@ -50,6 +50,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         started: jiff::Timestamp::now(),
         finished: None,
         boot_id: host.boot_id.clone().unwrap_or_default(),
+        node: None,
         first_run: 0,
         host_changes: None,
     };
@@ -62,6 +63,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         experiment,
         seed,
         points,
+        blocks: None,
         variants,
         source: None,
         metrics,

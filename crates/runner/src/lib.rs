@@ -136,7 +136,9 @@ fn run_blocks(
         record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();
     let mut profiled: BTreeSet<Step> =
         record.read_profiles()?.iter().map(Step::for_profile).collect();
-    for block in 0.. {
+    let only = record.record.blocks.clone();
+    let last = only.as_ref().map_or(u32::MAX, |blocks| blocks.iter().copied().max().unwrap_or(0));
+    for block in (0..=last).filter(|n| only.as_ref().is_none_or(|only| only.contains(n))) {
         let before: Vec<&Run> = runs.iter().filter(|run| run.block < block).collect();
         let planned = schedule::block(&record.record, &before, block);
         if planned.is_empty() {

@@ -52,7 +52,11 @@ impl Progress {
         let experiment = &record.experiment;
         let until_decided = experiment.compare.until_decided && record.variants.len() > 1;
         let decides = until_decided || experiment.adaptive.is_some();
-        let later_blocks = if decides { 0 } else { experiment.blocks().saturating_sub(block + 1) };
+        let later_blocks = match &record.blocks {
+            _ if decides => 0,
+            Some(only) => only.iter().filter(|later| **later > block).count() as u32,
+            None => experiment.blocks().saturating_sub(block + 1),
+        };
         let later = later_blocks as usize * left.len();
         self.total = self.done + left.len() + later;
         self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();

@@ -27,6 +27,8 @@ pub struct Options {
     pub label: Option<String>,
     /// What the user wants to remember about the record.
     pub note: Option<String>,
+    /// The blocks to measure, where other records measure the rest; absent for all.
+    pub blocks: Option<Vec<u32>>,
     /// Words of the command line that come from the user's defaults: the record states them too.
     pub defaults: Vec<String>,
 }
@@ -57,6 +59,7 @@ pub fn measure(
     programs::identify(&mut record)?;
     record.label = options.label.unwrap_or_default();
     record.note = options.note.unwrap_or_default();
+    record.blocks = options.blocks;
     let mut growing = open_record(options.resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();

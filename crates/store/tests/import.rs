@@ -15,7 +15,16 @@ fn session() -> Session {
     let started = "2026-11-20T12:00:00Z".parse().unwrap();
     let command = vec!["knee".to_string(), "import".to_string()];
     let (knee, boot_id) = ("0.1.0".to_string(), String::new());
-    Session { command, knee, started, finished: None, boot_id, first_run: 0, host_changes: None }
+    Session {
+        command,
+        knee,
+        started,
+        finished: None,
+        boot_id,
+        node: None,
+        first_run: 0,
+        host_changes: None,
+    }
 }
 
 fn fixture(name: &str) -> Input {

@@ -104,6 +104,7 @@ fn session() -> Session {
         started: jiff::Timestamp::now(),
         finished: None,
         boot_id: String::new(),
+        node: None,
         first_run: 0,
         host_changes: None,
     }

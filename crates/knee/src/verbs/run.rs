@@ -337,6 +337,7 @@ fn options(arguments: &Arguments) -> Result<Options> {
         resume: arguments.resume,
         label: arguments.label.clone(),
         note: arguments.note.clone(),
+        blocks: None,
         defaults: arguments.defaults.words.clone(),
     })
 }

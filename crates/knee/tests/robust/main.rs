@@ -13,6 +13,7 @@ mod downloaded;
 mod explain;
 mod faults;
 mod file_systems;
+mod fleet;
 mod guests;
 mod home;
 mod import;

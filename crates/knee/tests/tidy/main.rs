@@ -143,6 +143,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
     ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),
+    ("fleet", &["host", "plan", "records", "store"]),
     ("fuzz", &[]),
     ("guests", &["host", "records", "setup"]),
     ("host", &[]),

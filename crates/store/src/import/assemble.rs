@@ -316,6 +316,7 @@ fn make(
         runs_failed: 0,
         files: BTreeMap::new(),
         points: made.planned,
+        blocks: None,
     };
     Ok(Imported { record, runs: made.runs, format, values })
 }

@@ -99,6 +99,7 @@ fn feed_result(input: &Input, format: Option<&str>) -> Result<(), String> {
         started,
         finished: None,
         boot_id,
+        node: None,
         first_run: 0,
         host_changes: None,
     };

@@ -46,6 +46,7 @@ pub fn plan() -> Record {
         experiment: Experiment::read(EXPERIMENT).expect("an experiment"),
         seed: 42,
         points: points(),
+        blocks: None,
         variants: Vec::new(),
         source: None,
         metrics: BTreeMap::new(),
@@ -119,6 +120,7 @@ fn session(command: &[&str], start: i64, first_run: u32, end: Option<i64>) -> Se
         started: at(start),
         finished: end.map(at),
         boot_id: "b7b8c7e0-2c54-4c5e-9d0c-0a51a3b5f3d1".to_string(),
+        node: None,
         first_run,
         host_changes: None,
     }

@@ -1,0 +1,165 @@
+//! From the records of all chunks to one record for each kind of host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use host::random;
+use records::{Boot, Opened, Record, Run, Sample, Session};
+use store::{Growing, Id, Store};
+
+use crate::claims::Folder;
+use crate::parts::open_part;
+use crate::plan_file::Plan;
+
+/// One record that was collected.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    pub id: String,
+    pub folder: PathBuf,
+    pub nodes: BTreeSet<String>,
+    pub blocks: usize,
+    pub runs: u32,
+}
+
+/// Blocks of one claim that count.
+struct Part {
+    records: PathBuf,
+    blocks: BTreeSet<u32>,
+}
+
+/// Copies the runs that count into records of `store`, one for each kind of host: kinds are compared by
+/// their verdicts, never mixed. With `partial`, what is missing may be missing.
+pub fn collect(
+    folder: &Folder,
+    plan: &Plan,
+    store: &Store,
+    label: &str,
+    partial: bool,
+) -> Result<Vec<Collected>> {
+    let (parts, missing) = parts(folder, plan)?;
+    ensure!(
+        missing == 0 || partial,
+        "{missing} of {} chunks are not done: run knee chunk {} on some host, or collect what is there with \
+         --partial",
+        plan.chunks.len(),
+        folder.root().display()
+    );
+    let mut kinds: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        let kind = kind_of_host(&opened(&part)?.record)?;
+        kinds.entry(kind).or_default().push(part);
+    }
+    ensure!(!kinds.is_empty(), "no chunk is done yet: nothing to collect");
+    kinds.values().map(|parts| join(parts, store, label, missing == 0)).collect()
+}
+
+/// What of every claim counts, in the order of the blocks, and how many chunks are not done.
+fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
+    let (mut parts, mut missing) = (Vec::new(), 0);
+    for (number, chunk) in plan.chunks.iter().enumerate() {
+        let Some(done) = folder.read_done(number)? else {
+            missing += 1;
+            continue;
+        };
+        ensure!(
+            done.blocks.keys().copied().eq(chunk.range()),
+            "done/{number:04} does not list the blocks of its chunk: the plan was changed"
+        );
+        let mut claims: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (block, claim) in done.blocks {
+            claims.entry(claim).or_default().insert(block);
+        }
+        parts.extend(
+            claims
+                .into_iter()
+                .map(|(claim, blocks)| Part { records: folder.records_of(number, claim), blocks }),
+        );
+    }
+    Ok((parts, missing))
+}
+
+fn opened(part: &Part) -> Result<Opened> {
+    let there = || format!("{} has no record, but its blocks are done", part.records.display());
+    open_part(&part.records)?.with_context(there)
+}
+
+/// What hosts must have in common for their runs to be replicates.
+fn kind_of_host(record: &Record) -> Result<String> {
+    let host = &record.host;
+    let kernel = (&host.kernel_release, &host.kernel_version);
+    Ok(serde_json::to_string(&(&host.cpu_model, kernel, &record.topology, &record.points))?)
+}
+
+fn join(parts: &[Part], store: &Store, label: &str, complete: bool) -> Result<Collected> {
+    let first = opened(parts.first().context("a kind of host has a part")?)?.record;
+    let record = Record {
+        blocks: None,
+        label: label.to_string(),
+        sessions: Vec::new(),
+        warnings: Vec::new(),
+        files: BTreeMap::new(),
+        ..first
+    };
+    let mut joined = store.begin(record, Id::new(jiff::Timestamp::now(), random() as u32))?;
+    let (mut nodes, mut blocks, mut boots, mut profiles) = (BTreeSet::new(), 0, 0, 0);
+    for part in parts {
+        let opened = opened(part)?;
+        nodes.insert(node_name(&opened.record));
+        blocks += part.blocks.len();
+        append(&mut joined, part, &opened, &mut boots, &mut profiles)?;
+    }
+    joined.complete = complete;
+    let (id, runs) = (joined.record.id.clone(), joined.next_run());
+    let ended = joined.record.sessions.last().and_then(|session| session.finished);
+    let folder = joined.finish(ended.unwrap_or_else(jiff::Timestamp::now))?;
+    let Some(folder) = folder else { bail!("the chunks that are done hold no run") };
+    Ok(Collected { id, folder, nodes, blocks, runs })
+}
+
+fn node_name(record: &Record) -> String {
+    record.host.hostname.clone().unwrap_or_else(|| "unnamed host".to_string())
+}
+
+/// Appends the runs of one part as a session of its node.
+fn append(
+    joined: &mut Growing,
+    part: &Part,
+    opened: &Opened,
+    boots: &mut u32,
+    profiles: &mut u32,
+) -> Result<()> {
+    let first_run = joined.next_run();
+    let record = &opened.record;
+    let session = record.sessions.last().context("a record has a session")?;
+    joined.record.sessions.push(Session {
+        first_run,
+        node: Some(node_name(record)),
+        ..session.clone()
+    });
+    for warning in &record.warnings {
+        if !joined.record.warnings.contains(warning) {
+            joined.record.warnings.push(warning.clone());
+        }
+    }
+    let mut samples: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
+    for (run, sample) in store::samples(opened)? {
+        samples.entry(run).or_default().push(sample);
+    }
+    let counting = opened.runs.iter().filter(|run| part.blocks.contains(&run.block));
+    let added = counting.zip(first_run..).map(|(run, number)| {
+        let boot = run.boot.map(|boot| *boots + boot);
+        let samples = samples.remove(&run.run).unwrap_or_default();
+        (Run { run: number, boot, ..run.clone() }, samples)
+    });
+    joined.append_all(added.collect())?;
+    for boot in store::boots(opened)? {
+        joined.append_boot(&Boot { boot: *boots + boot.boot, ..boot })?;
+    }
+    *boots += store::boots(opened)?.iter().map(|boot| boot.boot + 1).max().unwrap_or(0);
+    for profile in store::profiles(opened)?.into_iter().filter(|p| part.blocks.contains(&p.block)) {
+        joined.append_profile(&records::Profile { number: *profiles, ..profile })?;
+        *profiles += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The plan of a fleet: the experiment, how its blocks are cut into chunks, and which hosts may measure.
+
+use anyhow::{Context, Result, ensure};
+use records::{Experiment, Point, Record};
+use serde::{Deserialize, Serialize};
+
+/// Version of the files of a fleet.
+pub const FORMAT: u32 = 1;
+
+/// Schedulers refuse larger arrays of jobs: Slurm's default is 1001.
+pub const CHUNKS_MAX: usize = 1000;
+
+/// The contents of `plan.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`FORMAT`] at the time of writing.
+    pub format: u32,
+    /// Version of knee that every host must have.
+    pub knee: String,
+    /// Architecture that every host must have.
+    pub architecture: String,
+    /// Release of the kernel that hosts must have, or a newer one.
+    pub kernel: String,
+    /// The experiment, with its seed.
+    pub experiment: Experiment,
+    /// The points as the planning host resolved them; CPU lists and directories are each host's own.
+    pub points: Vec<Point>,
+    /// How long an owner may show no sign of life, in seconds.
+    pub lease_s: f64,
+    pub chunks: Vec<Chunk>,
+}
+
+/// Some blocks in a row, which one host measures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    pub first_block: u32,
+    pub blocks: u32,
+    /// How long it takes, by earlier records or by the length of its runs.
+    pub estimated_s: f64,
+}
+
+impl Chunk {
+    /// Its blocks.
+    pub fn range(&self) -> std::ops::Range<u32> {
+        self.first_block..self.first_block + self.blocks
+    }
+}
+
+/// Cuts blocks of this length into chunks of about `chunk_s`, at most [`CHUNKS_MAX`] of them.
+pub fn cut(blocks: u32, block_s: f64, chunk_s: f64) -> Vec<Chunk> {
+    let by_time = (chunk_s / block_s.max(1e-3)).round().clamp(1.0, blocks.max(1) as f64) as u32;
+    let size = by_time.max(blocks.div_ceil(CHUNKS_MAX as u32)).max(1);
+    let chunk = |first: u32| {
+        let blocks = size.min(blocks - first);
+        Chunk { first_block: first, blocks, estimated_s: blocks as f64 * block_s }
+    };
+    (0..blocks).step_by(size as usize).map(chunk).collect()
+}
+
+impl Plan {
+    /// Parses `plan.json`.
+    pub fn read(text: &str) -> Result<Plan> {
+        let plan: Plan = serde_json::from_str(text).context("reading the plan of a fleet")?;
+        ensure!(
+            plan.format == FORMAT,
+            "the plan has format {}, but this knee reads {FORMAT}: use the knee that planned it ({})",
+            plan.format,
+            plan.knee
+        );
+        Ok(plan)
+    }
+
+    /// Why a host with this planned record cannot measure chunks, and what to do; `None` if it can.
+    pub fn refusal(&self, knee: &str, architecture: &str, record: &Record) -> Option<String> {
+        let kernel = record.host.kernel_release.clone().unwrap_or_default();
+        if self.knee != knee {
+            return Some(format!(
+                "its knee is {knee}, the plan needs {}: install that one, or plan again",
+                self.knee
+            ));
+        }
+        if self.architecture != architecture {
+            return Some(format!(
+                "it is {architecture}, the plan is for {}: plan those hosts in a directory of their own",
+                self.architecture
+            ));
+        }
+        if release_numbers(&kernel) < release_numbers(&self.kernel) {
+            return Some(format!(
+                "its kernel {kernel} is older than {}: leave it out, or plan on the host with the oldest kernel",
+                self.kernel
+            ));
+        }
+        let portable = |points: &[Point]| points.iter().map(portable_part).collect::<Vec<_>>();
+        if portable(&self.points) != portable(&record.points) {
+            return Some(
+                "the experiment has other points there, since counts such as 'all' differ between hosts: \
+                 name CPU counts that every host has"
+                    .to_string(),
+            );
+        }
+        None
+    }
+}
+
+/// What of a point is equal on all hosts.
+fn portable_part(point: &Point) -> Point {
+    Point { cpu_list: Vec::new(), dir: Default::default(), ..point.clone() }
+}
+
+/// The leading numbers of a kernel's release: 6.12.3 of `6.12.3-amd64`.
+fn release_numbers(release: &str) -> Vec<u32> {
+    let numbers = release.split(['.', '-', '+']).map_while(|part| part.parse().ok());
+    numbers.take(3).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_every_block_once() {
+        for (blocks, block_s, chunk_s, expected) in [
+            (60, 30.0, 600.0, 3),
+            (7, 400.0, 600.0, 4),
+            (3, 5000.0, 600.0, 3),
+            (5000, 1.0, 1.0, 1000),
+        ] {
+            let chunks = cut(blocks, block_s, chunk_s);
+            assert_eq!(chunks.len(), expected, "{blocks} blocks of {block_s} s");
+            let all: Vec<u32> = chunks.iter().flat_map(Chunk::range).collect();
+            assert_eq!(all, (0..blocks).collect::<Vec<_>>());
+        }
+        assert!(cut(0, 1.0, 1.0).is_empty());
+    }
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(release_numbers("6.9.1-2-amd64") < release_numbers("6.12.0"));
+        assert_eq!(release_numbers("6.12.3+deb12"), [6, 12, 3]);
+    }
+}

@@ -1,0 +1,224 @@
+//! `knee chunk`: measures chunks of a fleet on this host.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use fleet::{ChunkState, Claim, Done, Folder, Owner, Plan, Watch, kept_blocks, measured_by};
+use host::signals;
+use host::terminal::{hint, talk};
+use runner::{End, Options, measure, planned_record};
+use store::Store;
+
+/// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
+///
+///     knee chunk /shared/exp          # whatever is free; takes over what dead hosts left
+///     knee chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
+///
+/// The runs of whole blocks are kept when a host dies or a signal ends this. Run one at a time on a host.
+///
+/// Exit status: 0 done; 1 some runs failed, or another host is measuring the chunk; 2 this host cannot
+/// measure it; 130 interrupted, whole blocks are kept.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Directory of the fleet
+    directory: PathBuf,
+    /// Number of the chunk, from 0 [default: all that are not done]
+    number: Option<usize>,
+}
+
+/// How often claims of other hosts are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Measures one chunk, or chunk after chunk.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let (folder, plan) = Folder::open(&arguments.directory)?;
+    if let Some(number) = arguments.number {
+        ensure!(
+            number < plan.chunks.len(),
+            "there is no chunk {number}: the plan has 0 to {}",
+            plan.chunks.len() - 1
+        );
+    }
+    let mut member = Member {
+        folder,
+        plan,
+        owner: Owner::new(),
+        began: Instant::now(),
+        watches: BTreeMap::new(),
+        is_fit: false,
+        any_failed: false,
+    };
+    // Between chunks nothing else would notice a signal.
+    signals::catch();
+    member.work(arguments.number)
+}
+
+/// This process, as one of those that measure the chunks.
+struct Member {
+    folder: Folder,
+    plan: Plan,
+    owner: Owner,
+    began: Instant,
+    /// Claims of others, by chunk and number.
+    watches: BTreeMap<(usize, u32), Watch>,
+    is_fit: bool,
+    any_failed: bool,
+}
+
+impl Member {
+    fn work(&mut self, only: Option<usize>) -> Result<ExitCode> {
+        loop {
+            if signals::received().is_some() {
+                return Ok(ExitCode::from(130));
+            }
+            let survey = self.folder.survey(self.plan.chunks.len())?;
+            let wanted = |chunk: &usize| only.is_none_or(|only| only == *chunk);
+            let left: Vec<(usize, ChunkState)> = survey.0.into_iter().enumerate().collect();
+            let left = left.into_iter().filter(|(chunk, _)| wanted(chunk));
+            let left: Vec<_> = left.filter(|(_, state)| *state != ChunkState::Done).collect();
+            if left.is_empty() {
+                return Ok(if self.any_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+            }
+            let free = left.iter().find_map(|(chunk, state)| match state {
+                ChunkState::Free { claims } => Some((*chunk, *claims)),
+                _ => None,
+            });
+            let claimable = match free {
+                Some(free) => Some(free),
+                None => self.lapsed(&left)?,
+            };
+            if let Some((chunk, claims)) = claimable {
+                if self.measure(chunk, claims)? == Some(End::Interrupted) {
+                    talk("interrupted: whole blocks are kept; knee chunk goes on with the rest");
+                    return Ok(ExitCode::from(130));
+                }
+                continue;
+            }
+            if let (Some(chunk), [(_, ChunkState::Claimed { claim })]) = (only, &left[..])
+                && self.watches.get(&(chunk, *claim)).is_some_and(Watch::has_changed)
+            {
+                let host = self.folder.read_claim(chunk, *claim)?.owner.host;
+                talk(format_args!("chunk {chunk} is being measured by {host}: nothing to do"));
+                return Ok(ExitCode::FAILURE);
+            }
+            sleep(LOOK_EVERY);
+        }
+    }
+
+    /// A chunk whose owner is gone or has let its lease lapse, and the number of its claims.
+    fn lapsed(&mut self, left: &[(usize, ChunkState)]) -> Result<Option<(usize, u32)>> {
+        let (now, lease) = (self.began.elapsed(), Duration::from_secs_f64(self.plan.lease_s));
+        for (chunk, state) in left {
+            let ChunkState::Claimed { claim } = *state else { continue };
+            let beat = self.folder.read_beat(*chunk, claim);
+            let is_new = !self.watches.contains_key(&(*chunk, claim));
+            let watch =
+                self.watches.entry((*chunk, claim)).or_insert_with(|| Watch::new(beat, now));
+            watch.look(beat, now);
+            let owner = || Ok::<_, anyhow::Error>(self.folder.read_claim(*chunk, claim)?.owner);
+            // An owner on this host is seen to end; one elsewhere is asked about once.
+            let is_gone = owner()?.is_gone(&self.owner, fleet::started_ticks);
+            if is_gone || watch.has_lapsed(lease, now) {
+                let host = owner()?.host;
+                let why = if is_gone { "ended" } else { "shows no sign of life" };
+                talk(format_args!("chunk {chunk} is taken over: its owner on {host} {why}"));
+                return Ok(Some((*chunk, claim)));
+            }
+            if is_new {
+                let host = owner()?.host;
+                hint(format_args!(
+                    "chunk {chunk} is claimed by {host}: waiting for it or its lease"
+                ));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Claims a chunk after so many claims, and measures what these left of it. `None` if another
+    /// process was first.
+    fn measure(&mut self, number: usize, claims: u32) -> Result<Option<End>> {
+        self.check_fit()?;
+        let chunk = self.plan.chunks[number];
+        let keeps = kept_blocks(&self.folder, number, &chunk, claims)?;
+        let left: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
+        let claim = Claim {
+            owner: self.owner.clone(),
+            plan: self.folder.plan_hash().to_string(),
+            keeps: keeps.clone(),
+        };
+        let mine = claims + 1;
+        if !self.folder.claim(number, mine, &claim)? {
+            return Ok(None);
+        }
+        let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
+        hint(format_args!("chunk {number}: {} blocks to measure{kept}", left.len()));
+        let measured = if left.is_empty() {
+            Ok(End::Complete)
+        } else {
+            self.measure_blocks(number, mine, &left)
+        };
+        let finished = measured.and_then(|end| self.settle(number, mine, keeps).map(|()| end));
+        if !matches!(finished, Ok(End::Complete)) {
+            // Whatever went wrong, others need not wait for the lease.
+            self.folder.release(number, mine)?;
+        }
+        finished.map(Some)
+    }
+
+    fn measure_blocks(&mut self, number: usize, mine: u32, left: &[u32]) -> Result<End> {
+        let folder = &self.folder;
+        folder.beat(number, mine, 0)?;
+        let store = Store::at(folder.records_of(number, mine));
+        let options = Options { blocks: Some(left.to_vec()), ..Options::default() };
+        let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
+        let measured = measure(self.plan.experiment.clone(), options, &store, |run| {
+            runs += 1;
+            any_failed |= !run.finished();
+            unwritten = folder.beat(number, mine, runs);
+        })?;
+        self.any_failed |= any_failed;
+        // Without beats the chunk is measured all the same; another host may have begun it too.
+        if let Err(why) = unwritten {
+            talk(format_args!("{why:#}"));
+        }
+        Ok(measured.end)
+    }
+
+    /// Says that the chunk is done, if every block is measured.
+    fn settle(&self, number: usize, mine: u32, keeps: BTreeMap<u32, u32>) -> Result<()> {
+        let mut blocks = keeps;
+        for block in measured_by(&self.folder, number, mine)? {
+            blocks.entry(block).or_insert(mine);
+        }
+        if !blocks.keys().copied().eq(self.plan.chunks[number].range()) {
+            return Ok(());
+        }
+        if !self.folder.finish(number, &Done { blocks })? {
+            talk(format_args!(
+                "chunk {number} was finished by another process first: its runs count, those of this one \
+                 are kept in {} but not collected",
+                self.folder.records_of(number, mine).display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a host that the plan is not for, before anything is claimed.
+    fn check_fit(&mut self) -> Result<()> {
+        if self.is_fit {
+            return Ok(());
+        }
+        let record = planned_record(self.plan.experiment.clone())?;
+        let refusal = self.plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record);
+        if let Some(why) = refusal {
+            bail!("{} cannot measure this plan: {why}", self.owner.host);
+        }
+        self.is_fit = true;
+        Ok(())
+    }
+}
