@@ -297,7 +297,7 @@ pub struct DiscardedBlock {
 /// A level of nesting and its share of the variance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VarianceShare {
-    /// `boot`, `mount` or `run`.
+    /// `node`, `boot`, `mount` or `run`.
     pub level: String,
     /// Number of units at this level.
     pub units: usize,

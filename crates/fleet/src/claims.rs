@@ -90,7 +90,12 @@ impl Folder {
                 path.display()
             )
         })?;
-        let plan = Plan::read(&text).with_context(|| format!("in {}", path.display()))?;
+        Folder::with_plan(root, &text)
+    }
+
+    /// The directory of a fleet whose plan has this text.
+    pub fn with_plan(root: &Path, text: &str) -> Result<(Folder, Plan)> {
+        let plan = Plan::read(text).with_context(|| format!("in {}/{PLAN}", root.display()))?;
         let hash = Seal::for_bytes(text.as_bytes()).sha256;
         Ok((Folder { root: root.to_path_buf(), plan: hash }, plan))
     }

@@ -67,9 +67,10 @@ enum Verb {
     Bisect(Box<verbs::bisect::Arguments>),
     /// Measure what each patch of a series does
     Series(Box<verbs::series::Arguments>),
-    /// Measure one experiment on many hosts
+    /// Measure one experiment on many hosts, with `knee chunk`
     Fleet(verbs::fleet::Arguments),
     /// Measure chunks of a fleet on this host
+    #[command(hide = true)]
     Chunk(verbs::chunk::Arguments),
     /// Find out which of several options move a metric
     Screen(Box<verbs::screen::Arguments>),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Better, METRICS, Opened, Record, Run};
+use records::{Better, METRICS, Opened, Record, Run, Session};
 
 use super::rules::{ALPHA, Rules};
 use crate::Spread;
@@ -153,7 +153,15 @@ pub fn boot_of(record: &Opened, run: &Run) -> String {
     if let Some(boot) = run.boot {
         return format!("guest {boot}");
     }
+    session_of(record, run).map_or(String::new(), |session| session.boot_id.clone())
+}
+
+/// The host that a run was made on, in a record that joins runs of several.
+pub fn node_of<'a>(record: &'a Opened, run: &Run) -> Option<&'a str> {
+    session_of(record, run)?.node.as_deref()
+}
+
+fn session_of<'a>(record: &'a Opened, run: &Run) -> Option<&'a Session> {
     let sessions = &record.record.sessions;
-    let session = sessions.iter().rev().find(|session| session.first_run <= run.run);
-    session.map_or(String::new(), |session| session.boot_id.clone())
+    sessions.iter().rev().find(|session| session.first_run <= run.run)
 }

@@ -9,7 +9,7 @@ use records::{Guest, Outcome, Point, Run, Scalar, Until, Variant};
 use super::arm::Arm;
 use super::bands::curves;
 use super::cell::ComparedCell;
-use super::columns::{boot_of, finite};
+use super::columns::{boot_of, finite, node_of};
 use super::doubts::doubts;
 use super::rules::{ALPHA, Rules};
 use super::verdicts::adjust_exploratory;
@@ -243,36 +243,81 @@ fn noise_floor(cells: &[ComparedCell], rules: &Rules) -> Option<NoiseFloor> {
     })
 }
 
-/// How the variance of the deciding metric is divided among boots and runs. Empty without
-/// several boots.
+/// How the variance of the deciding metric is divided among nodes, boots and runs. Empty without
+/// several nodes or boots.
 fn variance(cells: &[ComparedCell], rules: &Rules) -> Vec<VarianceShare> {
-    let mut boots: BTreeMap<String, u32> = BTreeMap::new();
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut values: Vec<(Vec<u32>, f64)> = Vec::new();
+    let values = nested_values(cells, rules);
+    let units =
+        |unit: fn(&NestedValue) -> &String| values.iter().map(unit).collect::<BTreeSet<_>>().len();
+    let (nodes, boots) = (units(|value| &value.node), units(|value| &value.boot));
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+    let mut number = |unit: &str, point: u32| {
+        let next = numbers.len() as u32;
+        *numbers.entry(format!("{point} {unit}")).or_insert(next)
+    };
+    let paths: Vec<([u32; 3], f64)> = values
+        .iter()
+        .map(|value| {
+            let node = number(&format!("node {}", value.node), value.point);
+            let boot = number(&format!("boot {} {}", value.node, value.boot), value.point);
+            ([value.point, node, boot], value.log)
+        })
+        .collect();
+    let nested = |levels: &[usize]| {
+        let path = |path: &[u32; 3]| levels.iter().map(|level| path[*level]).collect();
+        components(&paths.iter().map(|(all, log)| (path(all), *log)).collect::<Vec<_>>())
+    };
+    // The outermost level is the points, which differ by what they measure. Only the variance
+    // within them counts. With one boot for each node, the two are one level.
+    let both = (nodes > 1)
+        .then(|| nested(&[0, 1, 2]))
+        .flatten()
+        .map(|c| (&["node", "boot", "run"][..], c));
+    let nodes_alone =
+        || (nodes > 1).then(|| nested(&[0, 1])).flatten().map(|c| (&["node", "run"][..], c));
+    let boots_alone =
+        || (nodes < 2).then(|| nested(&[0, 2])).flatten().map(|c| (&["boot", "run"][..], c));
+    let Some((levels, components)) = both.or_else(nodes_alone).or_else(boots_alone) else {
+        return Vec::new();
+    };
+    let within = &components[1..];
+    let total: f64 = within.iter().map(|component| component.variance).sum();
+    let share = |(level, component): (&&str, &Component)| VarianceShare {
+        level: level.to_string(),
+        units: match *level {
+            "node" => nodes,
+            "boot" => boots,
+            _ => component.units,
+        },
+        deviation: component.variance.sqrt(),
+        share: if total > 0.0 { component.variance / total } else { 0.0 },
+    };
+    levels.iter().zip(within).map(share).collect()
+}
+
+/// A value with the units that it was measured in.
+struct NestedValue {
+    point: u32,
+    node: String,
+    boot: String,
+    log: f64,
+}
+
+fn nested_values(cells: &[ComparedCell], rules: &Rules) -> Vec<NestedValue> {
+    let mut values = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let metric = cell.primary(rules);
         for (arm, side) in cell.sides.iter().enumerate() {
             let record = cell.points[arm].0;
             let log = |run: &Run| finite(run, &metric).filter(|v| *v > 0.0).map(f64::ln);
-            for (run, log) in side.iter().filter_map(|run| Some((*run, log(run)?))) {
-                names.insert(boot_of(record, run));
-                let boot = format!("{number} {arm} {}", boot_of(record, run));
-                let next = boots.len() as u32;
-                let boot = *boots.entry(boot).or_insert(next);
-                values.push((vec![(number * cell.points.len() + arm) as u32, boot], log));
-            }
+            let measured = side.iter().filter_map(|run| Some((*run, log(run)?)));
+            values.extend(measured.map(|(run, log)| NestedValue {
+                point: (number * cell.points.len() + arm) as u32,
+                node: node_of(record, run).unwrap_or_default().to_string(),
+                boot: boot_of(record, run),
+                log,
+            }));
         }
     }
-    // The outermost level is the points, which differ by what they measure. Only the variance
-    // within them counts.
-    let Some(components) = components(&values) else { return Vec::new() };
-    let within = &components[1..];
-    let total: f64 = within.iter().map(|component| component.variance).sum();
-    let share = |(level, component): (&str, &Component)| VarianceShare {
-        level: level.to_string(),
-        units: if level == "boot" { names.len() } else { component.units },
-        deviation: component.variance.sqrt(),
-        share: if total > 0.0 { component.variance / total } else { 0.0 },
-    };
-    ["boot", "run"].into_iter().zip(within).map(share).collect()
+    values
 }

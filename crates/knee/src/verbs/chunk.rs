@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use fleet::{ChunkState, Claim, Done, Folder, Owner, Plan, Watch, kept_blocks, measured_by};
-use host::signals;
 use host::terminal::{hint, talk};
+use host::{counted, signals};
 use runner::{End, Options, measure, planned_record};
 use store::Store;
+
+use crate::experiment_file::{self, ExperimentText};
 
 /// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
 ///
@@ -29,6 +31,9 @@ pub struct Arguments {
     directory: PathBuf,
     /// Number of the chunk, from 0 [default: all that are not done]
     number: Option<usize>,
+    /// Run a plan that is not yours without asking (see docs/safety.md)
+    #[arg(long)]
+    yes: bool,
 }
 
 /// How often claims of other hosts are looked at.
@@ -36,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Measures one chunk, or chunk after chunk.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (folder, plan) = Folder::open(&arguments.directory)?;
+    let (folder, plan) = open(arguments)?;
     if let Some(number) = arguments.number {
         ensure!(
             number < plan.chunks.len(),
@@ -56,6 +61,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Between chunks nothing else would notice a signal.
     signals::catch();
     member.work(arguments.number)
+}
+
+/// The directory and its plan. Asks first if the plan is not the user's own.
+fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
+    let path = arguments.directory.join("plan.json");
+    if !path.exists() {
+        // Says what a directory of a fleet is.
+        return Folder::open(&arguments.directory);
+    }
+    let ExperimentText { text, stranger } = experiment_file::read(&path.to_string_lossy())?;
+    let (folder, plan) = Folder::with_plan(&arguments.directory, &text)?;
+    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
+        experiment_file::ask(&path.to_string_lossy(), &stranger, &plan.experiment)?;
+    }
+    Ok((folder, plan))
 }
 
 /// This process, as one of those that measure the chunks.
@@ -156,7 +176,7 @@ impl Member {
             return Ok(None);
         }
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
-        hint(format_args!("chunk {number}: {} blocks to measure{kept}", left.len()));
+        hint(format_args!("chunk {number}: {} to measure{kept}", counted(left.len(), "block")));
         let measured = if left.is_empty() {
             Ok(End::Complete)
         } else {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use analysis::PointHistory;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fleet::{ChunkState, Folder, Plan, cut};
 use host::terminal::{hint, print_line};
 use host::{counted, random};
@@ -107,8 +107,8 @@ fn duration(text: &str) -> Result<Duration> {
 }
 
 fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
-    if let Some(flag) = arguments.run.only_of_run() {
-        anyhow::bail!("{flag} is a flag of knee run: leave it out");
+    if let Some(flag) = arguments.run.only_of_run().or(arguments.run.only_of_measuring()) {
+        bail!("{flag} is a flag of knee run: leave it out");
     }
     let enough = arguments.run.what.len() > usize::from(arguments.run.commands.is_empty());
     let directory = arguments.run.what.pop().filter(|_| enough);
@@ -117,7 +117,7 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     )?;
     let directory = std::path::absolute(PathBuf::from(directory))?;
     let Request { experiment, stranger } = run::request(&arguments.run)?;
-    if let Some(stranger) = stranger {
+    if let Some(stranger) = stranger.filter(|_| !arguments.run.is_yes()) {
         experiment_file::ask(&arguments.run.what.concat(), &stranger, &experiment)?;
     }
     let experiment =
@@ -161,6 +161,11 @@ fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
         "until_decided decides after each block, but chunks are measured at the same time: leave it out and \
          give --blocks"
     );
+    ensure!(
+        experiment.loads.iter().all(|load| load.own.is_none()),
+        "a load that is compiled lies on this host alone: build it as a program that all hosts have, and \
+         name it with --command"
+    );
     let named =
         |counts: &Many<Scalar>| counts.0.iter().all(|c| !c.0.contains("all") && c.0 != "cores");
     let axes = experiment.loads.iter().map(|load| &load.axes).chain([&experiment.axes]);
@@ -192,7 +197,7 @@ fn status(directory: &std::path::Path, json: bool) -> Result<ExitCode> {
     let survey = folder.survey(plan.chunks.len())?;
     let [done, claimed, free] = survey.counts();
     let left = survey.0.iter().zip(&plan.chunks).filter(|(state, _)| **state != ChunkState::Done);
-    let left_s: f64 = left.map(|(_, chunk)| chunk.estimated_s).sum();
+    let left_s = left.map(|(_, chunk)| chunk.estimated_s).fold(0.0, |sum, s| sum + s);
     if json {
         let value = json!({
             "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,

@@ -259,6 +259,24 @@ impl Arguments {
         let fail_if = self.fail_if.is_given().then_some("--fail-if");
         self.against.as_ref().map(|_| "--against").or(fail_if)
     }
+
+    /// A flag that was given and that means something only where runs are made at once.
+    pub fn only_of_measuring(&self) -> Option<&'static str> {
+        let given = [
+            (self.plan, "--plan"),
+            (self.resume, "--resume"),
+            (self.json, "--json"),
+            (self.label.is_some(), "--label"),
+            (self.note.is_some(), "--note"),
+            (self.file_systems.i_own_this_device, "--i-own-this-device"),
+        ];
+        given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+    }
+
+    /// Whether files that are not the user's are run without asking.
+    pub fn is_yes(&self) -> bool {
+        self.yes
+    }
 }
 
 /// Refuses an experiment that judges by, or shows, a metric that no run can have.

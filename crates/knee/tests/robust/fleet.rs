@@ -6,7 +6,7 @@ use records::{Opened, Run};
 use crate::home::Home;
 use crate::process::wait_for;
 
-const EXPERIMENT: &str = "getppid --cpus 1 --seconds 0.01 --variant as=processes --variant as=threads \
+const EXPERIMENT: &str = "getppid --cpus 1 --seconds 0.01 --variant p=as=processes --variant t=as=threads \
                           --blocks 8 --seed 7";
 
 /// What is the same in both records: which runs there are, in which order.
