@@ -115,9 +115,7 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
     });
     let holding: Vec<&Draws> = may_hold.iter().collect();
     let (knee, knee_basis) = if holding.is_empty() {
-        let points = knee::between_points(&observed, freedom);
-        let knee = knee_of_refused(&fits, &observed, freedom);
-        (knee.map_or(points, |knee| points.hull(knee)), KneeBasis::Points)
+        (knee::between_points(&observed, freedom), KneeBasis::Points)
     } else {
         (knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus()), KneeBasis::Law)
     };
@@ -133,22 +131,6 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
         retrograde,
     };
     (found, may_hold)
-}
-
-/// The knee by the best of laws of which none fits, if chance may have refused it: one curve of four that follows a law
-/// is refused. Between the points, a curve that only approaches its highest rate seems to have its knee too early.
-fn knee_of_refused(fits: &[Fit], observed: &[Observation], freedom: usize) -> Option<Estimate> {
-    /// Laws with less than this probability of their deviations do not hold.
-    const REFUSED_FOR_SURE: f64 = 0.05;
-    let score = |fit: &Fit| information(fit, observed.len(), freedom);
-    let may_be_chance = |fit: &&Fit| {
-        lack_of_fit(fit, observed.len(), freedom).is_some_and(|p| p >= REFUSED_FOR_SURE)
-    };
-    let best = fits.iter().filter(may_be_chance);
-    let best = best.min_by(|a, b| score(a).total_cmp(&score(b)))?;
-    let draws = Draws::new(*best, observed, &[], freedom);
-    let most = observed.last().map_or(1.0, |one| one.tasks);
-    Some(knee::by_laws(&[&draws], observed[0].tasks, most))
 }
 
 /// All laws that may hold and are not clearly worse than the best, which comes first.
