@@ -31,8 +31,10 @@ pub struct Arguments {
     /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
     #[arg(required = true)]
     names: Vec<String>,
-    /// More flags for the compiler of locks in C, as in --cflags '-I../include'
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    /// Flags for the compiler of locks in C
+    ///
+    /// As in --cflags '-I../include'.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, hide_short_help = true)]
     cflags: Option<String>,
     /// Number of concurrent tasks
     #[arg(long, default_value_t = 3, value_name = "N")]

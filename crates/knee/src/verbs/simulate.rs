@@ -37,8 +37,10 @@ pub struct Arguments {
     /// algorithms`).
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// More flags for the compiler of locks in C, as in --cflags '-I../include'
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    /// Flags for the compiler of locks in C
+    ///
+    /// As in --cflags '-I../include'.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, hide_short_help = true)]
     cflags: Option<String>,
     /// Host to simulate, from `knee list hosts`
     ///
