@@ -62,7 +62,10 @@ impl Situation<'_> {
         let ways = self.ways();
         let choices = ways.iter().flat_map(|way| {
             let again = (0..self.evidence.builds().len())
-                .filter(|build| Some(self.evidence.builds()[*build].commit) != way.beside)
+                .filter(|build| {
+                    let commit = self.evidence.builds()[*build].commit;
+                    Some(commit) != way.beside && !self.skipped.contains(commit)
+                })
                 .map(|build| self.again(build, runs, way));
             again.chain(new.iter().map(|commit| self.new_build(*commit, runs, way)))
         });

@@ -29,7 +29,7 @@ pub struct Settings {
     /// Standard errors that the ends must differ by, before anything between them is tested. Before anything is blamed,
     /// all runs together must show more.
     pub ends_errors: f64,
-    /// Runs of both ends without a difference after which the change counts as not reproduced.
+    /// Runs of both ends that should show the difference; up to twice as many where it may still show.
     pub ends_runs_max: u32,
     /// A difference that is surely smaller than this is none, as a logarithm.
     pub smallest: f64,
@@ -281,6 +281,7 @@ impl Search {
         let hope = HOPE_SLOPE * (share - HOPE_START);
         let is_hopeless = ends.difference.abs() < hope * ends.error;
         let most = if is_hopeless { self.runs() } else { 2 * self.settings.ends_runs_max };
+        let most = most.min(self.settings.runs_max.unwrap_or(u32::MAX));
         Some(self.more_of_ends(&ends, most, NotReproduced::NotShown))
     }
 
@@ -326,7 +327,7 @@ impl Search {
         posterior.errors() > with_few_runs(SURE, f64::from(freedom))
     }
 
-    /// The runs that the search never exceeds, once it is sure that there is a change. Several changes take more.
+    /// The runs that the search never exceeds while it is sure that there is one change. Several changes may take more.
     pub fn bound(&self) -> Option<u32> {
         self.bound
     }
@@ -334,12 +335,15 @@ impl Search {
     /// What to do about a difference that may have been luck: nothing while it may still show.
     fn doubted(&self, posterior: &Posterior, is_named: bool) -> Option<Next> {
         let ends = self.ends()?;
-        // Two builds may differ by their layouts alone: that is no luck, but more runs of them would not show it.
+        // Two builds may differ by their layouts alone. That is no luck, so the search goes on.
         let of_ends = (ends.difference.abs() / ends.error).min(NEARLY - 0.1);
         let errors = posterior.errors().max(of_ends);
         let most = self.unsure_runs_most(errors);
         let is_lost = errors < LOST || self.runs() >= most;
-        (is_lost || is_named).then(|| self.more_of_ends(&ends, most, NotReproduced::Lost))
+        (is_lost || is_named).then(|| match self.more_of_ends(&ends, most, NotReproduced::Lost) {
+            Next::Measure(wanted) => self.within_budget(posterior, wanted),
+            answer => answer,
+        })
     }
 
     /// The difference of the ends; `None` without two runs of each.

@@ -60,6 +60,8 @@ const UNSURE: f64 = 0.04;
 const TOLD: f64 = 0.8;
 /// A bracket holds its change with this probability, as far as the runs allow.
 const HELD: f64 = 0.95;
+/// A gap with less than this probability widens no bracket.
+const LITTLE: f64 = (1.0 - HELD) / 10.0;
 /// No commit gets more than this multiple of the first runs.
 const TIMES_MAX: u32 = 12;
 
@@ -81,7 +83,7 @@ pub fn series_step(
     let runs_of = |commit: usize| builds.iter().find(|b| b.commit == commit).map_or(0, |b| b.runs);
     let first: Vec<(usize, u32)> = grid(settings, &can_test)
         .into_iter()
-        .chain(builds.iter().map(|build| build.commit))
+        .chain(builds.iter().map(|build| build.commit).filter(|commit| can_test(*commit)))
         .map(|commit| (commit, settings.runs.saturating_sub(runs_of(commit))))
         .filter(|(_, runs)| *runs > 0)
         .collect();
@@ -97,7 +99,7 @@ pub fn series_step(
         wanted.extend(middle.filter(|_| *p > HALVED).map(|commit| (commit, settings.runs)));
     }
     if wanted.is_empty() {
-        wanted = unsure(&tested, &found, TIMES_MAX * settings.runs)
+        wanted = unsure(&tested, &found, TIMES_MAX * settings.runs, &can_test)
             .map(|commit| (commit, settings.runs))
             .collect();
     }
@@ -132,22 +134,28 @@ fn halfway(low: usize, high: usize, can_test: impl Fn(usize) -> bool) -> Option<
 }
 
 /// Commits beside gaps of which it is unsure whether they hold a change, with fewer than `runs_max` runs: of two
-/// neighbours the one with fewer runs.
-fn unsure(tested: &[Build], found: &ChangePoints, runs_max: u32) -> impl Iterator<Item = usize> {
+/// neighbours that can be tested the one with fewer runs.
+fn unsure(
+    tested: &[Build],
+    found: &ChangePoints,
+    runs_max: u32,
+    can_test: impl Fn(usize) -> bool,
+) -> impl Iterator<Item = usize> {
     let gaps = tested.windows(2).zip(&found.probability);
     let unsure = gaps.filter(|(_, p)| (UNSURE..1.0 - UNSURE).contains(*p));
     unsure.filter_map(move |(pair, _)| {
-        let fewer = pair.iter().min_by_key(|build| build.runs)?;
+        let testable = pair.iter().filter(|build| can_test(build.commit));
+        let fewer = testable.min_by_key(|build| build.runs)?;
         (fewer.runs < runs_max).then_some(fewer.commit)
     })
 }
 
-/// The changes that are more probable than not, each with the gaps that hold it.
+/// The changes that are more probable than [`TOLD`], each with the gaps that hold it.
 fn brackets(tested: &[Build], found: &ChangePoints, layouts: &Layouts) -> Vec<Bracket> {
     let mut left = found.probability.clone();
     let mut gaps: Vec<(usize, usize)> = Vec::new();
-    while let Some(range) = next_change(&mut left) {
-        gaps.push(range);
+    while let Some((range, held)) = next_change(&mut left) {
+        gaps.extend((held > TOLD).then_some(range));
     }
     gaps.sort_unstable();
     let layout = layouts.iter().map(|(spread, weight)| weight * spread * spread).sum::<f64>();
@@ -172,15 +180,16 @@ fn brackets(tested: &[Build], found: &ChangePoints, layouts: &Layouts) -> Vec<Br
     gaps.iter().enumerate().map(bracket).collect()
 }
 
-/// The most probable change that is left, as a range of gaps that holds it; its probability is taken away.
-fn next_change(left: &mut [f64]) -> Option<(usize, usize)> {
+/// The most probable change that is left, as a range of gaps with its probability, which is taken away. `None` if what
+/// is left is next to nothing.
+fn next_change(left: &mut [f64]) -> Option<((usize, usize), f64)> {
     let by = |a: &usize, b: &usize| left[*a].total_cmp(&left[*b]);
-    let peak = (0..left.len()).max_by(by)?;
+    let peak = (0..left.len()).max_by(by).filter(|peak| left[*peak] >= LITTLE)?;
     let (mut first, mut last, mut held) = (peak, peak, left[peak]);
     while held < HELD {
         let below = first.checked_sub(1).map_or(0.0, |gap| left[gap]);
         let above = left.get(last + 1).copied().unwrap_or(0.0);
-        if below.max(above) < (1.0 - HELD) / 10.0 {
+        if below.max(above) < LITTLE {
             break;
         }
         if below > above {
@@ -197,13 +206,34 @@ fn next_change(left: &mut [f64]) -> Option<(usize, usize)> {
         left[gap] -= share;
         taken -= share;
     }
-    (held > TOLD).then_some((first, last))
+    Some(((first, last), held))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SeriesSettings, SeriesStep, runs_for, series_step};
+    use super::{SeriesSettings, SeriesStep, next_change, runs_for, series_step};
     use crate::evidence::Build;
+
+    #[test]
+    fn a_sure_change_is_found_behind_one_that_is_not() {
+        let mut left = [0.6, 0.1, 0.0, 0.0, 0.33, 0.33, 0.33];
+        let found: Vec<_> = std::iter::from_fn(|| next_change(&mut left)).collect();
+        let [((0, 1), first), ((4, 6), second)] = found[..] else { panic!("{found:?}") };
+        assert!(first < super::TOLD && second > super::TOLD, "{found:?}");
+    }
+
+    #[test]
+    fn a_commit_that_was_measured_and_then_fails_is_not_asked_for_again() {
+        let settings =
+            SeriesSettings { changes: 60, grid: 9, size: 0.05, runs: 3, layouts: vec![(0.0, 1.0)] };
+        let one = |commit, runs| Build { commit, runs, mean: 0.0, squares: 1e-4 };
+        let builds = [one(0, 3), one(60, 3), one(31, 1)];
+        let SeriesStep::Measure(wanted) = series_step(&builds, &settings, |commit| commit != 31)
+        else {
+            panic!("nothing was asked for")
+        };
+        assert!(wanted.iter().all(|(commit, _)| *commit != 31), "{wanted:?}");
+    }
 
     /// Measures without noise to speak of until done.
     fn search(level: impl Fn(usize) -> f64, broken: &[usize]) -> Vec<(usize, usize)> {

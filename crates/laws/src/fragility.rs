@@ -111,6 +111,13 @@ pub struct ChangedLoad {
     pub flips: f64,
 }
 
+impl ChangedLoad {
+    /// Whether more than noise flips the verdict. Where noise alone may have, more blocks tell.
+    pub fn surely_flips(&self) -> bool {
+        self.flips >= SURE
+    }
+}
+
 /// Runs in a slow and a fast mode.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Modes {
@@ -178,17 +185,15 @@ pub fn fragility(at: &Situation, around: &[Situation], smallest: f64) -> Result<
 fn by_kind(changed: &[ChangedLoad]) -> (Vec<Change>, f64) {
     let (mut fragile_to, mut most) = (Vec::new(), 0.0_f64);
     for kind in Change::ALL {
-        let flips: Vec<f64> =
-            changed.iter().filter(|one| one.change == kind).map(|one| one.flips).collect();
-        if flips.is_empty() {
+        let of_kind: Vec<_> = changed.iter().filter(|one| one.change == kind).collect();
+        if of_kind.is_empty() {
             continue;
         }
-        let all = flips.len() as f64;
-        // Where noise alone may have flipped it, more blocks tell.
-        if flips.iter().filter(|flips| **flips >= SURE).count() as f64 >= FRAGILE * all {
+        let all = of_kind.len() as f64;
+        if of_kind.iter().filter(|one| one.surely_flips()).count() as f64 >= FRAGILE * all {
             fragile_to.push(kind);
         }
-        most = most.max(flips.iter().sum::<f64>() / all);
+        most = most.max(of_kind.iter().map(|one| one.flips).sum::<f64>() / all);
     }
     (fragile_to, most)
 }

@@ -201,10 +201,9 @@ fn answer(report: &FragileReport) -> String {
     let percent = 100.0 * flips;
     let all = counted(changed.len(), "small change");
     match answer {
-        FragilityAnswer::Fragile => format!(
-            "fragile: {verdict}, but {} flips that, with a mean probability of {percent:.0} %",
-            kinds(fragile_to, changed)
-        ),
+        FragilityAnswer::Fragile => {
+            format!("fragile: {verdict}, but {} flips that", kinds(fragile_to, changed))
+        }
         FragilityAnswer::Sensitive => format!(
             "sensitive: {verdict}; of {all} of the load, those of one kind flip it with a mean probability of \
              {percent:.0} %"
@@ -231,7 +230,7 @@ fn kinds(kinds: &[Change], changed: &[ChangedLoad]) -> String {
             Change::Placement => "a placement on other CPUs",
         };
         let of_kind = || changed.iter().filter(|one| one.change == *kind);
-        let flipped = of_kind().filter(|one| one.flips > 0.5).count();
+        let flipped = of_kind().filter(|one| one.surely_flips()).count();
         format!("{words} ({flipped} of {} such changes)", of_kind().count())
     };
     kinds.iter().map(name).collect::<Vec<_>>().join(" or ")
@@ -336,8 +335,7 @@ mod tests {
             expect![[r#"
                 lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
                 fragile: 'after' is better than 'before' by more than 2 %, but a task more or less (1 of 2 such
-                  changes) or more work inside the lock (1 of 1 such changes) flips that, with a mean probability of
-                  100 %
+                  changes) or more work inside the lock (1 of 1 such changes) flips that
                 load                     difference  90 % interval               flips %
                 as it is                    +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more                +0.0 %  [-0.8 %, +0.8 %]    same        100

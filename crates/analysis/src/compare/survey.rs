@@ -275,8 +275,7 @@ fn variance(cells: &[ComparedCell], rules: &Rules) -> Vec<VarianceShare> {
         .map(|c| (&["node", "boot", "run"][..], c));
     let nodes_alone =
         || (nodes > 1).then(|| nested(&[0, 1])).flatten().map(|c| (&["node", "run"][..], c));
-    let boots_alone =
-        || (nodes < 2).then(|| nested(&[0, 2])).flatten().map(|c| (&["boot", "run"][..], c));
+    let boots_alone = || nested(&[0, 2]).map(|c| (&["boot", "run"][..], c));
     let Some((levels, components)) = both.or_else(nodes_alone).or_else(boots_alone) else {
         return Vec::new();
     };

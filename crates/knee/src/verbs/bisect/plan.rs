@@ -43,7 +43,7 @@ pub fn plan(range: &Range, request: &Request, is_json: bool, style: &Style) -> R
         counted(changes, "candidate"),
         range.commits[0].short(),
         range.commits[changes].short(),
-        request.settings.ends_runs_max
+        2 * request.settings.ends_runs_max
     );
     let head = text::prose::wrapped(&head, style.width, 0);
     Ok(format!("{head}\n{}", table.within(style.width).0))
