@@ -41,14 +41,21 @@ typedef atomic64_t atomic_long_t;
 #define EXPORT_SYMBOL_GPL(x)
 #define BUILD_BUG_ON(x) ((void)sizeof(char[1 - 2 * !!(x)]))
 #define BUG_ON(x) assert(!(x))
-#define WARN_ON(x) assert(!(x))
-#define WARN_ON_ONCE(x) assert(!(x))
+#define WARN_ON(x) ({ bool knee_w = !!(x); assert(!knee_w && #x); knee_w; })
+#define WARN_ON_ONCE(x) ({ bool knee_w = !!(x); assert(!knee_w && #x); knee_w; })
 #define ARRAY_SIZE(x) (sizeof(x) / sizeof((x)[0]))
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
-#define IS_ENABLED(x) 0
+/* IS_ENABLED: whether a word of the configuration is defined as 1. */
+#define knee_is_1_1 0,
+#define knee_second(a, b, ...) b
+#define knee_is_1_of(first) knee_second(first 1, 0, 0)
+#define knee_is_1(x) knee_is_1_of(knee_is_1_##x)
+#define IS_ENABLED(x) knee_is_1(x)
 
 /* Configuration. */
+#ifndef CONFIG_NR_CPUS
 #define CONFIG_NR_CPUS 64
+#endif
 #define NR_CPUS CONFIG_NR_CPUS
 #define __LITTLE_ENDIAN 1234
 #ifndef CONFIG_SMP

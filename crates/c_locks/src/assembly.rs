@@ -73,7 +73,7 @@ impl Pass {
             self.inline = false;
         } else if self.inline {
             self.inline_line(words);
-        } else if words.starts_with("call") {
+        } else if ["call", "callq"].contains(&name(words)) {
             self.call();
         } else if accesses_atomically(words) {
             let place = self.place();
@@ -132,9 +132,14 @@ impl Pass {
 
 /// Whether an instruction is an atomic access, or a fence.
 fn accesses_atomically(instruction: &str) -> bool {
-    let exchanges = instruction.starts_with("xchg") && instruction.contains('(');
-    exchanges
-        || ["lock", "mfence", "lfence", "sfence"].iter().any(|word| instruction.starts_with(word))
+    let name = name(instruction);
+    let exchanges = name.starts_with("xchg") && instruction.contains('(');
+    exchanges || ["lock", "mfence", "lfence", "sfence"].contains(&name)
+}
+
+/// The first word of an instruction, or a label with its colon.
+fn name(instruction: &str) -> &str {
+    instruction.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or_default()
 }
 
 fn one_space(words: &str) -> String {
@@ -162,5 +167,12 @@ mod tests {
             said.contains("a.c:5: the compiler's own xchgb") && !said.contains("ebx"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn labels_are_no_instructions() {
+        let annotated = annotate("lock_slow:\nlock:\ncall_slow:\nmfence_all:\n").unwrap();
+        assert!(!annotated.text.contains(LINES_SECTION), "{}", annotated.text);
+        assert!(annotate("\tlock xaddl\t%eax, (%rdi)\n").is_err());
     }
 }

@@ -44,6 +44,8 @@ pub enum Hook {
     Abort,
     Memset,
     Memcpy,
+    /// The source may overlap the destination.
+    Memmove,
 }
 
 impl Hook {
@@ -65,7 +67,8 @@ impl Hook {
             "__assert_fail" => Hook::AssertFail,
             "abort" => Hook::Abort,
             "memset" => Hook::Memset,
-            "memcpy" | "memmove" => Hook::Memcpy,
+            "memcpy" => Hook::Memcpy,
+            "memmove" => Hook::Memmove,
             _ => return Hook::sanitizer(symbol.strip_prefix("__tsan_")?),
         })
     }

@@ -46,7 +46,10 @@ pub fn refuse_faulty(program: &'static Program) -> Result<()> {
     let searched = with_tasks(program, SHORT, |setup| search(setup, &options))??;
     if let Some(failure) = searched.failure {
         let (name, file) = (&program.name, program.file.display());
-        bail!("{name} is no lock: {}; see knee check {file} --threads 2", failure.fault);
+        bail!(
+            "{name} is no lock: {}; see knee check {file} --threads 2 (with the same --cflags)",
+            failure.fault
+        );
     }
     Ok(())
 }

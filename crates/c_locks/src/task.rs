@@ -130,6 +130,10 @@ impl<M: Machine> Task<'_, M> {
             Hook::Or(size) => return modify(size, Op::Or(b), c),
             Hook::And(size) => return modify(size, Op::And(b), c),
             Hook::CompareExchange(size) => {
+                if !self.is_own(b as usize, size.into(), frame, true) {
+                    let why = "the expected value of a compare-exchange must be a local variable";
+                    self.fail(why.to_string());
+                }
                 // SAFETY: the C code's own variable, of the size of the word.
                 let expected = unsafe { read(b as usize, size) };
                 let old = modify(size, Op::CompareExchange(expected, c), d);
@@ -177,11 +181,13 @@ impl<M: Machine> Task<'_, M> {
                 let whom = if b as u32 == 1 { Sleepers::One } else { Sleepers::All };
                 self.m.wake(self.atom::<u32>(self.shared(a as usize, 4)), whom);
             }
-            Hook::Memset => self.copy(a as usize, c as usize, frame, |_| b as u8),
-            Hook::Memcpy => {
+            Hook::Memset => self.copy(a as usize, c as usize, frame, false, |_| b as u8),
+            Hook::Memcpy | Hook::Memmove => {
                 self.plain(b as usize, c as usize, false, frame);
-                // SAFETY: the C code says so; `plain` has checked what is shared.
-                self.copy(a as usize, c as usize, frame, |i| unsafe { *(b as *const u8).add(i) });
+                let backwards = hook == Hook::Memmove && a > b;
+                // SAFETY: `plain` has checked all bytes.
+                let byte = |i| unsafe { *(b as *const u8).add(i) };
+                self.copy(a as usize, c as usize, frame, backwards, byte);
             }
             Hook::AssertFail => {
                 // SAFETY: __assert_fail gets the condition as a C string.

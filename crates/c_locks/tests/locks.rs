@@ -116,6 +116,17 @@ fn volatile_words_are_relaxed_atomics_that_fences_order() {
 }
 
 #[test]
+fn bytes_are_moved_within_memory_of_the_lock_alone() {
+    assert_eq!(fault(program("bytes.c"), Memory::SequentiallyConsistent), None);
+    for (flag, bytes) in [("-DBEYOND_LOCK", 1 << 24), ("-DBEYOND_STACK", 1 << 16)] {
+        let program = program_with("bytes.c", &[flag]);
+        let said = fault(program, Memory::SequentiallyConsistent).unwrap();
+        let expected = format!("({bytes} bytes), which is not the lock's, at bytes.c:");
+        assert!(said.contains("it writes memory") && said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
 fn two_instances_of_a_program_have_memory_of_their_own() {
     let program = program("mcs.c");
     let states = || searched(program, (3, 1), Memory::SequentiallyConsistent).states;

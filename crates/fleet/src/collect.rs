@@ -70,6 +70,13 @@ fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
         for (block, claim) in done.blocks {
             claims.entry(claim).or_default().insert(block);
         }
+        for claim in claims.keys() {
+            ensure!(
+                folder.read_claim(number, *claim)?.plan == folder.plan_hash(),
+                "chunk {number} was measured by another plan: plan.json was changed since; bring the old \
+                 one back, or plan into a new directory"
+            );
+        }
         parts.extend(
             claims
                 .into_iter()

@@ -8,7 +8,7 @@
 //!     DIR/records/0007.1/  a store with the record that this claim grows
 //!     DIR/done/0007        which claim measured which block; appears by one link(2), never changes
 //!
-//! States of a chunk, each a function of the names that exist:
+//! States of a chunk N with E claims, each a function of the names that exist:
 //!
 //!              link claims/N.1              link done/N
 //!     free ───────────────────> claimed ───────────────────> done
@@ -18,7 +18,7 @@
 //!
 //! A lease decides only who tries; the links decide who counts. An owner that was taken for dead may go on
 //! and finish first: its `done/N` then counts, and the record of the other is kept but not collected. Each
-//! `done/N` gives every block of its chunk exactly one claim, so no run is lost and none counted twice,
+//! `done/N` gives every block of its chunk exactly one claim, so every block counts exactly once,
 //! whatever the clocks say. No clock of another host is read.
 
 mod claims;

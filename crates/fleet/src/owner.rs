@@ -63,7 +63,8 @@ impl Owner {
             (Some(before), Some(now)) => before.id == now.id && before.restarts < now.restarts,
             _ => false,
         };
-        let is_visible = (&self.boot_id, &self.pid_namespace) == (&me.boot_id, &me.pid_namespace);
+        let is_visible = !self.boot_id.is_empty()
+            && (&self.boot_id, &self.pid_namespace) == (&me.boot_id, &me.pid_namespace);
         is_restarted || (is_visible && started(self.pid) != Some(self.started_ticks))
     }
 }
@@ -112,6 +113,7 @@ mod tests {
         assert!(owner("x", 2, None).is_gone(&me, |_| None), "its process ended");
         assert!(owner("x", 2, None).is_gone(&me, |_| Some(9)), "its id is another's now");
         assert!(!owner("y", 2, None).is_gone(&me, |_| None), "another host is not seen");
+        assert!(!owner("", 2, None).is_gone(&owner("", 1, None), |_| None), "any host");
         assert!(owner("y", 2, Some(("8", 0))).is_gone(&me, |_| None), "the job was requeued");
         assert!(!owner("y", 2, Some(("9", 0))).is_gone(&me, |_| None), "another job");
     }

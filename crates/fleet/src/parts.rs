@@ -57,7 +57,8 @@ pub fn open_part(root: &Path) -> Result<Option<Opened>> {
     Ok(None)
 }
 
-/// The blocks of a record with every run and every profile that the schedule gives them.
+/// The blocks of a record with every run and every profile that the schedule gives them. A block to which it
+/// gives none, since all variants were given up, is whole if those before it are.
 fn whole_blocks(part: &Opened) -> Result<BTreeSet<u32>> {
     let record = &part.record;
     let profiles = store::profiles(part)?;
@@ -81,7 +82,69 @@ fn whole_blocks(part: &Opened) -> Result<BTreeSet<u32>> {
             })
         })
     };
-    // The last block that was begun may lack runs; those that were not begun lack all.
     let begun: BTreeSet<u32> = part.runs.iter().map(|run| run.block).collect();
-    Ok(begun.into_iter().filter(|block| is_whole(*block)).collect())
+    let asked: BTreeSet<u32> = record.blocks.iter().flatten().copied().collect();
+    // After a block that lacks runs nothing is known to be given up.
+    let mut before_is_whole = true;
+    let whole = asked.union(&begun).copied().filter(|block| {
+        let counts = begun.contains(block) || before_is_whole;
+        let is_whole = counts && is_whole(*block);
+        before_is_whole &= is_whole;
+        is_whole
+    });
+    Ok(whole.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Blocks 10 to 15 of two variants, of which the first `runs` runs were made and failed.
+    fn failing(runs: usize) -> Opened {
+        let experiment = "blocks = 20\n[[load]]\nworkload = 'getppid'\n\
+                          [[variant]]\nname = 'a'\n[[variant]]\nname = 'b'\n";
+        let point = |variant: &str| {
+            json!({
+                "workload": "getppid", "semantics": 1, "parameters": {}, "as": "processes",
+                "cpus": 1, "placement": "cores", "cpu_list": [0], "tasks": 1,
+                "until": {"seconds": 1.0}, "pass": "rate", "dir": "/tmp", "variant": variant,
+                "cell": 0,
+            })
+        };
+        let record = serde_json::from_value(json!({
+            "format": 2, "id": "r", "state": "growing", "seed": 1,
+            "experiment": records::Experiment::read(experiment).unwrap(),
+            "blocks": (10..16).collect::<Vec<u32>>(), "points": [point("a"), point("b")],
+            "variants": [{"name": "a"}, {"name": "b"}], "sessions": [], "host": {},
+            "topology": {"cpus": []}, "directories": [],
+        }))
+        .unwrap();
+        let mut opened = Opened { folder: PathBuf::from("/no/record"), record, runs: Vec::new() };
+        for block in 10..16 {
+            let before: Vec<&Run> = opened.runs.iter().collect();
+            for assignment in schedule::block(&opened.record, &before, block) {
+                let run = json!({
+                    "run": opened.runs.len(), "point": assignment.point, "block": block,
+                    "placebo": assignment.placebo, "started": "2026-11-20T12:00:00Z",
+                    "state": "failed", "reason": "it fell over",
+                });
+                if opened.runs.len() < runs {
+                    opened.runs.push(serde_json::from_value(run).unwrap());
+                }
+            }
+        }
+        opened
+    }
+
+    #[test]
+    fn blocks_after_all_variants_were_given_up_are_whole() {
+        let blocks = |runs| Vec::from_iter(whole_blocks(&failing(runs)).unwrap());
+        let all = failing(100).runs.len();
+        assert!(failing(100).runs.iter().all(|run| run.block < 13));
+        assert_eq!(blocks(all), [10, 11, 12, 13, 14, 15]);
+        assert_eq!(blocks(all - 1), [10, 11]);
+        assert!(blocks(0).is_empty());
+    }
 }

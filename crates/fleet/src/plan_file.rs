@@ -67,7 +67,20 @@ impl Plan {
             plan.format,
             plan.knee
         );
+        plan.check().context("the plan was changed by hand: plan into a new directory")?;
         Ok(plan)
+    }
+
+    fn check(&self) -> Result<()> {
+        let lease_s = self.lease_s;
+        ensure!((0.01..=1e9).contains(&lease_s), "a lease of {lease_s} s is not in 0.01 to 1e9 s");
+        ensure!(!self.chunks.is_empty(), "it has no chunks");
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let has_blocks = chunk.blocks > 0;
+            let end = chunk.first_block.checked_add(chunk.blocks);
+            ensure!(has_blocks && end.is_some(), "chunk {number} has no blocks, or too many");
+        }
+        Ok(())
     }
 
     /// Why a host with this planned record cannot measure chunks, and what to do; `None` if it can.
@@ -132,6 +145,36 @@ mod tests {
             assert_eq!(all, (0..blocks).collect::<Vec<_>>());
         }
         assert!(cut(0, 1.0, 1.0).is_empty());
+    }
+
+    #[test]
+    fn a_plan_with_impossible_numbers_is_refused() {
+        let plan = |lease_s: f64, chunks: Vec<Chunk>| {
+            let experiment = Experiment::read("[[load]]\nworkload = 'getppid'\n").unwrap();
+            let plan = Plan {
+                format: FORMAT,
+                knee: String::new(),
+                architecture: String::new(),
+                kernel: String::new(),
+                experiment,
+                points: Vec::new(),
+                lease_s,
+                chunks,
+            };
+            Plan::read(&serde_json::to_string(&plan).unwrap())
+        };
+        let chunk = |first_block, blocks| vec![Chunk { first_block, blocks, estimated_s: 1.0 }];
+        assert!(plan(120.0, chunk(0, 3)).is_ok());
+        for (lease_s, chunks, why) in [
+            (-1.0, chunk(0, 3), "a lease of -1 s"),
+            (1e300, chunk(0, 3), "a lease of"),
+            (120.0, Vec::new(), "no chunks"),
+            (120.0, chunk(0, 0), "chunk 0 has no blocks"),
+            (120.0, chunk(u32::MAX, 2), "or too many"),
+        ] {
+            let said = format!("{:#}", plan(lease_s, chunks).unwrap_err());
+            assert!(said.contains(why) && said.contains("plan into a new directory"), "{said}");
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use fleet::{ChunkState, Claim, Done, FORMAT, Folder, Owner, Plan, Watch, cut};
+use fleet::{ChunkState, Claim, Done, FORMAT, Folder, Owner, Plan, Watch, collect, cut};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Experiment;
+use store::Store;
 
 const CHUNKS: usize = 100;
 const BLOCKS: u32 = 300;
@@ -200,6 +201,11 @@ fn a_changed_plan_is_refused_where_chunks_of_the_old_one_exist() {
     assert!(folder.claim(0, 1, &old).unwrap());
     let refused = folder.claim(0, 2, &old).unwrap_err().to_string();
     assert!(refused.contains("plan into a new directory"), "{refused}");
+    let blocks = plan().chunks[0].range().map(|block| (block, 1)).collect();
+    assert!(folder.finish(0, &Done { blocks }).unwrap());
+    let store = Store::at(root.path().join("store"));
+    let refused = collect(&folder, &plan(), &store, "", true).unwrap_err().to_string();
+    assert!(refused.contains("chunk 0 was measured by another plan"), "{refused}");
 }
 
 #[test]

@@ -69,14 +69,14 @@ impl<M: Machine> Task<'_, M> {
         unsafe { &*(place.address as *const Field<T>) }
     }
 
-    fn is_shared(&self, address: usize) -> bool {
+    fn is_shared(&self, address: usize, bytes: usize) -> bool {
         let (start, end) = self.instance.region;
-        (start..end).contains(&address)
+        start <= address && last(address, bytes) < end
     }
 
     /// A word that tasks may share, or a fault.
     pub(super) fn shared(&self, address: usize, size: u8) -> Place {
-        if !self.is_shared(address) {
+        if !self.is_shared(address, size.into()) {
             self.fail(
                 "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one"
                     .to_string(),
@@ -168,7 +168,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// A plain access that is about to happen.
     pub(super) fn plain(&self, address: usize, bytes: usize, writes: bool, frame: &Frame) {
-        if bytes == 0 || self.is_own(address, frame, writes) {
+        if bytes == 0 || self.is_own(address, bytes, frame, writes) {
             return;
         }
         let (mut at, end) = (address, address + bytes);
@@ -187,7 +187,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// A volatile access that is about to happen: a relaxed atomic one.
     pub(super) fn volatile(&self, place: Place, writes: bool, frame: &Frame, state: u64) {
-        if self.is_own(place.address, frame, writes) {
+        if self.is_own(place.address, place.size.into(), frame, writes) {
             return;
         }
         if writes {
@@ -200,16 +200,19 @@ impl<M: Machine> Task<'_, M> {
 
     /// Whether no other task can reach this memory: the task's stack, or a constant. Memory that is neither this nor
     /// shared is a fault.
-    fn is_own(&self, address: usize, frame: &Frame, writes: bool) -> bool {
-        if self.is_shared(address) {
+    pub(super) fn is_own(&self, address: usize, bytes: usize, frame: &Frame, writes: bool) -> bool {
+        if self.is_shared(address, bytes) {
             return false;
         }
-        let top = self.base.get();
-        let lowest = std::ptr::from_ref(frame) as usize - 128;
-        let is_own = (lowest..top).contains(&address) && top - address < STACK;
-        if !is_own && (writes || !self.instance.is_constant(address)) {
+        let (top, last) = (self.base.get(), last(address, bytes));
+        let lowest = std::ptr::from_ref(frame) as usize + size_of::<Frame>();
+        let is_own = lowest <= address && last < top && top - address < STACK;
+        let is_constant = [address, last].iter().all(|end| self.instance.is_constant(*end));
+        if !is_own && (writes || !is_constant) {
             let does = if writes { "writes" } else { "reads" };
-            self.fail(format!("it {does} memory at {address:#x}, which is not the lock's"));
+            self.fail(format!(
+                "it {does} memory at {address:#x} ({bytes} bytes), which is not the lock's"
+            ));
         }
         true
     }
@@ -271,17 +274,19 @@ impl<M: Machine> Task<'_, M> {
         }
     }
 
-    /// Writes bytes plainly, as memset and memcpy do.
+    /// Writes bytes plainly, as memset and memcpy do, or from the last to the first.
     pub(super) fn copy(
         &self,
         address: usize,
         bytes: usize,
         frame: &Frame,
+        backwards: bool,
         byte: impl Fn(usize) -> u8,
     ) {
         self.last_load.set(None);
-        let is_own = bytes == 0 || self.is_own(address, frame, true);
-        for index in 0..bytes {
+        let is_own = bytes == 0 || self.is_own(address, bytes, frame, true);
+        for step in 0..bytes {
+            let index = if backwards { bytes - 1 - step } else { step };
             let (place, value) = (Place { address: address + index, size: 1 }, byte(index));
             if is_own {
                 // SAFETY: the task's own stack.
@@ -292,6 +297,11 @@ impl<M: Machine> Task<'_, M> {
             }
         }
     }
+}
+
+/// The address of the last of so many bytes.
+fn last(address: usize, bytes: usize) -> usize {
+    address.saturating_add(bytes.max(1) - 1)
 }
 
 /// The largest aligned word from here that ends before the end.

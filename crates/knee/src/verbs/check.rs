@@ -300,15 +300,21 @@ fn replay_command(arguments: &Arguments, subject: Subject, checked: &CheckResult
     };
     let tso = if arguments.tso { " --tso" } else { "" };
     let name = match subject {
-        Subject::InC(program) => program.file.display().to_string(),
+        Subject::InC(program) => quoted(&program.file.display().to_string()),
         _ => checked.name.clone(),
     };
     let flags = arguments.cflags.as_deref().unwrap_or_default();
-    let cflags = if flags.is_empty() { String::new() } else { format!(" --cflags '{flags}'") };
+    let cflags =
+        if flags.is_empty() { String::new() } else { format!(" --cflags {}", quoted(flags)) };
     format!(
         "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{tso}{cflags} --replay {}",
         failure.schedule
     )
+}
+
+/// A text as one word of the shell.
+fn quoted(text: &str) -> String {
+    shlex::try_quote(text).map_or_else(|_| text.to_string(), Into::into)
 }
 
 fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<ExitCode> {

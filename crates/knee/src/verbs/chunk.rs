@@ -1,6 +1,7 @@
 //! `knee chunk`: measures chunks of a fleet on this host.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -35,9 +36,6 @@ pub struct Arguments {
     #[arg(long)]
     yes: bool,
 }
-
-/// How often claims of other hosts are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Measures one chunk, or chunk after chunk.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -85,7 +83,7 @@ struct Member {
     owner: Owner,
     began: Instant,
     /// Claims of others, by chunk and number.
-    watches: BTreeMap<(usize, u32), Watch>,
+    watches: BTreeMap<(usize, u32), (Owner, Watch)>,
     is_fit: bool,
     any_failed: bool,
 }
@@ -120,13 +118,15 @@ impl Member {
                 continue;
             }
             if let (Some(chunk), [(_, ChunkState::Claimed { claim })]) = (only, &left[..])
-                && self.watches.get(&(chunk, *claim)).is_some_and(Watch::has_changed)
+                && let Some((owner, watch)) = self.watches.get(&(chunk, *claim))
+                && watch.has_changed()
             {
-                let host = self.folder.read_claim(chunk, *claim)?.owner.host;
+                let host = &owner.host;
                 talk(format_args!("chunk {chunk} is being measured by {host}: nothing to do"));
                 return Ok(ExitCode::FAILURE);
             }
-            sleep(LOOK_EVERY);
+            // How often claims of other hosts are looked at.
+            sleep(Duration::from_secs_f64((self.plan.lease_s / 100.0).clamp(0.25, 5.0)));
         }
     }
 
@@ -137,20 +137,23 @@ impl Member {
             let ChunkState::Claimed { claim } = *state else { continue };
             let beat = self.folder.read_beat(*chunk, claim);
             let is_new = !self.watches.contains_key(&(*chunk, claim));
-            let watch =
-                self.watches.entry((*chunk, claim)).or_insert_with(|| Watch::new(beat, now));
+            // A claim never changes: its owner is read once.
+            let (owner, watch) = match self.watches.entry((*chunk, claim)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let owner = self.folder.read_claim(*chunk, claim)?.owner;
+                    new.insert((owner, Watch::new(beat, now)))
+                }
+            };
             watch.look(beat, now);
-            let owner = || Ok::<_, anyhow::Error>(self.folder.read_claim(*chunk, claim)?.owner);
-            // An owner on this host is seen to end; one elsewhere is asked about once.
-            let is_gone = owner()?.is_gone(&self.owner, fleet::started_ticks);
+            let host = &owner.host;
+            let is_gone = owner.is_gone(&self.owner, fleet::started_ticks);
             if is_gone || watch.has_lapsed(lease, now) {
-                let host = owner()?.host;
                 let why = if is_gone { "ended" } else { "shows no sign of life" };
                 talk(format_args!("chunk {chunk} is taken over: its owner on {host} {why}"));
                 return Ok(Some((*chunk, claim)));
             }
             if is_new {
-                let host = owner()?.host;
                 hint(format_args!(
                     "chunk {chunk} is claimed by {host}: waiting for it or its lease"
                 ));
@@ -182,12 +185,22 @@ impl Member {
         } else {
             self.measure_blocks(number, mine, &left)
         };
-        let finished = measured.and_then(|end| self.settle(number, mine, keeps).map(|()| end));
-        if !matches!(finished, Ok(End::Complete)) {
+        let finished = measured.and_then(|end| {
+            let is_whole = self.settle(number, mine, keeps)?;
+            ensure!(
+                is_whole || end == End::Interrupted,
+                "chunk {number} is not whole although its runs ended: see {}",
+                self.folder.records_of(number, mine).display()
+            );
+            Ok(end)
+        });
+        let released = match &finished {
+            Ok(End::Complete) => Ok(()),
             // Whatever went wrong, others need not wait for the lease.
-            self.folder.release(number, mine)?;
-        }
-        finished.map(Some)
+            _ => self.folder.release(number, mine),
+        };
+        let end = finished?;
+        released.map(|()| Some(end))
     }
 
     fn measure_blocks(&mut self, number: usize, mine: u32, left: &[u32]) -> Result<End> {
@@ -209,14 +222,14 @@ impl Member {
         Ok(measured.end)
     }
 
-    /// Says that the chunk is done, if every block is measured.
-    fn settle(&self, number: usize, mine: u32, keeps: BTreeMap<u32, u32>) -> Result<()> {
+    /// Says that the chunk is done, if every block is measured. Returns whether it is.
+    fn settle(&self, number: usize, mine: u32, keeps: BTreeMap<u32, u32>) -> Result<bool> {
         let mut blocks = keeps;
         for block in measured_by(&self.folder, number, mine)? {
             blocks.entry(block).or_insert(mine);
         }
         if !blocks.keys().copied().eq(self.plan.chunks[number].range()) {
-            return Ok(());
+            return Ok(false);
         }
         if !self.folder.finish(number, &Done { blocks })? {
             talk(format_args!(
@@ -225,7 +238,7 @@ impl Member {
                 self.folder.records_of(number, mine).display()
             ));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Refuses a host that the plan is not for, before anything is claimed.
