@@ -8,7 +8,7 @@
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::{Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys, tcp};
+use crate::{Failure, Family, Forms, Load, Need, Parameter, ParameterKind, Prepared, Spec, Task, sys, tcp, until_done};
 
 pub(crate) static SPEC: Spec = Spec {
     semantics: 1,
@@ -102,8 +102,10 @@ fn reset_on_close(socket: &OwnedFd) -> Result<(), Failure> {
 /// Checks that no connection waits to be accepted.
 fn check_empty(listener: &TcpListener) -> Result<(), Failure> {
     let mut list = [libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+    // The signal that stops a task may come as late as here.
     // SAFETY: a live list of one.
-    match sys("poll of the listener", unsafe { libc::poll(list.as_mut_ptr(), 1, 0) })? {
+    let ready = until_done("poll of the listener", || unsafe { libc::poll(list.as_mut_ptr(), 1, 0) });
+    match ready? {
         0 => Ok(()),
         _ => Err(Failure::new("a connection was made and never accepted")),
     }
