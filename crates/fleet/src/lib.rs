@@ -23,6 +23,7 @@
 
 mod claims;
 mod collect;
+mod member;
 mod owner;
 mod parts;
 mod plan_file;
@@ -30,6 +31,7 @@ mod watch;
 
 pub use claims::{ChunkState, Done, Folder, Survey};
 pub use collect::{Collected, collect};
+pub use member::{Measurer, Member, Outcome, Share, Work};
 pub use owner::{Claim, Owner, started_ticks};
 pub use parts::{kept_blocks, measured_by};
 pub use plan_file::{CHUNKS_MAX, Chunk, FORMAT, Plan, cut};

@@ -1,6 +1,7 @@
 //! Options shared by several verbs, and how they change an experiment.
 
 mod adaptive;
+mod cut;
 mod fail_if;
 mod file_systems;
 mod guests;
@@ -8,6 +9,7 @@ mod output;
 mod times;
 
 pub use adaptive::AdaptiveFlags;
+pub use cut::CutFlags;
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};

@@ -2,20 +2,18 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use analysis::PointHistory;
-use anyhow::{Context, Result, bail, ensure};
-use fleet::{ChunkState, Folder, Plan, cut};
+use anyhow::{Context, Result, bail};
+use fleet::{ChunkState, Folder};
+use host::counted;
 use host::terminal::{hint, print_line};
-use host::{counted, random};
-use records::{Experiment, Many, Record, Scalar, Until, check_label};
-use runner::{history, new_record};
+use records::check_label;
 use serde_json::json;
 use store::Store;
 
 use super::run::{self, Request};
 use crate::experiment_file;
+use crate::flags::CutFlags;
 
 /// What to do with a fleet.
 #[derive(clap::Args)]
@@ -51,19 +49,11 @@ enum FleetAction {
 #[command(verbatim_doc_comment)]
 #[group(skip)]
 struct PlanArguments {
-    /// Length of a chunk, such as 90s, 10m or 1h
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, help_heading = FLEET)]
-    chunk: Duration,
-    /// How long a host may show no run before another takes its chunk over
-    ///
-    /// By default ten times the longest run, at least 2m. Too short a lease costs time, never runs.
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = FLEET)]
-    lease: Option<Duration>,
+    #[command(flatten)]
+    cut: CutFlags,
     #[command(flatten)]
     run: run::Arguments,
 }
-
-const FLEET: &str = "Fleet";
 
 /// Join the runs of all chunks into one record for each kind of host (processor, topology, kernel).
 #[derive(clap::Args)]
@@ -90,22 +80,6 @@ pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     }
 }
 
-/// A length of time: a number with s, m or h.
-fn duration(text: &str) -> Result<Duration> {
-    let (number, factor) = match text.char_indices().next_back() {
-        Some((end, 's')) => (&text[..end], 1.0),
-        Some((end, 'm')) => (&text[..end], 60.0),
-        Some((end, 'h')) => (&text[..end], 3600.0),
-        _ => (text, f64::NAN),
-    };
-    let seconds = number.parse::<f64>().unwrap_or(f64::NAN) * factor;
-    ensure!(
-        (0.01..=1e7).contains(&seconds),
-        "must be a number with s, m or h, such as 90s, 10m or 1h"
-    );
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     if let Some(flag) = arguments.run.only_of_run().or(arguments.run.only_of_measuring()) {
         bail!("{flag} is a flag of knee run: leave it out");
@@ -120,23 +94,7 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     if let Some(stranger) = stranger.filter(|_| !arguments.run.is_yes()) {
         experiment_file::ask(&arguments.run.what.concat(), &stranger, &experiment)?;
     }
-    let experiment =
-        Experiment { seed: Some(experiment.seed.unwrap_or_else(random)), ..experiment };
-    check_can_be_cut(&experiment)?;
-    let record = new_record(experiment.clone())?;
-    let past = history::past_runs(&record, store)?;
-    let (block_s, longest_s) = block_s(&record, &past);
-    let chunks = cut(experiment.blocks(), block_s, arguments.chunk.as_secs_f64());
-    let plan = Plan {
-        format: fleet::FORMAT,
-        knee: env!("CARGO_PKG_VERSION").to_string(),
-        architecture: std::env::consts::ARCH.to_string(),
-        kernel: record.host.kernel_release.clone().unwrap_or_default(),
-        lease_s: arguments.lease.map_or((10.0 * longest_s).max(120.0), |lease| lease.as_secs_f64()),
-        points: record.points,
-        experiment,
-        chunks,
-    };
+    let plan = arguments.cut.plan(experiment, store)?;
     Folder::create(&directory, &plan)?;
     let (chunk, place) = (plan.chunks[0], directory.display());
     print_line(format_args!(
@@ -148,48 +106,6 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     hint(format_args!("on each host: knee chunk {place}"));
     hint(format_args!("then: knee fleet collect {place}"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Refuses what chunks cannot decide alone.
-fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
-    ensure!(
-        experiment.adaptive.is_none(),
-        "an adaptive search decides after each block, but chunks are measured at the same time: name --cpus"
-    );
-    ensure!(
-        !experiment.compare.until_decided,
-        "until_decided decides after each block, but chunks are measured at the same time: leave it out and \
-         give --blocks"
-    );
-    ensure!(
-        experiment.loads.iter().all(|load| load.own.is_none()),
-        "a load that is compiled lies on this host alone: build it as a program that all hosts have, and \
-         name it with --command"
-    );
-    let named =
-        |counts: &Many<Scalar>| counts.0.iter().all(|c| !c.0.contains("all") && c.0 != "cores");
-    let axes = experiment.loads.iter().map(|load| &load.axes).chain([&experiment.axes]);
-    let all_named = axes.filter_map(|axes| axes.cpus.as_ref()).all(named);
-    ensure!(
-        all_named,
-        "CPU counts such as 'all' differ between hosts: name counts that every host has, such as --cpus 1,2,4"
-    );
-    Ok(())
-}
-
-/// How long a block and the longest run take, in seconds: by earlier records of this host, else by the
-/// length of the runs and half a second around each.
-fn block_s(record: &Record, past: &[Option<PointHistory>]) -> (f64, f64) {
-    let assumed = |until: Until| match until {
-        Until::Seconds(seconds) => seconds + 0.5,
-        Until::OperationsPerTask(_) | Until::End => 1.5,
-    };
-    let run_s = |(point, past): (&records::Point, &Option<PointHistory>)| {
-        past.as_ref().map_or(assumed(point.until), |past| past.run_s)
-    };
-    let runs: Vec<f64> = record.points.iter().zip(past).map(run_s).collect();
-    let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
-    (runs.iter().sum::<f64>() * (1 + profiles) as f64, runs.iter().copied().fold(0.0, f64::max))
 }
 
 fn status(directory: &std::path::Path, json: bool) -> Result<ExitCode> {
@@ -265,18 +181,4 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
         hint(format_args!("knee compare {}", one.id));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_of_time_has_a_unit() {
-        assert_eq!(duration("90s").unwrap(), Duration::from_secs(90));
-        assert_eq!(duration("0.5h").unwrap(), Duration::from_secs(1800));
-        for wrong in ["", "10", "s", "-1s", "nanm", "1d", "é", "1e99h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

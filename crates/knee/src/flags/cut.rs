@@ -1,0 +1,123 @@
+//! How an experiment is cut into chunks for many hosts, and the plan that comes of it.
+
+use std::time::Duration;
+
+use analysis::PointHistory;
+use anyhow::{Result, ensure};
+use fleet::{Plan, cut};
+use host::random;
+use records::{Experiment, Many, Record, Scalar, Until};
+use runner::{history, new_record};
+use store::Store;
+
+/// The sizes of chunks and leases.
+#[derive(clap::Args)]
+pub struct CutFlags {
+    /// Length of a chunk, such as 90s, 10m or 1h [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = duration, hide_short_help = true)]
+    chunk: Option<Duration>,
+    /// How long a host may show no run before another takes its chunk over
+    ///
+    /// By default ten times the longest run, at least 2m. Too short a lease costs time, never runs.
+    #[arg(long, value_name = "TIME", value_parser = duration, hide_short_help = true)]
+    lease: Option<Duration>,
+}
+
+impl CutFlags {
+    /// The plan of a fleet for this experiment, whose seed is drawn here if it has none.
+    pub fn plan(&self, experiment: Experiment, store: &Store) -> Result<Plan> {
+        let experiment =
+            Experiment { seed: Some(experiment.seed.unwrap_or_else(random)), ..experiment };
+        check_can_be_cut(&experiment)?;
+        let record = new_record(experiment.clone())?;
+        let past = history::past_runs(&record, store)?;
+        let (block_s, longest_s) = block_s(&record, &past);
+        let chunk_s = self.chunk.unwrap_or(DEFAULT_CHUNK).as_secs_f64();
+        let chunks = cut(experiment.blocks(), block_s, chunk_s);
+        Ok(Plan {
+            format: fleet::FORMAT,
+            knee: env!("CARGO_PKG_VERSION").to_string(),
+            architecture: std::env::consts::ARCH.to_string(),
+            kernel: record.host.kernel_release.clone().unwrap_or_default(),
+            lease_s: self.lease.map_or((10.0 * longest_s).max(120.0), |lease| lease.as_secs_f64()),
+            points: record.points,
+            experiment,
+            chunks,
+        })
+    }
+}
+
+/// The length of a chunk unless one is given.
+const DEFAULT_CHUNK: Duration = Duration::from_secs(600);
+
+/// A length of time: a number with s, m or h.
+fn duration(text: &str) -> Result<Duration> {
+    let (number, factor) = match text.char_indices().next_back() {
+        Some((end, 's')) => (&text[..end], 1.0),
+        Some((end, 'm')) => (&text[..end], 60.0),
+        Some((end, 'h')) => (&text[..end], 3600.0),
+        _ => (text, f64::NAN),
+    };
+    let seconds = number.parse::<f64>().unwrap_or(f64::NAN) * factor;
+    ensure!(
+        (0.01..=1e7).contains(&seconds),
+        "must be a number with s, m or h, such as 90s, 10m or 1h"
+    );
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Refuses what chunks cannot decide alone.
+fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
+    ensure!(
+        experiment.adaptive.is_none(),
+        "an adaptive search decides after each block, but chunks are measured at the same time: name --cpus"
+    );
+    ensure!(
+        !experiment.compare.until_decided,
+        "until_decided decides after each block, but chunks are measured at the same time: leave it out and \
+         give --blocks"
+    );
+    ensure!(
+        experiment.loads.iter().all(|load| load.own.is_none()),
+        "a load that is compiled lies on this host alone: build it as a program that all hosts have, and \
+         name it with --command"
+    );
+    let named =
+        |counts: &Many<Scalar>| counts.0.iter().all(|c| !c.0.contains("all") && c.0 != "cores");
+    let axes = experiment.loads.iter().map(|load| &load.axes).chain([&experiment.axes]);
+    let all_named = axes.filter_map(|axes| axes.cpus.as_ref()).all(named);
+    ensure!(
+        all_named,
+        "CPU counts such as 'all' differ between hosts: name counts that every host has, such as --cpus 1,2,4"
+    );
+    Ok(())
+}
+
+/// How long a block and the longest run take, in seconds: by earlier records of this host, else by the
+/// length of the runs and half a second around each.
+fn block_s(record: &Record, past: &[Option<PointHistory>]) -> (f64, f64) {
+    let assumed = |until: Until| match until {
+        Until::Seconds(seconds) => seconds + 0.5,
+        Until::OperationsPerTask(_) | Until::End => 1.5,
+    };
+    let run_s = |(point, past): (&records::Point, &Option<PointHistory>)| {
+        past.as_ref().map_or(assumed(point.until), |past| past.run_s)
+    };
+    let runs: Vec<f64> = record.points.iter().zip(past).map(run_s).collect();
+    let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
+    (runs.iter().sum::<f64>() * (1 + profiles) as f64, runs.iter().copied().fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_has_a_unit() {
+        assert_eq!(duration("90s").unwrap(), Duration::from_secs(90));
+        assert_eq!(duration("0.5h").unwrap(), Duration::from_secs(1800));
+        for wrong in ["", "10", "s", "-1s", "nanm", "1d", "é", "1e99h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}
