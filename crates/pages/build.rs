@@ -9,7 +9,7 @@ fn main() {
     let out = env::var("OUT_DIR").expect("cargo names the folder");
     // A folder that is missing is looked at each time; one that exists is there before cargo starts.
     println!("cargo:rerun-if-changed=build.rs");
-    for name in ["page.js", "page.css"] {
+    for name in ["page.js", "page.css", "live.js"] {
         let path = built.join(name);
         println!("cargo:rerun-if-changed={}", path.display());
         let text = fs::read_to_string(&path).unwrap_or_default();

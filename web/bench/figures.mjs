@@ -1,5 +1,6 @@
 // Measures pages and prints what it finds: sizes, first paint, requests, and the time to write large pages. No
-// test: times depend on the host. `KNEE=PROGRAM node web/bench/figures.mjs`; a release build, on a quiet host.
+// test: times depend on the host. `KNEE=PROGRAM node web/bench/figures.mjs [files] [served] [large]`; a release build,
+// on a quiet host.
 
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -60,6 +61,9 @@ function record(id, loads, counts, blocks) {
   return path;
 }
 
+const median = (values) => Math.round(values.sort((a, b) => a - b)[Math.floor(values.length / 2)]);
+const range = (values) => `${median(values)} ms (${Math.round(values[0])} to ${Math.round(values.at(-1))})`;
+
 /** Milliseconds to the first paint, and until scripts are done, the median of several; what was asked for and said. */
 async function paints(browser, address) {
   const paint = [], ready = [], said = [], asked = [];
@@ -77,15 +81,34 @@ async function paints(browser, address) {
     paint.push(await page.evaluate(first));
     await context.close();
   }
-  const median = (values) => Math.round(values.sort((a, b) => a - b)[Math.floor(values.length / 2)]);
-  const range = (values) => `${median(values)} ms (${Math.round(values[0])} to ${Math.round(values.at(-1))})`;
   return `first paint ${range(paint)}, scripts done at ${range(ready)}; ${asked.length} requests, ${said.length} errors`;
 }
 
-/** A page whose data are these, as the program writes them. */
-function withData(html, data) {
-  const letters = gzipSync(JSON.stringify(data), { level: 9 }).toString("base64");
-  return html.replace(/<script type="[^"]*" id="knee-data">.*?<\/script>/s, `<script type="application/gzip+json" id="knee-data">"${letters}"</script>`);
+/** A page in which an element of data holds these, as the program writes them. */
+function withData(html, id, data) {
+  const letters = gzipSync(JSON.stringify(data), { level: 6 }).toString("base64");
+  const element = new RegExp(`<script type="[^"]*" id="${id}">.*?</script>`, "s");
+  return html.replace(element, `<script type="application/gzip+json" id="${id}">"${letters}"</script>`);
+}
+
+/** Milliseconds from a press of Explore until the single runs are drawn, the median of several. */
+async function explored(browser, address) {
+  const times = [];
+  for (let number = 0; number < PAINTS; number += 1) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const page = await context.newPage();
+    await page.goto(address);
+    await page.locator("html[data-ready]").waitFor();
+    times.push(await page.evaluate(async () => {
+      const began = performance.now();
+      [...document.querySelectorAll("button")].find((one) => one.textContent === "Explore").click();
+      while (!document.querySelector(".explore[data-runs]")) await new Promise((next) => setTimeout(next, 5));
+      await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+      return performance.now() - began;
+    }));
+    await context.close();
+  }
+  return `single runs drawn ${range(times)} after Explore was pressed`;
 }
 
 function kilobytes(path) {
@@ -103,14 +126,16 @@ async function files(browser) {
   await show("1000 runs of 50 points", thousand);
   export_("again", join(folder, "records/10/20261124-000000-100000"));
   console.log(`two exports are ${readFileSync(page("again")).equals(readFileSync(thousand)) ? "equal" : "NOT EQUAL"} byte for byte`);
-  const line = (name, each) => {
-    const runs = (cpus) => Array.from({ length: each }, (_, run) => [run, run, 1e6 * Math.sqrt(cpus) + (run % 997), 0]);
-    return { name, form: "processes", knee: null, points: Array.from({ length: 25 }, (_, index) => [index + 1, index + 1, 1e6 * Math.sqrt(index + 1), 1e3, 0, runs(index + 1)]) };
-  };
-  const chart = { id: "s1-0", metric: "operations_per_s", unit: "1/s", over: "CPUs", ideal: 1e6, lines: [line("a", 20_000), line("b", 20_000)] };
+  const points = Array.from({ length: 25 }, (_, index) => [index + 1, index + 1, 1e6 * Math.sqrt(index + 1), 1e3, 0]);
+  const lines = ["a", "b"].map((name) => ({ name, form: "processes", knee: null, points }));
+  const chart = { id: "s1-0", metric: "operations_per_s", unit: "1/s", over: "CPUs", ideal: 1e6, lines };
+  const each = Array.from({ length: 20_000 }, (_, run) => run);
+  const runs = points.map(([cpus]) => [each, each, each.map((run) => 1e6 * Math.sqrt(cpus) + 100 * (run % 997)), []]);
   const million = page("million");
-  writeFileSync(million, withData(readFileSync(thousand, "utf8"), { charts: [chart], ledgers: [], flames: [] }));
+  const html = withData(readFileSync(thousand, "utf8"), "knee-data", { charts: [chart], ledgers: [], flames: [] });
+  writeFileSync(million, withData(html, "knee-runs", { "s1-0": [runs, runs] }));
   await show("10^6 values behind 50 points", million);
+  console.log(`10^6 values behind 50 points: ${await explored(browser, pathToFileURL(million).href)}`);
 }
 
 async function served(browser) {
@@ -149,12 +174,14 @@ function large() {
   }
 }
 
+const parts = process.argv.slice(2);
+const isAsked = (part) => parts.length === 0 || parts.includes(part);
 const browser = await start();
 try {
   console.log(`Chromium ${browser.version()}; medians of ${PAINTS}`);
-  await files(browser);
-  await served(browser);
-  large();
+  if (isAsked("files")) await files(browser);
+  if (isAsked("served")) await served(browser);
+  if (isAsked("large")) large();
 } finally {
   await browser.close();
   rmSync(folder, { recursive: true, force: true });

@@ -1,11 +1,11 @@
 // Buttons, boxes and sliders that drawings share.
 
 /** A button; its text says what it does. */
-export function button(text: string, pressed: () => void): HTMLButtonElement {
+export function button(text: string, pressed: () => void | Promise<void>): HTMLButtonElement {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = text;
-  button.addEventListener("click", pressed);
+  button.addEventListener("click", () => void pressed());
   return button;
 }
 
@@ -38,10 +38,10 @@ export function slider(title: string, names: string[], at: number, changed: (at:
 }
 
 /** A button that saves a drawing's data. */
-export function download(name: string, csv: () => string): HTMLButtonElement {
-  return button("data (CSV)", () => {
+export function download(name: string, csv: () => string | Promise<string>): HTMLButtonElement {
+  return button("data (CSV)", async () => {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([await csv()], { type: "text/csv" }));
     link.download = `${name.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, 80)}.csv`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

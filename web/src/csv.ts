@@ -1,21 +1,23 @@
 // Data of a drawing as RFC 4180 wants it.
 
-import type { Call, Chart, Flame, Ledger, Row, Run } from "./data";
+import type { Call, Chart, ChartRuns, Flame, Ledger, Row } from "./data";
 
 type Cell = string | number | null;
 
-/** A chart's runs, a line each. */
-export function chartCsv(chart: Chart): string {
+/** A chart's runs, a line each; a point without runs has a line with its value. */
+export function chartCsv(chart: Chart, runs: ChartRuns): string {
   const rows: Cell[][] = [["line", "form", chart.over === "CPUs" ? "cpus" : chart.over, "tasks", "run", "block", chart.metric, "left_out"]];
-  for (const line of chart.lines) {
-    for (const [cpus, tasks, mean, , , runs] of line.points) {
-      const all: (Run | null)[] = runs.length > 0 ? runs : [null];
-      for (const run of all) {
-        const values = run ?? [null, null, mean, 0];
-        rows.push([line.name, line.form, cpus, tasks, ...values]);
-      }
-    }
-  }
+  chart.lines.forEach((line, index) => {
+    line.points.forEach(([cpus, tasks, mean], at) => {
+      const place = [line.name, line.form, cpus, tasks];
+      const [numbers, blocks, values, leftOut] = runs[index]?.[at] ?? [[], [], [], []];
+      if (values.length === 0) rows.push([...place, null, null, mean, 0]);
+      const isOut = new Set(leftOut);
+      values.forEach((value, run) => {
+        rows.push([...place, numbers[run] ?? null, blocks[run] ?? null, value, isOut.has(run) ? 1 : 0]);
+      });
+    });
+  });
   return csv(rows);
 }
 

@@ -1,17 +1,13 @@
 // What a page holds for its drawings, as crates/pages/src/html/data.rs writes it.
 
-/** Number of the run, block, value, 1 if its block was left out. */
-export type Run = [run: number, block: number, value: number, discarded: number];
+/** What the runs at one number of CPUs say together. */
+export type Point = [cpus: number, tasks: number, mean: number, deviation: number | null, idle: number | null];
 
-/** The runs at one number of CPUs. */
-export type Point = [
-  cpus: number,
-  tasks: number,
-  mean: number,
-  deviation: number | null,
-  idle: number | null,
-  runs: Run[],
-];
+/** The runs of a point as columns: their numbers, blocks and values, and the positions of those left out. */
+export type Runs = [numbers: number[], blocks: number[], values: number[], leftOut: number[]];
+
+/** The runs of each point of each line. */
+export type ChartRuns = Runs[][];
 
 export interface Line {
   name: string;
@@ -60,12 +56,25 @@ export interface PageData {
   flames: Flame[];
 }
 
-/** The data of a page; `undefined` if it has no drawings. */
+/** The data of a page's drawings; `undefined` if it has none. */
 export async function pageData(text: string): Promise<PageData | undefined> {
+  return (await parsed(text)) as PageData | undefined;
+}
+
+/** The runs behind the curves of a page, by the id of the chart. */
+export async function pageRuns(text: string): Promise<Record<string, ChartRuns>> {
+  return ((await parsed(text)) ?? {}) as Record<string, ChartRuns>;
+}
+
+/** What an element holds, which may be compressed; `undefined` if it holds nothing. */
+async function parsed(text: string): Promise<unknown> {
   if (!text) return undefined;
-  const value: unknown = JSON.parse(text);
-  if (typeof value !== "string") return value as PageData;
-  const bytes = Uint8Array.from(atob(value), (letter) => letter.charCodeAt(0));
+  // Letters of base64 stand in quotes and need no parser.
+  const value: unknown = text.startsWith('"') ? text.slice(1, -1) : JSON.parse(text);
+  if (typeof value !== "string") return value;
+  const letters = atob(value);
+  const bytes = new Uint8Array(letters.length);
+  for (let index = 0; index < letters.length; index += 1) bytes[index] = letters.charCodeAt(index);
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(plain).text()) as PageData;
+  return new Response(plain).json();
 }

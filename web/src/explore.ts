@@ -3,7 +3,7 @@
 
 import uPlot from "uplot";
 import { controls, toggle } from "./controls";
-import type { Chart, Line } from "./data";
+import type { Chart, ChartRuns, Point } from "./data";
 import { short } from "./quantity";
 import type { Flag, View } from "./view";
 
@@ -17,8 +17,22 @@ const TOGGLES: [Flag, string][] = [
   ["logValues", "log values"],
 ];
 
-/** Shows the chart in `figure`, and calls `changed` whenever the reader looks at it in another way. */
-export function explore(figure: HTMLElement, chart: Chart, view: View, changed: () => void): () => void {
+/** Points of a line that get marks, at most. */
+const MARKS_MAX = 300;
+/** Labels on the axis of CPUs, at most. */
+const LABELS_MAX = 12;
+
+/**
+ * Shows the chart in `figure`, and calls `changed` whenever the reader looks at it in another way. `runs` reads the
+ * single runs, which are drawn when they are there.
+ */
+export function explore(
+  figure: HTMLElement,
+  chart: Chart,
+  view: View,
+  runs: () => Promise<ChartRuns>,
+  changed: () => void,
+): () => void {
   const stage = document.createElement("div");
   stage.className = "explore";
   const line = controls();
@@ -27,9 +41,11 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
   figure.querySelector("figcaption")?.after(stage);
   figure.classList.add("exploring");
   let plot: uPlot | undefined;
+  let read: ChartRuns | undefined;
   const draw = () => {
     plot?.destroy();
-    plot = new uPlot(options(chart, view, field), values(chart, view), field);
+    const hooks = { draw: [(plot: uPlot) => view.runs && read && drawRuns(plot, chart, read, view)] };
+    plot = new uPlot({ ...options(chart, view, field), hooks }, values(chart, view), field);
     if (view.zoom) plot.setScale("x", { min: view.zoom[0], max: view.zoom[1] });
     // From now on, a change of the scale is the reader's.
     plot.hooks.setScale = [(plot, scale) => scale === "x" && zoomed(plot)];
@@ -67,6 +83,11 @@ export function explore(figure: HTMLElement, chart: Chart, view: View, changed: 
   hint.textContent = "Drag to zoom, double-click to see all.";
   stage.append(hint);
   draw();
+  void runs().then((all) => {
+    read = all;
+    if (stage.isConnected) plot?.redraw(false);
+    stage.dataset.runs = "yes";
+  });
   const watcher = new ResizeObserver(() => plot?.setSize({ width: field.clientWidth, height: HEIGHT }));
   watcher.observe(field);
   return () => {
@@ -95,29 +116,50 @@ type Column = (number | null)[];
 export function values(chart: Chart, view: View): uPlot.AlignedData {
   const cpus = counts(chart);
   const scaled = (value: number, count: number) => (view.perCpu ? value / count : value);
-  const at = (line: Line, count: number) => line.points.find((point) => point[0] === count);
   const columns: Column[] = [];
   for (const line of chart.lines) {
+    const points = new Map<number, Point>(line.points.map((point) => [point[0], point]));
     for (const side of [0, 1, -1]) {
       columns.push(
         cpus.map((count) => {
-          const point = at(line, count);
+          const point = points.get(count);
           return point ? scaled(point[2] + side * (point[3] ?? 0), count) : null;
         }),
       );
     }
-    columns.push(cpus.map((count) => at(line, count)?.[4] ?? null));
+    columns.push(cpus.map((count) => points.get(count)?.[4] ?? null));
   }
   const ideal = chart.ideal;
   columns.push(cpus.map((count) => (ideal === null ? null : scaled(ideal * count, count))));
   return [cpus, ...columns] as uPlot.AlignedData;
 }
 
-function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
+/** Of ascending numbers those that have room for a label on an axis: the first, the last, some between. */
+export function labelled(counts: number[], isLogarithmic: boolean): number[] {
+  const place = (count: number) => (isLogarithmic ? Math.log(count) : count);
+  const [first, last] = [place(counts[0] ?? 1), place(counts.at(-1) ?? 1)];
+  const room = (last - first) / LABELS_MAX;
+  let before = -Infinity;
+  return counts.filter((count, index) => {
+    const isLast = index === counts.length - 1;
+    if (!isLast && (place(count) < before + room || (index > 0 && place(count) > last - room))) return false;
+    before = place(count);
+    return true;
+  });
+}
+
+/** The colours of the page, by the name of their property. */
+function colours(): (name: string) => string {
   const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return (name) => style.getPropertyValue(name).trim();
+}
+
+function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
+  const colour = colours();
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-  const cpus = counts(chart);
+  const isLogarithmic = view.logCpus && isOverCpus(chart);
+  const labels = labelled(counts(chart), isLogarithmic);
+  const isDotted = chart.lines.every((line) => line.points.length <= MARKS_MAX);
   const series: uPlot.Series[] = [{ label: chart.over }];
   const bands: uPlot.Band[] = [];
   chart.lines.forEach((line, index) => {
@@ -125,7 +167,7 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
     const stroke = colour(`--c${index % 7}`);
     const dash = line.form === "threads" && chart.lines.some((other) => other.form !== line.form) ? [7, 4] : [];
     const own = series.length;
-    series.push({ label: line.name, stroke, width: 2, dash, show: shown, points: { show: true, size: 7, fill: stroke }, value: number });
+    series.push({ label: line.name, stroke, width: 2, dash, show: shown, points: { show: isDotted, size: 7, fill: stroke }, value: number });
     const edge = { stroke: "transparent", show: shown && view.band, points: { show: false }, label: "", class: "unlisted" };
     series.push(edge, edge);
     bands.push({ series: [own + 1, own + 2], fill: `${stroke}2a` });
@@ -135,43 +177,49 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
     });
   });
   series.push({ label: "linear ideal", stroke: colour("--quiet"), width: 1, dash: [2, 4], show: view.ideal && chart.ideal !== null, points: { show: false }, value: number });
-  const top = Math.max(...chart.lines.flatMap((line) => line.points.map((point) => (point[2] + (point[3] ?? 0)) / (view.perCpu ? point[0] : 1))));
+  const tops = chart.lines.flatMap((line) => line.points.map((point) => (point[2] + (point[3] ?? 0)) / (view.perCpu ? point[0] : 1)));
+  const top = tops.reduce((a, b) => Math.max(a, b), 0);
   return {
     width: Math.max(field.clientWidth, 280),
     height: HEIGHT,
     scales: {
-      x: { time: false, distr: view.logCpus && isOverCpus(chart) ? 3 : 1, log: 2 },
+      x: { time: false, distr: isLogarithmic ? 3 : 1, log: 2 },
       y: view.logValues ? { distr: 3 } : { range: (_plot, _low, high) => [0, Math.min(high, top) * 1.06] },
       "%": { range: [0, 100] },
     },
     axes: [
-      { ...axis, label: chart.over, labelSize: 18, size: 28, splits: () => cpus, values: (_plot, splits) => splits.map((count) => String(count)) },
+      { ...axis, label: chart.over, labelSize: 18, size: 28, splits: () => labels, values: (_plot, splits) => splits.map((count) => String(count)) },
       { ...axis, size: 60, values: (_plot, splits) => splits.map((value) => short(value)) },
       ...(view.idle ? [{ ...axis, scale: "%", side: 1 as const, size: 44, grid: { show: false } }] : []),
     ],
     series,
     bands,
-    hooks: { draw: [(plot) => view.runs && drawRuns(plot, chart, view, colour)] },
   };
 }
 
+/** The rows of pixels that have a value of a point: of thousands of runs, a drawing tells no more apart. */
+export function rowsOf(values: number[], row: (value: number) => number): number[] {
+  return [...new Set(values.map((value) => Math.round(row(value))))];
+}
+
 /** Single runs as faint rings around their means. */
-function drawRuns(plot: uPlot, chart: Chart, view: View, colour: (name: string) => string): void {
+function drawRuns(plot: uPlot, chart: Chart, runs: ChartRuns, view: View): void {
   const { ctx } = plot;
+  const colour = colours();
   ctx.save();
   ctx.globalAlpha = 0.7;
   chart.lines.forEach((line, index) => {
     if (view.hidden.includes(index)) return;
     ctx.strokeStyle = colour(`--c${index % 7}`);
-    for (const [cpus, , , , , runs] of line.points) {
-      for (const [, , value] of runs) {
-        const x = plot.valToPos(cpus, "x", true);
-        const y = plot.valToPos(view.perCpu ? value / cpus : value, "y", true);
+    line.points.forEach(([cpus], at) => {
+      const x = plot.valToPos(cpus, "x", true);
+      const row = (value: number) => plot.valToPos(view.perCpu ? value / cpus : value, "y", true);
+      for (const y of rowsOf(runs[index]?.[at]?.[2] ?? [], row)) {
         ctx.beginPath();
         ctx.arc(x, y, 2.5 * devicePixelRatio, 0, 2 * Math.PI);
         ctx.stroke();
       }
-    }
+    });
   });
   ctx.restore();
 }

@@ -1,17 +1,25 @@
-// What scripts add to a page that is whole without them: charts to explore, ledgers by count and cost, flame
-// graphs, and news while a run goes on.
+// What scripts add to a page that is whole without them: charts to explore, ledgers by count and cost, and flame
+// graphs.
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { button, controls, download } from "./controls";
 import { chartCsv } from "./csv";
-import { pageData, type Chart } from "./data";
+import { pageData, pageRuns, type Chart, type ChartRuns } from "./data";
 import { explore } from "./explore";
 import { flame } from "./flame";
 import { ledger } from "./ledger";
 import { PLAIN, chartView, chartWords, read, write, type View } from "./view";
 
 const words = read(location.hash);
+
+let allRuns: Promise<Record<string, ChartRuns>> | undefined;
+
+/** The runs behind a chart. They are read when the first of them is asked for: there may be a million. */
+async function runsOf(chart: Chart): Promise<ChartRuns> {
+  allRuns ??= pageRuns(document.getElementById("knee-runs")?.textContent ?? "");
+  return (await allRuns)[chart.id] ?? [];
+}
 
 /** Puts the words of a drawing into the address; `undefined` takes them out. */
 function remember(id: string, own: string[] | undefined): void {
@@ -40,11 +48,11 @@ function offer(figure: HTMLElement, chart: Chart): void {
     shown.setAttribute("aria-expanded", String(close !== undefined));
   };
   const open = (view: View) => {
-    close = explore(figure, chart, view, () => remember(chart.id, chartWords(view)));
+    close = explore(figure, chart, view, () => runsOf(chart), () => remember(chart.id, chartWords(view)));
     say();
   };
   say();
-  figure.append(controls(shown, download(chart.metric, () => chartCsv(chart))));
+  figure.append(controls(shown, download(chart.metric, async () => chartCsv(chart, await runsOf(chart)))));
   const own = words.get(chart.id);
   if (own) open(chartView(own));
 }
@@ -84,14 +92,6 @@ function each<Data extends { id: string }>(
   }
 }
 
-/** Shows the list as it is now; what the reader types in the search stays. */
-async function renew(): Promise<void> {
-  const answer = await fetch(location.href);
-  if (!answer.ok) return;
-  const now = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-  if (now) document.querySelector("main")?.replaceWith(now);
-}
-
 async function start(): Promise<void> {
   openTarget();
   sections();
@@ -102,10 +102,6 @@ async function start(): Promise<void> {
     each("flame", data.flames, flame);
   }
   document.documentElement.dataset.ready = "yes";
-  // Only a page from `knee serve` has somebody to ask.
-  if (location.protocol === "http:" && document.documentElement.dataset.live === "yes") {
-    new EventSource("/events").addEventListener("changed", () => void renew());
-  }
 }
 
 void start();

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
@@ -17,23 +17,28 @@ const golden = resolve(import.meta.dirname, "../../crates/store/tests/golden");
 const folder = mkdtempSync(join(tmpdir(), "knee-unit-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-let data, csv, view, layout, ledger, quantity;
+let data, csv, view, layout, ledger, quantity, explore;
 before(async () => {
-  const names = ["data", "csv", "view", "flame-layout", "ledger", "quantity"];
+  const names = ["data", "csv", "view", "flame-layout", "ledger", "quantity", "explore"];
   const entryPoints = names.map((name) => resolve(import.meta.dirname, `../src/${name}.ts`));
   await build({ entryPoints, bundle: true, format: "esm", outdir: folder, outExtension: { ".js": ".mjs" }, logLevel: "error" });
   const modules = names.map((name) => import(pathToFileURL(join(folder, `${name}.mjs`)).href));
-  [data, csv, view, layout, ledger, quantity] = await Promise.all(modules);
+  [data, csv, view, layout, ledger, quantity, explore] = await Promise.all(modules);
 });
 
-/** The data of a record's page. */
-async function pageOf(record) {
-  const html = execFileSync(KNEE, ["report", "--html", "-", record], {
+/** What the program prints. */
+function knee(...words) {
+  return execFileSync(KNEE, words, {
     encoding: "utf8", env: { ...process.env, HOME: folder, XDG_CACHE_HOME: folder }, stdio: ["ignore", "pipe", "ignore"], maxBuffer: 1 << 26,
   });
-  const text = /id="knee-data">(.*?)<\/script>/s.exec(html);
-  assert.ok(text, "the page has data");
-  return data.pageData(text[1]);
+}
+
+/** The data of a record's page, and the runs behind its curves. */
+async function pageOf(record) {
+  const html = knee("report", "--html", "-", record);
+  const text = (id) => new RegExp(`id="${id}">(.*?)</script>`, "s").exec(html)?.[1];
+  assert.ok(text("knee-data"), "the page has data");
+  return { ...(await data.pageData(text("knee-data"))), runs: await data.pageRuns(text("knee-runs") ?? "") };
 }
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -62,21 +67,78 @@ test("a view survives its way through an address, and rubbish does not", () => {
 test("cells of CSV are quoted, and none is a formula", { skip }, async () => {
   const chart = {
     id: "s1-0", metric: "m", unit: "", over: "CPUs", ideal: null,
-    lines: [{ name: '=cmd|"x",\n', form: "processes", knee: null, points: [[1, 1, 5, null, null, [[0, 0, 5.5, 1]]], [2, 2, 7, null, null, []]] }],
+    lines: [{ name: '=cmd|"x",\n', form: "processes", knee: null, points: [[1, 1, 5, null, null], [2, 2, 7, null, null]] }],
   };
   assert.equal(
-    csv.chartCsv(chart),
+    csv.chartCsv(chart, [[[[0], [0], [5.5], [0]]]]),
     'line,form,cpus,tasks,run,block,m,left_out\r\n"\'=cmd|""x"",\n",processes,1,1,0,0,5.5,1\r\n"\'=cmd|""x"",\n",processes,2,2,,,7,0\r\n',
   );
 });
 
-test("the CSV of a golden record has each of its runs", { skip }, async () => {
-  const page = await pageOf(join(golden, "v1/20261120-115530-7f3a9c"));
+test("the data of a golden record are its runs, as knee show tells them", { skip }, async () => {
+  const record = join(golden, "v1/20261120-115530-7f3a9c");
+  const page = await pageOf(record);
+  const told = JSON.parse(knee("show", record, "--json")).curves.filter((curve) => curve.pass === "rate");
+  const means = told.flatMap((curve) => curve.cells.map((cell) => cell.metrics.operations_per_s?.mean));
   assert.ok(page.charts.length > 0);
   for (const chart of page.charts) {
-    const runs = sum(chart.lines.flatMap((line) => line.points.map((point) => point[5].length)));
-    assert.equal(csv.chartCsv(chart).split("\r\n").length, runs + 2);
+    const runs = page.runs[chart.id];
+    chart.lines.forEach((line, index) => {
+      line.points.forEach(([, , mean], at) => {
+        const [numbers, blocks, values, leftOut] = runs[index][at];
+        assert.ok(values.length > 0 && leftOut.length === 0);
+        assert.deepEqual([numbers.length, blocks.length], [values.length, values.length]);
+        isNear(sum(values) / values.length, mean, 1e-9 * mean);
+        assert.ok(means.some((one) => Math.abs(one - mean) <= 1e-9 * mean), `${mean} is in knee show`);
+      });
+    });
+    const all = sum(runs.flat().map(([, , values]) => values.length));
+    assert.equal(csv.chartCsv(chart, runs).split("\r\n").length, all + 2);
   }
+});
+
+/** The golden comparison at two CPU counts; in one block, the hypervisor took time of one run. */
+function disturbed() {
+  const from = join(golden, "v2/20261120-165542-d10222");
+  const record = join(folder, "20261120-165542-d10223");
+  const plan = JSON.parse(readFileSync(join(from, "record.json"), "utf8"));
+  const lines = readFileSync(join(from, "runs.ndjson"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  const model = lines.find((run) => run.state === "finished");
+  const cpus = [1, 1, 2, 2];
+  const points = cpus.map((cpus, index) => ({ ...plan.points[index % 2], cpus, tasks: cpus, cell: cpus - 1, cpu_list: [0, 1].slice(0, cpus) }));
+  const runs = Array.from({ length: 24 }, (_, run) => {
+    const metrics = { ...model.metrics, operations_per_s: 1000 + run, steal_percent: run === 9 ? 9 : 0 };
+    return { ...model, run, point: run % 4, block: Math.floor(run / 4), metrics, counters: {} };
+  });
+  mkdirSync(record);
+  writeFileSync(join(record, "record.json"), JSON.stringify({ ...plan, id: "20261120-165542-d10223", points, files: {}, runs_finished: 24 }));
+  writeFileSync(join(record, "runs.ndjson"), runs.map((run) => JSON.stringify(run)).join("\n") + "\n");
+  return record;
+}
+
+test("runs that a comparison leaves out are marked in its data", { skip }, async () => {
+  const record = disturbed();
+  const page = await pageOf(record);
+  const passes = JSON.parse(knee("compare", record, "--json")).cells.flatMap((cell) => cell.passes.flat());
+  const discarded = new Map(passes.map((run) => [run.run, run.discarded]));
+  const marked = Object.values(page.runs).flat(2).flatMap(([numbers, , , leftOut]) => leftOut.map((at) => numbers[at]));
+  assert.deepEqual(marked.sort((a, b) => a - b), [8, 9], "the whole block of the cell");
+  assert.deepEqual(marked, [...discarded].filter(([, is]) => is).map(([run]) => run).sort((a, b) => a - b));
+  assert.equal(sum(Object.values(page.runs).flat(2).map(([numbers]) => numbers.length)), discarded.size);
+});
+
+test("many runs and many CPU counts become what a drawing can show", () => {
+  const values = Array.from({ length: 100_000 }, (_, index) => index / 1000);
+  const rows = explore.rowsOf(values, (value) => 300 - value);
+  assert.deepEqual([rows.length, Math.max(...rows), Math.min(...rows)], [101, 300, 200]);
+  for (const isLogarithmic of [true, false]) {
+    const counts = Array.from({ length: 5000 }, (_, index) => index + 1);
+    const labels = explore.labelled(counts, isLogarithmic);
+    assert.ok(labels.length > 5 && labels.length < 15, `${labels}`);
+    assert.deepEqual([labels[0], labels.at(-1)], [1, 5000]);
+  }
+  assert.deepEqual(explore.labelled([1, 2, 4, 8, 16], true), [1, 2, 4, 8, 16]);
+  assert.deepEqual(explore.labelled([7], true), [7]);
 });
 
 test("rows of a profiled record's ledger add up, and changes are those of count and cost", { skip }, async () => {

@@ -97,6 +97,7 @@ fn whole_blocks(part: &Opened) -> Result<BTreeSet<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use records::Runs;
     use serde_json::json;
 
     use super::*;
@@ -121,7 +122,8 @@ mod tests {
             "topology": {"cpus": []}, "directories": [],
         }))
         .unwrap();
-        let mut opened = Opened { folder: PathBuf::from("/no/record"), record, runs: Vec::new() };
+        let mut opened =
+            Opened { folder: PathBuf::from("/no/record"), record, runs: Runs::default() };
         for block in 10..16 {
             let before: Vec<&Run> = opened.runs.iter().collect();
             for assignment in schedule::block(&opened.record, &before, block) {

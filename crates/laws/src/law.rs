@@ -182,11 +182,14 @@ pub fn closed_queue(tasks: f64, outside: f64, hold: f64, growth: f64) -> f64 {
 /// By the probabilities that 0, 1, … tasks are at the lock, each a multiple of the last.
 fn of_whole_number(tasks: usize, outside: f64, hold: f64, growth: f64) -> f64 {
     let (mut weight, mut all, mut passing) = (1.0_f64, 1.0_f64, 0.0_f64);
+    // A division for each task would be half of the time of a fit.
+    let arrivals = 1.0 / outside;
     for at_lock in 1..=tasks {
         let service = hold + growth * (at_lock - 1) as f64;
-        weight *= (tasks - at_lock + 1) as f64 * service / outside;
+        let arriving = weight * (tasks - at_lock + 1) as f64 * arrivals;
+        weight = arriving * service;
         all += weight;
-        passing += weight / service;
+        passing += arriving;
         if all > 1e200 {
             (weight, passing, all) = (weight / all, passing / all, 1.0);
         }

@@ -1,6 +1,7 @@
 //! The page of a comparison: what changed, then every place with its curves and verdicts.
 
 use analysis::Comparison;
+use host::in_parallel;
 use records::Opened;
 use reports::{
     ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
@@ -34,12 +35,17 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
         parts.loads.iter().partition(|load| matter(load));
     let (mut points, mut without_laws) = (0, 0);
     let all = first.into_iter().map(|load| (load, true));
+    let mut loads = Vec::new();
     for (load, is_open) in all.chain(rest.into_iter().map(|load| (load, false))) {
         points += load.rows.len();
         let laws = if points <= LAWS_POINTS_MAX { Laws::Fitted } else { Laws::LeftOut };
         without_laws += usize::from(laws == Laws::LeftOut && is_curve(load));
-        sections.push(section(comparison, &parts, load, (is_open, laws)));
+        loads.push((load, is_open, laws));
     }
+    sections.extend(in_parallel(loads.len(), |index| {
+        let (load, is_open, laws) = loads[index];
+        section(comparison, &parts, load, (is_open, laws))
+    }));
     let mut method = parts.closing.clone();
     if without_laws > 0 {
         method.push(format!(

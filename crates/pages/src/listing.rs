@@ -1,6 +1,6 @@
 //! The list of records that `knee serve` shows: by experiment, with search and the newest verdicts.
 
-use crate::html::{Markup, Purpose, document};
+use crate::html::{Markup, Purpose, Scripts, document};
 use crate::page::Tone;
 
 /// All that the list shows.
@@ -37,7 +37,7 @@ pub struct ListedRecord {
 
 /// The page with the list.
 pub fn listing(listing: &Listing) -> String {
-    document("Records", Purpose::Served, true, |markup| {
+    document("Records", Purpose::Served, Scripts::Live, |markup| {
         markup.element("header", &[("class", "top")], |markup| {
             markup.leaf("p", &[("class", "kind")], "knee");
             markup.leaf("h1", &[], "Records");
@@ -101,7 +101,7 @@ fn line(markup: &mut Markup, record: &ListedRecord) {
 
 /// A page that only says why there is no other.
 pub fn message(title: &str, text: &str) -> String {
-    document(title, Purpose::Served, false, |markup| {
+    document(title, Purpose::Served, Scripts::None, |markup| {
         markup.element("main", &[("id", "main")], |markup| {
             markup.leaf("h1", &[], title);
             markup.leaf("p", &[], text);

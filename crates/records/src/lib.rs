@@ -42,7 +42,7 @@ pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};
 pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
 pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
-pub use opened::Opened;
+pub use opened::{Opened, Runs};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
 pub use planned::{Planned, UnitOfWork};
 pub use profile::{

@@ -4,6 +4,7 @@ use bisection::{Answer, Bracket, Ends, NotReproduced, Unresolved};
 use host::counted;
 use text::Style;
 use text::prose::wrapped;
+use text::quantity::signed;
 use text::table::{Align, Table};
 
 /// What people call a commit.
@@ -163,7 +164,7 @@ fn several(report: &BisectionReport, brackets: &[Bracket], style: &Style) -> Str
             report.commits[bracket.without].short.clone(),
             report.commits[bracket.with].short.clone(),
             width.to_string(),
-            format!("{:+.2} %", 100.0 * bracket.size.exp_m1()),
+            format!("{} %", signed(100.0 * bracket.size.exp_m1(), 2)),
             format!("{:.2} %", 100.0 * bracket.error),
             subject.to_string(),
         ]);

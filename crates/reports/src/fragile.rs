@@ -9,7 +9,7 @@ use records::{Better, Opened, Point, Run};
 use serde::Serialize;
 use text::Style;
 use text::prose::{counted, wrapped};
-use text::quantity::{duration_ns, short};
+use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
 
 use crate::curve_table::RATE;
@@ -162,10 +162,10 @@ pub fn fragile_text(report: &FragileReport, style: &Style) -> String {
         ("flips %", Align::Right),
     ]);
     let mut row = |name: &str, difference: &Estimate, zone: Zone, flips: String| {
-        let interval = difference
-            .interval
-            .map_or(String::new(), |(low, high)| format!("[{}, {}]", signed(low), signed(high)));
-        let cells = [name, &signed(difference.value), &interval, zone_name(zone), &flips];
+        let interval = difference.interval.map_or(String::new(), |(low, high)| {
+            format!("[{}, {}]", signed_percent(low), signed_percent(high))
+        });
+        let cells = [name, &signed_percent(difference.value), &interval, zone_name(zone), &flips];
         table.row(cells.map(str::to_string).to_vec());
     };
     row("as it is", &fragility.difference, fragility.zone, String::new());
@@ -290,9 +290,8 @@ fn zone_name(zone: Zone) -> &'static str {
 }
 
 /// `+12.3 %`.
-fn signed(share: f64) -> String {
-    let text = format!("{:+.1} %", 100.0 * share);
-    if text == "-0.0 %" { "+0.0 %".to_string() } else { text }
+fn signed_percent(share: f64) -> String {
+    format!("{} %", signed(100.0 * share, 1))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use analysis::Curve;
 use laws::{Hysteresis, UpAndDown};
 use records::{PointOrder, Record};
 use text::prose::counted;
+use text::quantity::signed;
 
 /// The hysteresis of a curve. `None` unless its record sweeps up and down, at least twice each way.
 pub fn hysteresis(record: &Record, curve: &Curve, metric: &str) -> Option<Hysteresis> {
@@ -30,7 +31,7 @@ pub fn hysteresis(record: &Record, curve: &Curve, metric: &str) -> Option<Hyster
 pub fn hysteresis_sentence(found: &Hysteresis) -> String {
     /// The probability of hysteresis where there is none.
     const SURE: f64 = 0.05;
-    let signed = |share: f64| format!("{:+.1}", 100.0 * share);
+    let signed = |share: f64| signed(100.0 * share, 1);
     let range = found
         .loop_area
         .interval

@@ -7,7 +7,7 @@ use laws::{
 };
 use text::Style;
 use text::prose::{counted, wrapped};
-use text::quantity::{duration_ns, short};
+use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
 
 /// The sweep of a curve's metric, if the curve has enough CPU counts.
@@ -153,10 +153,9 @@ fn hold_out(held_out: &HoldOut) -> String {
     )
 }
 
-/// `+1.2 %`; never `-0.0 %`.
+/// `+1.2 %`.
 fn signed_percent(percent: f64) -> String {
-    let text = format!("{percent:+.1} %");
-    if text == "-0.0 %" { "+0.0 %".to_string() } else { text }
+    format!("{} %", signed(percent, 1))
 }
 
 fn peak(found: &Scaling) -> String {

@@ -4,6 +4,7 @@ use bisection::Effect;
 use serde::Serialize;
 use text::Style;
 use text::prose::{counted, wrapped};
+use text::quantity::signed;
 use text::table::{Align, Table};
 
 /// An option with two values.
@@ -46,7 +47,7 @@ fn one(options: &[ScreenedOption], cell: &ScreenedCell, style: &Style) -> String
     ]);
     let mut rows: Vec<(&ScreenedOption, &Effect)> = options.iter().zip(effects).collect();
     rows.sort_by(|a, b| b.1.size.abs().total_cmp(&a.1.size.abs()));
-    let percent = |log: f64| format!("{:+.2}", 100.0 * log.exp_m1());
+    let percent = |log: f64| signed(100.0 * log.exp_m1(), 2);
     for (option, effect) in rows {
         let [first, second] = &option.values;
         table.row(vec![

@@ -3,6 +3,7 @@
 use analysis::host_check::{HostCheck, HostCheckRow};
 use text::Style;
 use text::prose::wrapped;
+use text::quantity::signed;
 use text::table::{Align, Table};
 
 use crate::selfcheck::promises;
@@ -47,7 +48,7 @@ fn table(rows: &[HostCheckRow]) -> Table {
             0.0 => "nothing".to_string(),
             share => format!("{:.0} %", 100.0 * share),
         };
-        let estimate = row.estimate.map(|change| format!("{:+.2} %", 100.0 * change));
+        let estimate = row.estimate.map(|change| format!("{} %", signed(100.0 * change, 2)));
         let counts = [row.comparisons, row.changed, row.wrong, row.same, row.open];
         let mut cells = vec![row.workload.clone(), planted];
         cells.extend(counts.map(|count| count.to_string()));

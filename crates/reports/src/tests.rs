@@ -524,7 +524,7 @@ fn the_whole_record_comes_back_from_json() {
     let text = serde_json::to_string(&whole(&golden)).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let runs: Vec<records::Run> = serde_json::from_value(value["runs"].clone()).unwrap();
-    assert_eq!(runs, golden.runs);
+    assert_eq!(runs, *golden.runs);
     assert_eq!(records::Record::read(&value["record"].to_string()).unwrap(), golden.record);
 }
 

@@ -291,11 +291,11 @@ impl Growing {
         self.append_line(BOOTS, boot, Boot::read)
     }
 
-    fn append_line<T: serde::Serialize>(
+    fn append_line<T: serde::Serialize + Send>(
         &self,
         name: &str,
         value: &T,
-        parse: impl Fn(&str) -> Result<T>,
+        parse: impl Fn(&str) -> Result<T> + Sync,
     ) -> Result<()> {
         let path = self.folder.join(name);
         let add = || -> Result<()> {
@@ -424,7 +424,7 @@ fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
 pub fn open(folder: &Path) -> Result<Opened> {
     let record = read_record(folder)?;
     let (runs, torn) = read_runs(&folder.join(RUNS))?;
-    let mut opened = Opened { folder: folder.to_path_buf(), record, runs };
+    let mut opened = Opened { folder: folder.to_path_buf(), record, runs: runs.into() };
     warn_if_changed(&mut opened, torn.is_some())?;
     Ok(opened)
 }

@@ -7,27 +7,43 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use host::in_parallel;
 
 /// The values of a file's lines, and the offset of a torn last line. A missing file has no lines.
-pub fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<(Vec<T>, Option<u64>)> {
+pub fn read<T: Send>(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<T> + Sync,
+) -> Result<(Vec<T>, Option<u64>)> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
     };
     let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-    let mut values = Vec::new();
-    for (number, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+    let lines: Vec<&[u8]> = text[..whole].split_inclusive(|b| *b == b'\n').collect();
+    let value = |(number, line): (usize, &&[u8])| {
         let line = String::from_utf8_lossy(line);
-        let value = parse(line.trim_end())
-            .with_context(|| format!("{}, line {}", path.display(), number + 1))?;
-        values.push(value);
-    }
+        parse(line.trim_end()).with_context(|| format!("{}, line {}", path.display(), number + 1))
+    };
+    let part = |part: usize| -> Result<Vec<T>> {
+        let first = part * LINES_OF_PART;
+        let lines = lines[first..].iter().take(LINES_OF_PART);
+        lines.enumerate().map(|(number, line)| value((first + number, line))).collect()
+    };
+    let parts = lines.len().div_ceil(LINES_OF_PART);
+    // A thread costs more than a short file.
+    let parts: Vec<Result<Vec<T>>> =
+        if parts < 2 { (0..parts).map(part).collect() } else { in_parallel(parts, part) };
+    let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_>>()?;
+    let values = parts.into_iter().flatten().collect();
     Ok((values, (whole < text.len()).then_some(whole as u64)))
 }
 
+/// Lines that one thread parses at a time.
+const LINES_OF_PART: usize = 500;
+
 /// Cuts off a torn last line, so that lines can be appended. Returns the values of the whole lines.
-pub fn drop_torn<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+pub fn drop_torn<T: Send>(path: &Path, parse: impl Fn(&str) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (values, torn) = read(path, parse)?;
     if let Some(start) = torn {
         let shorten = |file: File| file.set_len(start).and_then(|()| file.sync_data());

@@ -402,7 +402,7 @@ fn an_imported_record_is_kept_whole_and_read_back() {
         let opened = store::open(&folder).unwrap();
         assert_eq!(opened.record.state, RecordState::Whole);
         let runs: Vec<_> = imported.runs.iter().map(|(run, _)| run.clone()).collect();
-        assert_eq!(opened.runs, runs);
+        assert_eq!(*opened.runs, runs);
         assert_eq!(opened.record.source, imported.record.source);
         assert_eq!(opened.record.metrics, imported.record.metrics);
     }

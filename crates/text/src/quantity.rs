@@ -26,6 +26,21 @@ pub fn duration_ns(ns: f64) -> String {
     format!("{} {unit}", three_digits(ns / size))
 }
 
+/// A number with its sign and this many decimals. What rounds to nothing is `+0.0`: `-0.0` would claim a
+/// direction.
+pub fn signed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    let is_nothing =
+        value.is_finite() && !text.contains(|letter: char| ('1'..='9').contains(&letter));
+    if is_nothing { text.replacen('-', "+", 1) } else { text }
+}
+
+/// A number with this many decimals, which is never `-0.0`.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    let text = signed(value, decimals);
+    text.strip_prefix('+').map_or(text.clone(), str::to_string)
+}
+
 /// Three significant digits without trailing zeros after the point.
 fn three_digits(value: f64) -> String {
     if value == 0.0 {
@@ -44,6 +59,14 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_has_no_minus() {
+        let all = [-0.004, 0.004, -0.0, -0.006, 1.5, f64::NEG_INFINITY].map(|one| signed(one, 2));
+        assert_eq!(all, ["+0.00", "+0.00", "+0.00", "-0.01", "+1.50", "-inf"]);
+        assert_eq!([-0.04, -0.06, 12.0].map(|one| fixed(one, 1)), ["0.0", "-0.1", "12.0"]);
+        assert_eq!([-0.4, 0.4].map(|one| fixed(one, 0)), ["0", "0"]);
+    }
 
     #[test]
     fn three_digits_and_a_prefix() {

@@ -35,7 +35,7 @@ impl<'a> ComparedCell<'a> {
     fn in_blocks(points: Vec<(&'a Opened, usize)>) -> ComparedCell<'a> {
         let record = points[0].0;
         let indexes: Vec<usize> = points.iter().map(|(_, index)| *index).collect();
-        let blocks = blocks(&record.record, &indexes, &record.runs);
+        let blocks = blocks(&record.record, &indexes, record.runs_of_all(&indexes));
         // A block in which only another variant failed still counts for these two. If all
         // blocks were disturbed, their values are shown; nothing is judged by them.
         let none_counts = blocks.iter().all(|block| !block.reasons.is_empty());

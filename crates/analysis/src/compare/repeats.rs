@@ -10,7 +10,7 @@ pub fn merged(record: &Opened) -> Opened {
     Opened {
         folder: record.folder.clone(),
         record: record.record.clone(),
-        runs: merged_runs(&record.runs),
+        runs: merged_runs(&record.runs).into(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use host::in_parallel;
 use records::{Guest, Outcome, Point, Run, Scalar, Until, Variant};
 
 use super::arm::Arm;
@@ -30,7 +31,7 @@ pub(super) fn assemble(
     left_out: Vec<String>,
 ) -> Comparison {
     let mut compared: Vec<CellComparison> =
-        cells.iter().map(|cell| cell_comparison(cell, rules)).collect();
+        in_parallel(cells.len(), |index| cell_comparison(&cells[index], rules));
     adjust_exploratory(&mut compared);
     let mut comparison = Comparison {
         variants: arms.iter().map(compared_variant).collect(),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
-use records::{Opened, Outcome, Point, Record, ReplicationUnit, Run};
+use records::{Opened, Outcome, Point, Record, ReplicationUnit, Run, Runs};
 use serde_json::{Value, json};
 
 use super::*;
@@ -52,7 +52,7 @@ fn record(id: &str, experiment: &str, variants: &[&str], values: Value) -> Opene
             }
         }
     }
-    Opened { folder: PathBuf::new(), record, runs }
+    Opened { folder: PathBuf::new(), record, runs: Runs::from(runs) }
 }
 
 /// A run with one value, or with metrics and counters of an object.

@@ -39,7 +39,7 @@ fn check(arguments: &str, long: &str, strike: impl Fn(&Cast), parts: &[&str]) {
 fn check_one_failed(home: &Home, runs: usize, parts: &[&str]) {
     let record = home.record();
     assert_eq!(record.record.state, RecordState::Whole);
-    assert_eq!(record.runs, home.printed());
+    assert_eq!(*record.runs, home.printed());
     let reasons: Vec<&str> = record.runs.iter().filter_map(reason).collect();
     assert_eq!((record.runs.len(), reasons.len()), (runs, 1), "{reasons:?}");
     for part in parts {
@@ -219,7 +219,7 @@ fn check_resumes(home: &Home) {
     let printed = home.printed();
     let after = home.record();
     assert_eq!(before.runs.len() + printed.len(), PLANNED);
-    assert_eq!(after.runs[..before.runs.len()], before.runs);
+    assert_eq!(after.runs[..before.runs.len()], *before.runs);
     check_runs(&after, &printed);
     assert_eq!(after.record.state, RecordState::Whole);
     assert_eq!(after.record.sessions.len(), 2);
@@ -241,7 +241,7 @@ fn a_wish_to_end_keeps_the_finished_runs_and_resuming_does_the_rest() {
         assert!(ended.stderr.contains("with --resume does the rest"), "{}", ended.stderr);
         home.check_nothing_is_left();
         let record = home.record();
-        assert_eq!(record.runs, home.printed());
+        assert_eq!(*record.runs, home.printed());
         check_runs(&record, &[]);
         check_resumes(&home);
     }

@@ -26,6 +26,8 @@ const INSET: f64 = 4.0;
 const STEPS: f64 = 5.0;
 /// Labels on the axis of CPUs, at most: more would touch on a phone.
 const LABELS_MAX: usize = 9;
+/// Points of a line that get marks, at most.
+const MARKS_MAX: usize = 300;
 /// How many colours and marks tell lines apart.
 pub const COLOURS: usize = 7;
 /// Marks of 7 pixels around their middle.
@@ -198,13 +200,19 @@ fn field(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
         ];
         markup.element("svg", &stretched, |markup| lines(markup, panel, place));
         for (index, line) in panel.lines.iter().enumerate() {
-            for point in &line.points {
+            for point in line.points.iter().filter(|_| has_marks(panel)) {
                 let x = format!("{:.2}%", place.x(f64::from(point.cpus)));
                 let y = format!("{:.1}", place.y(point.spread.mean));
                 mark(markup, index, (&x, &y), &point_in_words(panel, &line.name, point));
             }
         }
     });
+}
+
+/// Whether points have marks of their own. So many that they would touch hide the line, and each costs a
+/// browser more than its part of the line.
+fn has_marks(panel: &CurvePanel) -> bool {
+    panel.lines.iter().all(|line| line.points.len() <= MARKS_MAX)
 }
 
 /// Lines at the values, and the numbers of CPUs below.

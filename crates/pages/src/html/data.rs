@@ -16,7 +16,8 @@ use crate::page::{Block, Page};
 /// More letters than these are compressed.
 const PLAIN_MAX: usize = 40_000;
 
-/// Writes the data of a page; nothing if it has no drawings.
+/// Writes the data of a page; nothing if it has no drawings. The single runs behind curves stand by
+/// themselves: a million of them take a browser a second to read, which it does when somebody asks for them.
 pub fn data(markup: &mut Markup, page: &Page) {
     let sections = page.sections.iter().enumerate();
     let blocks = sections.flat_map(|(index, section)| {
@@ -24,9 +25,16 @@ pub fn data(markup: &mut Markup, page: &Page) {
         blocks.map(move |(number, block)| (format!("s{}-{number}", index + 1), block))
     });
     let (mut charts, mut ledgers, mut flames) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all_runs = serde_json::Map::new();
     for (id, block) in blocks {
         match block {
-            Block::Curves(panel) => charts.push(chart(&id, panel)),
+            Block::Curves(panel) => {
+                charts.push(chart(&id, panel));
+                if panel.lines.iter().flat_map(|line| &line.points).any(|one| !one.runs.is_empty())
+                {
+                    all_runs.insert(id, runs(panel));
+                }
+            }
             Block::Ledger(tree) => ledgers.push(ledger(&id, tree)),
             Block::Flame(graph) => flames.push(flame(&id, graph)),
             Block::Text(_) | Block::Table(_) | Block::Folded(..) => (),
@@ -36,18 +44,24 @@ pub fn data(markup: &mut Markup, page: &Page) {
         return;
     }
     let value = json!({ "charts": charts, "ledgers": ledgers, "flames": flames });
-    if value.to_string().len() <= PLAIN_MAX {
-        return markup.data("knee-data", "application/json", &value);
-    }
-    match compressed(&value) {
-        Ok(letters) => markup.data("knee-data", "application/gzip+json", &Value::String(letters)),
-        Err(_) => markup.data("knee-data", "application/json", &value),
+    written(markup, "knee-data", value);
+    if !all_runs.is_empty() {
+        written(markup, "knee-runs", Value::Object(all_runs));
     }
 }
 
-fn compressed(value: &Value) -> std::io::Result<String> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(value.to_string().as_bytes())?;
+fn written(markup: &mut Markup, id: &'static str, value: Value) {
+    let json = value.to_string();
+    let letters = (json.len() > PLAIN_MAX).then(|| compressed(&json));
+    match letters {
+        Some(Ok(letters)) => markup.data(id, "application/gzip+json", &Value::String(letters)),
+        Some(Err(_)) | None => markup.data(id, "application/json", &value),
+    }
+}
+
+fn compressed(json: &str) -> std::io::Result<String> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(json.as_bytes())?;
     Ok(base64(&encoder.finish()?))
 }
 
@@ -72,18 +86,26 @@ fn line(line: &PanelLine) -> Value {
     })
 }
 
-/// CPUs, tasks, mean, standard deviation, idle share, and the runs: number, block, value, whether left out.
+/// CPUs, tasks, mean, standard deviation, idle share.
 fn point(point: &PanelPoint) -> Value {
-    let runs = point.runs.iter();
-    let runs = runs.map(|run| json!([run.run, run.block, run.value, u8::from(run.discarded)]));
-    json!([
-        point.cpus,
-        point.tasks,
-        point.spread.mean,
-        point.spread.stddev,
-        point.idle,
-        runs.collect::<Vec<_>>()
-    ])
+    json!([point.cpus, point.tasks, point.spread.mean, point.spread.stddev, point.idle])
+}
+
+/// The runs of each point of each line as columns, which take a third of the time of rows to read: numbers,
+/// blocks, values, and the positions of those that were left out.
+fn runs(panel: &CurvePanel) -> Value {
+    let columns = |point: &PanelPoint| {
+        let runs = || point.runs.iter();
+        let left_out = runs().enumerate().filter(|(_, run)| run.discarded).map(|(at, _)| at);
+        json!([
+            runs().map(|run| run.run).collect::<Vec<_>>(),
+            runs().map(|run| run.block).collect::<Vec<_>>(),
+            runs().map(|run| run.value).collect::<Vec<_>>(),
+            left_out.collect::<Vec<_>>(),
+        ])
+    };
+    let line = |line: &PanelLine| line.points.iter().map(columns).collect::<Vec<_>>();
+    json!(panel.lines.iter().map(line).collect::<Vec<_>>())
 }
 
 fn ledger(id: &str, tree: &LedgerTree) -> Value {

@@ -23,6 +23,8 @@ use table::table;
 const STYLE: &str = include_str!("page.css");
 const BUNDLE_STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 const BUNDLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
+/// What the list of `knee serve` gets instead: it only follows the news.
+const LIVE_BUNDLE: &str = include_str!(concat!(env!("OUT_DIR"), "/live.js"));
 
 /// Whether this knee was built with what scripts add to pages.
 pub const HAS_BUNDLE: bool = !BUNDLE.is_empty();
@@ -53,7 +55,11 @@ impl Purpose {
 /// The content security policy of a page: only the styles and scripts of this knee, and no requests.
 pub fn policy(purpose: Purpose) -> String {
     let styles: Vec<String> = purpose.styles().map(source_hash).collect();
-    let scripts = if purpose.has_scripts() { source_hash(BUNDLE) } else { "'none'".to_string() };
+    let scripts = match purpose {
+        _ if !purpose.has_scripts() => "'none'".to_string(),
+        Purpose::Served => format!("{} {}", source_hash(BUNDLE), source_hash(LIVE_BUNDLE)),
+        Purpose::File | Purpose::FileWithoutScripts => source_hash(BUNDLE),
+    };
     let (connect, form, frame) = match purpose {
         Purpose::File | Purpose::FileWithoutScripts => ("'none'", "'none'", ""),
         Purpose::Served => ("'self'", "'self'", "; frame-ancestors 'none'"),
@@ -67,7 +73,7 @@ pub fn policy(purpose: Purpose) -> String {
 
 /// The whole file.
 pub fn html(page: &Page, purpose: Purpose) -> String {
-    document(&format!("{}: {}", page.kind, page.title), purpose, false, |markup| {
+    document(&format!("{}: {}", page.kind, page.title), purpose, Scripts::Drawings, |markup| {
         markup.element("header", &[("class", "top")], |markup| {
             markup.element("p", &[("class", "kind")], |markup| {
                 if purpose == Purpose::Served {
@@ -91,16 +97,35 @@ pub fn html(page: &Page, purpose: Purpose) -> String {
     })
 }
 
-/// A document of ours around a body. One that is live asks the server for news.
+/// Which scripts a document has, where this knee has any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scripts {
+    /// Those that add to drawings.
+    Drawings,
+    /// The one that asks the server for news.
+    Live,
+    None,
+}
+
+impl Scripts {
+    fn text(self) -> &'static str {
+        match self {
+            Scripts::Drawings => BUNDLE,
+            Scripts::Live => LIVE_BUNDLE,
+            Scripts::None => "",
+        }
+    }
+}
+
+/// A document of ours around a body.
 pub fn document(
     title: &str,
     purpose: Purpose,
-    is_live: bool,
+    scripts: Scripts,
     body: impl FnOnce(&mut Markup),
 ) -> String {
     let mut markup = Markup::document();
-    let live = if is_live { "yes" } else { "no" };
-    markup.element("html", &[("lang", "en"), ("data-live", live)], |markup| {
+    markup.element("html", &[("lang", "en")], |markup| {
         markup.element("head", &[], |markup| {
             markup.empty("meta", &[("charset", "utf-8")]);
             if purpose != Purpose::Served {
@@ -113,13 +138,14 @@ pub fn document(
             markup.empty("meta", &viewport);
             markup.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
             markup.leaf("title", &[], &format!("{title} - knee"));
-            purpose.styles().for_each(|style| markup.ours("style", &[], style));
+            let styles = if scripts == Scripts::Drawings { 2 } else { 1 };
+            purpose.styles().take(styles).for_each(|style| markup.ours("style", &[], style));
         });
         markup.element("body", &[], |markup| {
             markup.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the answer");
             body(markup);
-            if purpose.has_scripts() {
-                markup.ours("script", &[], BUNDLE);
+            if purpose.has_scripts() && scripts != Scripts::None {
+                markup.ours("script", &[], scripts.text());
             }
         });
     });

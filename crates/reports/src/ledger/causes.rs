@@ -7,7 +7,7 @@ use analysis::ledger::{
 };
 use text::Style;
 use text::prose::{counted, wrapped};
-use text::quantity::duration_ns;
+use text::quantity::{self, duration_ns};
 
 use crate::ledger::numbers;
 use crate::ledger::removal::Removal;
@@ -296,7 +296,8 @@ fn whole(change: &RowChange, per: &str, style: Style) -> String {
 /// Why there is no cause, and how large one could be.
 fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
     let within = change.own_interval.map(|(low, high)| {
-        let share = |ns: f64| format!("{:+.1} %", 100.0 * ns / longest(change).max(1e-9));
+        let share =
+            |ns: f64| format!("{} %", quantity::signed(100.0 * ns / longest(change).max(1e-9), 1));
         format!(" ({} to {} at 95 %)", share(low), share(high))
     });
     let within = within.unwrap_or_default();

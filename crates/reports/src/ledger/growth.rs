@@ -5,6 +5,7 @@ use analysis::ledger::{Explained, Growth, Ledger, answer, growth};
 use records::Opened;
 use text::Style;
 use text::prose::{counted, wrapped};
+use text::quantity::signed;
 use text::table::{Align, Table};
 
 use crate::ledger::numbers::Unit;
@@ -86,7 +87,7 @@ fn add(table: &mut Table, row: &Growth, unit: &Unit, depth: usize, all: &Growth)
     let name = if depth == 0 { "all: CPUs x time" } else { &row.name };
     let mut cells = vec![shortened(&format!("{}{name}", "  ".repeat(depth)))];
     cells.extend(row.ns.iter().map(|ns| unit.text(ns.mean)));
-    let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:+.2}"));
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| signed(v, 2));
     let power = row.power.as_ref();
     cells.push(number(power.map(|power| power.of_time)));
     let half = power.and_then(|power| power.half);

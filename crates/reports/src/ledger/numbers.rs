@@ -1,6 +1,8 @@
 //! Numbers of a ledger: one unit and as many decimals down a column, so that one can add up by
 //! eye.
 
+use text::quantity::{fixed, signed};
+
 /// The unit of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
@@ -27,12 +29,12 @@ impl Unit {
 
     /// A value without its unit.
     pub fn text(&self, ns: f64) -> String {
-        format!("{:.*}", self.decimals, ns / self.ns)
+        fixed(ns / self.ns, self.decimals)
     }
 
     /// A value with its sign.
     pub fn signed(&self, ns: f64) -> String {
-        format!("{:+.*}", self.decimals, ns / self.ns)
+        signed(ns / self.ns, self.decimals)
     }
 }
 

@@ -4,6 +4,7 @@ use analysis::ledger::{Explained, Growth, Ledger, LedgerRow, RowChange, Split, a
 use records::{Opened, Point};
 use text::Style;
 use text::prose::counted;
+use text::quantity::signed;
 use text::table::Table;
 
 use crate::ledger::difference::{self, LedgerSide, unit_of_work};
@@ -276,7 +277,7 @@ fn growth_node(row: &Growth, name: &str, unit: Unit, all: &Growth) -> LedgerNode
         sides.any(|(ns, all)| ns.mean >= grown::SHOWN_SHARE * all.mean)
     };
     let rows = row.rows.iter().filter(is_shown);
-    let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:+.2}"));
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| signed(v, 2));
     let power = row.power.as_ref();
     let half = power.and_then(|power| power.half);
     let details = vec![

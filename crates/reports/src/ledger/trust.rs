@@ -4,6 +4,7 @@ use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 use text::Style;
 
 use crate::ledger::{counted, duration_ns, numbers, wrapped};
+use text::quantity::signed;
 
 /// All of it, as sentences. `per` is the unit of work, "operation" or "run".
 pub fn text(explained: &Explained, per: &str, force: bool, style: Style) -> String {
@@ -103,7 +104,7 @@ fn cost(cost: &LookCost, per: &str) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:+.1} %", 100.0 * share)
+    format!("{} %", signed(100.0 * share, 1))
 }
 
 fn checks(check: &LedgerCheck) -> Vec<String> {
@@ -127,9 +128,9 @@ fn checks(check: &LedgerCheck) -> Vec<String> {
                   that much"
                 .to_string(),
         };
-        let clock = 100.0 * clock;
+        let clock = signed(100.0 * clock, 2);
         sentences.push(format!(
-            "the workload's rows differ from its tasks' own CPU clocks by {clock:+.2} %: {verdict}"
+            "the workload's rows differ from its tasks' own CPU clocks by {clock} %: {verdict}"
         ));
     }
     let (mut unseen, mut others) = (0, Vec::new());

@@ -20,7 +20,7 @@ fn the_deciding_part_of_runs_decides_as_the_runs_do() {
     values[4][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2, "fairness": 1.0});
     let opened = record("r", "", &["a", "b"], json!([values]));
     let parts = opened.runs.iter().map(|run| deciding_part(run, "operations_per_s"));
-    let runs: Vec<Run> = parts.collect();
+    let runs = Runs::from(parts.collect::<Vec<Run>>());
     let slim = Opened { folder: PathBuf::new(), record: opened.record.clone(), runs };
     let reasons = |opened: &Opened| -> Vec<Option<String>> {
         let blocks = blocks::blocks(&opened.record, &[0, 1], &opened.runs);
@@ -108,7 +108,7 @@ fn the_comparison_says_what_stopped_the_blocks() {
                 points_to_run(&whole.record, &[0, 1, 2], &before(*block), *block).is_empty()
             })
             .expect("an end");
-        let runs: Vec<Run> = before(end).into_iter().cloned().collect();
+        let runs = before(end).into_iter().cloned().collect::<Vec<Run>>().into();
         let opened = Opened { folder: PathBuf::new(), record: whole.record.clone(), runs };
         let arms = names.map(|name| Arm { name, record: &opened, variant: name });
         let comparison = compare(&arms, &CompareOptions::default()).expect("a comparison");
