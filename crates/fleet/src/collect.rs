@@ -51,7 +51,8 @@ pub fn collect(
         kinds.entry(kind).or_default().push(part);
     }
     ensure!(!kinds.is_empty(), "no chunk is done yet: nothing to collect");
-    kinds.values().map(|parts| join(parts, store, label, missing == 0)).collect()
+    let complete = missing == 0;
+    kinds.values().map(|parts| join(parts, plan, store, label, complete)).collect()
 }
 
 /// What of every claim counts, in the order of the blocks, and how many chunks are not done.
@@ -98,7 +99,13 @@ fn kind_of_host(record: &Record) -> Result<String> {
     Ok(serde_json::to_string(&(&host.cpu_model, kernel, &record.topology, &record.points))?)
 }
 
-fn join(parts: &[Part], store: &Store, label: &str, complete: bool) -> Result<Collected> {
+fn join(
+    parts: &[Part],
+    plan: &Plan,
+    store: &Store,
+    label: &str,
+    complete: bool,
+) -> Result<Collected> {
     let first = opened(parts.first().context("a kind of host has a part")?)?.record;
     let record = Record {
         blocks: None,
@@ -115,6 +122,10 @@ fn join(parts: &[Part], store: &Store, label: &str, complete: bool) -> Result<Co
         nodes.insert(node_name(&opened.record));
         blocks += part.blocks.len();
         append(&mut joined, part, &opened, &mut boots, &mut profiles)?;
+    }
+    // What hosts started is of no use to who wants to measure again.
+    for session in joined.record.sessions.iter_mut().filter(|_| !plan.command.is_empty()) {
+        session.command.clone_from(&plan.command);
     }
     joined.complete = complete;
     let (id, runs) = (joined.record.id.clone(), joined.next_run());

@@ -27,6 +27,9 @@ mod member;
 mod owner;
 mod parts;
 mod plan_file;
+pub mod remote;
+pub mod slurm;
+pub mod ssh;
 mod watch;
 
 pub use claims::{ChunkState, Done, Folder, Survey};

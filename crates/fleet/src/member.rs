@@ -175,7 +175,11 @@ impl<M: Measurer> Member<M> {
             return Ok(false);
         }
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
-        hint(format_args!("chunk {number}: {} to measure{kept}", counted(left.len(), "block")));
+        hint(format_args!(
+            "chunk {number}: {} to measure on {}{kept}",
+            counted(left.len(), "block"),
+            self.owner.host
+        ));
         let measured = self.measure_blocks(Share { chunk: number, claim: mine, blocks: left });
         let finished = measured.and_then(|is_interrupted| {
             let is_whole = self.settle(number, mine, keeps)?;

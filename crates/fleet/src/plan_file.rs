@@ -17,6 +17,9 @@ pub struct Plan {
     pub format: u32,
     /// Version of knee that every host must have.
     pub knee: String,
+    /// The command that planned, by its words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Architecture that every host must have.
     pub architecture: String,
     /// Release of the kernel that hosts must have, or a newer one.
@@ -92,17 +95,8 @@ impl Plan {
                 self.knee
             ));
         }
-        if self.architecture != architecture {
-            return Some(format!(
-                "it is {architecture}, the plan is for {}: plan those hosts in a directory of their own",
-                self.architecture
-            ));
-        }
-        if release_numbers(&kernel) < release_numbers(&self.kernel) {
-            return Some(format!(
-                "its kernel {kernel} is older than {}: leave it out, or plan on the host with the oldest kernel",
-                self.kernel
-            ));
+        if let Some(why) = self.refusal_of_host(architecture, &kernel) {
+            return Some(why);
         }
         let portable = |points: &[Point]| points.iter().map(portable_part).collect::<Vec<_>>();
         if portable(&self.points) != portable(&record.points) {
@@ -111,6 +105,23 @@ impl Plan {
                  name CPU counts that every host has"
                     .to_string(),
             );
+        }
+        None
+    }
+
+    /// Why no knee on a host of this kind can measure chunks; `None` if one may.
+    pub fn refusal_of_host(&self, architecture: &str, kernel: &str) -> Option<String> {
+        if self.architecture != architecture {
+            return Some(format!(
+                "it is {architecture}, the plan is for {}: plan those hosts in a directory of their own",
+                self.architecture
+            ));
+        }
+        if release_numbers(kernel) < release_numbers(&self.kernel) {
+            return Some(format!(
+                "its kernel {kernel} is older than {}: leave it out, or plan on the host with the oldest kernel",
+                self.kernel
+            ));
         }
         None
     }
@@ -154,6 +165,7 @@ mod tests {
             let plan = Plan {
                 format: FORMAT,
                 knee: String::new(),
+                command: Vec::new(),
                 architecture: String::new(),
                 kernel: String::new(),
                 experiment,

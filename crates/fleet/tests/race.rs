@@ -22,6 +22,7 @@ fn plan() -> Plan {
     Plan {
         format: FORMAT,
         knee: "1".to_string(),
+        command: Vec::new(),
         architecture: "any".to_string(),
         kernel: "6.1".to_string(),
         experiment: Experiment::read("[[load]]\nworkload = 'getppid'\n").unwrap(),

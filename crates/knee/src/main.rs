@@ -50,7 +50,7 @@ enum Verb {
     /// Check what this host permits and what would disturb a measurement
     Doctor(verbs::doctor::Arguments),
     /// Measure how workloads scale with CPUs
-    Run(Box<verbs::run::Arguments>),
+    Run(Box<verbs::run::RunArguments>),
     /// Write the start of a load of your own
     New(verbs::new::Arguments),
     /// Compare variants or records, with the confidence of each verdict
@@ -111,6 +111,9 @@ enum Verb {
     /// Run as process 1 of a guest (internal)
     #[command(hide = true)]
     Init,
+    /// Measure for knee on another host, over standard input and output (internal)
+    #[command(hide = true)]
+    Remote(verbs::remote::Arguments),
     /// Run one job from standard input (internal)
     #[command(hide = true)]
     Worker(verbs::worker::Arguments),
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
             | Verb::Series(_)
             | Verb::Screen(_)
             | Verb::Chunk(_)
+            | Verb::Remote(_)
             | Verb::Serve(_)
     );
     if !survives_closed_pipe {
@@ -168,7 +172,7 @@ fn parse() -> Result<Cli, ExitCode> {
         .map_err(|error| help_or_error(&error))?;
     cli.output.apply();
     if let Verb::Run(arguments) = &mut cli.verb {
-        arguments.defaults = defaults;
+        arguments.what.defaults = defaults;
     }
     Ok(cli)
 }
@@ -212,6 +216,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Check(arguments) => verbs::check::run(&arguments),
         Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
+        Verb::Remote(arguments) => verbs::remote::run(&arguments),
         Verb::Replay(arguments) => verbs::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),

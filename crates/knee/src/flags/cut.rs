@@ -24,6 +24,11 @@ pub struct CutFlags {
 }
 
 impl CutFlags {
+    /// Whether a flag was given.
+    pub fn is_given(&self) -> bool {
+        self.chunk.is_some() || self.lease.is_some()
+    }
+
     /// The plan of a fleet for this experiment, whose seed is drawn here if it has none.
     pub fn plan(&self, experiment: Experiment, store: &Store) -> Result<Plan> {
         let experiment =
@@ -37,6 +42,7 @@ impl CutFlags {
         Ok(Plan {
             format: fleet::FORMAT,
             knee: env!("CARGO_PKG_VERSION").to_string(),
+            command: host::command_line(),
             architecture: std::env::consts::ARCH.to_string(),
             kernel: record.host.kernel_release.clone().unwrap_or_default(),
             lease_s: self.lease.map_or((10.0 * longest_s).max(120.0), |lease| lease.as_secs_f64()),

@@ -1,5 +1,6 @@
 //! The file-system flags of `knee run`, and how they change an experiment.
 
+use super::on::{On, Place, place};
 use anyhow::{Context, Result, bail, ensure};
 use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
 
@@ -13,11 +14,13 @@ pub struct FileSystemFlags {
     /// optionally named, NAME=KIND. A single one applies to all variants.
     #[arg(long = "fs", value_name = "KINDS", value_parser = file_system_list)]
     file_systems: Vec<FileSystemList>,
-    /// Where to make them: loop, ram or /dev/NAME
+    /// Where: loop, ram, /dev/NAME; other hosts: ssh:a,b, slurm
     ///
-    /// loop: images in --dir [default]; ram: a RAM disk; or a block device.
-    #[arg(long, value_name = "WHERE")]
-    on: Option<String>,
+    /// loop: images in --dir [default]; ram: a RAM disk; or a block device. ssh: names as the ssh client
+    /// takes them; nothing is installed there. slurm: submits an array of jobs and ends. Hosts share the
+    /// blocks: every variant of a block runs on the same one. See docs/guide/fleet.md.
+    #[arg(long, value_name = "WHERE", value_parser = place)]
+    on: Vec<Place>,
     /// Size of each file system [default: 8G], or the name of one of the experiment's sizes
     /// (here, reported; see `knee describe`)
     #[arg(long, value_name = "BYTES|NAME", hide_short_help = true)]
@@ -99,6 +102,14 @@ fn policy(text: &str) -> Result<Policy> {
 }
 
 impl FileSystemFlags {
+    /// The other hosts on which runs are made.
+    pub fn hosts(&self) -> Option<&On> {
+        self.on.iter().find_map(|place| match place {
+            Place::Hosts(on) => Some(on),
+            Place::FileSystems(_) => None,
+        })
+    }
+
     /// The value of `--size`: of the file systems, or the name of a size of the experiment.
     pub fn size(&self) -> Option<&str> {
         self.size.as_deref()
@@ -106,10 +117,19 @@ impl FileSystemFlags {
 
     /// Applies the flags to an experiment. `size` is that of a file system.
     pub fn apply(&self, experiment: &mut Experiment, size: Option<&str>) -> Result<()> {
+        let on = self.on.iter().find_map(|place| match place {
+            Place::FileSystems(on) => Some(on.clone()),
+            Place::Hosts(_) => None,
+        });
+        let kinds = usize::from(on.is_some()) + usize::from(self.hosts().is_some());
+        ensure!(
+            self.on.len() == kinds,
+            "--on names one place for file systems, and one kind of hosts: ssh:a,b names several"
+        );
         let lists = self.file_systems.iter();
         let requested: Vec<(String, FileSystem)> = lists.flat_map(|list| list.0.clone()).collect();
         let storage = &mut experiment.storage;
-        storage.on = self.on.clone().unwrap_or_else(|| storage.on.clone());
+        storage.on = on.clone().unwrap_or_else(|| storage.on.clone());
         storage.size = size.map_or_else(|| storage.size.clone(), |size| Scalar(size.to_string()));
         storage.policy = self.policy.unwrap_or(storage.policy);
         storage.age = self.age.clone().unwrap_or_else(|| storage.age.clone());
@@ -145,7 +165,7 @@ impl FileSystemFlags {
         }
         let makes_any = experiment.variants.iter().any(|variant| variant.file_system.is_some());
         let needs_some =
-            self.on.is_some() || size.is_some() || self.policy.is_some() || self.i_own_this_device;
+            on.is_some() || size.is_some() || self.policy.is_some() || self.i_own_this_device;
         ensure!(
             makes_any || !needs_some,
             "--on, --size, --policy and --i-own-this-device need file systems to make: name them \

@@ -5,6 +5,7 @@ mod cut;
 mod fail_if;
 mod file_systems;
 mod guests;
+mod on;
 mod output;
 mod times;
 
@@ -13,5 +14,6 @@ pub use cut::CutFlags;
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use on::{On, OnFlags, SlurmFlags};
 pub use output::{OutputFlags, scan};
 pub use times::{age, duration_ns, since, until};

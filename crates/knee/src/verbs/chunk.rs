@@ -71,14 +71,18 @@ fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
     Ok((folder, plan))
 }
 
+/// Why this host cannot measure a plan, and what to do; `None` if it can.
+pub fn refusal(plan: &Plan) -> Result<Option<String>> {
+    let record = planned_record(plan.experiment.clone())?;
+    Ok(plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record))
+}
+
 /// Measures where this process runs.
 struct ThisHost;
 
 impl Measurer for ThisHost {
     fn check_fit(&mut self, plan: &Plan) -> Result<()> {
-        let record = planned_record(plan.experiment.clone())?;
-        let refusal = plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record);
-        if let Some(why) = refusal {
+        if let Some(why) = refusal(plan)? {
             bail!("{} cannot measure this plan: {why}", Owner::new().host);
         }
         Ok(())

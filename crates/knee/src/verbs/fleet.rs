@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use fleet::{ChunkState, Folder};
+use fleet::{ChunkState, Folder, slurm};
 use host::counted;
 use host::terminal::{hint, print_line};
 use records::check_label;
@@ -114,10 +114,12 @@ fn status(directory: &std::path::Path, json: bool) -> Result<ExitCode> {
     let [done, claimed, free] = survey.counts();
     let left = survey.0.iter().zip(&plan.chunks).filter(|(state, _)| **state != ChunkState::Done);
     let left_s = left.map(|(_, chunk)| chunk.estimated_s).fold(0.0, |sum, s| sum + s);
+    // Slurm is asked only what the files cannot tell.
+    let reasons = if free > 0 { slurm::pending(&folder) } else { None };
     if json {
         let value = json!({
             "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,
-            "work_left_s": left_s,
+            "work_left_s": left_s, "pending": reasons.and_then(Result::ok),
         });
         print_line(format_args!("{value:#}"))?;
         return Ok(ExitCode::SUCCESS);
@@ -139,6 +141,15 @@ fn status(directory: &std::path::Path, json: bool) -> Result<ExitCode> {
             "chunk {chunk}: {host}, {}{before}",
             counted(runs as usize, "run")
         ))?;
+    }
+    match reasons {
+        Some(Ok(reasons)) => {
+            for (reason, jobs) in reasons {
+                print_line(format_args!("{} of Slurm pending: {reason}", counted(jobs, "job")))?;
+            }
+        }
+        Some(Err(why)) => hint(format_args!("why jobs are pending is unknown: {why:#}")),
+        None => (),
     }
     if claimed > CLAIMS_SHOWN {
         print_line(format_args!("and {} more claimed", claimed - CLAIMS_SHOWN))?;

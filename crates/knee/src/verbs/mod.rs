@@ -23,6 +23,7 @@ pub mod man_pages;
 pub mod new;
 pub mod note;
 pub mod prune;
+pub mod remote;
 pub mod replay;
 pub mod report;
 pub mod rm;

@@ -1,6 +1,7 @@
 //! `knee run`: measures workloads or experiments, stores the record, shows it.
 
 mod dose;
+mod on;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +22,16 @@ use text::Style;
 use super::compare;
 use crate::defaults::Defaults;
 use crate::experiment_file::{self, ExperimentText};
-use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags};
+use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags};
+
+/// What to measure, and where.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub what: Arguments,
+    #[command(flatten)]
+    on: OnFlags,
+}
 
 /// What to measure, and how.
 #[derive(clap::Args)]
@@ -257,7 +267,8 @@ impl Arguments {
     /// A flag that was given and that only `knee run` knows.
     pub fn only_of_run(&self) -> Option<&'static str> {
         let fail_if = self.fail_if.is_given().then_some("--fail-if");
-        self.against.as_ref().map(|_| "--against").or(fail_if)
+        let hosts = self.file_systems.hosts().map(|_| "--on ssh:… or slurm");
+        self.against.as_ref().map(|_| "--against").or(fail_if).or(hosts)
     }
 
     /// A flag that was given and that means something only where runs are made at once.
@@ -313,7 +324,9 @@ fn all_values(list: &str, separator: char) -> Result<Vec<String>> {
 }
 
 /// Measures, keeps and shows.
-pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
+    let RunArguments { what: arguments, on: elsewhere } = arguments;
+    elsewhere.check(arguments.file_systems.hosts())?;
     let Defaults { words, file } = &arguments.defaults;
     if !words.is_empty() {
         talk(format_args!("defaults of {}: {}", file.display(), words.join(" ")));
@@ -327,6 +340,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.plan {
         show_plan(arguments, request.experiment, store)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(place) = arguments.file_systems.hosts() {
+        return on::run(arguments, elsewhere, place, request, store);
     }
     let (Measured { end, folder }, printed) = measure(arguments, request, store)?;
     conclude(arguments, end, folder.as_deref(), printed)

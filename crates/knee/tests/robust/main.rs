@@ -14,6 +14,7 @@ mod explain;
 mod faults;
 mod file_systems;
 mod fleet;
+mod fleet_remote;
 mod guests;
 mod home;
 mod import;

@@ -1,0 +1,185 @@
+//! Slurm's client programs. They hang for minutes while the controller is down, so each call has a time
+//! limit; what they say decides nothing, since progress is read from the fleet's files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use host::durable::write_durably;
+use host::{children, memfd};
+
+use crate::claims::Folder;
+
+/// How long a client program may take: a verb that asks one shall answer within 5 s.
+const LIMIT: Duration = Duration::from_secs(4);
+
+/// The file in a fleet's directory with the ids of its jobs, one a line.
+const JOBS: &str = "slurm-jobs";
+
+/// An array of jobs, each of which measures one chunk on a node of its own.
+pub struct Job<'a> {
+    pub name: &'a str,
+    /// The fleet's, with a copy of knee.
+    pub directory: &'a Path,
+    pub chunks: &'a [usize],
+    /// How long the longest chunk takes by estimate.
+    pub longest_s: f64,
+    pub constraint: Option<&'a str>,
+    pub partition: Option<&'a str>,
+    /// How many run at the same time.
+    pub nodes: Option<u32>,
+}
+
+/// Whether jobs can be submitted from this host.
+pub fn is_here() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("sbatch").is_file())
+}
+
+/// The script that sbatch takes.
+pub fn script(job: &Job) -> Result<String> {
+    let directory = job.directory.to_str().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+=:@,-".contains(c);
+    ensure!(
+        !directory.is_empty() && directory.chars().all(is_plain),
+        "{directory:?} has characters that mean something else in a job script: name another directory with \
+         --fleet"
+    );
+    let name: String = job.name.chars().filter(|c| is_plain(*c)).take(40).collect();
+    // Twice the estimate, and time to start: a node may be slower than the host that planned.
+    let minutes = (job.longest_s * 2.0 / 60.0).ceil() as u64 + 10;
+    let at_once = job.nodes.map(|nodes| format!("%{nodes}")).unwrap_or_default();
+    let mut options = vec![
+        format!("--job-name=knee-{name}"),
+        format!("--array={}{at_once}", ranges(job.chunks)),
+        "--nodes=1".to_string(),
+        "--exclusive".to_string(),
+        "--requeue".to_string(),
+        format!("--time={minutes}"),
+        // Whole blocks are kept and the chunk is freed before the limit kills.
+        "--signal=B:TERM@60".to_string(),
+        "--open-mode=append".to_string(),
+        format!("--output={directory}/logs/%a"),
+    ];
+    options.extend(job.partition.map(|name| format!("--partition={name}")));
+    options.extend(job.constraint.map(|features| format!("--constraint={features}")));
+    let options: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
+    Ok(format!(
+        "#!/bin/sh\n{options}exec {directory}/knee chunk {directory} \"$SLURM_ARRAY_TASK_ID\"\n"
+    ))
+}
+
+/// Numbers in order, as Slurm writes them: `0-3,7`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let range = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}
+
+/// Submits a script. Returns the id of the job, which the fleet's directory remembers.
+pub fn submit(folder: &Folder, script: &Path) -> Result<String> {
+    let told = ask(Command::new("sbatch").arg("--parsable").arg(script)).with_context(|| {
+        format!(
+            "submitting {0}: nothing is lost; submit it later with sbatch {0} (if it was submitted all the \
+             same, the second array finds its chunks done)",
+            script.display()
+        )
+    })?;
+    // With several clusters, the id is followed by the cluster's name.
+    let id = told.trim().split(';').next().unwrap_or_default().to_string();
+    ensure!(id.parse::<u64>().is_ok(), "sbatch answered {told:?}, which is no id of a job");
+    let path = folder.root().join(JOBS);
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    write_durably(&path, |mut file| {
+        Ok(std::io::Write::write_all(&mut file, format!("{before}{id}\n").as_bytes())?)
+    })?;
+    Ok(id)
+}
+
+/// How many of a fleet's jobs wait, by Slurm's reason; `None` if none was submitted. An error if Slurm does
+/// not say.
+pub fn pending(folder: &Folder) -> Option<Result<BTreeMap<String, usize>>> {
+    let ids = fs::read_to_string(folder.root().join(JOBS)).ok()?;
+    let ids: Vec<&str> = ids.split_whitespace().collect();
+    let words = ["--noheader", "--array", "--states=PENDING", "--format=%r", "--jobs"];
+    let told = ask(Command::new("squeue").args(words).arg(ids.join(",")));
+    Some(told.map(|reasons| {
+        let mut counts = BTreeMap::new();
+        for reason in reasons.lines().map(str::trim).filter(|reason| !reason.is_empty()) {
+            *counts.entry(reason.to_string()).or_insert(0) += 1;
+        }
+        counts
+    }))
+}
+
+/// What a client program prints.
+fn ask(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut output = memfd::create(c"output")?;
+    let mut errors = memfd::create(c"errors")?;
+    command.stdin(std::process::Stdio::null());
+    command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
+    let status = children::run(command, LIMIT).with_context(|| {
+        format!("asking {program} (is Slurm's controller down? scontrol ping says so)")
+    })?;
+    let read = |file: &mut fs::File| -> Result<String> {
+        let mut text = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    let said = read(&mut errors)?;
+    ensure!(status.success(), "{program} failed: {}", said.trim());
+    read(&mut output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job<'a>(directory: &'a str, chunks: &'a [usize]) -> Job<'a> {
+        Job {
+            name: "locks 'n more",
+            directory: Path::new(directory),
+            chunks,
+            longest_s: 600.0,
+            constraint: Some("icl&ext4"),
+            partition: None,
+            nodes: Some(8),
+        }
+    }
+
+    #[test]
+    fn a_script_submits_what_is_left() {
+        let text = script(&job("/shared/x", &[0, 1, 2, 7, 9, 10])).unwrap();
+        for line in [
+            "#SBATCH --array=0-2,7,9-10%8\n",
+            "#SBATCH --time=30\n",
+            "#SBATCH --constraint=icl&ext4\n",
+            "#SBATCH --job-name=knee-locksnmore\n",
+            "\nexec /shared/x/knee chunk /shared/x \"$SLURM_ARRAY_TASK_ID\"\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        assert!(!text.contains("partition"));
+    }
+
+    #[test]
+    fn directories_that_a_script_would_misread_are_refused() {
+        for wrong in ["/a b", "/a\n#SBATCH --x", "/100%", "/a'b", "/$HOME", ""] {
+            assert!(script(&job(wrong, &[0])).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Where `knee run` measures, other than here.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail, ensure};
+
+use super::CutFlags;
+
+/// Other hosts for the runs.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Other hosts")]
+pub struct OnFlags {
+    /// Directory for the plan and the records of --on ssh:… or --on slurm
+    ///
+    /// For slurm, one that all nodes share. If it holds a plan of this experiment, what is missing is
+    /// measured. By default it is made in the current directory for slurm, else beside the records.
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub fleet: Option<PathBuf>,
+    #[command(flatten)]
+    pub cut: CutFlags,
+    #[command(flatten)]
+    pub slurm: SlurmFlags,
+}
+
+/// How jobs are submitted to Slurm.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Other hosts")]
+pub struct SlurmFlags {
+    /// Features that nodes must have, as in sbatch --constraint
+    #[arg(long, value_name = "FEATURES", hide_short_help = true)]
+    pub constraint: Option<String>,
+    /// Number of nodes that measure at the same time [default: as many as are free]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub nodes: Option<u32>,
+    /// Partition of the nodes
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub partition: Option<String>,
+    /// Write the directory and print the job script, but submit nothing
+    #[arg(long, hide_short_help = true)]
+    pub print_script: bool,
+    /// Wait until all is measured, by looking at the files, and show the result
+    #[arg(long, conflicts_with = "print_script", hide_short_help = true)]
+    pub wait: bool,
+}
+
+/// Where something is done, as `--on` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where file systems are made: loop, ram or a device.
+    FileSystems(String),
+    /// Where runs are made.
+    Hosts(On),
+}
+
+/// Hosts that measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// These, by ssh.
+    Ssh(Vec<String>),
+    /// Nodes that Slurm chooses.
+    Slurm,
+}
+
+impl OnFlags {
+    /// Refuses flags that mean something elsewhere only.
+    pub fn check(&self, on: Option<&On>) -> Result<()> {
+        let SlurmFlags { constraint, nodes, partition, print_script, wait } = &self.slurm;
+        let of_slurm = [
+            (constraint.is_some(), "--constraint"),
+            (nodes.is_some(), "--nodes"),
+            (partition.is_some(), "--partition"),
+            (*print_script, "--print-script"),
+            (*wait, "--wait"),
+        ];
+        let given = of_slurm.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
+        if let (Some(flag), Some(On::Ssh(_))) = (given, on) {
+            bail!("{flag} is for --on slurm: leave it out");
+        }
+        ensure!(
+            on.is_some() || !(self.cut.is_given() || self.fleet.is_some() || given.is_some()),
+            "--fleet, --chunk, --lease, --constraint, --nodes, --partition, --print-script and --wait are for \
+             other hosts: name them with --on ssh:a,b or --on slurm"
+        );
+        ensure!(*nodes != Some(0), "--nodes 0 measures nowhere");
+        for word in [constraint, partition].into_iter().flatten() {
+            ensure!(
+                !word.is_empty() && !word.contains(['\n', '"', '\'', '\\', ' ', '#']),
+                "{word:?} is no word of Slurm's"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Parses the value of `--on`.
+pub fn place(text: &str) -> Result<Place> {
+    if text == "slurm" {
+        return Ok(Place::Hosts(On::Slurm));
+    }
+    let Some(hosts) = text.strip_prefix("ssh:") else {
+        return Ok(Place::FileSystems(text.to_string()));
+    };
+    let hosts: Vec<String> = hosts.split(',').map(str::to_string).collect();
+    for (index, host) in hosts.iter().enumerate() {
+        ensure!(!host.is_empty(), "a host without a name: write ssh:a,b,c");
+        ensure!(
+            !host.starts_with('-') && !host.contains(char::is_whitespace),
+            "{host:?} is no host's name"
+        );
+        ensure!(
+            !hosts[..index].contains(host),
+            "{host} is named twice: two that measure there would measure each other"
+        );
+    }
+    Ok(Place::Hosts(On::Ssh(hosts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_slurm_or_hosts_by_ssh() {
+        assert_eq!(place("slurm").unwrap(), Place::Hosts(On::Slurm));
+        assert_eq!(place("/dev/vdb").unwrap(), Place::FileSystems("/dev/vdb".to_string()));
+        let hosts = ["a", "me@b", "ssh://c:2222"].map(str::to_string);
+        assert_eq!(
+            place("ssh:a,me@b,ssh://c:2222").unwrap(),
+            Place::Hosts(On::Ssh(hosts.to_vec()))
+        );
+        for wrong in ["ssh:", "ssh:a,", "ssh:a,a", "ssh:-oProxyCommand=x", "ssh:a b"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+}

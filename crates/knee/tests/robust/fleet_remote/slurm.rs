@@ -1,0 +1,139 @@
+//! Nodes of a Slurm whose daemons all run here. Without authentication, and on the loopback only: for tests.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::daemons::Daemon;
+use super::{EXPERIMENT, essence, free_port, program};
+use crate::home::Home;
+use crate::process::wait_for;
+use crate::skip::{is_root, skip};
+
+/// Three nodes and their controller.
+struct Cluster {
+    home: Home,
+    controller: Daemon,
+    _nodes: Vec<Daemon>,
+}
+
+impl Cluster {
+    /// `None`, and says why, where none can be started.
+    fn start(test: &str) -> Option<Cluster> {
+        let programs = ["slurmctld", "slurmd", "sbatch"].map(program);
+        let [Some(slurmctld), Some(slurmd), Some(_)] = programs else {
+            skip(test, "no Slurm (apt-get install slurm-wlm)");
+            return None;
+        };
+        if !is_root() {
+            skip(test, "needs root, since slurmd starts jobs as users");
+            return None;
+        }
+        let home = Home::new();
+        let config = home.path("slurm.conf");
+        fs::write(&config, configuration(&home)).expect("writing slurm.conf");
+        for name in ["controller", "n1", "n2", "n3"] {
+            fs::create_dir(home.path(name)).expect("making a folder");
+        }
+        let start = |program: &Path, node: Option<&str>| {
+            let mut command = Command::new(program);
+            command.arg("-D").args(node.iter().flat_map(|node| ["-N", *node]));
+            command.env("SLURM_CONF", &config);
+            let log = home.path(&format!("{}.log", node.unwrap_or("controller")));
+            Daemon::start(&mut command, &log)
+        };
+        let controller = start(&slurmctld, None);
+        let nodes = ["n1", "n2", "n3"].map(|node| start(&slurmd, Some(node)));
+        let cluster = Cluster { home, controller, _nodes: nodes.into() };
+        wait_for("three idle nodes", || {
+            let mut sinfo = Command::new("sinfo");
+            sinfo.args(["--noheader", "--format=%T %D"]).env("SLURM_CONF", &config);
+            let told = sinfo.output().expect("starting sinfo").stdout;
+            (String::from_utf8_lossy(&told).trim() == "idle 3").then_some(())
+        });
+        Some(cluster)
+    }
+
+    fn knee(&self, arguments: &str) -> Command {
+        let mut command = self.home.knee(arguments);
+        command.env("SLURM_CONF", self.home.path("slurm.conf"));
+        command
+    }
+}
+
+fn configuration(home: &Home) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("reading the host's name");
+    let host = host.trim().split('.').next().unwrap_or_default().to_string();
+    let at = |name: &str| home.path(name).display().to_string();
+    let nodes: String = ["n1", "n2", "n3"]
+        .iter()
+        .map(|node| {
+            let port = free_port();
+            format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2\n")
+        })
+        .collect();
+    format!(
+        "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={port}\n\
+         AuthType=auth/none\nCredType=cred/none\n\
+         CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nSlurmUser=root\nSlurmdUser=root\n\
+         StateSaveLocation={state}\nSlurmdSpoolDir={spool}/%n\nSlurmctldPidFile={state}/pid\n\
+         SlurmdPidFile={spool}/%n/pid\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
+         SwitchType=switch/none\nMpiDefault=none\nJobAcctGatherType=jobacct_gather/none\n\
+         AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
+         SelectTypeParameters=CR_CPU\nReturnToService=2\nSlurmdTimeout=300\nKillWait=5\n\
+         SchedulerParameters=sched_interval=1,bf_interval=1\n{nodes}\
+         PartitionName=main Nodes=ALL Default=YES State=UP\n",
+        port = free_port(),
+        state = at("controller"),
+        spool = at("").trim_end_matches('/'),
+    )
+}
+
+#[test]
+fn an_array_of_jobs_gives_the_record_that_this_host_gives() {
+    let Some(cluster) = Cluster::start("fleet_remote::slurm: equal records") else { return };
+    let home = &cluster.home;
+    let line = format!("run {EXPERIMENT} --on slurm --nodes 2 --fleet fleet");
+    let submitted = home.start(&mut cluster.knee(&line)).end();
+    assert!(submitted.status.success(), "{}", submitted.stderr);
+    assert!(submitted.stdout.contains("knee fleet status"), "{}", submitted.stdout);
+    let waited = home.start(&mut cluster.knee(&format!("{line} --wait"))).end();
+    assert!(waited.status.success(), "{}", waited.stderr);
+    let alone = Home::new();
+    let experiment = EXPERIMENT.split(" --chunk").next().expect("it is cut");
+    assert!(alone.run(&format!("run {experiment}")).status.success());
+    assert_eq!(essence(&home.record()), essence(&alone.record()));
+    home.wait_for_quiet();
+}
+
+#[test]
+fn a_controller_that_is_down_stops_no_verb() {
+    let Some(cluster) = Cluster::start("fleet_remote::slurm: controller down") else { return };
+    let home = &cluster.home;
+    let knee = |arguments: &str| home.start(&mut cluster.knee(arguments)).end();
+    let line = format!("run {EXPERIMENT} --on slurm --fleet fleet --constraint nowhere");
+    let refused = knee(&line);
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stdout);
+    assert!(refused.stderr.contains("Invalid feature"), "{}", refused.stderr);
+    let printed = knee(&format!("{line} --print-script"));
+    assert!(printed.stdout.contains("#SBATCH --constraint=nowhere\n"), "{}", printed.stderr);
+    cluster.controller.signal(libc::SIGSTOP);
+    let line = format!("run {EXPERIMENT} --on slurm --fleet fleet");
+    let late = knee(&line);
+    assert!(late.stderr.contains("submit it later with sbatch"), "{}", late.stderr);
+    assert!(knee("fleet status fleet").stdout.contains("4 free"));
+    cluster.controller.signal(libc::SIGCONT);
+    let done = knee(&format!("{line} --wait"));
+    assert!(done.status.success(), "{}", done.stderr);
+    home.wait_for_quiet();
+}
+
+#[test]
+fn without_slurm_nothing_is_made() {
+    let home = Home::new();
+    let mut command = home.knee("run getppid --cpus 1 --on slurm --fleet fleet");
+    let ended = home.start(command.env("PATH", "/nowhere")).end();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(ended.stderr.contains("no sbatch here"), "{}", ended.stderr);
+    assert!(!home.path("fleet").exists());
+}

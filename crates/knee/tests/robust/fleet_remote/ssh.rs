@@ -1,0 +1,203 @@
+//! Hosts by ssh.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::daemons::Daemon;
+use super::{EXPERIMENT, essence, free_port, program};
+use crate::home::Home;
+use crate::process::{Process, wait_for};
+use crate::skip::{is_root, skip};
+
+/// An ssh server on the loopback, which knee reaches as `a`, `b` and `c`, and as `stranger` without a key.
+struct Server {
+    home: Home,
+    _daemon: Daemon,
+}
+
+impl Server {
+    /// `None`, and says why, where none can be started.
+    fn start(test: &str) -> Option<Server> {
+        let Some(sshd) = program("sshd").filter(|_| program("ssh").is_some()) else {
+            skip(test, "no sshd (apt-get install openssh-server)");
+            return None;
+        };
+        if !is_root() {
+            skip(test, "needs root, since sshd logs in users");
+            return None;
+        }
+        let home = Home::new();
+        let file = |name: &str| home.path(name).display().to_string();
+        for name in ["hostkey", "key", "other"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &file(name)]);
+            assert!(keygen.status().expect("starting ssh-keygen").success());
+        }
+        // sshd wants it for the process that talks before the login.
+        fs::create_dir_all("/run/sshd").expect("making /run/sshd");
+        let port = free_port();
+        let environment =
+            [("KNEE_RECORDS", "records"), ("XDG_STATE_HOME", "state"), ("TMPDIR", "measured")];
+        let environment: Vec<String> =
+            environment.iter().map(|(name, path)| format!("{name}={}", file(path))).collect();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             UsePAM no\nPidFile none\nPermitRootLogin prohibit-password\nMaxStartups 100\nSetEnv {}\n",
+            file("hostkey"),
+            file("key.pub"),
+            environment.join(" ")
+        );
+        fs::write(home.path("sshd_config"), config).expect("writing sshd_config");
+        let hosts = format!(
+            "Host a b c stranger\n HostName 127.0.0.1\n Port {port}\n User root\n IdentitiesOnly yes\n \
+             Ciphers aes128-gcm@openssh.com\n \
+             StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\nHost a b c\n IdentityFile {}\n\
+             Host stranger\n IdentityFile {}\nHost gone\n HostName 127.0.0.1\n Port 1\n",
+            file("key"),
+            file("other")
+        );
+        fs::write(home.path("ssh_config"), hosts).expect("writing ssh_config");
+        let mut command = Command::new(sshd);
+        command.args(["-D", "-e", "-f", &file("sshd_config")]);
+        let daemon = Daemon::start(&mut command, &home.path("sshd.log"));
+        let server = Server { home, _daemon: daemon };
+        wait_for("sshd", || server.ssh("a", "true").status().ok()?.success().then_some(()));
+        Some(server)
+    }
+
+    fn ssh(&self, host: &str, command: &str) -> Command {
+        let mut ssh = Command::new("ssh");
+        ssh.arg("-F").arg(self.home.path("ssh_config")).args([host, command]);
+        ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        ssh
+    }
+
+    fn knee(&self, arguments: &str) -> Command {
+        let mut command = self.home.knee(arguments);
+        let config = self.home.path("ssh_config");
+        command.env("KNEE_SSH", format!("ssh -F {}", config.display()));
+        command
+    }
+
+    /// The knees on the hosts that were reached, and the directory of each.
+    fn remotes(&self) -> Vec<(Process, PathBuf)> {
+        let processes = self.home.processes().into_iter();
+        let remote = processes.filter_map(|process| {
+            let line = fs::read_to_string(format!("/proc/{}/cmdline", process.pid)).ok()?;
+            let words: Vec<&str> = line.split('\0').collect();
+            let place = words.iter().position(|word| *word == "remote")?;
+            // The shell that started it has the word in its script.
+            words[0].ends_with("/knee").then(|| (process, PathBuf::from(words[place + 1])))
+        });
+        remote.collect()
+    }
+
+    /// Waits until two hosts measure.
+    fn wait_for_two(&self, fleet: &str) -> Vec<(Process, PathBuf)> {
+        let claims = self.home.path(fleet).join("beats");
+        wait_for("two hosts that measure", || {
+            let measured = fs::read_dir(&claims).ok()?.flatten();
+            let begun =
+                measured.filter(|beat| fs::read_to_string(beat.path()).is_ok_and(|n| n != "0"));
+            // Looking at all processes again and again would take more time than the runs.
+            (begun.count() >= 2).then(|| self.remotes()).filter(|remotes| remotes.len() == 2)
+        })
+    }
+
+    fn check_nothing_is_left(&self, remotes: &[(Process, PathBuf)]) {
+        wait_for("the hosts to be clean", || {
+            let is_clean = remotes.iter().all(|(process, path)| !process.lives() && !path.exists());
+            is_clean.then_some(())
+        });
+        self.home.check_nothing_is_left();
+    }
+}
+
+/// The experiment with runs long enough to be killed.
+fn longer() -> String {
+    EXPERIMENT.replace("0.01", "0.3").replace("--blocks 8", "--blocks 6")
+}
+
+#[test]
+fn hosts_without_knee_give_the_record_that_this_host_gives() {
+    let Some(server) = Server::start("fleet_remote::ssh: equal records") else { return };
+    let run = server.home.start(&mut server.knee(&format!("run {EXPERIMENT} --on ssh:a,b"))).end();
+    assert!(run.status.success(), "{}", run.stderr);
+    let alone = Home::new();
+    let experiment = EXPERIMENT.split(" --chunk").next().expect("it is cut");
+    assert!(alone.run(&format!("run {experiment}")).status.success());
+    assert_eq!(essence(&server.home.record()), essence(&alone.record()));
+    let sessions = server.home.record().record.sessions;
+    assert!(sessions.iter().all(|session| session.command.contains(&"ssh:a,b".to_string())));
+    assert!(run.stdout.contains("verdict"), "shown as by knee run: {}", run.stdout);
+    server.check_nothing_is_left(&[]);
+}
+
+#[test]
+fn a_host_that_dies_is_named_and_another_measures_its_chunk() {
+    let Some(server) = Server::start("fleet_remote::ssh: a host dies") else { return };
+    let mut command = server.knee(&format!("run {} --on ssh:a,b --fleet fleet", longer()));
+    let running = server.home.start(&mut command);
+    let remotes = server.wait_for_two("fleet");
+    remotes[0].0.kill(libc::SIGKILL);
+    let run = running.end();
+    assert!(run.status.success(), "{}", run.stderr);
+    assert!(run.stderr.contains("other hosts take its chunk over"), "{}", run.stderr);
+    let record = server.home.record();
+    assert_eq!(record.runs.len(), record.record.runs_planned().expect("it is planned") as usize);
+    server.check_nothing_is_left(&remotes);
+}
+
+#[test]
+fn nothing_stays_on_hosts_when_knee_is_killed_and_the_rest_is_measured_later() {
+    let Some(server) = Server::start("fleet_remote::ssh: knee is killed") else { return };
+    let line = format!("run {} --on ssh:a,b --fleet fleet", longer());
+    for signal in [libc::SIGKILL, libc::SIGHUP] {
+        let running = server.home.start(&mut server.knee(&line));
+        let remotes = server.wait_for_two("fleet");
+        running.signal(signal);
+        let ended = running.end();
+        assert!(!ended.status.success(), "{}", ended.stderr);
+        server.check_nothing_is_left(&remotes);
+        let advice = signal == libc::SIGKILL || ended.stderr.contains("--fleet");
+        assert!(advice, "{}", ended.stderr);
+        fs::remove_dir_all(server.home.path("fleet/beats")).expect("forgetting beats");
+        fs::create_dir(server.home.path("fleet/beats")).expect("making a folder");
+    }
+    let run = server.home.start(&mut server.knee(&line)).end();
+    assert!(run.status.success(), "{}", run.stderr);
+    let record = server.home.record();
+    assert_eq!(record.runs.len(), record.record.runs_planned().expect("it is planned") as usize);
+}
+
+#[test]
+fn hosts_that_cannot_measure_are_named_before_any_begins() {
+    let Some(server) = Server::start("fleet_remote::ssh: unfit hosts") else { return };
+    let line = format!("run {EXPERIMENT} --on ssh:a,stranger,gone --fleet fleet");
+    let run = server.home.start(&mut server.knee(&line)).end();
+    assert_eq!(run.status.code(), Some(2));
+    for said in ["stranger: ", "Permission denied", "gone: ", "refused", "2 of 3 hosts"] {
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
+    assert!(!run.stderr.contains("\na: "), "{}", run.stderr);
+    server.check_nothing_is_left(&[]);
+    let plan = server.home.path("fleet/plan.json");
+    let text = fs::read_to_string(&plan).expect("reading the plan");
+    let needs_newer = text.replacen("\"kernel\": \"", "\"kernel\": \"99.", 1);
+    fs::write(&plan, needs_newer).expect("changing the plan");
+    let line = format!("run {EXPERIMENT} --on ssh:a --fleet fleet");
+    let run = server.home.start(&mut server.knee(&line)).end();
+    assert!(run.stderr.contains("a: its kernel"), "{}", run.stderr);
+    let refused = |arguments: &str, advice: &str| {
+        let ended = server.home.start(&mut server.knee(arguments)).end();
+        assert_eq!(ended.status.code(), Some(2), "{arguments}");
+        assert!(ended.stderr.contains(advice), "{arguments}: {}", ended.stderr);
+    };
+    refused("run getppid --on ssh:a,a", "named twice");
+    refused("run getppid --on ssh:a --json", "--json is for runs on this host");
+    refused("run getppid --cpus 1 --on ssh:a --wait", "is for --on slurm");
+    refused("run getppid --cpus 1 --nodes 3", "name them with --on");
+    refused("run getppid --cpus all --on ssh:a", "name counts");
+    refused("fleet plan getppid --cpus 1 --on ssh:a dir", "is a flag of knee run");
+}
