@@ -14,6 +14,7 @@ mod comparing;
 mod decoys;
 mod file_locks;
 mod file_system;
+mod fleet;
 mod fragile;
 mod fs_mark;
 mod gain;
@@ -57,7 +58,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fragile or bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -174,6 +175,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
     on_request("bisect", bisect::measure),
+    on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
     on_request("decoys", decoys::measure),
     on_request("fragile", fragile::measure),

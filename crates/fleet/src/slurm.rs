@@ -67,9 +67,10 @@ pub fn script(job: &Job) -> Result<String> {
     ];
     options.extend(job.partition.map(|name| format!("--partition={name}")));
     options.extend(job.constraint.map(|features| format!("--constraint={features}")));
+    // --yes: whoever submits has just planned, or has seen that the plan there is the same.
     let options: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
     Ok(format!(
-        "#!/bin/sh\n{options}exec {directory}/knee chunk {directory} \"$SLURM_ARRAY_TASK_ID\"\n"
+        "#!/bin/sh\n{options}exec {directory}/knee chunk --yes {directory} \"$SLURM_ARRAY_TASK_ID\"\n"
     ))
 }
 
@@ -169,7 +170,7 @@ mod tests {
             "#SBATCH --time=30\n",
             "#SBATCH --constraint=icl&ext4\n",
             "#SBATCH --job-name=knee-locksnmore\n",
-            "\nexec /shared/x/knee chunk /shared/x \"$SLURM_ARRAY_TASK_ID\"\n",
+            "\nexec /shared/x/knee chunk --yes /shared/x \"$SLURM_ARRAY_TASK_ID\"\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

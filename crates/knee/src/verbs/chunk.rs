@@ -1,6 +1,6 @@
 //! `knee chunk`: measures chunks of a fleet on this host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
@@ -73,6 +73,17 @@ fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
 
 /// Why this host cannot measure a plan, and what to do; `None` if it can.
 pub fn refusal(plan: &Plan) -> Result<Option<String>> {
+    let commands = plan.experiment.loads.iter().filter_map(|load| load.command.as_ref());
+    let mut directories = commands.filter_map(|command| command.directory.as_deref());
+    // Names of axes in braces are known for each point only, and other paths begin in the scratch directory.
+    let is_plain = |path: &str| path.starts_with('/') && !path.contains('{');
+    let missing = directories.find(|path| is_plain(path) && !Path::new(path).is_dir());
+    if let Some(path) = missing {
+        return Ok(Some(format!(
+            "it has no directory {path}, in which the command runs: plan in a directory that all hosts \
+             have, such as /tmp"
+        )));
+    }
     let record = planned_record(plan.experiment.clone())?;
     Ok(plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record))
 }

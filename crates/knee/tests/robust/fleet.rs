@@ -75,3 +75,19 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
         refused("chunk fleet", advice);
     }
 }
+
+#[test]
+fn a_host_without_the_directory_of_a_command_is_refused() {
+    let home = Home::new();
+    let planned = home.run("fleet plan --command true --cpus 1 --blocks 2 fleet");
+    assert!(planned.status.success(), "{}", planned.stderr);
+    let plan = home.path("fleet/plan.json");
+    let text = std::fs::read_to_string(&plan).expect("reading the plan");
+    let here = format!("\"directory\": \"{}\"", home.path("").display());
+    let here = here.replace("/\"", "\"");
+    assert!(text.contains(&here), "{here} in {text}");
+    std::fs::write(&plan, text.replace(&here, "\"directory\": \"/no/such\"")).expect("changing it");
+    let ended = home.run("chunk fleet");
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no directory /no/such"), "{}", ended.stderr);
+}

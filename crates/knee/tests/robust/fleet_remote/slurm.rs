@@ -93,7 +93,10 @@ fn configuration(home: &Home) -> String {
 fn an_array_of_jobs_gives_the_record_that_this_host_gives() {
     let Some(cluster) = Cluster::start("fleet_remote::slurm: equal records") else { return };
     let home = &cluster.home;
-    let line = format!("run {EXPERIMENT} --on slurm --nodes 2 --fleet fleet");
+    // Shared directories lie below no folder of the user's.
+    let shared = tempfile::tempdir().expect("making a folder");
+    let fleet = shared.path().join("fleet");
+    let line = format!("run {EXPERIMENT} --on slurm --nodes 2 --fleet {}", fleet.display());
     let submitted = home.start(&mut cluster.knee(&line)).end();
     assert!(submitted.status.success(), "{}", submitted.stderr);
     assert!(submitted.stdout.contains("knee fleet status"), "{}", submitted.stdout);
