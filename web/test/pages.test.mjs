@@ -106,6 +106,51 @@ test("axe finds nothing, in light and in dark", { skip }, async () => {
   }
 });
 
+test("axe finds nothing in the list of records, in light and in dark", { skip }, async () => {
+  await served(async (home) => {
+    for (const colorScheme of ["light", "dark"]) {
+      const { context, page } = await open(browser, home, { colorScheme, bypassCSP: true });
+      await page.addScriptTag({ path: axe });
+      const { violations } = await page.evaluate(() => globalThis.axe.run());
+      const found = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
+      assert.deepEqual(found, [], colorScheme);
+      await context.close();
+    }
+  });
+});
+
+test("the list is walked by keyboard", { skip }, async () => {
+  await served(async (home) => {
+    const { context, page } = await open(browser, home);
+    const reached = [];
+    for (let press = 0; press < 6; press += 1) {
+      await page.keyboard.press("Tab");
+      reached.push(await page.evaluate(() => document.activeElement?.textContent || document.activeElement?.id));
+    }
+    const ids = [compared, measured].map((record) => record.split("/").at(-1));
+    assert.deepEqual(reached.slice(0, 3), ["Skip to the answer", "search", "Find"]);
+    for (const id of ids) assert.ok(reached.includes(id), `${reached}`);
+    await context.close();
+  });
+});
+
+test("on paper, what is folded is there, and nothing is cut off", { skip }, async () => {
+  for (const name of ["compared", "explained"]) {
+    const { context, page } = await open(browser, address(name));
+    await page.emulateMedia({ media: "print" });
+    await page.setViewportSize({ width: 720, height: 1000 });
+    const lost = await page.evaluate(() => {
+      const isSeen = (one) => one.getClientRects().length > 0 && one.checkVisibility({ contentVisibilityAuto: true });
+      const rows = [...document.querySelectorAll("details.part tr, details.part .ledger .line")];
+      return [rows.length, rows.filter((row) => !isSeen(row) && !row.closest(".changes")).length];
+    });
+    assert.ok(lost[0] > 0 && lost[1] === 0, `${name}: ${lost[1]} of ${lost[0]} rows are not printed`);
+    const pdf = await page.pdf({ format: "A4" });
+    assert.ok(pdf.length > 10_000);
+    await context.close();
+  }
+});
+
 test("nothing is wider than a phone", { skip }, async () => {
   for (const name of Object.keys(files)) {
     for (const width of [360, 800, 1280]) {

@@ -35,6 +35,22 @@ pub const LATENCIES: &[&str] = &[
      mean over runs. max is the slowest operation of all runs.",
 ];
 
+/// Simulated rates beside measured ones.
+pub const BESIDE: &[&str] = &[
+    "Rates of a simulation depend on numbers of the host that were found or assumed: compare how both grow from \
+     the first CPU count, not operations/s. In brackets, the lowest and highest rate of all draws of these numbers.",
+    "The simulation has the times inside and outside of the lock that --simulate names; those of the measured load \
+     are its parameters.",
+];
+
+/// Doses of time.
+pub const DOSES: &[&str] = &[
+    "Time was added to each operation, a dose at a time. How much the rate falls says how serial that time is: \
+     100 % is time in which no other task gets on.",
+    "A gain is what the rate would grow by if that time were taken away, in brackets where a measurement of it \
+     will lie.",
+];
+
 /// Ledgers.
 pub const LEDGER: &[&str] = &[
     "A ledger divides CPUs × time among all operations. Rows add up to the row above them, to the \

@@ -1,7 +1,7 @@
 //! The page of a record in which nothing is compared: its curves and what they say.
 
 use records::Opened;
-use reports::{FormPart, MissingSources, RecordPart, doubt_lists, facts, record_parts};
+use reports::{DoseReport, FormPart, MissingSources, RecordPart, doubt_lists, facts, record_parts};
 
 use crate::page::{Block, MEASURED, Page, PageTable, Section};
 use crate::reading;
@@ -35,7 +35,11 @@ pub fn record(opened: &Opened) -> Page {
         kind: MEASURED,
         answers,
         counts: Vec::new(),
-        sections: parts.into_iter().map(|part| section(part, is_open)).collect(),
+        sections: parts
+            .into_iter()
+            .map(|part| section(part, is_open))
+            .chain(dosed(opened))
+            .collect(),
         method: vec![METHOD.to_string()],
         doubts: doubts.map(|(title, sentences)| (title.to_string(), sentences)).collect(),
         facts: known,
@@ -75,6 +79,18 @@ fn answers(part: &RecordPart, several: bool) -> Vec<String> {
         Some(format!("{name}{first}"))
     };
     part.forms.iter().filter_map(told).collect()
+}
+
+/// What doses of time say, where the record has some.
+fn dosed(opened: &Opened) -> Option<Section> {
+    let reports = reports::doses(&analysis::curves(opened));
+    let parts = reports.iter().map(DoseReport::part);
+    let block = |FormPart { title, table, sentences }: FormPart| {
+        [Block::Table(PageTable::plain(&title, table, reading::DOSES)), Block::Text(sentences)]
+    };
+    let blocks: Vec<Block> = parts.flat_map(block).collect();
+    let title = "What doses of time say".to_string();
+    (!blocks.is_empty()).then_some(Section { title, is_open: true, blocks })
 }
 
 fn section(part: RecordPart, is_open: bool) -> Section {

@@ -12,6 +12,7 @@ use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
 use crate::curve_table::RATE;
+use crate::form_part::FormPart;
 
 /// Where a dose goes, and the parameter that has its time.
 const PLACES: [(&str, &str); 2] = [("inside", "hold_ns"), ("outside", "idle_ns")];
@@ -72,7 +73,8 @@ pub fn doses_text(reports: &[DoseReport], style: &Style) -> String {
 }
 
 impl DoseReport {
-    fn text(&self, style: &Style) -> String {
+    /// The title, the table, and why some CPU counts are not in it.
+    pub fn part(&self) -> FormPart {
         let values: Vec<String> = self.values.iter().map(u64::to_string).collect();
         let DoseReport { place, workload, form, parameter, points, .. } = self;
         let title = format!(
@@ -80,34 +82,39 @@ impl DoseReport {
             form.name(),
             values.join(", ")
         );
-        let title = wrapped(&title, style.width, 2);
         let gains = points.iter().find(|point| point.unusable.is_none()).map(|point| &point.gains);
         let gains = gains.into_iter().flatten();
         let gains = gains.map(|gain| format!("gain of {} less", duration_ns(gain.removed_ns)));
         let headings = ["CPUs".to_string(), "serial".to_string()].into_iter().chain(gains);
         let mut table = Table::new(headings.map(|heading| (heading, Align::Right)));
-        let mut unusable = String::new();
+        let mut sentences = Vec::new();
+        let runs = points.iter().flat_map(|point| &point.gains).map(|gain| gain.runs).min();
+        sentences.extend(runs.map(|runs| {
+            format!(
+                "in brackets: where a gain will lie that is measured in {} of each side, 9 of 10 times",
+                counted(runs, "run")
+            )
+        }));
         for DosePoint { cpus, serial, gains, unusable: why } in points {
             if let Some(why) = why {
-                let cpus = counted(*cpus as usize, "CPU");
-                unusable += &wrapped(&format!("on {cpus}: {why}"), style.width, 2);
+                sentences.push(format!("on {}: {why}", counted(*cpus as usize, "CPU")));
                 continue;
             }
             let serial = serial.as_ref().map_or("-".to_string(), percent);
             let gains = gains.iter().map(|gain| percent(&gain.measured));
             table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
         }
-        let has_rows = points.iter().any(|point| point.unusable.is_none());
-        let runs = points.iter().flat_map(|point| &point.gains).map(|gain| gain.runs).min();
-        let note = runs.map_or(String::new(), |runs| {
-            let note = format!(
-                "in brackets: where a gain will lie that is measured in {} of each side, 9 of 10 times",
-                counted(runs, "run")
-            );
-            wrapped(&note, style.width, 2)
-        });
-        let table = if has_rows { table.within(style.width).0 + &note } else { String::new() };
-        format!("\n{}\n{table}{unusable}", style.bold(title.trim_end()))
+        FormPart { title, table, sentences }
+    }
+
+    fn text(&self, style: &Style) -> String {
+        let FormPart { title, table, sentences } = self.part();
+        let title = wrapped(&title, style.width, 2);
+        let has_rows = !table.rows().is_empty();
+        let table = if has_rows { table.within(style.width).0 } else { String::new() };
+        let sentences: String =
+            sentences.iter().map(|sentence| wrapped(sentence, style.width, 2)).collect();
+        format!("\n{}\n{table}{sentences}", style.bold(title.trim_end()))
     }
 }
 

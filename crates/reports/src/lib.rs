@@ -11,6 +11,7 @@ mod curve_table;
 mod doses;
 mod doubts;
 mod effects;
+mod form_part;
 mod fragile;
 mod header;
 mod hysteresis;

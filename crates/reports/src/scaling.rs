@@ -11,7 +11,6 @@ use text::Style;
 use text::plot::{Plot, Series, plot};
 use text::prose::{counted, counted_or_unknown, wrapped};
 use text::quantity::duration_ns;
-use text::table::Table;
 
 use crate::curve_table::{self, RATE};
 use crate::doses::{doses, doses_text};
@@ -22,6 +21,7 @@ use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::scale;
 use crate::{cells, known_metric};
 
+pub use crate::form_part::FormPart;
 pub use crate::scaling::parts::{RecordPart, record_parts};
 
 /// What to show beside or instead of the usual.
@@ -70,13 +70,6 @@ pub fn titled_curves<'a>(record: &'a Opened, style: &Style) -> Vec<(String, Curv
         (if lane.is_empty() { title } else { format!("{title}  {}\n", lane.trim_start()) }, curve)
     };
     curves(record).into_iter().map(titled).collect()
-}
-
-/// A table with its title and what is said below it.
-pub struct FormPart {
-    pub title: String,
-    pub table: Table,
-    pub sentences: Vec<String>,
 }
 
 struct Report<'a> {

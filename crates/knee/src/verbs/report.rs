@@ -1,5 +1,6 @@
 //! `knee report`: one page about records, a comparison, a replay or a simulation, to be read by others.
 
+mod beside;
 pub mod measured;
 mod replay;
 mod simulation;
@@ -39,14 +40,9 @@ pub struct Arguments {
     /// Report what `knee replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
-    /// Report a simulation; what follows are the arguments of `knee simulate`
-    #[arg(
-        long,
-        value_name = "ARGUMENTS",
-        num_args = 1..,
-        allow_hyphen_values = true,
-        conflicts_with = "what"
-    )]
+    /// Report a simulation, beside the records if some are named; what follows are the arguments of
+    /// `knee simulate`
+    #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true)]
     simulate: Vec<String>,
 }
 
@@ -67,10 +63,17 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
     if let Some(name) = &arguments.replay {
         return replay::page(name);
     }
-    if !arguments.simulate.is_empty() {
-        return simulation::page(&arguments.simulate);
+    let (what, words) = (&arguments.what, &arguments.simulate);
+    if words.is_empty() {
+        return measured::page(what, &arguments.question, store);
     }
-    measured::page(&arguments.what, &arguments.question, store)
+    if what.is_empty() {
+        return Ok(simulation::page(&simulation::simulated(words)?, words));
+    }
+    // A record that is not there is said before the simulation takes its time.
+    let measured = measured::page(what, &arguments.question, store)?;
+    let simulated = simulation::simulated(words)?;
+    Ok(beside::beside(measured, &simulated)?.and(simulation::page(&simulated, words)))
 }
 
 /// Writes the file whole or not at all.

@@ -112,3 +112,32 @@ fn a_port_in_use_is_passed_over_and_the_next_one_said() {
     assert!(found > port, "{line}");
     assert!(home.said("stderr").contains(&port.to_string()), "{}", home.said("stderr"));
 }
+
+#[test]
+fn simulated_rates_stand_beside_measured_ones() {
+    let home = Home::new();
+    home.run("run lock_ticket --as threads --cpus 1..2 --blocks 2 --seconds 0.02");
+    for page in forms(&home, "last --simulate ticket --cpus 1,2 --draws 1") {
+        assert!(page.contains("Measured beside simulated: ticket"), "{page}");
+        assert!(page.contains("simulated, not measured"), "{page}");
+    }
+    let other = home.run("report last --simulate mcs --cpus 1,2 --draws 1");
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        other.stderr.contains("no curve over CPUs of the records is of lock_mcs"),
+        "{}",
+        other.stderr
+    );
+}
+
+#[test]
+fn doses_are_on_pages() {
+    let home = Home::new();
+    home.run(
+        "run lock_ticket --as threads --cpus 1 --dose inside=0,10us,20us --blocks 2 --seconds 0.02",
+    );
+    for page in forms(&home, "last") {
+        assert!(page.contains("What doses of time say"), "{page}");
+        assert!(page.contains("0, 10000, 20000"), "{page}");
+    }
+}

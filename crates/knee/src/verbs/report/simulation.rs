@@ -9,26 +9,30 @@ use text::quantity::short;
 
 use crate::verbs::simulate::{self, Simulation, tables};
 
-/// The page of what `knee simulate` would print with these arguments.
-pub fn page(words: &[String]) -> Result<Page> {
+/// What `knee simulate` would compute with these arguments.
+pub fn simulated(words: &[String]) -> Result<Simulation> {
     let command = simulate::Arguments::augment_args(Command::new("knee simulate"));
     let line = [&["knee simulate".to_string()], words].concat();
     let matches = command.try_get_matches_from(line);
     let arguments = matches.and_then(|matches| simulate::Arguments::from_arg_matches(&matches));
     let arguments = arguments.map_err(|error| anyhow::anyhow!("--simulate: {error}"))?;
-    let simulation = simulate::simulation(&arguments)?;
+    simulate::simulation(&arguments)
+}
+
+/// The page of a simulation with these arguments.
+pub fn page(simulation: &Simulation, words: &[String]) -> Page {
     let again: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    Ok(Page {
-        title: tables::title(&simulation),
+    Page {
+        title: tables::title(simulation),
         kind: "Simulation",
-        answers: answers(&simulation),
+        answers: answers(simulation),
         counts: Vec::new(),
-        sections: sections(&simulation),
-        method: vec![tables::basis(&simulation)],
+        sections: sections(simulation),
+        method: vec![tables::basis(simulation)],
         doubts: Vec::new(),
-        facts: vec![("host".to_string(), simulation.host.name.clone())],
+        facts: vec![("simulated host".to_string(), simulation.host.name.clone())],
         again: vec![format!("knee simulate {}", again.join(" "))],
-    })
+    }
 }
 
 /// Which is fastest with most CPUs; against a baseline, where each is faster or slower.
@@ -54,14 +58,7 @@ fn sections(simulation: &Simulation) -> Vec<Section> {
     let reading = pages::reading::SIMULATED;
     let open = |title: &str, blocks| Section { title: title.to_string(), is_open: true, blocks };
     let plain = |caption: &str, table| Block::Table(PageTable::plain(caption, table, reading));
-    let line = |one: &SimulatedCurve| {
-        let values = one.points.iter().map(|point| -> Reaching {
-            let range = Some(point.range()).filter(|_| point.rates.len() > 1);
-            (point.cpus as u32, point.middle.rate(), range)
-        });
-        (one.name.clone(), values.collect())
-    };
-    let lines = simulation.curves.iter().map(line).collect();
+    let lines = simulation.curves.iter().map(|one| (one.name.clone(), values(one))).collect();
     let curves = value_panel("operations/s, simulated", OVER_CPUS, lines);
     let mut blocks = vec![Block::Curves(curves)];
     let rates = tables::rate_tables(&simulation.curves);
@@ -71,4 +68,13 @@ fn sections(simulation: &Simulation) -> Vec<Section> {
         open("Where the time goes", vec![plain("CPU time per operation with most CPUs", table)])
     }));
     sections
+}
+
+/// The rates of a curve, and how far its draws reach.
+pub fn values(curve: &SimulatedCurve) -> Vec<Reaching> {
+    let value = |point: &studies::simulations::SimulatedPoint| -> Reaching {
+        let range = Some(point.range()).filter(|_| point.rates.len() > 1);
+        (point.cpus as u32, point.middle.rate(), range)
+    };
+    curve.points.iter().map(value).collect()
 }
