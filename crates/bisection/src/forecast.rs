@@ -2,9 +2,7 @@
 
 use serde::Serialize;
 
-use crate::choice::Costs;
-
-/// What a search will take, on average. Half of the searches take more.
+/// What a search will take: half of the searches take more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// Runs of the search, without the final comparison of the culprit with its parent.
@@ -12,6 +10,19 @@ pub struct Forecast {
     pub builds: f64,
     /// Size of the change in standard deviations of a run.
     pub distance: f64,
+    /// What lies between the tenth of the searches that take least and the tenth that take most; absent where none was
+    /// simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<Quantiles>,
+}
+
+/// Simulated searches: 10 % take less than the first number of a pair, 10 % more than the second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantiles {
+    pub runs: [f64; 2],
+    pub builds: [f64; 2],
+    /// The number of simulated searches.
+    pub searches: u32,
 }
 
 impl Forecast {
@@ -23,12 +34,13 @@ impl Forecast {
         let by_noise = (8.0 * (20.0 * candidates).ln() + 64.0) / distance.powi(2);
         // The two ends take four pairs, and each halving its fewest runs.
         let by_halving = 8.0 + (halvings - 2.0) * f64::from(runs_min);
-        Forecast { runs: by_noise.max(by_halving), builds, distance }
+        Forecast { runs: by_noise.max(by_halving), builds, distance, quantiles: None }
     }
 
-    /// How long it takes, in the unit of the costs.
-    pub fn cost(&self, costs: Costs) -> f64 {
-        self.runs * costs.run + self.builds * costs.build
+    /// Runs and builds that nine of ten searches keep to, as far as is known.
+    pub fn at_most(&self) -> (f64, f64) {
+        self.quantiles
+            .map_or((self.runs, self.builds), |Quantiles { runs, builds, .. }| (runs[1], builds[1]))
     }
 }
 

@@ -79,7 +79,7 @@ const LONGEST: f64 = 2.5;
 /// Two changes are searched for instead of one when they are this probable.
 const TWO: f64 = 0.9;
 /// Before a change is named, two must be less probable than this.
-const TWO_AT_THE_END: f64 = 0.5;
+const TWO_AT_THE_END: f64 = 0.9;
 /// A test is futile below this share of what one run could tell about a known pair of levels.
 const FUTILE: f64 = 0.01;
 /// Tested commits of a line on which several changes are searched for.
@@ -105,6 +105,20 @@ pub enum Answer {
     Set { changes: Vec<(usize, f64)>, why: Unresolved },
     /// More than one change, each between two tested commits.
     Several { brackets: Vec<Bracket> },
+}
+
+impl Answer {
+    /// The changes that the answer names.
+    pub fn blamed(&self) -> Vec<usize> {
+        match self {
+            Answer::Named { change, .. } => vec![*change],
+            Answer::Several { brackets } => {
+                let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
+                brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
+            }
+            Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
+        }
+    }
 }
 
 /// Why the ends count as equal.
@@ -522,8 +536,25 @@ impl Search {
     }
 
     /// Ends the search where more runs than this would be needed.
-    pub fn set_runs_max(&mut self, runs: u32) {
-        self.settings.runs_max = Some(runs);
+    pub fn set_runs_max(&mut self, runs: Option<u32>) {
+        self.settings.runs_max = runs;
+    }
+
+    /// Allows more runs than were derived: those of comparisons, which the search did not ask for.
+    pub fn grant(&mut self, runs: u32) {
+        self.bound = self.bound.map(|bound| bound + runs);
+        self.settings.runs_max = self.settings.runs_max.map(|most| most + runs);
+    }
+
+    /// The variance of a run and its degrees of freedom.
+    pub fn variance(&self) -> (f64, u32) {
+        self.evidence.variance()
+    }
+
+    /// The changes of a segment with their weights.
+    pub(crate) fn changes_of(&self, segment: usize) -> Vec<(usize, f64)> {
+        let changes = self.partition.segments[segment].changes.iter();
+        changes.map(|change| (*change, self.partition.weight_of(*change))).collect()
     }
 
     /// Whether the difference of the ends is shown.

@@ -12,7 +12,7 @@ use crate::posterior::LAYOUT_UNKNOWN;
 use crate::screening::{effects, settings_of};
 use crate::search::{Answer, Settings};
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
-use crate::simulated::{Noise, Range, World, gaussian};
+use crate::simulated::{Noise, Range, Searched, World, gaussian};
 
 /// All tables.
 #[derive(Clone, Debug, Serialize)]
@@ -48,6 +48,8 @@ pub struct Row {
     pub runs: f64,
     pub runs_max: u32,
     pub builds: f64,
+    /// Mean runs of comparisons before a commit is blamed, for knee's rule.
+    pub compared: Option<f64>,
     /// Runs forecast, for knee's rule.
     pub forecast: Option<f64>,
 }
@@ -192,6 +194,7 @@ struct Trial {
     /// Whether a culprit is among the three most probable commits.
     is_in_three: bool,
     runs: u32,
+    compared: u32,
     builds: u32,
 }
 
@@ -222,6 +225,9 @@ fn row(case: &Case, rule: Rule, trials: u32, seed: u64) -> Row {
         runs: mean(|trial| trial.runs),
         runs_max: done.iter().map(|trial| trial.runs).max().unwrap_or(0),
         builds: mean(|trial| trial.builds),
+        compared: [Rule::Knee, Rule::KneeWithoutHashes]
+            .contains(&rule)
+            .then(|| mean(|trial| trial.compared)),
         forecast: forecast
             .map(|d| Forecast::new(case.range.commits, d, case.settings.runs_min).runs),
     }
@@ -235,7 +241,14 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
             Some(_) => Grade::Wrong,
             None => Grade::Other,
         };
-        Trial { grade, set_size: None, is_in_three: grade == Grade::Right, runs, builds }
+        Trial {
+            grade,
+            set_size: None,
+            is_in_three: grade == Grade::Right,
+            runs,
+            compared: 0,
+            builds,
+        }
     };
     match rule {
         Rule::GitBisect { runs } => {
@@ -250,7 +263,8 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
             let found = world.search(&case.settings, rule == Rule::Knee);
             let (grade, set_size) = graded(&found.answer, &world);
             let is_in_three = is_in_three(&found.answer, &world);
-            Trial { grade, set_size, is_in_three, runs: found.runs, builds: found.builds }
+            let Searched { runs, compared, builds, .. } = found;
+            Trial { grade, set_size, is_in_three, runs, compared, builds }
         }
     }
 }

@@ -58,6 +58,8 @@ const HALVED: f64 = 0.3;
 const UNSURE: f64 = 0.04;
 /// Changes less probable than this are not told.
 const TOLD: f64 = 0.8;
+/// Changes of fewer standard errors than this are not told, however probable a change of any size is there.
+const SHOWN: f64 = 2.0;
 /// A bracket holds its change with this probability, as far as the runs allow.
 const HELD: f64 = 0.95;
 /// A gap with less than this probability widens no bracket.
@@ -158,8 +160,27 @@ fn brackets(tested: &[Build], found: &ChangePoints, layouts: &Layouts) -> Vec<Br
         gaps.extend((held > TOLD).then_some(range));
     }
     gaps.sort_unstable();
+    loop {
+        let found = bracketed(tested, &gaps, found.variance, layouts);
+        let shown = |bracket: &Bracket| bracket.size.abs() / bracket.error;
+        let weakest =
+            (0..found.len()).min_by(|a, b| shown(&found[*a]).total_cmp(&shown(&found[*b])));
+        match weakest.filter(|weakest| shown(&found[*weakest]) < SHOWN) {
+            Some(weakest) => drop(gaps.remove(weakest)),
+            None => return found,
+        }
+    }
+}
+
+/// The changes in these gaps, with their sizes.
+fn bracketed(
+    tested: &[Build],
+    gaps: &[(usize, usize)],
+    variance: f64,
+    layouts: &Layouts,
+) -> Vec<Bracket> {
     let layout = layouts.iter().map(|(spread, weight)| weight * spread * spread).sum::<f64>();
-    let weight = |build: &Build| 1.0 / (found.variance / f64::from(build.runs.max(1)) + layout);
+    let weight = |build: &Build| 1.0 / (variance / f64::from(build.runs.max(1)) + layout);
     // The mean of the commits from one change to the next, and its weight.
     let level = |low: usize, high: usize| {
         let builds = &tested[low.min(high)..=high];

@@ -8,6 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use crate::commits::Commits;
+use crate::evidence::Build;
 use crate::search::{Answer, Next, Search, Settings};
 
 /// How runs of one build differ.
@@ -18,6 +19,12 @@ pub enum Noise {
     /// Two modes: 30 % of the runs are slow. Standard deviation as asked for.
     TwoModes,
 }
+
+/// Fewest and most pairs of runs that compare a blamed commit with its parent, and standard errors that decide it.
+const PAIRS: (usize, usize) = (10, 60);
+const PAIRS_ERRORS: f64 = 3.0;
+/// Answers that comparisons may refute before the search ends all the same.
+const DOUBTED_MAX: u32 = 3;
 
 /// A kind of range.
 #[derive(Clone, Debug, Serialize)]
@@ -123,7 +130,7 @@ impl World<'_> {
         let mut search = Search::new(commits, weights, settings.clone());
         let mut built = BTreeSet::new();
         let mut choice = Duration::ZERO;
-        let mut ends = 0;
+        let (mut ends, mut doubted, mut refuting) = (0, 0, 0);
         loop {
             let since = Instant::now();
             let next = search.next_step();
@@ -133,8 +140,20 @@ impl World<'_> {
             }
             let wanted = match next {
                 Next::Answer(answer) => {
-                    let (runs, builds) = (search.runs(), built.len() as u32);
-                    return Searched { answer, runs, builds, choice, ends };
+                    let runs = search.runs() - refuting;
+                    let (of_others, is_borne_out) = if doubted < DOUBTED_MAX {
+                        self.compared(&mut search, &answer, &mut built)
+                    } else {
+                        (0, true)
+                    };
+                    if is_borne_out {
+                        let compared = refuting + of_others;
+                        let builds = built.len() as u32;
+                        return Searched { answer, runs, compared, builds, choice, ends };
+                    }
+                    doubted += 1;
+                    refuting = search.runs() - runs;
+                    continue;
                 }
                 Next::Measure(wanted) => wanted,
             };
@@ -158,11 +177,68 @@ impl World<'_> {
     }
 }
 
+impl World<'_> {
+    /// Compares blamed changes with their parents, as is done before a commit is blamed. The runs of a comparison that does
+    /// not bear its change out are evidence for the search. Returns the runs of the others, and whether the answer stands.
+    fn compared(
+        &mut self,
+        search: &mut Search,
+        answer: &Answer,
+        built: &mut BTreeSet<usize>,
+    ) -> (u32, bool) {
+        let (mut runs, mut stands) = (0, true);
+        let is_higher = search.ends().is_some_and(|ends| ends.difference > 0.0);
+        for change in answer.blamed() {
+            let pair = [change - 1, change];
+            if !pair.iter().all(|commit| self.can_build(*commit)) {
+                continue;
+            }
+            let mut logs: [Vec<f64>; 2] = Default::default();
+            while logs[0].len() < PAIRS.0 || (logs[0].len() < PAIRS.1 && !is_apart(&logs)) {
+                for (commit, logs) in pair.iter().zip(&mut logs) {
+                    logs.push(self.run(*commit));
+                }
+            }
+            let is_named = matches!(answer, Answer::Named { .. });
+            if is_apart(&logs) && (!is_named || (difference(&logs).0 > 0.0) == is_higher) {
+                runs += 2 * logs[0].len() as u32;
+                continue;
+            }
+            stands = false;
+            search.begin_step();
+            for (commit, logs) in pair.iter().zip(&logs) {
+                if built.insert(*commit) {
+                    search.built(*commit, &self.made_by[*commit].to_string());
+                }
+                logs.iter().for_each(|log| search.measured(*commit, *log));
+            }
+            search.grant(2 * logs[0].len() as u32);
+        }
+        (runs, stands)
+    }
+}
+
+/// The mean difference of pairs and its standard error.
+fn difference([old, new]: &[Vec<f64>; 2]) -> (f64, f64) {
+    let mut all = Build::new(0);
+    old.iter().zip(new).for_each(|(old, new)| all.add(new - old));
+    let runs = f64::from(all.runs);
+    (all.mean, (all.squares / (runs - 1.0) / runs).sqrt())
+}
+
+fn is_apart(logs: &[Vec<f64>; 2]) -> bool {
+    let (mean, error) = difference(logs);
+    mean.abs() > PAIRS_ERRORS * error
+}
+
 /// What a search came to.
 #[derive(Clone, Debug)]
 pub struct Searched {
     pub answer: Answer,
+    /// Runs of the search.
     pub runs: u32,
+    /// Runs of comparisons of blamed commits with their parents.
+    pub compared: u32,
     pub builds: u32,
     /// Runs of both ends before they were apart.
     pub ends: u32,

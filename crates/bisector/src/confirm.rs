@@ -1,17 +1,21 @@
 //! Before a commit is blamed: an independent comparison with its parent, and of the tip with and without it. These
 //! runs took no part in the search, which chose the commit because its runs looked worst.
 
-use analysis::{Arm, CompareOptions, Comparison, Verdict, compare};
+use analysis::{Arm, CompareOptions, Comparison, Contrast, Verdict, compare};
 use anyhow::{Context, Result};
 use records::Opened;
 use runner::End;
 use serde::Serialize;
 use store::Store;
 
-use crate::log::Event;
-use crate::measurement::{Measurement, Repeats, Subject, experiment, measure};
+use crate::log::{Event, StepRuns};
+use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
 use crate::session::{Progress, Session};
 use crate::workshop::Built;
+
+/// A change leaves more where the rest is this number of standard errors from nothing, and this share of the whole.
+const LEFT_ERRORS: f64 = 3.0;
+const LEFT_LEAST: f64 = 0.2;
 
 /// A comparison of two builds.
 pub struct Confirmation {
@@ -20,6 +24,34 @@ pub struct Confirmation {
     pub record: Opened,
     pub comparison: Comparison,
     pub confirmed: Confirmed,
+}
+
+impl Confirmed {
+    fn word(self) -> &'static str {
+        match self {
+            Confirmed::Yes => "confirmed",
+            Confirmed::No => "not confirmed",
+            Confirmed::CannotTell => "not decided",
+        }
+    }
+}
+
+/// A change beside the difference of the ends, as logarithms with standard errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Explained {
+    pub change: f64,
+    pub error: f64,
+    pub ends: f64,
+    pub ends_error: f64,
+}
+
+impl Explained {
+    /// Whether more than the change is between the ends: what it leaves is surely not nothing, and no small part.
+    pub fn leaves_more(&self) -> bool {
+        let left = self.ends - self.change;
+        let error = self.error.hypot(self.ends_error);
+        left.abs() > LEFT_ERRORS * error && left.abs() > LEFT_LEAST * self.ends.abs()
+    }
 }
 
 /// What a comparison says about a blamed change.
@@ -41,7 +73,7 @@ impl Session {
         store: &Store,
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Option<Confirmation>> {
-        let parent = self.range.commits[change].parents.first().copied().unwrap_or(0);
+        let parent = self.parent(change);
         for commit in [parent, change] {
             if self.build_for_comparison(commit, tell)? != Some(true) {
                 return Ok(None);
@@ -53,6 +85,38 @@ impl Session {
         self.compare(&what, &subjects, self.is_higher(), store)
     }
 
+    /// Takes the runs of a comparison that did not bear a change out as evidence: the search goes on with them.
+    pub fn take_comparison(&mut self, change: usize, confirmation: &Confirmation) -> Result<()> {
+        let parent = self.parent(change);
+        let mut runs = Vec::new();
+        for commit in [parent, change] {
+            let name = self.subject(commit).name;
+            if let Values::Logs(logs) = values(&confirmation.record, &name, &self.request.metric)? {
+                runs.push(StepRuns { commit, logs });
+            }
+        }
+        let id = confirmation.record.record.id.clone();
+        self.take_further(id, runs)
+    }
+
+    /// How much of the difference of the ends a comparison explains; `None` where that is not known.
+    pub fn explained(&self, confirmation: &Confirmation) -> Option<Explained> {
+        let ends = self.search()?.ends()?;
+        let contrast = confirmation.contrast()?;
+        let (change, (low, high)) = (contrast.change?, contrast.interval?);
+        let [change, low, high] = [change, low, high].map(f64::ln_1p);
+        Some(Explained {
+            change,
+            error: (high - low) / 4.0,
+            ends: ends.difference,
+            ends_error: ends.error,
+        })
+    }
+
+    fn parent(&self, change: usize) -> usize {
+        self.range.commits[change].parents.first().copied().unwrap_or(0)
+    }
+
     /// Compares the bad end with itself without a change. The inner error says why it cannot be taken back there.
     pub fn compare_without(
         &mut self,
@@ -60,7 +124,7 @@ impl Session {
         store: &Store,
     ) -> Result<Result<Option<Confirmation>, String>> {
         let last = self.range.changes();
-        let parent = self.range.commits[change].parents.first().copied().unwrap_or(0);
+        let parent = self.parent(change);
         let commits = &self.range.commits;
         let built =
             self.workshop().build_without(&commits[last], &commits[change], &commits[parent]);
@@ -102,18 +166,27 @@ impl Session {
             names.map(|name| Arm { name, record: &record, variant: name }).collect();
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
         let confirmed = confirmed(&comparison, is_higher);
-        let text = format!("{what}: {confirmed:?}");
+        let text = format!("{what}: {}", confirmed.word());
         let id = Some(record.record.id.clone());
         self.append(&Event::Confirmed { what: what.to_string(), record: id, text })?;
         Ok(Some(Confirmation { what: what.to_string(), record, comparison, confirmed }))
     }
 }
 
+impl Confirmation {
+    fn contrast(&self) -> Option<&Contrast> {
+        contrast(&self.comparison)
+    }
+}
+
+/// The contrast of the two builds by the metric that decides.
+fn contrast(comparison: &Comparison) -> Option<&Contrast> {
+    let metric = comparison.cells.first()?.metrics.first()?;
+    metric.contrasts.first()
+}
+
 fn confirmed(comparison: &Comparison, is_higher: bool) -> Confirmed {
-    let metric = comparison.cells.first().and_then(|cell| cell.metrics.first());
-    let Some(contrast) = metric.and_then(|metric| metric.contrasts.first()) else {
-        return Confirmed::CannotTell;
-    };
+    let Some(contrast) = contrast(comparison) else { return Confirmed::CannotTell };
     match (&contrast.verdict, contrast.change) {
         (
             Verdict::Better { .. }
@@ -126,5 +199,20 @@ fn confirmed(comparison: &Comparison, is_higher: bool) -> Confirmed {
             Confirmed::CannotTell
         }
         _ => Confirmed::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Explained;
+
+    #[test]
+    fn a_change_that_explains_half_leaves_more() {
+        let explained = |change, error| Explained { change, error, ends: 0.1, ends_error: 0.005 };
+        assert!(explained(0.05, 0.005).leaves_more());
+        // As much as can be told, or so little that it hardly matters.
+        assert!(!explained(0.05, 0.02).leaves_more() && !explained(0.095, 0.0001).leaves_more());
+        // Changes that cancel in part: the ends show less than the change.
+        assert!(explained(0.2, 0.005).leaves_more());
     }
 }

@@ -14,6 +14,9 @@ use host::durable::Seal;
 use object::read::elf::{ElfFile32, ElfFile64};
 use object::{Object, ObjectSection, SectionFlags, SectionKind, elf};
 
+/// Digits of a commit id in the release of a kernel.
+const RELEASE_DIGITS: usize = 12;
+
 /// Stands for the name of the build's folder.
 const ANY_FOLDER: u8 = b'#';
 
@@ -50,6 +53,14 @@ pub fn fingerprint(
         all += &format!("{} {hash}\n", path.display());
     }
     Ok(Seal::for_bytes(all.as_bytes()).sha256[..16].to_string())
+}
+
+/// The hash of what a kernel loads, by its unpacked image: the name of the commit in its release counts as one fixed name.
+/// A kernel built by knee holds nothing else that differs between builds.
+pub fn kernel_fingerprint(unpacked: &Path, commit: &str) -> Result<String> {
+    let bytes = fs::read(unpacked).with_context(|| format!("reading {}", unpacked.display()))?;
+    let name = &commit.as_bytes()[..RELEASE_DIGITS.min(commit.len())];
+    Ok(Seal::for_bytes(&replaced(&loaded(&bytes), name)).sha256[..16].to_string())
 }
 
 /// Regular files in a folder that are not in the list, in order.

@@ -136,6 +136,9 @@ impl Session {
         change: usize,
         found: f64,
     ) -> Result<Result<Option<LayoutCheck>, String>> {
+        if self.request.kernels.is_some() {
+            return Ok(Err("kernels are linked in one order only".to_string()));
+        }
         if self.request.build.is_none() {
             return Ok(Err("nothing is built".to_string()));
         }

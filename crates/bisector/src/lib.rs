@@ -10,6 +10,7 @@ mod confirm;
 mod fingerprint;
 mod folder;
 mod git_log;
+mod kernels;
 mod layouts;
 mod log;
 mod measurement;
@@ -20,11 +21,12 @@ mod session;
 mod step_line;
 mod workshop;
 
-pub use confirm::{Confirmation, Confirmed};
+pub use confirm::{Confirmation, Confirmed, Explained};
 pub use folder::{Bisection, newest, open};
 pub use git_log::{GitLog, git_log};
+pub use kernels::{KernelLoad, KernelRecipe, check_metric, parse_load};
 pub use layouts::LayoutCheck;
-pub use log::{Event, Log};
+pub use log::{Event, Log, StepRuns};
 pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
 pub use session::{Finished, Progress, Session};
@@ -63,4 +65,7 @@ pub struct Request {
     pub budget_s: Option<f64>,
     /// The size of a change that matters in the final comparison, as a share.
     pub smallest_effect: f64,
+    /// Kernels to build and boot, in place of `build` and `command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelLoad>,
 }

@@ -41,6 +41,9 @@ pub enum Event {
         record: Option<String>,
         runs: Vec<StepRuns>,
         seconds: f64,
+        /// Whether they compared a commit that the search had named with its parent, and did not bear it out.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_of_comparison: bool,
     },
     /// The search has ended.
     Answered { at: jiff::Timestamp, answer: serde_json::Value },
@@ -136,6 +139,7 @@ mod tests {
             record: None,
             runs: vec![StepRuns { commit, logs: vec![0.1, -0.25] }],
             seconds: 1.0,
+            is_of_comparison: false,
         };
         let (mut log, events) = opened(&path);
         assert!(events.is_empty());

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use plan::commands;
 use records::{
-    Axes, Command, CommandLine, Experiment, Judging, Load, Many, Opened, Outcome, Scalar, Variant,
+    Axes, Command, CommandLine, Experiment, Guest, Judging, Load, Many, Opened, Outcome, Scalar,
+    Variant,
 };
 use runner::{End, Options};
 use store::Store;
 
 use crate::Request;
+use crate::kernels::{self, KernelLoad};
 
 /// A build to run.
 #[derive(Clone, Debug)]
@@ -47,28 +49,11 @@ pub fn experiment(
     repeats: Repeats,
     name: &str,
 ) -> Result<Experiment> {
-    let command = Command {
-        run: CommandLine::Text(request.command.clone()),
-        shell: request.shell,
-        directory: Some("{tree}".to_string()),
-        timeout_s: request.timeout_s,
-        metrics: request.extract.iter().cloned().collect(),
-        ..Command::default()
+    let (load, variants, guest) = match &request.kernels {
+        Some(kernels) => (of_workload(kernels), booted(subjects)?, Some(kernels.guest.clone())),
+        None => (of_command(request)?, subjects.iter().map(run_in_folder).collect(), None),
     };
-    let load = Load { command: Some(command), ..Load::default() };
-    let named = commands::for_load(&load)?.context("a load with a command is one")?;
-    let variant = |subject: &Subject| {
-        let tree = ("tree".to_string(), Scalar(subject.folder.to_string_lossy().into_owned()));
-        let step = subject
-            .step
-            .as_ref()
-            .map(|path| ("step".to_string(), Scalar(path.to_string_lossy().into_owned())));
-        Variant {
-            name: subject.name.clone(),
-            parameters: std::iter::once(tree).chain(step).collect(),
-            ..Variant::default()
-        }
-    };
+    let seconds = request.kernels.as_ref().map(|kernels| Many(vec![kernels.seconds]));
     let until_decided = matches!(repeats, Repeats::UntilDecided);
     let experiment = Experiment {
         name: name.to_string(),
@@ -76,9 +61,14 @@ pub fn experiment(
             Repeats::Times(times) => Some(times),
             Repeats::UntilDecided => None,
         },
-        loads: vec![Load { command: Some(named), ..load }],
-        variants: subjects.iter().map(variant).collect(),
-        axes: Axes { cpus: Some(Many(vec![Scalar(request.cpus.clone())])), ..Axes::default() },
+        loads: vec![load],
+        variants,
+        axes: Axes {
+            cpus: Some(Many(vec![Scalar(request.cpus.clone())])),
+            seconds,
+            ..Axes::default()
+        },
+        guest,
         compare: Judging {
             metric: request.metric.clone(),
             smallest_effect: request.smallest_effect,
@@ -90,6 +80,49 @@ pub fn experiment(
     };
     // A record states its number of blocks.
     Ok(Experiment { blocks: Some(experiment.blocks()), ..experiment })
+}
+
+fn of_command(request: &Request) -> Result<Load> {
+    let command = Command {
+        run: CommandLine::Text(request.command.clone()),
+        shell: request.shell,
+        directory: Some("{tree}".to_string()),
+        timeout_s: request.timeout_s,
+        metrics: request.extract.iter().cloned().collect(),
+        ..Command::default()
+    };
+    let load = Load { command: Some(command), ..Load::default() };
+    let named = commands::for_load(&load)?.context("a load with a command is one")?;
+    Ok(Load { command: Some(named), ..load })
+}
+
+/// A build whose program runs in its folder.
+fn run_in_folder(subject: &Subject) -> Variant {
+    let tree = ("tree".to_string(), Scalar(subject.folder.to_string_lossy().into_owned()));
+    let step = subject
+        .step
+        .as_ref()
+        .map(|path| ("step".to_string(), Scalar(path.to_string_lossy().into_owned())));
+    Variant {
+        name: subject.name.clone(),
+        parameters: std::iter::once(tree).chain(step).collect(),
+        ..Variant::default()
+    }
+}
+
+fn of_workload(kernels: &KernelLoad) -> Load {
+    let KernelLoad { workload, parameters, .. } = kernels.clone();
+    Load { workload, parameters, ..Load::default() }
+}
+
+/// Kernels that are booted.
+fn booted(subjects: &[Subject]) -> Result<Vec<Variant>> {
+    let variant = |subject: &Subject| {
+        let kernel = Some(kernels::image(&subject.folder)?);
+        let guest = Some(Guest { kernel, ..Guest::default() });
+        Ok(Variant { name: subject.name.clone(), guest, ..Variant::default() })
+    };
+    subjects.iter().map(variant).collect()
 }
 
 /// What a measurement left.

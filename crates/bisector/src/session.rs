@@ -12,6 +12,7 @@ use store::Store;
 
 use crate::Request;
 use crate::folder::Bisection;
+use crate::kernels;
 use crate::log::{self, Event, Log, StepRuns};
 use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
 use crate::range::{Commit, Range, Source};
@@ -21,6 +22,8 @@ use crate::workshop::{Build, Built, Workshop};
 
 /// Builds that take longer than this are not done twice just to see whether they are equal.
 const REBUILT_MAX_S: f64 = 300.0;
+/// Makes the same forecast of the same runs.
+const FORECAST_SEED: u64 = 1;
 /// A search of more runs than this is hopeless.
 const RUNS_HOPELESS: f64 = 20_000.0;
 
@@ -49,7 +52,8 @@ pub enum Progress<'a> {
     /// The ends differ, and what the search will take.
     Apart {
         forecast: Forecast,
-        seconds: f64,
+        /// That half of the searches, and that nine of ten, keep to.
+        seconds: [f64; 2],
         left: usize,
     },
     /// It is sure that there is a change: the search takes no more than these runs in all.
@@ -104,6 +108,10 @@ pub struct Session {
     /// The forecast made when the ends were apart.
     forecast: Option<Forecast>,
     is_bound_told: bool,
+    /// The runs of each step so far.
+    done: Vec<Vec<StepRuns>>,
+    /// What comparisons of blamed commits said.
+    compared: Vec<String>,
 }
 
 impl Session {
@@ -161,6 +169,8 @@ impl Session {
             is_within_step: false,
             forecast: None,
             is_bound_told: false,
+            done: Vec::new(),
+            compared: Vec::new(),
         })
     }
 
@@ -183,15 +193,17 @@ impl Session {
                 self.take_skip(commit, why);
             }
             Event::Candidates { unread, .. } => self.take_candidates(&unread)?,
-            Event::Step { runs, seconds, .. } => {
+            Event::Step { runs, seconds, is_of_comparison, .. } => {
                 for step in &runs {
                     self.check_number(step.commit)?;
                 }
+                self.grant(&runs, is_of_comparison);
                 self.take_step(&runs, seconds);
                 self.is_within_step = false;
             }
             Event::Begun { .. } => bail!("the log of {} begins twice", self.bisection.id),
-            Event::Answered { .. } | Event::Confirmed { .. } => (),
+            Event::Confirmed { text, .. } => self.compared.push(text),
+            Event::Answered { .. } => (),
         }
         Ok(())
     }
@@ -241,15 +253,15 @@ impl Session {
             step.logs.iter().for_each(|log| search.measured(step.commit, *log));
             self.step_runs += step.logs.len();
         }
+        self.done.push(runs.to_vec());
         self.step_seconds += seconds;
         self.steps += 1;
-        let builds = self.build_seconds.len().max(1) as f64;
-        let build = self.build_seconds.iter().sum::<f64>() / builds;
+        let build = typical(&self.build_seconds);
         let run = self.step_seconds / self.step_runs.max(1) as f64;
         search.set_costs(Costs { run: run.max(1e-3), build });
         let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
         if self.request.budget_s.is_some_and(|budget| spent >= budget) {
-            search.set_runs_max(search.runs());
+            search.set_runs_max(Some(search.runs()));
         }
     }
 
@@ -389,20 +401,20 @@ impl Session {
         if self.forecast.is_some() {
             return None;
         }
-        let ends = search.ends()?;
-        let distance = ends.difference.abs() / ends.deviation.max(f64::MIN_POSITIVE);
-        let settings = search.settings();
-        let forecast = Forecast::new(search.candidates(), distance, settings.runs_min);
-        let more = Forecast {
-            runs: (forecast.runs - f64::from(search.runs())).max(0.0),
-            builds: (forecast.builds - self.built.len() as f64).max(0.0),
-            ..forecast
+        let forecast = search.foresee(FORECAST_SEED);
+        let Costs { run, build } = search.settings().costs;
+        let cost = |runs: f64, builds: f64| {
+            let (runs, builds) =
+                (runs - f64::from(search.runs()), builds - self.built.len() as f64);
+            runs.max(0.0) * run + builds.max(0.0) * build
         };
-        let seconds = more.cost(settings.costs);
+        let most = forecast.at_most();
+        let seconds = [cost(forecast.runs, forecast.builds), cost(most.0, most.1)];
         tell(&Progress::Apart { forecast, seconds, left: search.candidates() });
         let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
-        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds > budget);
-        let is_hopeless = forecast.runs > RUNS_HOPELESS;
+        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds[1] > budget);
+        let is_hopeless = most.0 > RUNS_HOPELESS;
+        let seconds = seconds[1];
         self.forecast = Some(forecast);
         (is_too_long || is_hopeless).then_some(Finished::Refused { forecast, seconds })
     }
@@ -436,7 +448,12 @@ impl Session {
         let is_end = |commit: &usize| [0, self.range.changes()].contains(commit);
         let is_of_ends = wanted.iter().all(|(commit, _)| is_end(commit));
         if !is_of_ends && ready.iter().all(is_end) {
-            self.log.append(&Event::Step { record: None, runs: Vec::new(), seconds: 0.0 })?;
+            self.log.append(&Event::Step {
+                record: None,
+                runs: Vec::new(),
+                seconds: 0.0,
+                is_of_comparison: false,
+            })?;
             self.take_step(&[], 0.0);
             return Ok(true);
         }
@@ -474,6 +491,9 @@ impl Session {
             return Ok(false);
         }
         let record = record.context("no run of the step was kept")?;
+        if self.request.kernels.is_some() {
+            kernels::check_record(&record.record, &self.request.metric)?;
+        }
         let mut runs = Vec::new();
         let mut failed = BTreeSet::new();
         for (commit, subject) in commits.iter().zip(&subjects) {
@@ -492,7 +512,12 @@ impl Session {
             }
         }
         let (id, seconds) = (Some(record.record.id.clone()), since.elapsed().as_secs_f64());
-        self.log.append(&Event::Step { record: id, runs: runs.clone(), seconds })?;
+        self.log.append(&Event::Step {
+            record: id,
+            runs: runs.clone(),
+            seconds,
+            is_of_comparison: false,
+        })?;
         self.take_step(&runs, seconds);
         self.tell_step(&runs, tell);
         Ok(true)
@@ -559,6 +584,24 @@ impl Session {
         self.forecast
     }
 
+    /// The runs of each step.
+    pub fn steps(&self) -> &[Vec<StepRuns>] {
+        &self.done
+    }
+
+    /// What comparisons of blamed commits with their parents said, a sentence each.
+    pub fn compared(&self) -> &[String] {
+        &self.compared
+    }
+
+    /// What the runs so far come to; `None` while more are wanted.
+    pub fn answer(&self) -> Option<Answer> {
+        match self.search.clone()?.next_step() {
+            Next::Answer(answer) => Some(answer),
+            Next::Measure(_) => None,
+        }
+    }
+
     /// Commits that could not be tested, and why.
     pub fn skipped(&self) -> &BTreeMap<usize, String> {
         &self.unbuildable
@@ -569,10 +612,44 @@ impl Session {
         (self.build_seconds.len(), self.build_seconds.iter().sum(), self.step_seconds)
     }
 
+    /// Takes in runs that the search did not ask for, and logs them.
+    pub(crate) fn take_further(&mut self, record: String, runs: Vec<StepRuns>) -> Result<()> {
+        let number: usize = runs.iter().map(|step| step.logs.len()).sum();
+        // As long as runs of steps take.
+        let run_s = self.step_seconds / self.step_runs.max(1) as f64;
+        let seconds = number as f64 * run_s;
+        let (record, is_of_comparison) = (Some(record), true);
+        let event = Event::Step { record, runs: runs.clone(), seconds, is_of_comparison };
+        self.log.append(&event)?;
+        self.grant(&runs, true);
+        self.take_step(&runs, seconds);
+        Ok(())
+    }
+
+    /// Runs of a comparison are beyond what the search may take.
+    fn grant(&mut self, runs: &[StepRuns], is_of_comparison: bool) {
+        if let Some(search) = self.search.as_mut().filter(|_| is_of_comparison) {
+            let runs: usize = runs.iter().map(|step| step.logs.len()).sum();
+            search.grant(runs as u32);
+        }
+    }
+
+    /// Removes what only further builds need. What is built stays.
+    pub fn close(&self) -> Result<()> {
+        self.workshop.close()
+    }
+
     /// Removes the builds.
     pub fn clean_up(&self) -> Result<()> {
         self.workshop.remove_all()
     }
+}
+
+/// What one more build takes: the lower median, since the first may compile what later ones find compiled.
+fn typical(seconds: &[f64]) -> f64 {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 fn end_name(end: usize) -> &'static str {

@@ -18,6 +18,7 @@ use setup::removal;
 use crate::Request;
 use crate::fingerprint::{files_below, fingerprint};
 use crate::folder::Bisection;
+use crate::kernels::KernelWorkshop;
 use crate::range::{Commit, Source};
 use crate::reads::VARIABLE;
 
@@ -61,6 +62,7 @@ pub struct Workshop {
     line: Option<String>,
     timeout_s: f64,
     products: Vec<PathBuf>,
+    kernels: Option<KernelWorkshop>,
 }
 
 impl Workshop {
@@ -77,6 +79,12 @@ impl Workshop {
             line: request.build.clone(),
             timeout_s: request.build_timeout_s,
             products: request.products.clone(),
+            kernels: match (&request.kernels, &request.source) {
+                (Some(load), Source::Git { directory, .. }) => {
+                    Some(KernelWorkshop::new(directory, &load.recipe))
+                }
+                _ => None,
+            },
         })
     }
 
@@ -91,6 +99,11 @@ impl Workshop {
 
     /// Builds a commit. `reads`: the file in which compilers note what they read.
     pub fn build(&self, commit: &Commit, reads: Option<&Path>) -> Result<Built> {
+        if let Some(kernels) = &self.kernels {
+            let built = kernels.build(&commit.id, &self.place(commit))?;
+            flush(&self.folder);
+            return Ok(built);
+        }
         let environment = reads.map(|file| (VARIABLE, file.as_os_str().to_os_string()));
         self.build_at(commit, &self.place(commit), environment.as_slice(), None)
     }
@@ -112,6 +125,9 @@ impl Workshop {
         parent: &Commit,
     ) -> Result<Built> {
         let Some(repository) = &self.repository else { bail!("steps have no changes to revert") };
+        if self.kernels.is_some() {
+            return Ok(Built::Failed("kernels are built from commits only".to_string()));
+        }
         let mut git = repository.command();
         git.args(["diff-tree", "-p", "--binary", "--no-color", "--no-ext-diff"]);
         let patch = repository.ask(git.args([&parent.id, &change.id]))? + "\n";
@@ -295,7 +311,12 @@ impl Workshop {
         Ok(())
     }
 
-    /// Removes all builds.
+    /// Removes what only further builds need.
+    pub fn close(&self) -> Result<()> {
+        self.kernels.as_ref().map_or(Ok(()), KernelWorkshop::close)
+    }
+
+    /// Removes all builds, but for kernels, which are kept for all uses.
     pub fn remove_all(&self) -> Result<()> {
         removal::remove(&self.folder)
     }

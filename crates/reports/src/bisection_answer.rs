@@ -33,7 +33,7 @@ pub struct BisectionReport<'a> {
 
 /// The answer in words, the candidates, the plot.
 pub fn bisection_answer(report: &BisectionReport, style: &Style) -> String {
-    let mut text = wrapped(&sentence(report), style.width, 0);
+    let mut text = wrapped(&bisection_sentence(report), style.width, 0);
     text += &match report.answer {
         Answer::Named { change, .. } => listing(report, &[(*change, None)]),
         Answer::Set { changes, .. } => {
@@ -46,10 +46,11 @@ pub fn bisection_answer(report: &BisectionReport, style: &Style) -> String {
     if !report.posterior.is_empty() && !matches!(report.answer, Answer::Several { .. }) {
         text += &format!("\n{}\n\n{}", style.bold("Where the change may be"), plot(report, style));
     }
-    text + "\n" + &wrapped(&rests_on(report), style.width, 0)
+    text + "\n" + &wrapped(&bisection_rests_on(report), style.width, 0)
 }
 
-fn sentence(report: &BisectionReport) -> String {
+/// The answer in a sentence.
+pub fn bisection_sentence(report: &BisectionReport) -> String {
     let commit = |number: usize| report.commits[number].short.as_str();
     let last = report.commits.len() - 1;
     match report.answer {
@@ -206,7 +207,8 @@ fn plot(report: &BisectionReport, style: &Style) -> String {
     text
 }
 
-fn rests_on(report: &BisectionReport) -> String {
+/// How many runs and builds the answer rests on, and how the ends differ.
+pub fn bisection_rests_on(report: &BisectionReport) -> String {
     let (build_s, run_s) = report.seconds;
     let ends = report.ends.map(|ends| format!(" The ends: {}.", difference(&ends, report.metric)));
     format!(

@@ -32,7 +32,9 @@ mod will_it_scale;
 
 use records::{METRICS, Metric};
 
-pub use crate::bisection_answer::{BisectionReport, CommitName, bisection_answer};
+pub use crate::bisection_answer::{
+    BisectionReport, CommitName, bisection_answer, bisection_rests_on, bisection_sentence,
+};
 pub use crate::boot::boot;
 pub use crate::compare::{
     ComparedRow, ComparisonParts, LanePart, Layout, LoadPart, VerdictCounts, comparison,

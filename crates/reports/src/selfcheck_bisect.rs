@@ -14,7 +14,9 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          said. `5 % at 3 %` is a change of 5 % where runs of one build spread by 3 % (standard deviation); `builds 1 %` \
          is the spread between builds that differ by nothing that matters. Right: the culprit or both culprits, or NOT \
          REPRODUCED where there is none. Wrong: an innocent commit is named. Set: several commits with a culprit among \
-         them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the answer. Runs and builds are means and contain those of the ends."
+         them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the answer. Runs and builds are means and contain those of the ends. \
+         Compared: mean runs of the comparisons of a commit with its parent before it is blamed, beside the runs; a commit \
+         that a comparison refutes is not blamed, and the search goes on."
     );
     let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
     wrapped(&intro, style.width, 0)
@@ -46,6 +48,7 @@ fn rows(rows: &[Row], style: &Style) -> String {
         ("in 3", Align::Right),
         ("runs", Align::Right),
         ("at most", Align::Right),
+        ("compared", Align::Right),
         ("forecast", Align::Right),
         ("builds", Align::Right),
     ]);
@@ -64,6 +67,7 @@ fn rows(rows: &[Row], style: &Style) -> String {
             percent(row.in_three),
             format!("{:.0}", row.runs),
             row.runs_max.to_string(),
+            row.compared.map_or(String::new(), |runs| format!("{runs:.0}")),
             row.forecast.map_or(String::new(), |runs| format!("{runs:.0}")),
             format!("{:.1}", row.builds),
         ]);

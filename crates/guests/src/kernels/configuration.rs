@@ -36,6 +36,15 @@ const BOOT: &str = "boot";
 /// The fragment that needs pahole.
 pub const TYPES: &str = "types";
 
+/// Options by which a build depends on chance.
+const CHANCE: [&str; 5] = [
+    "CONFIG_MODULE_SIG",
+    "CONFIG_RANDSTRUCT_FULL",
+    "CONFIG_RANDSTRUCT_PERFORMANCE",
+    "CONFIG_GCC_PLUGIN_RANDSTRUCT",
+    "CONFIG_GCC_PLUGIN_LATENT_ENTROPY",
+];
+
 /// Old and new names of renamed options. One of the two is enough.
 const RENAMED: &[(&str, &str)] = &[
     // "x86/bugs: Rename CONFIG_PAGE_TABLE_ISOLATION => CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
@@ -120,6 +129,13 @@ impl Configuration {
         }
         self.whole = Some(text);
         Ok(())
+    }
+
+    /// Leaves out what a build draws by chance: the key that signs modules, and the order of structures' fields.
+    /// Then equal sources give equal images of a whole configuration, too.
+    pub fn leave_out_chance(&mut self) {
+        let text = CHANCE.map(|option| format!("# {option} is not set\n")).concat();
+        self.fragments.push(Fragment { name: "equal builds".to_string(), text });
     }
 
     /// This configuration without one fragment.

@@ -1,5 +1,7 @@
 //! `knee bisect`: finds the commit that moved a metric, from noisy runs.
 
+mod conclusion;
+mod kernels;
 mod news;
 mod plan;
 
@@ -8,19 +10,22 @@ use std::process::ExitCode;
 
 use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
-use bisection::{Answer, Bracket, Settings};
-use bisector::{Bisection, Confirmed, Finished, GitLog, Range, Request, Session, Source};
-use host::terminal::{hint, print, print_line, talk};
+use bisection::{Answer, Settings};
+use bisector::{Finished, GitLog, Range, Request, Session, Source};
+use host::terminal::{print, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
-use reports::{BisectionReport, CommitName, Layout, bisection_answer};
+use reports::{BisectionReport, CommitName, bisection_answer};
 use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 
+use self::conclusion::Manner;
+
 /// Find the commit that moved a metric, or the set that holds it, from runs with noise:
 ///
 ///     knee bisect --git ../app --good v1.2 --bad v1.9 --build 'make -j2' --command './app bench'
+///     knee bisect --git ../linux --good v6.1 --bad v6.6 --kernel-build --run posix01
 ///     knee bisect --steps configs --command './app --config {step}'
 ///     knee bisect --resume
 ///
@@ -145,6 +150,8 @@ struct SearchArguments {
     /// Go on with the newest bisection
     #[arg(long, help_heading = SEARCH, conflicts_with_all = ["git", "steps", "good", "bad", "build", "command", "plan"])]
     resume: bool,
+    #[command(flatten)]
+    kernels: kernels::KernelArguments,
     /// Keep the builds
     #[arg(long, help_heading = BUILD)]
     keep_builds: bool,
@@ -246,7 +253,7 @@ fn narrowed(search: &SearchArguments, log: &GitLog) -> Result<Source> {
 }
 
 fn request(search: &SearchArguments, source: Source) -> Result<Request> {
-    let command = search.command.clone().context("--command LINE is missing: what to measure")?;
+    kernels::check(&search.kernels, search.command.as_deref())?;
     for (flag, seconds) in
         [("--timeout", search.timeout), ("--build-timeout", search.build_timeout)]
     {
@@ -256,7 +263,10 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         search.confidence > 0.5 && search.confidence < 1.0,
         "--confidence must be above 50 % and below 100 %"
     );
-    let (metric, extract) = judged_by(search.value.as_deref(), search.metric.as_deref())?;
+    let unless_asked = if search.command.is_some() { records::WALL } else { records::RATE };
+    let metric = search.metric.as_deref().or(Some(unless_asked));
+    let (metric, extract) = judged_by(search.value.as_deref(), metric)?;
+    let kernels = kernels::asked(&search.kernels, &metric)?;
     let settings = Settings {
         confidence: search.confidence,
         ends_runs_max: search.ends_runs,
@@ -269,7 +279,7 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         build: search.build.clone(),
         build_timeout_s: search.build_timeout,
         products: search.products.clone(),
-        command,
+        command: search.command.clone().unwrap_or_default(),
         shell: search.shell,
         cpus: search.cpus.clone(),
         metric,
@@ -278,6 +288,7 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         settings,
         budget_s: search.budget,
         smallest_effect: search.smallest_effect,
+        kernels,
     })
 }
 
@@ -310,6 +321,16 @@ fn conduct(mut session: Session, search: &SearchArguments, store: &Store) -> Res
     signals::catch();
     job_control::follow_terminal();
     news::moved(&session);
+    let status = conduct_open(&mut session, search, store);
+    session.close()?;
+    status
+}
+
+fn conduct_open(
+    session: &mut Session,
+    search: &SearchArguments,
+    store: &Store,
+) -> Result<ExitCode> {
     let range = session.range.clone();
     let finished = session.run(&mut |progress| news::tell(progress, &range))?;
     match finished {
@@ -319,143 +340,37 @@ fn conduct(mut session: Session, search: &SearchArguments, store: &Store) -> Res
         }
         Finished::Refused { forecast, seconds } => {
             talk(format_args!(
-                "refused: about {:.0} runs and {:.0} builds more, {}, are beyond the budget. Make runs \
-                 less noisy or longer, narrow the range, or raise --budget; --resume goes on",
-                forecast.runs,
-                forecast.builds,
+                "refused: {} may take {} more, which is beyond the budget. Make runs less noisy or longer, narrow the \
+                 range, or raise --budget; --resume goes on",
+                news::forecast_text(&forecast),
                 news::duration(seconds)
             ));
             Ok(ExitCode::from(2))
         }
-        Finished::Answer(answer) => conclude(&mut session, &answer, search, store),
+        Finished::Answer(answer) => conclusion::conclude(
+            session,
+            answer,
+            &Manner {
+                is_json: search.json,
+                confirms: !search.no_confirm,
+                keeps_builds: search.keep_builds,
+            },
+            store,
+        ),
     }
-}
-
-fn conclude(
-    session: &mut Session,
-    answer: &Answer,
-    search: &SearchArguments,
-    store: &Store,
-) -> Result<ExitCode> {
-    let style = Style::for_stdout();
-    if !search.json {
-        print(answer_text(session, answer, &style))?;
-    }
-    let mut checks = Vec::new();
-    let mut status = match answer {
-        Answer::NotReproduced { .. } => 3,
-        Answer::Named { .. } => 0,
-        Answer::Set { .. } | Answer::Several { .. } => 1,
-    };
-    if !search.no_confirm {
-        for change in blamed(answer) {
-            let confirmed = confirm(session, change, search.json, &mut checks, store)?;
-            if signals::received().is_some() {
-                talk("interrupted while confirming; knee bisect --resume goes on");
-                return Ok(ExitCode::from(130));
-            }
-            if confirmed != Some(Confirmed::Yes) {
-                status = 1;
-            }
-        }
-    }
-    if search.json {
-        print_line(format_args!("{:#}", as_json(session, answer, checks)))?;
-    }
-    if !search.keep_builds {
-        session.clean_up()?;
-    }
-    let Bisection { id, folder } = &session.bisection;
-    hint(format_args!("bisection {id} in {}", folder.display()));
-    Ok(ExitCode::from(status))
-}
-
-/// The changes that an answer names.
-fn blamed(answer: &Answer) -> Vec<usize> {
-    match answer {
-        Answer::Named { change, .. } => vec![*change],
-        Answer::Several { brackets } => {
-            let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
-            brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
-        }
-        Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
-    }
-}
-
-/// Compares a blamed commit with its parent, and the tip without it.
-fn confirm(
-    session: &mut Session,
-    change: usize,
-    is_json: bool,
-    checks: &mut Vec<Value>,
-    store: &Store,
-) -> Result<Option<Confirmed>> {
-    let style = Style::for_stdout();
-    let range = session.range.clone();
-    let mut show = |confirmation: bisector::Confirmation| -> Result<Confirmed> {
-        let bisector::Confirmation { what, record, comparison, confirmed } = confirmation;
-        let id = &record.record.id;
-        checks.push(
-            json!({ "what": what, "record": id, "confirmed": confirmed, "comparison": comparison }),
-        );
-        if !is_json {
-            let verdict = news::confirmed(confirmed);
-            let table = reports::comparison(&comparison, Layout::Verdicts, "", style);
-            print(format!("\n{what}: {verdict} (record {id})\n\n{table}"))?;
-        }
-        Ok(confirmed)
-    };
-    talk(format_args!("comparing {} with its parent", range.commits[change].short()));
-    let compared =
-        session.compare_with_parent(change, store, &mut |progress| news::tell(progress, &range))?;
-    let Some(confirmation) = compared else { return Ok(None) };
-    let confirmed = show(confirmation)?;
-    let is_git = matches!(session.request.source, Source::Git { .. });
-    if is_git && change < range.changes() && confirmed == Confirmed::Yes {
-        talk("comparing the bad end with itself without the change");
-        match session.compare_without(change, store)? {
-            Ok(Some(confirmation)) => drop(show(confirmation)?),
-            Ok(None) => (),
-            Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),
-        }
-    }
-    if confirmed == Confirmed::Yes {
-        check_layouts(session, change, is_json, checks)?;
-    }
-    Ok(Some(confirmed))
-}
-
-/// Measures the change in other layouts of the same code.
-fn check_layouts(
-    session: &mut Session,
-    change: usize,
-    is_json: bool,
-    checks: &mut Vec<Value>,
-) -> Result<()> {
-    let Some(ends) = session.search().and_then(bisection::Search::ends) else { return Ok(()) };
-    if session.request.build.is_some() {
-        talk("linking both in other layouts");
-    }
-    match session.check_layouts(change, ends.difference)? {
-        Ok(Some(check)) => {
-            if !is_json {
-                print(format!("\n{}", news::layouts(&check)))?;
-            }
-            checks.push(json!({ "what": "layouts", "layouts": check }));
-        }
-        Ok(None) => (),
-        Err(why) => {
-            let text = format!("other layouts of the same code were not measured: {why}");
-            if !is_json {
-                print(format!("\n{text}\n"))?;
-            }
-            checks.push(json!({ "what": "layouts", "why_not": why }));
-        }
-    }
-    Ok(())
 }
 
 fn answer_text(session: &Session, answer: &Answer, style: &Style) -> String {
+    let text = with_report(session, answer, |report| bisection_answer(report, style));
+    text + &news::after(session, answer)
+}
+
+/// What reports say of an answer.
+pub(super) fn with_report<T>(
+    session: &Session,
+    answer: &Answer,
+    say: impl FnOnce(&BisectionReport) -> T,
+) -> T {
     let name = |commit: &bisector::Commit| CommitName {
         short: commit.short().to_string(),
         date: commit.date.clone(),
@@ -464,20 +379,16 @@ fn answer_text(session: &Session, answer: &Answer, style: &Style) -> String {
     let commits: Vec<CommitName> = session.range.commits.iter().map(name).collect();
     let posterior = posterior(session);
     let (builds, build_s, run_s) = session.spent();
-    let text = bisection_answer(
-        &BisectionReport {
-            answer,
-            commits: &commits,
-            ends: session.search().and_then(bisection::Search::ends),
-            metric: &session.request.metric,
-            posterior: &posterior,
-            runs: session.search().map_or(0, bisection::Search::runs),
-            builds,
-            seconds: (build_s, run_s),
-        },
-        style,
-    );
-    text + &news::after(session, answer)
+    say(&BisectionReport {
+        answer,
+        commits: &commits,
+        ends: session.search().and_then(bisection::Search::ends),
+        metric: &session.request.metric,
+        posterior: &posterior,
+        runs: session.search().map_or(0, bisection::Search::runs),
+        builds,
+        seconds: (build_s, run_s),
+    })
 }
 
 /// The probability of each commit, once the ends are apart.
@@ -488,7 +399,7 @@ fn posterior(session: &Session) -> Vec<(usize, f64)> {
     }
 }
 
-fn as_json(session: &Session, answer: &Answer, checks: Vec<Value>) -> Value {
+fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
     let (builds, build_s, run_s) = session.spent();
     let commits = &session.range.commits;
     let search = session.search();
@@ -506,7 +417,7 @@ fn as_json(session: &Session, answer: &Answer, checks: Vec<Value>) -> Value {
         "bisection": session.bisection.id,
         "metric": session.request.metric,
         "answer": answer,
-        "named": blamed(answer).iter().map(|change| &commits[*change].id).collect::<Vec<_>>(),
+        "named": answer.blamed().iter().map(|change| &commits[*change].id).collect::<Vec<_>>(),
         "ends": search.and_then(bisection::Search::ends),
         "runs": search.map_or(0, bisection::Search::runs),
         "forecast": session.forecasted(),

@@ -1,6 +1,7 @@
 //! `knee report`: one page about records, a comparison, a replay or a simulation, to be read by others.
 
 mod beside;
+mod bisection;
 pub mod measured;
 mod replay;
 mod simulation;
@@ -37,6 +38,9 @@ pub struct Arguments {
     markdown: bool,
     #[command(flatten)]
     question: CompareQuestion,
+    /// Report a bisection: `last`, its id or the start of it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["what", "replay", "simulate"])]
+    bisection: Option<String>,
     /// Report what `knee replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
@@ -60,6 +64,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 }
 
 fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
+    if let Some(which) = &arguments.bisection {
+        return bisection::page(which, store);
+    }
     if let Some(name) = &arguments.replay {
         return replay::page(name);
     }

@@ -13,6 +13,7 @@ use serde_json::json;
 use store::Store;
 use text::Style;
 
+use super::bisect;
 use super::run::{self, Request};
 
 /// Find out which of several options move a metric, and by how much:
@@ -32,6 +33,11 @@ pub struct Arguments {
     /// sysctl.NAME and others.
     #[arg(long = "option", value_name = "KEY=FIRST,SECOND", value_parser = option, required = true, help_heading = SCREENING)]
     options: Vec<ScreenedOption>,
+    /// Read the number to judge by from the output of --command: text around `{}`
+    ///
+    /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
+    #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = SCREENING)]
+    value: Option<String>,
     #[command(flatten)]
     run: run::Arguments,
 }
@@ -80,6 +86,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         blocks: Some(arguments.run.blocks.unwrap_or(BLOCKS)),
         ..experiment
     };
+    let experiment = match &arguments.value {
+        Some(pattern) => judged_by_output(experiment, pattern)?,
+        None => experiment,
+    };
     experiment.check()?;
     if arguments.run.plan {
         run::show_plan(&arguments.run, experiment, store)?;
@@ -110,6 +120,20 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     Ok(if record.record.runs_failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The experiment whose commands print the number to judge by.
+fn judged_by_output(mut experiment: Experiment, pattern: &str) -> Result<Experiment> {
+    let (metric, extract) = bisect::judged_by(Some(pattern), None)?;
+    let commands = experiment.loads.iter_mut().filter_map(|load| load.command.as_mut());
+    let mut read = 0;
+    for command in commands {
+        command.metrics.extend(extract.clone());
+        read += 1;
+    }
+    ensure!(read > 0, "--value reads the output of a command: name one with --command");
+    experiment.compare.metric = metric;
+    Ok(experiment)
 }
 
 /// The settings as variants.

@@ -126,6 +126,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         settings: Settings::default(),
         budget_s: None,
         smallest_effect: arguments.smallest_effect,
+        kernels: None,
     })
 }
 

@@ -14,18 +14,18 @@ use crate::home::{Ended, Home};
 use crate::random::{choices, times};
 
 /// Prints the level of the commit with noise of about 1 %.
-const BENCH: &str = "noise=$(od -An -N2 -tu2 /dev/urandom)\n\
+pub const BENCH: &str = "noise=$(od -An -N2 -tu2 /dev/urandom)\n\
     echo \"cost: $(( $(cat level) * 1000 + noise % 3000 ))\"\n";
 
 /// A repository with a line of commits. `files` gives what each commit has, from commit 0.
-struct Project {
-    home: Home,
+pub struct Project {
+    pub home: Home,
     /// The commit ids, oldest first.
-    ids: Vec<String>,
+    pub ids: Vec<String>,
 }
 
 impl Project {
-    fn new(commits: usize, files: impl Fn(usize) -> Vec<(String, String)>) -> Project {
+    pub fn new(commits: usize, files: impl Fn(usize) -> Vec<(String, String)>) -> Project {
         let home = Home::new();
         let folder = home.path("project");
         git(&home, Path::new("."), &["init", "-q", "-b", "main", "project"]);
@@ -67,7 +67,7 @@ impl Project {
         self.home.path("project")
     }
 
-    fn short(&self, commit: usize) -> &str {
+    pub fn short(&self, commit: usize) -> &str {
         &self.ids[commit][..12]
     }
 
@@ -76,7 +76,7 @@ impl Project {
         self.home.start(&mut self.command(more)).end_within(Duration::from_secs(300))
     }
 
-    fn command(&self, more: &str) -> Command {
+    pub fn command(&self, more: &str) -> Command {
         let (good, bad) = (&self.ids[0], &self.ids[self.ids.len() - 1]);
         let mut command = self.home.knee(&format!(
             "bisect --git project --good {good} --bad {bad} --cpus 1 {more} --value"
@@ -111,7 +111,7 @@ fn git(home: &Home, folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn check_status(ended: &Ended, status: i32) {
+pub fn check_status(ended: &Ended, status: i32) {
     let Ended { stdout, stderr, .. } = ended;
     assert_eq!(ended.status.code(), Some(status), "{stdout}\n{stderr}");
 }

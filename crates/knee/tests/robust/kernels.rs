@@ -373,3 +373,50 @@ fn options_that_a_kernel_does_not_take_are_told_and_fail_it_if_it_would_not_boot
     toy.git(&["commit", "-q", "-m", "no kernel"]);
     check(&toy, "kernel build --git repository", &["is not a Linux kernel: it has no Kconfig"], 1);
 }
+
+/// Makes an unpacked kernel, too: what commits say beside comments, and the release.
+const UNPACKED: &str = r#"
+	@{ echo .data; echo ".string \"6.1.0$(LOCALVERSION)\""; \
+	  sed 's/ *#.*//; s/.*/.string "&"/' a.c b.c; } > $(O)/vmlinux.s
+	@as -o $(O)/vmlinux $(O)/vmlinux.s
+"#;
+
+#[test]
+fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
+    let toy = Toy::new();
+    toy.commit(&[(
+        "Makefile",
+        &MAKEFILE.replace("System.map\n", &format!("System.map{UNPACKED}")),
+    )]);
+    let bisect = |more: &str| {
+        toy.run(&format!(
+            "bisect --git repository --good good --bad HEAD --kernel-build --run posix01 --cpus 1 {more}"
+        ))
+    };
+    toy.git(&["tag", "good"]);
+    toy.commit(&[("a.c", "a # the same\n")]);
+    toy.commit(&[("b.c", "b # the same\n")]);
+    let refused = bisect("--accelerator tcg");
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("operations_per_s cannot tell kernels apart here"),
+        "{}",
+        refused.stderr
+    );
+    assert!(entries(&toy.kernels()).is_empty(), "a kernel was built for nothing");
+    let ended = bisect("--metric time.voluntary_context_switches/op");
+    assert_eq!(ended.status.code(), Some(3), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("both ends load equal code and data"), "{}", ended.stdout);
+    toy.check_nothing_is_left();
+    // Both ends, of which the second compiled what differs; they are those of `knee kernel build`.
+    let built = toy.build("good HEAD", 0);
+    assert!(built.iter().all(|kernel| kernel["cached"] == true), "{built:?}");
+    assert_eq!(compiled(&built[0]), ["a", "b"]);
+    assert_eq!(compiled(&built[1]), ["a", "b"]);
+    // A kernel that differs is booted, which none of these can be.
+    toy.commit(&[("b.c", "c\n")]);
+    let ended = bisect("--metric time.voluntary_context_switches/op --accelerator tcg");
+    assert_eq!(ended.status.code(), Some(2), "{}\n{}", ended.stdout, ended.stderr);
+    assert!(!ended.stdout.contains("both ends load equal"), "{}", ended.stdout);
+    toy.check_nothing_is_left();
+}

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod bisect;
+mod bisect_faults;
 mod check;
 mod commands;
 mod defaults;

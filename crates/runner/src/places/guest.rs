@@ -33,6 +33,7 @@ use self::watchdog::Watchdog;
 use super::{Place, RunOutcome, RunRequest};
 
 pub use self::boot::{BootedGuest, Booter, power_off};
+pub use self::hypervisor::no_kvm;
 
 /// The host CPUs that this process may use, for guests to run on.
 pub fn allowed_cpus() -> Result<Vec<u32>> {

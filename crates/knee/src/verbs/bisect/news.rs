@@ -1,6 +1,6 @@
 //! What a bisection says while it goes on: a line for each thing that was done.
 
-use bisection::{Answer, Ends};
+use bisection::{Answer, Ends, Forecast, Quantiles};
 use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
 use host::counted;
 use host::terminal::{hint, talk};
@@ -68,11 +68,11 @@ pub fn tell(progress: &Progress, range: &Range) {
         )),
         Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
         Progress::Apart { forecast, seconds, left } => talk(format_args!(
-            "forecast: about {:.0} runs and {:.0} builds in all among {}, {} more",
-            forecast.runs,
-            forecast.builds,
+            "forecast: {} among {}, {} to {} more",
+            forecast_text(forecast),
             counted(*left, "candidate"),
-            duration(*seconds)
+            duration(seconds[0]),
+            duration(seconds[1])
         )),
         Progress::Step { number, commits, left } => {
             let one = |(commit, runs, mean): &(&Commit, usize, f64)| {
@@ -83,6 +83,18 @@ pub fn tell(progress: &Progress, range: &Range) {
             let left = left.as_ref().map(|left| left.text(range)).unwrap_or_default();
             talk(format_args!("step {number}  {measured}; {left}"));
         }
+    }
+}
+
+/// Runs and builds in all, as simulated searches took them.
+pub fn forecast_text(forecast: &Forecast) -> String {
+    let Forecast { runs, builds, .. } = forecast;
+    match &forecast.quantiles {
+        Some(Quantiles { runs: [low, high], builds: [few, many], searches }) => format!(
+            "{low:.0} to {high:.0} runs, {runs:.0} in the middle, and {few:.0} to {many:.0} builds in all, as 8 of 10 of \
+             {searches} simulated searches took,"
+        ),
+        None => format!("about {runs:.0} runs and {builds:.0} builds in all"),
     }
 }
 

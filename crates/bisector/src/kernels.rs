@@ -1,0 +1,245 @@
+//! Kernels as the things that a bisection builds and boots. All commits are built in one tree, since make then compiles
+//! only what differs from one to the next; the built kernels are those of `knee kernel build`, found again by what
+//! they depend on.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use guests::kernels::{
+    BuildFailure, BuildSettings, Builder, BuiltKernel, Configuration, KernelRequest,
+};
+use host::job_control::RunningSince;
+use host::signals;
+use records::{Guest, Many, Scalar};
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::kernel_fingerprint;
+use crate::workshop::{Build, Built};
+
+/// The file that is booted, in the folder of a kernel.
+const IMAGE: &str = "bzImage";
+
+/// What is built and booted, in place of programs that are built and run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelLoad {
+    /// The workload that runs in each kernel.
+    pub workload: String,
+    pub parameters: BTreeMap<String, Many<Scalar>>,
+    /// Length of a run.
+    pub seconds: f64,
+    pub guest: Guest,
+    pub recipe: KernelRecipe,
+}
+
+/// How kernels are built.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelRecipe {
+    /// Parts of knee's configuration that are left out.
+    pub without: Vec<String>,
+    /// A whole configuration to start from.
+    pub config_from: Option<PathBuf>,
+    /// Files with options that override all others.
+    pub config: Vec<PathBuf>,
+    pub compiler: String,
+    /// Number of compilers that run in parallel.
+    pub jobs: usize,
+    pub scratch: Option<PathBuf>,
+}
+
+impl KernelRecipe {
+    /// The configuration. What is random in a build is left out of it, or no two kernels would be equal: a
+    /// distribution's configuration may sign modules and shuffle structures.
+    pub fn configuration(&self) -> Result<Configuration> {
+        let mut configuration = Configuration::without(&self.without)?;
+        if let Some(whole) = &self.config_from {
+            configuration.start_from(whole)?;
+            configuration.leave_out_chance();
+        }
+        for file in &self.config {
+            configuration.add(file)?;
+        }
+        Ok(configuration)
+    }
+}
+
+/// Builds the kernels of one bisection.
+pub struct KernelWorkshop {
+    repository: PathBuf,
+    recipe: KernelRecipe,
+    /// Opened by the first build: looking at a bisection needs no compiler.
+    builder: RefCell<Option<Builder>>,
+}
+
+impl KernelWorkshop {
+    pub fn new(repository: &Path, recipe: &KernelRecipe) -> KernelWorkshop {
+        let builder = RefCell::new(None);
+        KernelWorkshop { repository: repository.to_path_buf(), recipe: recipe.clone(), builder }
+    }
+
+    /// Builds a commit, or finds its kernel. `place` becomes a link to the kernel's folder.
+    pub fn build(&self, commit: &str, place: &Path) -> Result<Built> {
+        let since = RunningSince::now();
+        let mut opened = self.builder.borrow_mut();
+        let builder = match &mut *opened {
+            Some(builder) => builder,
+            none => none.insert(self.open()?),
+        };
+        let request = KernelRequest {
+            repository: self.repository.clone(),
+            revision: commit.to_string(),
+            configuration: self.recipe.configuration()?,
+        };
+        let built = match builder.build(&request) {
+            Ok(built) => built,
+            Err(_) if signals::received().is_some() => return Ok(Built::Interrupted),
+            Err(why) if why.is::<BuildFailure>() => return Ok(Built::Failed(format!("{why:#}"))),
+            // A full disk, or no sources of Linux: no other commit would fare better.
+            Err(why) => return Err(why),
+        };
+        link(&built.folder, place)?;
+        let key = key_of(&built)?;
+        Ok(Built::Done(Build {
+            folder: place.to_path_buf(),
+            key,
+            seconds: since.elapsed().as_secs_f64(),
+        }))
+    }
+
+    fn open(&self) -> Result<Builder> {
+        let KernelRecipe { compiler, jobs, scratch, .. } = self.recipe.clone();
+        Builder::open(BuildSettings { compiler, jobs, scratch })
+    }
+
+    /// Removes the tree that kernels were built in. The kernels stay.
+    pub fn close(&self) -> Result<()> {
+        match self.builder.borrow_mut().take() {
+            Some(builder) => builder.close().context("removing sources and objects of the build"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a kernel is: equal for kernels that load equal code and data.
+fn key_of(built: &BuiltKernel) -> Result<String> {
+    let unpacked = built.folder.join("vmlinux");
+    if unpacked.is_file() {
+        return kernel_fingerprint(&unpacked, &built.build.commit);
+    }
+    // Without strip(1) there is no unpacked kernel. The image names its commit, so no two are equal.
+    Ok(built.build.image.sha256[..16].to_string())
+}
+
+/// Makes a link to a folder, in place of whatever link was there.
+fn link(folder: &Path, place: &Path) -> Result<()> {
+    let _ = fs::remove_file(place);
+    symlink(folder, place).with_context(|| format!("linking {} to the kernel", place.display()))
+}
+
+/// The image to boot, of a build's folder.
+pub fn image(folder: &Path) -> Result<PathBuf> {
+    let folder = folder
+        .canonicalize()
+        .with_context(|| format!("looking for the kernel of {}", folder.display()))?;
+    Ok(folder.join(IMAGE))
+}
+
+/// Whether a metric counts events per operation, which emulation leaves as they are.
+fn is_count(metric: &str) -> bool {
+    metric.ends_with("/op")
+}
+
+/// Refuses to judge kernels by time where it is known before a boot that they would be emulated.
+pub fn check_metric(load: &KernelLoad, metric: &str) -> Result<()> {
+    let is_asked_for = load.guest.accelerator.as_deref() == Some("tcg");
+    let why = runner::places::guest::no_kvm();
+    match (why, is_asked_for) {
+        _ if is_count(metric) => Ok(()),
+        (_, true) => refuse(metric, "--accelerator tcg asks for that"),
+        (Some(why), false) => refuse(metric, &why),
+        (None, false) => Ok(()),
+    }
+}
+
+/// Refuses to judge runs by time once they turned out to be emulated.
+pub fn check_record(record: &records::Record, metric: &str) -> Result<()> {
+    let Some(hypervisor) = record.hypervisor.as_ref().filter(|hypervisor| hypervisor.emulates())
+    else {
+        return Ok(());
+    };
+    let why = hypervisor.why_not_kvm.as_deref().unwrap_or("KVM was not asked for");
+    if is_count(metric) { Ok(()) } else { refuse(metric, why) }
+}
+
+fn refuse(metric: &str, why: &str) -> Result<()> {
+    bail!(
+        "{metric} cannot tell kernels apart here: guests are emulated ({why}), and the time of an emulated \
+         instruction says nothing about a processor. Judge by a count per operation, such as --metric \
+         time.voluntary_context_switches/op, or bisect on a host with KVM"
+    )
+}
+
+/// A workload and its parameters from one line: `page_fault_anonymous size=64M`.
+pub fn parse_load(line: &str) -> Result<(String, BTreeMap<String, Many<Scalar>>)> {
+    let mut words = line.split_whitespace();
+    let name = words.next().context("--run is empty: name a workload (knee list workloads)")?;
+    let workload = plan::workload(name)?.name.to_string();
+    let mut parameters = BTreeMap::new();
+    for word in words {
+        let (key, value) = word
+            .split_once('=')
+            .with_context(|| format!("'{word}' of --run is no parameter: write NAME=VALUE"))?;
+        ensure!(
+            !value.contains(','),
+            "{key} of --run has several values: a bisection measures one load"
+        );
+        parameters.insert(key.to_string(), Many(vec![Scalar(value.to_string())]));
+    }
+    Ok((workload, parameters))
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Guest;
+
+    use super::{KernelLoad, KernelRecipe, check_metric, parse_load};
+
+    fn load(accelerator: &str) -> KernelLoad {
+        let (workload, parameters) = parse_load("posix01").unwrap();
+        let guest = Guest { accelerator: Some(accelerator.to_string()), ..Guest::default() };
+        let recipe = KernelRecipe {
+            without: Vec::new(),
+            config_from: None,
+            config: Vec::new(),
+            compiler: "gcc".to_string(),
+            jobs: 1,
+            scratch: None,
+        };
+        KernelLoad { workload, parameters, seconds: 1.0, guest, recipe }
+    }
+
+    #[test]
+    fn emulated_kernels_are_judged_by_counts_only() {
+        let why = check_metric(&load("tcg"), "operations_per_s").unwrap_err().to_string();
+        assert!(why.contains("guests are emulated (--accelerator tcg"), "{why}");
+        assert!(check_metric(&load("tcg"), "time.minor_page_faults/op").is_ok());
+    }
+
+    #[test]
+    fn a_load_is_a_workload_with_parameters() {
+        let (workload, parameters) = parse_load("page_fault1 size=64M").unwrap();
+        assert_eq!((workload.as_str(), parameters.len()), ("page_fault_anonymous", 1));
+        for (line, why) in [
+            ("", "--run is empty"),
+            ("posix01 fast", "is no parameter"),
+            ("posix01 hold_ns=0,1", "several values"),
+        ] {
+            let said = parse_load(line).unwrap_err().to_string();
+            assert!(said.contains(why), "{line}: {said}");
+        }
+        assert!(parse_load("nothing").is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! Before a commit is blamed: comparisons by runs of their own. Those that do not bear it out send the search on.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bisection::Answer;
+use bisector::{Bisection, Confirmation, Confirmed, Finished, Session, Source};
+use host::signals;
+use host::terminal::{hint, print, print_line, talk};
+use reports::Layout;
+use serde_json::{Value, json};
+use store::Store;
+use text::Style;
+use text::prose::wrapped;
+
+use super::{answer_text, as_json, news};
+
+/// How a bisection is concluded.
+pub struct Manner {
+    pub is_json: bool,
+    /// Whether blamed commits are compared with their parents.
+    pub confirms: bool,
+    pub keeps_builds: bool,
+}
+
+/// Answers that comparisons may refute before the search ends all the same.
+const DOUBTED_MAX: u32 = 3;
+
+/// What comparisons said.
+#[derive(Default)]
+struct Checks {
+    values: Vec<Value>,
+    text: String,
+    /// Comparisons that did not bear a change out.
+    doubts: Vec<(usize, Confirmation)>,
+    /// Whether every named change was compared and borne out.
+    stands: bool,
+}
+
+/// Compares what is blamed, searches on where that refutes it, and prints the answer.
+pub fn conclude(
+    session: &mut Session,
+    mut answer: Answer,
+    manner: &Manner,
+    store: &Store,
+) -> Result<ExitCode> {
+    let mut checks = Checks::default();
+    let mut doubted = 0;
+    while manner.confirms {
+        checks = checked(session, &answer, store)?;
+        let is_interrupted = signals::received().is_some();
+        if is_interrupted || checks.doubts.is_empty() || doubted == DOUBTED_MAX {
+            break;
+        }
+        doubted += 1;
+        talk(
+            "a comparison does not bear it out: its runs are evidence, too, and the search goes on",
+        );
+        for (change, confirmation) in &checks.doubts {
+            session.take_comparison(*change, confirmation)?;
+        }
+        let range = session.range.clone();
+        let next = match session.run(&mut |progress| news::tell(progress, &range))? {
+            Finished::Answer(next) => next,
+            Finished::Interrupted | Finished::Refused { .. } => break,
+        };
+        let is_same = next.blamed() == answer.blamed();
+        answer = next;
+        if is_same {
+            break;
+        }
+    }
+    if manner.is_json {
+        print_line(format_args!("{:#}", as_json(session, &answer, &checks.values)))?;
+    } else {
+        print(answer_text(session, &answer, &Style::for_stdout()) + &checks.text)?;
+    }
+    if signals::received().is_some() {
+        talk("interrupted while confirming; knee bisect --resume goes on");
+        return Ok(ExitCode::from(130));
+    }
+    if !manner.keeps_builds {
+        session.clean_up()?;
+    }
+    let Bisection { id, folder } = &session.bisection;
+    hint(format_args!("bisection {id} in {}", folder.display()));
+    let is_borne_out = checks.stands || !manner.confirms;
+    Ok(ExitCode::from(match answer {
+        Answer::NotReproduced { .. } => 3,
+        Answer::Named { .. } if is_borne_out => 0,
+        Answer::Named { .. } | Answer::Set { .. } | Answer::Several { .. } => 1,
+    }))
+}
+
+/// Compares each blamed change with its parent.
+fn checked(session: &mut Session, answer: &Answer, store: &Store) -> Result<Checks> {
+    let mut checks = Checks { stands: true, ..Checks::default() };
+    let is_alone = matches!(answer, Answer::Named { .. });
+    for change in answer.blamed() {
+        let confirmed = confirm(session, change, is_alone, &mut checks, store)?;
+        checks.stands &= confirmed == Some(Confirmed::Yes);
+        if signals::received().is_some() {
+            checks.stands = false;
+            break;
+        }
+    }
+    Ok(checks)
+}
+
+/// Compares a blamed commit with its parent, and the tip without it.
+fn confirm(
+    session: &mut Session,
+    change: usize,
+    is_alone: bool,
+    checks: &mut Checks,
+    store: &Store,
+) -> Result<Option<Confirmed>> {
+    let range = session.range.clone();
+    talk(format_args!("comparing {} with its parent", range.commits[change].short()));
+    let compared =
+        session.compare_with_parent(change, store, &mut |progress| news::tell(progress, &range))?;
+    let Some(confirmation) = compared else { return Ok(None) };
+    let confirmed = confirmation.confirmed;
+    checks.show(&confirmation);
+    if confirmed != Confirmed::Yes {
+        checks.doubts.push((change, confirmation));
+        return Ok(Some(confirmed));
+    }
+    if is_alone {
+        explain(session, change, &confirmation, checks);
+    }
+    let is_git = matches!(session.request.source, Source::Git { .. });
+    if is_git && session.request.kernels.is_none() && change < range.changes() {
+        talk("comparing the bad end with itself without the change");
+        match session.compare_without(change, store)? {
+            Ok(Some(confirmation)) => checks.show(&confirmation),
+            Ok(None) => (),
+            Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),
+        }
+    }
+    check_layouts(session, change, checks)?;
+    Ok(Some(confirmed))
+}
+
+impl Checks {
+    fn show(&mut self, confirmation: &Confirmation) {
+        let Confirmation { what, record, comparison, confirmed } = confirmation;
+        let id = &record.record.id;
+        self.values.push(
+            json!({ "what": what, "record": id, "confirmed": confirmed, "comparison": comparison }),
+        );
+        let verdict = news::confirmed(*confirmed);
+        let table = reports::comparison(comparison, Layout::Verdicts, "", Style::for_stdout());
+        self.text += &format!("\n{what}: {verdict} (record {id})\n\n{table}");
+    }
+}
+
+/// Says so if the change is a part of what is between the ends.
+fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks: &mut Checks) {
+    let Some(explained) = session.explained(confirmation).filter(|e| e.leaves_more()) else {
+        return;
+    };
+    let commits = &session.range.commits;
+    let parent = commits[change].parents.first().copied().unwrap_or(0);
+    let [of_change, of_ends] =
+        [explained.change, explained.ends].map(|log| format!("{:+.1} %", 100.0 * log.exp_m1()));
+    let mut text = format!(
+        "It is one of several: it explains {of_change} of the {of_ends} between the ends. Search on"
+    );
+    if parent > 0 {
+        text += &format!(
+            " before it (--good {} --bad {})",
+            commits[0].short(),
+            commits[parent].short()
+        );
+    }
+    if parent > 0 && change < session.range.changes() {
+        text += " and";
+    }
+    if change < session.range.changes() {
+        let last = commits[session.range.changes()].short();
+        text += &format!(" after it (--good {} --bad {last})", commits[change].short());
+    }
+    checks.values.push(json!({ "what": "one of several", "explained": explained }));
+    checks.text += &format!("\n{}", wrapped(&(text + "."), Style::for_stdout().width, 0));
+}
+
+/// Measures the change in other layouts of the same code.
+fn check_layouts(session: &mut Session, change: usize, checks: &mut Checks) -> Result<()> {
+    let Some(ends) = session.search().and_then(bisection::Search::ends) else { return Ok(()) };
+    if session.request.build.is_some() {
+        talk("linking both in other layouts");
+    }
+    match session.check_layouts(change, ends.difference)? {
+        Ok(Some(check)) => {
+            checks.text += &format!("\n{}", news::layouts(&check));
+            checks.values.push(json!({ "what": "layouts", "layouts": check }));
+        }
+        Ok(None) => (),
+        Err(why) => {
+            checks.text += &format!("\nother layouts of the same code were not measured: {why}\n");
+            checks.values.push(json!({ "what": "layouts", "why_not": why }));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The page of a bisection: the answer, where the change may be, and every step.
+
+use analysis::rounded;
+use anyhow::{Context, Result};
+use bisection::Search;
+use bisector::{Session, Source, StepRuns};
+use host::counted;
+use pages::{Block, Page, PageTable, Section};
+use reports::{Reaching, bisection_rests_on, bisection_sentence, quoted, value_panel};
+use store::Store;
+use text::table::{Align, Table};
+
+use crate::verbs::bisect::with_report;
+
+/// Commits that are listed with their probability.
+const LISTED_MAX: usize = 20;
+
+/// How to read the tables of a bisection.
+const READING: &[&str] = &[
+    "A step's runs follow each other at once, in random order where it has several commits.",
+    "The mean is geometric. Probabilities are those of all runs together, not of the step alone.",
+];
+
+/// The page of a bisection by its id.
+pub fn page(which: &str, store: &Store) -> Result<Page> {
+    let session = Session::view(bisector::open(which, store)?)?;
+    let id = session.bisection.id.clone();
+    let search = session.search().with_context(|| {
+        format!("bisection {id} has not built its ends yet: knee bisect --resume goes on with it")
+    })?;
+    let answer = session.answer();
+    let mut answers = Vec::new();
+    let mut method = Vec::new();
+    match &answer {
+        Some(answer) => with_report(&session, answer, |report| {
+            answers.push(bisection_sentence(report));
+            method.push(bisection_rests_on(report));
+        }),
+        None => answers.push(format!(
+            "The bisection has not ended: {} after {}. knee bisect --resume goes on with it.",
+            counted(search.candidates(), "candidate"),
+            counted(search.runs() as usize, "run")
+        )),
+    }
+    answers.extend(session.compared().iter().cloned());
+    let open = |title: &str, blocks| Section { title: title.to_string(), is_open: true, blocks };
+    let mut sections = Vec::new();
+    if search.are_ends_apart() {
+        sections.push(open("Where the change may be", where_it_may_be(&session, search)));
+    }
+    sections.push(open("Measured", vec![levels(&session, search), steps(&session)]));
+    let why = |(commit, why): (&usize, &String)| {
+        format!("{}: {why}", session.range.commits[*commit].short())
+    };
+    let skipped: Vec<String> = session.skipped().iter().map(why).collect();
+    let doubts = vec![("Not tested".to_string(), skipped)];
+    Ok(Page {
+        title: format!("Bisection {id}"),
+        kind: "Measurement",
+        answers,
+        counts: Vec::new(),
+        sections,
+        method,
+        doubts: doubts.into_iter().filter(|(_, why)| !why.is_empty()).collect(),
+        facts: facts(&session),
+        again: vec![
+            format!("knee bisect log {id} --json"),
+            format!("knee report --bisection {id}"),
+        ],
+    })
+}
+
+/// The probability of each commit, drawn, and the most probable ones.
+fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
+    let mut candidates = search.probabilities(&search.posterior());
+    candidates.sort_unstable_by_key(|(change, _)| *change);
+    let points = candidates.iter().map(|(change, p)| -> Reaching { (*change as u32, *p, None) });
+    let lines = vec![("the change".to_string(), points.collect())];
+    let drawn = Block::Curves(value_panel("probability", "number of the commit", lines));
+    candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut table = Table::new([
+        ("number", Align::Right),
+        ("commit", Align::Left),
+        ("probability", Align::Right),
+        ("date", Align::Left),
+        ("subject", Align::Left),
+    ]);
+    for (change, p) in candidates.iter().take(LISTED_MAX) {
+        let commit = &session.range.commits[*change];
+        table.row(vec![
+            change.to_string(),
+            commit.short().to_string(),
+            format!("{:.2} %", 100.0 * p),
+            commit.date.clone(),
+            commit.subject.clone(),
+        ]);
+    }
+    let caption = format!("The most probable of {}", counted(candidates.len(), "candidate"));
+    vec![drawn, Block::Table(PageTable::plain(&caption, table, READING))]
+}
+
+/// The mean of each commit that was measured, with two standard errors of its runs on both sides.
+fn levels(session: &Session, search: &Search) -> Block {
+    let mut builds = search.builds().to_vec();
+    builds.retain(|build| build.runs > 0);
+    builds.sort_unstable_by_key(|build| build.commit);
+    let deviation = search.variance().0.sqrt();
+    let points = builds.iter().map(|build| -> Reaching {
+        let reach = 2.0 * deviation / f64::from(build.runs).sqrt();
+        let [low, high] = [build.mean - reach, build.mean + reach].map(f64::exp);
+        (build.commit as u32, build.mean.exp(), Some((low, high)))
+    });
+    let lines = vec![("mean +- 2 standard errors".to_string(), points.collect())];
+    Block::Curves(value_panel(&session.request.metric, "number of the commit", lines))
+}
+
+fn steps(session: &Session) -> Block {
+    let mut table = Table::new([
+        ("step", Align::Right),
+        ("number", Align::Right),
+        ("commit", Align::Left),
+        ("runs", Align::Right),
+        ("mean", Align::Right),
+    ]);
+    for (step, runs) in session.steps().iter().enumerate() {
+        for StepRuns { commit, logs } in runs {
+            let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
+            table.row(vec![
+                (step + 1).to_string(),
+                commit.to_string(),
+                session.range.commits[*commit].short().to_string(),
+                logs.len().to_string(),
+                if logs.is_empty() { String::new() } else { rounded(mean, 4) },
+            ]);
+        }
+    }
+    let caption = format!("{} by step", session.request.metric);
+    Block::Table(PageTable { is_open: false, ..PageTable::plain(&caption, table, READING) })
+}
+
+fn facts(session: &Session) -> Vec<(String, String)> {
+    let request = &session.request;
+    let commits = &session.range.commits;
+    let place = match &request.source {
+        Source::Git { directory, .. } | Source::Steps { directory } => directory,
+    };
+    let end = |number: usize| {
+        let commit = &commits[number];
+        format!("{} {} {}", commit.short(), commit.date, commit.subject).trim_end().to_string()
+    };
+    let measured = match &request.kernels {
+        Some(kernels) => {
+            format!("{} in a virtual machine, kernels built by knee", kernels.workload)
+        }
+        None => request.command.clone(),
+    };
+    let facts = [
+        ("from", place.display().to_string()),
+        ("good end", end(0)),
+        ("bad end", end(commits.len() - 1)),
+        ("commits", (commits.len() - 1).to_string()),
+        ("build", request.build.as_deref().map(quoted).unwrap_or_default()),
+        ("measured", measured),
+        ("metric", request.metric.clone()),
+    ];
+    let facts = facts.into_iter().filter(|(_, text)| !text.is_empty());
+    facts.map(|(label, text)| (label.to_string(), text)).collect()
+}
