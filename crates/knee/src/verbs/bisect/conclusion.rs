@@ -40,36 +40,15 @@ struct Checks {
 /// Compares what is blamed, searches on where that refutes it, and prints the answer.
 pub fn conclude(
     session: &mut Session,
-    mut answer: Answer,
+    answer: Answer,
     manner: &Manner,
     store: &Store,
 ) -> Result<ExitCode> {
-    let mut checks = Checks::default();
-    let mut doubted = 0;
-    while manner.confirms {
-        checks = checked(session, &answer, store)?;
-        let is_interrupted = signals::received().is_some();
-        if is_interrupted || checks.doubts.is_empty() || doubted == DOUBTED_MAX {
-            break;
-        }
-        doubted += 1;
-        talk(
-            "a comparison does not bear it out: its runs are evidence, too, and the search goes on",
-        );
-        for (change, confirmation) in &checks.doubts {
-            session.take_comparison(*change, confirmation)?;
-        }
-        let range = session.range.clone();
-        let next = match session.run(&mut |progress| news::tell(progress, &range))? {
-            Finished::Answer(next) => next,
-            Finished::Interrupted | Finished::Refused { .. } => break,
-        };
-        let is_same = next.blamed() == answer.blamed();
-        answer = next;
-        if is_same {
-            break;
-        }
-    }
+    let (answer, checks) = if manner.confirms {
+        borne_out(session, answer, store)?
+    } else {
+        (answer, Checks { stands: true, ..Checks::default() })
+    };
     if manner.is_json {
         print_line(format_args!("{:#}", as_json(session, &answer, &checks.values)))?;
     } else {
@@ -84,12 +63,39 @@ pub fn conclude(
     }
     let Bisection { id, folder } = &session.bisection;
     hint(format_args!("bisection {id} in {}", folder.display()));
-    let is_borne_out = checks.stands || !manner.confirms;
     Ok(ExitCode::from(match answer {
         Answer::NotReproduced { .. } => 3,
-        Answer::Named { .. } if is_borne_out => 0,
+        Answer::Named { .. } if checks.stands => 0,
         Answer::Named { .. } | Answer::Set { .. } | Answer::Several { .. } => 1,
     }))
+}
+
+/// The answer that comparisons bear out, or the last one.
+fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result<(Answer, Checks)> {
+    let range = session.range.clone();
+    for doubted in 0.. {
+        let checks = checked(session, &answer, store)?;
+        let is_interrupted = signals::received().is_some();
+        if is_interrupted || checks.doubts.is_empty() || doubted == DOUBTED_MAX {
+            return Ok((answer, checks));
+        }
+        talk(
+            "a comparison does not bear it out: its runs are evidence, too, and the search goes on",
+        );
+        for (change, confirmation) in &checks.doubts {
+            session.take_comparison(*change, confirmation)?;
+        }
+        let next = match session.run(&mut |progress| news::tell(progress, &range))? {
+            Finished::Answer(next) => next,
+            Finished::Interrupted | Finished::Refused { .. } => return Ok((answer, checks)),
+        };
+        let is_same = next.blamed() == answer.blamed();
+        answer = next;
+        if is_same {
+            return Ok((answer, checks));
+        }
+    }
+    unreachable!("the loop ends after some doubts")
 }
 
 /// Compares each blamed change with its parent.
