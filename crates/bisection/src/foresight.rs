@@ -14,9 +14,9 @@ use crate::search::{Next, Search};
 use crate::simulated::gaussian;
 
 /// Worlds that are searched, for ranges of few commits and of many.
-const WORLDS: (usize, usize) = (60, 16);
+const WORLDS: (usize, usize) = (30, 12);
 /// Commits times worlds: what a short wait allows.
-const EFFORT: usize = 40_000;
+const EFFORT: usize = 12_000;
 /// Worlds that would take more runs than this are counted by the formula instead.
 const RUNS_MAX: u32 = 3000;
 /// The quantiles that are told beside the median.
@@ -181,12 +181,12 @@ mod tests {
 
     /// A search whose ends differ by this many standard deviations of a run.
     fn with_ends(distance: f64) -> Search {
-        let mut search = Search::new(Commits::linear(200), vec![1.0; 201], Settings::default());
+        let mut search = Search::new(Commits::linear(30), vec![1.0; 31], Settings::default());
         for pair in 0..20 {
             search.begin_step();
             let noise = 0.01 * f64::from(pair % 5 - 2) / 2f64.sqrt();
             search.measured(0, noise);
-            search.measured(200, noise * f64::from(1 - 2 * (pair / 5 % 2)) + 0.01 * distance);
+            search.measured(30, noise * f64::from(1 - 2 * (pair / 5 % 2)) + 0.01 * distance);
         }
         while !search.are_ends_apart() {
             search.next_step();
@@ -197,15 +197,15 @@ mod tests {
 
     #[test]
     fn smaller_changes_take_more_runs_and_quantiles_are_in_order() {
-        let [near, far] = [1.0, 4.0].map(|distance| with_ends(distance).foresee(1));
+        let [near, far] = [1.5, 6.0].map(|distance| with_ends(distance).foresee(1));
         for forecast in [&near, &far] {
             let Some(Quantiles { runs, builds, .. }) = forecast.quantiles else { panic!() };
             assert!(runs[0] <= forecast.runs && forecast.runs <= runs[1], "{forecast:?}");
             assert!(builds[0] <= forecast.builds && forecast.builds <= builds[1], "{forecast:?}");
             assert!(runs[0] > 40.0, "the runs so far are counted: {forecast:?}");
         }
-        assert!(near.runs - 40.0 > 3.0 * (far.runs - 40.0), "{near:?} {far:?}");
-        assert!(near.builds > 8.0 && far.builds > 8.0, "{near:?} {far:?}");
+        assert!(near.runs - 40.0 > 2.0 * (far.runs - 40.0), "{near:?} {far:?}");
+        assert!(near.builds > 5.0 && far.builds > 5.0, "{near:?} {far:?}");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use runner::End;
 use serde::Serialize;
 use store::Store;
 
+use crate::build::Built;
 use crate::log::{Event, StepRuns};
 use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
 use crate::session::{Progress, Session};
-use crate::workshop::Built;
 
 /// A change leaves more where the rest is this number of standard errors from nothing, and this share of the whole.
 const LEFT_ERRORS: f64 = 3.0;

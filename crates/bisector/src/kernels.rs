@@ -17,8 +17,8 @@ use host::signals;
 use records::{Guest, Many, Scalar};
 use serde::{Deserialize, Serialize};
 
+use crate::build::{Build, Built};
 use crate::fingerprint::kernel_fingerprint;
-use crate::workshop::{Build, Built};
 
 /// The file that is booted, in the folder of a kernel.
 const IMAGE: &str = "bzImage";

@@ -13,10 +13,10 @@ use host::children;
 use runner::End;
 use serde::Serialize;
 
+use crate::build::Built;
 use crate::log::Event;
 use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
 use crate::session::Session;
-use crate::workshop::Built;
 
 /// Other layouts of each build.
 const LAYOUTS: usize = 4;

@@ -6,6 +6,7 @@
 //! A bisection is a folder with its log. What the log holds is never done again, so a killed bisection goes on
 //! where it was.
 
+mod build;
 mod confirm;
 mod fingerprint;
 mod folder;
@@ -21,6 +22,7 @@ mod session;
 mod step_line;
 mod workshop;
 
+pub use build::Build;
 pub use confirm::{Confirmation, Confirmed, Explained};
 pub use folder::{Bisection, newest, open};
 pub use git_log::{GitLog, git_log};
@@ -30,7 +32,6 @@ pub use log::{Event, Log, StepRuns};
 pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
 pub use session::{Finished, Progress, Session};
-pub use workshop::Build;
 
 use std::path::PathBuf;
 

@@ -9,10 +9,11 @@ use runner::End;
 use store::Store;
 
 use crate::Request;
+use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::measurement::{Measurement, Repeats, Subject, experiment, measure};
 use crate::range::Range;
-use crate::workshop::{Build, Built, Workshop};
+use crate::workshop::Workshop;
 
 /// Longer series are searched, not measured whole.
 pub const PATCHES_MAX: usize = 30;

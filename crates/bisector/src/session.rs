@@ -11,6 +11,7 @@ use runner::End;
 use store::Store;
 
 use crate::Request;
+use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::kernels;
 use crate::log::{self, Event, Log, StepRuns};
@@ -18,7 +19,7 @@ use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, meas
 use crate::range::{Commit, Range, Source};
 use crate::reads::{self, UNREAD};
 use crate::step_line::Left;
-use crate::workshop::{Build, Built, Workshop};
+use crate::workshop::Workshop;
 
 /// Builds that take longer than this are not done twice just to see whether they are equal.
 const REBUILT_MAX_S: f64 = 300.0;

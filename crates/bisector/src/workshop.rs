@@ -16,29 +16,12 @@ use host::{children, kill_with_parent, signals};
 use setup::removal;
 
 use crate::Request;
+use crate::build::{Build, Built};
 use crate::fingerprint::{files_below, fingerprint};
 use crate::folder::Bisection;
 use crate::kernels::KernelWorkshop;
 use crate::range::{Commit, Source};
 use crate::reads::VARIABLE;
-
-/// A commit that is built.
-#[derive(Clone, Debug)]
-pub struct Build {
-    pub folder: PathBuf,
-    /// Equal for builds that load equal code and data.
-    pub key: String,
-    pub seconds: f64,
-}
-
-/// How a build ended.
-pub enum Built {
-    Done(Build),
-    /// The commit cannot be built.
-    Failed(String),
-    /// A signal asked knee to end.
-    Interrupted,
-}
 
 /// The shell that runs a build leads its group; when knee dies it gets SIGTERM and takes the group with it.
 const GUARD: &str = r#"trap 'kill -KILL 0' TERM; sh -c "$1" & wait $!"#;

@@ -411,8 +411,8 @@ fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
     // Both ends, of which the second compiled what differs; they are those of `knee kernel build`.
     let built = toy.build("good HEAD", 0);
     assert!(built.iter().all(|kernel| kernel["cached"] == true), "{built:?}");
-    assert_eq!(compiled(&built[0]), ["a", "b"]);
-    assert_eq!(compiled(&built[1]), ["a", "b"]);
+    assert_eq!(compiled(&built[0]), ["a.o", "b.o"]);
+    assert_eq!(compiled(&built[1]), ["a.o", "b.o"]);
     // A kernel that differs is booted, which none of these can be.
     toy.commit(&[("b.c", "c\n")]);
     let ended = bisect("--metric time.voluntary_context_switches/op --accelerator tcg");
