@@ -67,13 +67,15 @@ pub fn tell(progress: &Progress, range: &Range) {
             counted(*runs as usize, "run")
         )),
         Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
-        Progress::Apart { forecast, seconds, left } => talk(format_args!(
-            "forecast: {} among {}, {} to {} more",
-            forecast_text(forecast),
-            counted(*left, "candidate"),
-            duration(seconds[0]),
-            duration(seconds[1])
-        )),
+        Progress::Apart { forecast, seconds, left } => {
+            let [middle, most] = seconds.map(duration);
+            let more = if middle == most { most } else { format!("{middle} to {most}") };
+            talk(format_args!(
+                "forecast: {} among {}, {more} more",
+                forecast_text(forecast),
+                counted(*left, "candidate"),
+            ));
+        }
         Progress::Step { number, commits, left } => {
             let one = |(commit, runs, mean): &(&Commit, usize, f64)| {
                 let runs = counted(*runs, "run");
