@@ -12,7 +12,8 @@ use text::table::{Align, Table};
 
 use crate::verbs::bisect::with_report;
 
-/// Commits that are listed with their probability.
+/// Commits that are listed with their probability: less probable ones only come first.
+const LISTED_LEAST: f64 = 5e-4;
 const LISTED_MAX: usize = 20;
 
 /// How to read the tables of a bisection.
@@ -85,7 +86,8 @@ fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
         ("date", Align::Left),
         ("subject", Align::Left),
     ]);
-    for (change, p) in candidates.iter().take(LISTED_MAX) {
+    let listed = candidates.iter().enumerate().take(LISTED_MAX);
+    for (_, (change, p)) in listed.filter(|(place, (_, p))| *place == 0 || *p > LISTED_LEAST) {
         let commit = &session.range.commits[*change];
         table.row(vec![
             change.to_string(),
