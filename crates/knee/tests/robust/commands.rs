@@ -483,12 +483,16 @@ fn passes_of_a_function_are_operations() {
         return skip("passes of a function", "uprobes need root and a kernel that has them");
     }
     let home = Home::new();
-    // A file of its own: other tests run knee too, and a probe counts the passes of all processes.
-    home.copy_knee();
-    let knee = home.path("knee").display().to_string();
+    // A small program of our own: a probe counts the passes of all processes, and knee's symbols take seconds to read.
+    fs::write(home.path("passes.c"), "int main(void) { return 0; }").unwrap();
+    let (program, source) = (home.path("passes"), home.path("passes.c"));
+    if !Command::new("cc").arg("-o").args([&program, &source]).status().is_ok_and(|s| s.success()) {
+        return skip("passes of a function", "no C compiler");
+    }
+    let passes = program.display().to_string();
     let check = |probe: &str, operations: f64| {
         let lines = format!(
-            "run = \"sh -c '{knee} --version; {knee} --version; {knee} --version'\"\n\
+            "run = \"sh -c '{passes}; {passes}; {passes}'\"\n\
              name = 'thrice'\noperations = '{probe}'"
         );
         let ended = run(&home, &lines, &[]);
@@ -498,13 +502,13 @@ fn passes_of_a_function_are_operations() {
         }
         std::fs::remove_dir_all(home.path("records")).unwrap();
     };
-    check(&format!("uprobe:{knee}:main"), 3.0);
+    check(&format!("uprobe:{passes}:main"), 3.0);
     let fails = |probe: &str, part: &str| {
         let ended = run(&home, &format!("run = \"sh -c true\"\noperations = '{probe}'"), &[]);
         let all = ended.stdout + &ended.stderr;
         assert!(ended.status.code() != Some(0) && all.contains(part), "no '{part}' in: {all}");
     };
-    fails(&format!("uprobe:{knee}:no_such_function"), "has no symbol of a function");
+    fails(&format!("uprobe:{passes}:no_such_function"), "has no symbol of a function");
     fails("uprobe:./no-such-file:main", "no file ./no-such-file is found");
     fails("uprobe:", "a probe is uprobe:");
 }

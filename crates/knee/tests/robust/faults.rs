@@ -194,7 +194,7 @@ fn want_of_memory_fails_its_run_and_is_named() {
 
 /// As many runs as take a while.
 const MANY: &str =
-    "run create_files getppid --cpus 1 --tasks 2 --blocks 6 --seconds 0.2 --seed 1 --json";
+    "run create_files getppid --cpus 1 --tasks 2 --blocks 6 --seconds 0.1 --seed 1 --json";
 const PLANNED: usize = 12;
 
 /// Every (block, point) at most once, numbered in order, all that were printed among them.

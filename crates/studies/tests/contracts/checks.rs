@@ -94,7 +94,7 @@ fn larger_searches_have_the_documented_number_of_states() {
 #[test]
 fn reduction_changes_no_verdict() {
     let fails = |name: &str, size, mutation, memory, reduction| {
-        let options = Options { memory, reduction, states_max: 100_000, ..Options::default() };
+        let options = Options { memory, reduction, states_max: 50_000, ..Options::default() };
         let searched = with_lock(name, size, mutation, |setup| search(setup, &options));
         let searched = searched.unwrap().unwrap().unwrap();
         (searched.failure.is_some(), searched.states)
