@@ -27,7 +27,7 @@ run: build ## a first look at this host: under two minutes of measuring, then cu
 test: setup ## all that CI runs: format, lints, licences, every test
 	@bash .ci/test
 
-check: ## what of it is quick: no virtual machine, file system or search for mutants
+check: ## what of it is quick: nothing that boots, mounts, strikes, searches or needs probes
 	@sh .ci/setup build
 	@bash .ci/test quick
 
