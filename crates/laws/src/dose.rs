@@ -26,6 +26,8 @@ pub struct Dosed {
 #[derive(Clone, Debug)]
 pub struct DoseResponse {
     tasks: f64,
+    /// The largest dose, in ns.
+    range_ns: f64,
     curve: Polynomial,
     /// Responses that the measured one could have been.
     drawn: Vec<Polynomial>,
@@ -88,6 +90,7 @@ impl DoseResponse {
         });
         Ok(DoseResponse {
             tasks: f64::from(tasks),
+            range_ns: dosed[dosed.len() - 1].dose_ns - dosed[0].dose_ns,
             drawn: drawn.collect(),
             curve: fit(&means),
             noise,
@@ -95,10 +98,12 @@ impl DoseResponse {
         })
     }
 
-    /// The share of the dosed time that tasks take one after the other: 1 for all of it. Not known for one task.
+    /// The share of the added time that tasks take one after the other, on average up to the largest dose: 1 for all of
+    /// it. Not known for one task. The slope without a dose would be known some four times worse.
     pub fn serial(&self) -> Option<Estimate> {
         let alone = 1.0 / self.tasks;
-        (self.tasks > 1.0).then(|| self.estimate(|curve| (curve.0[1] - alone) / (1.0 - alone)))
+        let slope = |curve: &Polynomial| (curve.at(self.range_ns) - curve.at(0.0)) / self.range_ns;
+        (self.tasks > 1.0).then(|| self.estimate(|curve| (slope(curve) - alone) / (1.0 - alone)))
     }
 
     /// By which share the rate would grow without this much of the dosed time. More than the smallest dose is
