@@ -12,7 +12,7 @@ mod bpf {
     use std::process::{Command, ExitStatus};
 
     /// The probes in BPF, each with a folder of its own.
-    const PROBES: &[&str] = &["ledger"];
+    const PROBES: &[&str] = &["ledger", "lock_delay"];
 
     pub fn compile_all() {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

@@ -11,6 +11,7 @@ mod directory;
 mod host;
 pub mod ledger;
 mod limits;
+pub mod lock_delay;
 mod passes;
 mod perf_event;
 mod permissions;

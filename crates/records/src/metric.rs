@@ -125,6 +125,8 @@ metrics! {
     "guest.ran_s", "s", Neither, Exact, "host CPU time of the vCPUs of the run's virtual machine, from the start of its job to the end";
     "guest.waited_s", "s", Lower, Exact, "time that these vCPUs were runnable but had no CPU of the host";
     "work.*", "ns", Neither, Sampled, "real length of the work that this parameter asks for, measured after the run on its CPUs";
+    "delayed_locks", "1", Neither, Exact, "kernel locks of the dosed kind that tasks got after a wait; each was held longer by the dose";
+    "delayed_s", "s", Neither, Exact, "time that the dose added while these locks were held, by the clock";
     "exit_status", "1", Neither, Exact, "exit status of a command";
     "effect.*", "1", Neither, Exact, "further counts of a workload, summed over tasks";
 }

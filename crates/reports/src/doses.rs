@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::{Curve, Spread};
 use laws::{DOSES_MIN, DoseResponse, Dosed, DosedPoint, Estimate};
-use records::{Form, Pass, Point, Until};
+use records::{Form, Pass, Point, Run, Until};
 use serde::Serialize;
 use text::Style;
 use text::prose::{counted, wrapped};
@@ -15,7 +15,18 @@ use crate::curve_table::RATE;
 use crate::form_part::FormPart;
 
 /// Where a dose goes, and the parameter that has its time.
-const PLACES: [(&str, &str); 2] = [("inside", "hold_ns"), ("outside", "idle_ns")];
+const PLACES: [(&str, &str); 5] = [
+    ("inside", "hold_ns"),
+    ("outside", "idle_ns"),
+    ("mutex", "mutex_delay_ns"),
+    ("rwsem", "rwsem_delay_ns"),
+    ("spinlock", "spinlock_delay_ns"),
+];
+
+/// Whether a dose of this parameter delays kernel locks: not each operation, but each wait for a lock.
+fn delays_kernel(parameter: &str) -> bool {
+    parameter.ends_with("_delay_ns")
+}
 
 /// Curves that differ only in one parameter, by its value.
 struct DosedCurves<'a> {
@@ -27,7 +38,7 @@ struct DosedCurves<'a> {
 /// What doses of one place say.
 #[derive(Debug, Serialize)]
 pub struct DoseReport {
-    /// `inside` or `outside`.
+    /// `inside`, `outside` or a kind of kernel lock.
     pub place: &'static str,
     pub workload: String,
     #[serde(rename = "as")]
@@ -147,9 +158,13 @@ fn families<'a>(
     for curve in curves.iter().filter(|curve| curve.point.pass == Pass::Rate) {
         // The mean, where it varies.
         let mean = |text: &String| text.split('~').next().and_then(|mean| mean.parse().ok());
-        let Some(value) = curve.point.parameters.get(parameter).map_or(Some(0), mean) else {
-            continue;
+        let value = match curve.point.parameters.get(parameter) {
+            // Looking at waits costs time, too: a run without the programs is no dose of 0.
+            None if delays_kernel(parameter) => continue,
+            None => Some(0),
+            Some(text) => mean(text),
         };
+        let Some(value) = value else { continue };
         let family = DosedCurves { place, parameter, curves: BTreeMap::new() };
         let key = rest(curve, parameter);
         families.entry(key).or_insert(family).curves.insert(value, curve);
@@ -180,7 +195,7 @@ impl DosedCurves<'_> {
         // Of time that is not there nothing can be taken away.
         let less = self.smallest_dose_ns().min(base_ns);
         let removed: &[f64] = if less > 0.0 { &[less / 2.0, less] } else { &[] };
-        let response = |cpus| match self.longer_than_runs() {
+        let response = |cpus| match self.longer_than_runs().or_else(|| self.without_waits(cpus)) {
             Some(why) => Err(why),
             None => DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)),
         };
@@ -229,6 +244,22 @@ impl DosedCurves<'_> {
         })
     }
 
+    /// Why doses of kernel locks say nothing, if tasks hardly ever waited for one.
+    fn without_waits(&self, cpus: u32) -> Option<String> {
+        const DOSE_SHARE_MIN: f64 = 0.01;
+        let largest = *self.curves.keys().next_back()? as f64;
+        let dosed = self.dosed(cpus);
+        let is_rare = delays_kernel(self.parameter)
+            && dosed.last().is_some_and(|last| last.dose_ns < DOSE_SHARE_MIN * largest);
+        is_rare.then(|| {
+            format!(
+                "fewer than one operation in a hundred waited for a {} that the kernel reports: more tasks or CPUs, or a \
+                 load that shares more",
+                self.place
+            )
+        })
+    }
+
     /// The smallest dose above 0, as asked. Gains of more would be extrapolated.
     fn smallest_dose_ns(&self) -> f64 {
         let mut values = self.curves.keys();
@@ -244,11 +275,20 @@ impl DosedCurves<'_> {
         counts.filter(|cpus| self.curves.values().all(|curve| has(curve, *cpus))).collect()
     }
 
-    /// The rates at this number of CPUs by dose. How long the work of a parameter really took is measured in each run.
+    /// The rates at this number of CPUs by dose. How long the work of a parameter really took is measured in each run, and
+    /// so is how long kernel locks were delayed for each operation.
     fn dosed(&self, cpus: u32) -> Vec<Dosed> {
+        let delayed_ns = |run: &&Run| {
+            Some(1e9 * run.value("delayed_s")? / run.value("operations").filter(|all| *all > 0.0)?)
+        };
         let dosed = |(value, curve): (&u64, &&Curve)| {
             let cell = curve.cells.iter().find(|cell| cell.point.cpus == cpus)?;
-            let real = Spread::from_values(&cell.values(&format!("work.{}", self.parameter)));
+            let real: Vec<f64> = if delays_kernel(self.parameter) {
+                cell.runs.iter().filter_map(delayed_ns).collect()
+            } else {
+                cell.values(&format!("work.{}", self.parameter))
+            };
+            let real = Spread::from_values(&real);
             let dose_ns = real.map_or(*value as f64, |real| real.median);
             Some(Dosed { dose_ns, rates: cell.values(RATE) })
         };

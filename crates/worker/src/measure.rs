@@ -8,6 +8,7 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::memfd;
 use probes::counters::Snapshot;
+use probes::lock_delay::{Delayed, LockDelay, LockKind};
 use records::{Event, Form, Job, Measured, OwnJob, Pass, TaskReport, Until, Usage, Warning};
 
 use crate::board::{Board, Phase, install_kick_handler};
@@ -46,8 +47,9 @@ pub fn measure(
     let board =
         Board::new(job.tasks, profiler.operations()).map_err(|failure| failure.to_string())?;
     let reports = memfd::create_append_only(c"reports").map_err(|why| format!("{why:#}"))?;
-    let marker = profiler.marker();
-    let context = TaskContext { job, scratch, board: &board, reports: &reports, policy, marker };
+    let (marker, delay) = (profiler.marker(), delay(subject)?);
+    let context =
+        TaskContext { job, scratch, board: &board, reports: &reports, policy, marker, delay };
     let observed = match subject {
         Subject::Native(native) => observe_native(&context, native, &mut profiler, started_ns)?,
         Subject::Own(own) => observe_own(&context, own, &mut profiler, started_ns)?,
@@ -68,6 +70,18 @@ pub fn measure(
     latency.into_iter().for_each(|latency| say(&Event::Latency(latency)));
     profiler.end(operations).iter().for_each(say);
     Ok(())
+}
+
+/// The delay of kernel locks that a workload's parameters ask for.
+fn delay(subject: &Subject) -> Result<Option<LockDelay>, String> {
+    let Subject::Native(native) = subject else { return Ok(None) };
+    let Some((parameter, ns)) = native.load.values.delay() else { return Ok(None) };
+    let kind = match parameter {
+        "mutex_delay_ns" => LockKind::Mutex,
+        "rwsem_delay_ns" => LockKind::Rwsem,
+        _ => LockKind::Spinlock,
+    };
+    LockDelay::begin(kind, ns).map(Some)
 }
 
 /// Does the run of a workload of this binary.
@@ -156,7 +170,7 @@ fn run_phases(
     if let Some(time) = warm_up {
         self::warm_up(context, tasks, time)?;
     }
-    let before = Readings::now(Snapshot::before(root, &job.cpus));
+    let before = Readings::now(Snapshot::before(root, &job.cpus), context)?;
     if !matches!(job.until, Until::Seconds(_)) {
         profiler.edge(board, job.form)?;
     }
@@ -182,7 +196,7 @@ fn run_phases(
     if stop_ns.is_none() {
         profiler.edge(board, job.form)?;
     }
-    let after = Readings::now(Snapshot::after(root, &job.cpus));
+    let after = Readings::now(Snapshot::after(root, &job.cpus), context)?;
 
     board.set_phase(Phase::Report);
     until_arrived(context, tasks, 3, None)?;
@@ -383,11 +397,15 @@ struct Readings {
     counters: Snapshot,
     process: Usage,
     main_thread: Usage,
+    /// What was delayed since the worker's start, in a run with a delay.
+    delayed: Option<Delayed>,
 }
 
 impl Readings {
-    fn now(counters: Snapshot) -> Readings {
-        Readings { counters, process: usage::process(), main_thread: usage::thread() }
+    fn now(counters: Snapshot, context: &TaskContext) -> Result<Readings, String> {
+        let delayed = context.delay.as_ref().map(LockDelay::so_far).transpose()?;
+        let (process, main_thread) = (usage::process(), usage::thread());
+        Ok(Readings { counters, process, main_thread, delayed })
     }
 }
 
@@ -399,7 +417,12 @@ fn measured(
 ) -> Measured {
     let Observed { before, after, stop_ns, .. } = observed;
     let wall_ns = reports.iter().map(|r| r.stop_ns).max().unwrap_or_default();
-    let counters = after.counters.since(&before.counters);
+    let mut counters = after.counters.since(&before.counters);
+    if let (Some(before), Some(after)) = (before.delayed, after.delayed) {
+        let times = (after.times - before.times) as f64;
+        counters.gauges.insert("delayed_locks".to_string(), times);
+        counters.gauges.insert("delayed_s".to_string(), (after.ns - before.ns) as f64 / 1e9);
+    }
     let process = usage::between(&before.process, &after.process);
     let main = usage::between(&before.main_thread, &after.main_thread);
     let of_tasks = || reports.iter().fold(Usage::default(), |sum, r| usage::sum(&sum, &r.usage));

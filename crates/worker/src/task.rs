@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use host::affinity;
 use host::clock::now_ns;
 use probes::ledger::Marker;
+use probes::lock_delay::LockDelay;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Idle, Load, Prepared, Task};
 
@@ -28,6 +29,8 @@ pub struct TaskContext<'a> {
     pub policy: SchedulingPolicy,
     /// Marks the tasks for the probes, in a profile.
     pub marker: Option<Marker>,
+    /// Delays kernel locks of the tasks, where the point asks for it.
+    pub delay: Option<LockDelay>,
 }
 
 /// A workload of this binary, ready to run.

@@ -38,6 +38,20 @@ pub const COMMON_PARAMETERS: &[Parameter] = &[Parameter {
     kind: ParameterKind::Varying { min: 0, max: 1_000_000_000 },
 }];
 
+/// Parameters that every workload takes and that have no value unless one is given: delays of kernel locks. Only one of them
+/// is given at a time.
+pub const DELAY_PARAMETERS: &[Parameter] =
+    &[delay("mutex_delay_ns"), delay("rwsem_delay_ns"), delay("spinlock_delay_ns")];
+
+const fn delay(name: &'static str) -> Parameter {
+    Parameter {
+        name,
+        about: "time that BPF adds, in ns, each time a task has got a kernel lock of this kind for which it waited",
+        default: "",
+        kind: ParameterKind::Number { min: 0, max: 100_000 },
+    }
+}
+
 /// Values for all parameters of one workload: the given ones, defaults for the rest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(BTreeMap<String, String>);
@@ -46,7 +60,10 @@ impl Values {
     /// Checks the given values against the workload's parameters and fills in the
     /// defaults. Numbers lose their suffix, so equal values are equal text.
     pub fn new(workload: &Workload, given: &BTreeMap<String, String>) -> Result<Values, String> {
-        if let Some(unknown) = given.keys().find(|k| workload.parameters().all(|p| p.name != **k)) {
+        let is_known = |name: &str| {
+            workload.parameters().chain(DELAY_PARAMETERS).any(|parameter| parameter.name == name)
+        };
+        if let Some(unknown) = given.keys().find(|name| !is_known(name)) {
             let names: Vec<_> = workload.parameters().map(|p| p.name).collect();
             return Err(format!(
                 "{} has no parameter '{unknown}'; it has {}",
@@ -59,7 +76,21 @@ impl Values {
             let value = p.normalise(text)?;
             Ok((p.name.to_string(), value))
         };
-        workload.parameters().map(value).collect::<Result<_, String>>().map(Values)
+        let delays: Vec<&Parameter> =
+            DELAY_PARAMETERS.iter().filter(|delay| given.contains_key(delay.name)).collect();
+        if let [first, second, ..] = delays[..] {
+            return Err(format!(
+                "{} and {}: locks of one kind are delayed at a time",
+                first.name, second.name
+            ));
+        }
+        workload.parameters().chain(delays).map(value).collect::<Result<_, String>>().map(Values)
+    }
+
+    /// The delay of kernel locks, if one is given: the name of its parameter, and its ns.
+    pub fn delay(&self) -> Option<(&'static str, u64)> {
+        let delay = DELAY_PARAMETERS.iter().find(|delay| self.0.contains_key(delay.name))?;
+        Some((delay.name, self.number(delay.name)))
     }
 
     /// All values by name.
@@ -67,9 +98,13 @@ impl Values {
         &self.0
     }
 
-    /// The parameters that ask for CPU work, with its length in ns: all whose unit is ns, unless 0.
+    /// The parameters that ask for CPU work, with its length in ns: all whose unit is ns, unless 0. A delay is no
+    /// work: it ends by the clock.
     pub fn work(&self) -> Vec<(&str, u64)> {
-        let names = self.0.keys().map(String::as_str).filter(|name| name.ends_with("_ns"));
+        let is_work = |name: &&str| {
+            name.ends_with("_ns") && DELAY_PARAMETERS.iter().all(|delay| delay.name != *name)
+        };
+        let names = self.0.keys().map(String::as_str).filter(is_work);
         names.map(|name| (name, self.number(name))).filter(|(_, ns)| *ns > 0).collect()
     }
 

@@ -86,7 +86,8 @@ pub struct Arguments {
     ///
     /// The doses are points of the plan: they are added to hold_ns (inside) or idle_ns (outside). From three
     /// doses on, `knee scale` says how serial that time is and what less of it would gain. inside takes a
-    /// workload that can hold its lock longer.
+    /// workload that can hold its lock longer. mutex, rwsem and spinlock lengthen the hold of kernel locks of
+    /// that kind whenever a task waited for one, by BPF; 100us at most.
     #[arg(long = "dose", value_name = "WHERE=TIMES", value_parser = dose::parse, help_heading = LOAD, hide_short_help = true)]
     doses: Vec<dose::Dose>,
     /// CPU counts: 1..all, 1-8, 4, cores, all or adaptive

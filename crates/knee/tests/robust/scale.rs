@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::home::{Ended, Home};
+use crate::skip::{is_root, skip};
 
 /// Three runs each of one lock, held for 100 ns of 1 us, at these numbers of CPUs.
 fn one_lock(counts: &[u32]) -> String {
@@ -141,6 +142,37 @@ fn doses_larger_than_the_run_are_said_not_to_fit() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let part = "runs of 50 ms complete too few operations of 10 ms to say anything";
     assert!(ended.stdout.contains(part), "{}", ended.stdout);
+}
+
+#[test]
+fn kernel_locks_are_held_longer_by_their_dose() {
+    if !is_root() || !doctor_finds_bpf() {
+        return skip("doses of kernel locks", "BPF needs root, and a knee built with it");
+    }
+    let home = Home::new();
+    let run = "run posix_lock_shared posix_lock_ranges --cpus all --tasks-per-cpu 2 --seconds 0.1 --blocks 1";
+    let ended = home.run(&format!("{run} --dose spinlock=0,5us,20us"));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let [record] = &home.records()[..] else { panic!("no record") };
+    let mut all = 0.0;
+    for run in &record.runs {
+        let point = &record.record.points[run.point as usize];
+        let dose_ns: f64 = point.parameters["spinlock_delay_ns"].parse().unwrap();
+        let [times, s] = ["delayed_locks", "delayed_s"].map(|metric| run.value(metric).unwrap());
+        // A delay ends at the first look at the clock after its end.
+        assert!(1e9 * s >= times * dose_ns - 1.0, "{times} times {dose_ns} ns: {s} s");
+        all += times;
+    }
+    assert!(ended.stdout.contains("doses spinlock: posix_lock_shared"), "{}", ended.stdout);
+    println!("{all} locks were delayed");
+    let ended =
+        home.run("run getppid --set mutex_delay_ns=5 --set rwsem_delay_ns=5 --seconds 0.01");
+    assert!(ended.stderr.contains("one kind are delayed at a time"), "{}", ended.stderr);
+}
+
+/// Whether this binary has its programs.
+fn doctor_finds_bpf() -> bool {
+    !Home::new().run("doctor").stdout.contains("built without BPF")
 }
 
 #[test]

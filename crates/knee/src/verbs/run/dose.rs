@@ -19,13 +19,20 @@ enum DosedPlace {
     Inside,
     /// Between two operations.
     Outside,
+    /// While a kernel lock of one kind is held, by the parameter of its delay.
+    Kernel { kind: &'static str, parameter: &'static str },
 }
+
+/// Kinds of kernel locks that take a dose, each with the parameter of its delay.
+const KERNEL_LOCKS: [(&str, &str); 3] =
+    [("mutex", "mutex_delay_ns"), ("rwsem", "rwsem_delay_ns"), ("spinlock", "spinlock_delay_ns")];
 
 impl DosedPlace {
     fn name(self) -> &'static str {
         match self {
             DosedPlace::Inside => "inside",
             DosedPlace::Outside => "outside",
+            DosedPlace::Kernel { kind, .. } => kind,
         }
     }
 
@@ -34,6 +41,7 @@ impl DosedPlace {
         match self {
             DosedPlace::Inside => "hold_ns",
             DosedPlace::Outside => "idle_ns",
+            DosedPlace::Kernel { parameter, .. } => parameter,
         }
     }
 }
@@ -41,10 +49,15 @@ impl DosedPlace {
 /// `inside=0,200ns,600ns`.
 pub fn parse(text: &str) -> Result<Dose> {
     let (place, times) = text.split_once('=').context("must be inside=TIMES or outside=TIMES")?;
-    let place = match place {
-        "inside" => DosedPlace::Inside,
-        "outside" => DosedPlace::Outside,
-        other => bail!("'{other}' is no place for a dose: it must be inside or outside"),
+    let kernel = KERNEL_LOCKS.iter().find(|(kind, _)| *kind == place);
+    let place = match (place, kernel) {
+        ("inside", _) => DosedPlace::Inside,
+        ("outside", _) => DosedPlace::Outside,
+        (_, Some((kind, parameter))) => DosedPlace::Kernel { kind, parameter },
+        (other, None) => bail!(
+            "'{other}' is no place for a dose: it must be inside or outside, or a kind of kernel lock \
+             (mutex, rwsem, spinlock)"
+        ),
     };
     let time = |word: &str| if word == "0" { Ok(0) } else { duration_ns(word) };
     let mut times_ns = times.split(',').map(time).collect::<Result<Vec<u64>>>()?;
@@ -64,14 +77,17 @@ impl Dose {
         let workload = plan::workload(&load.workload)
             .with_context(|| format!("--dose {place}: only workloads of knee take doses"))?;
         let parameter = workload.parameters().find(|parameter| parameter.name == name);
-        let parameter = parameter.with_context(|| {
-            format!(
-                "--dose {place}: {} has no parameter {name}; lock_* and file locks do",
+        let default = match (self.place, parameter) {
+            (DosedPlace::Kernel { .. }, _) => "0",
+            (_, Some(parameter)) => parameter.default,
+            (_, None) => bail!(
+                "--dose {place}: {} has no parameter {name}; lock_* and file locks do, and kernel locks take \
+                 --dose mutex, rwsem or spinlock",
                 workload.name
-            )
-        })?;
+            ),
+        };
         let base = match load.parameters.get(name).map(|many| &many.0[..]) {
-            None => parameter.default,
+            None => default,
             Some([one]) => &one.0,
             Some(_) => bail!("--dose {place}: {name} has several values already; name one"),
         };
