@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use fleet::{ChunkState, Folder};
 use host::counted;
 use host::terminal::{hint, print_line};
@@ -51,6 +51,10 @@ enum FleetAction {
 struct PlanArguments {
     #[command(flatten)]
     cut: CutFlags,
+    /// Measure one variant twice in every block, so that knee compare says of each host how far equal runs
+    /// differ there
+    #[arg(long)]
+    equal_runs: bool,
     #[command(flatten)]
     run: run::Arguments,
 }
@@ -90,9 +94,17 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
         "no directory: knee fleet plan EXPERIMENT DIR, where DIR is new and all hosts share it",
     )?;
     let directory = std::path::absolute(PathBuf::from(directory))?;
-    let Request { experiment, stranger } = run::request(&arguments.run)?;
+    let Request { mut experiment, stranger } = run::request(&arguments.run)?;
     if let Some(stranger) = stranger.filter(|_| !arguments.run.is_yes()) {
         experiment_file::ask(&arguments.run.what.concat(), &stranger, &experiment)?;
+    }
+    if arguments.equal_runs {
+        ensure!(
+            experiment.variants.len() > 1,
+            "--equal-runs measures a variant twice in each block, but there are no variants: name some with \
+             --variant"
+        );
+        experiment.compare.placebo = 1.0;
     }
     let plan = arguments.cut.plan(experiment, store)?;
     Folder::create(&directory, &plan)?;

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::tests::fixtures::{curve, locks, oddities};
+use crate::compare::tests::fixtures::{curve, fleet, locks, oddities};
 use crate::compare::tests::*;
 
 #[test]
@@ -296,4 +296,9 @@ fn a_page_gets_github_tables() {
             - the frequency governor is 'powersave': knee doctor says how to fix it
         "#]],
     );
+}
+
+#[test]
+fn nodes_that_stand_out_are_named_below_the_verdicts() {
+    check(&fleet(), Layout::Verdicts, NARROW_MAIL, expect![[""]]);
 }
