@@ -178,14 +178,18 @@ fn effect(node: String, nodes: usize, differences: &[f64]) -> NodeEffect {
 }
 
 /// Withdraws a verdict unless it is a change that all nodes show alike, by more than what matters. Returns
-/// whether it did.
+/// whether there is none because of the nodes; more blocks would not help then.
 fn withdraw(comparison: &mut Comparison, cell: usize, variant: usize, changes: &[f64]) -> bool {
     let least = comparison.smallest_effect;
     let all_alike = changes.iter().all(|c| *c >= least) || changes.iter().all(|c| *c <= -least);
     let Some(metric) = comparison.cells[cell].metrics.first_mut() else { return false };
     let contrast = &mut metric.contrasts[variant - 1];
-    let is_verdict = contrast.verdict.is_change() || contrast.verdict == Verdict::Same;
-    if !is_verdict || (contrast.verdict.is_change() && all_alike) {
+    let stands = match contrast.verdict {
+        Verdict::Same | Verdict::CannotTell { .. } => false,
+        Verdict::NotInterleaved | Verdict::Unjudged { .. } => true,
+        _ => all_alike,
+    };
+    if stands {
         return false;
     }
     let why = "the variant does not do the same on all nodes, and an average would hide it";

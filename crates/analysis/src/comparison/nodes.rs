@@ -67,7 +67,7 @@ pub struct NodeDisagreement {
     pub others: Vec<NodeEffect>,
     /// Probability of such a difference between nodes if there is none, adjusted for nodes and contrasts.
     pub p: f64,
-    /// Whether the verdict was withdrawn, because it holds on some nodes alone.
+    /// Whether there is no verdict because of this: one would hold on some nodes alone.
     pub withdrawn: bool,
 }
 

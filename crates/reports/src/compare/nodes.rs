@@ -78,11 +78,8 @@ fn odd(comparison: &Comparison, survey: &NodeSurvey) -> Vec<String> {
 fn disagreement(comparison: &Comparison, one: &NodeDisagreement) -> String {
     let names = [0, one.variant].map(|variant| &comparison.variants[variant].name);
     let effects: Vec<String> = one.nodes.iter().chain(&one.others).map(effect).collect();
-    let so = if one.withdrawn {
-        "no verdict stands, since an average would hide it"
-    } else {
-        "see which nodes you mean"
-    };
+    let so =
+        if one.withdrawn { "so there is no verdict" } else { "the verdict holds on all of them" };
     let from = if one.nodes.is_empty() { "from " } else { "" };
     format!(
         "nodes disagree{}: `{}` against `{}`: {from}{} (p = {}): {so}",

@@ -485,10 +485,13 @@ pub fn fleet() -> Comparison {
         interval: Some(interval),
     };
     all.nodes = Some(NodeSurvey {
-        nodes: vec![
+        nodes: [
             node("n1", 0.021, equal(0.004, 0.001, (-0.003, 0.005))),
             node("n2", -0.152, equal(0.031, 0.04, (0.02, 0.06))),
-        ],
+        ]
+        .into_iter()
+        .chain((3..9).map(|number| node(&format!("n{number}"), 0.02, None)))
+        .collect(),
         odd: vec![OddNode {
             cell: 0,
             node: "n2".to_string(),
