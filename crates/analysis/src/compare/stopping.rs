@@ -19,7 +19,7 @@ pub fn blocks_at_most(cap: u32) -> u32 {
 /// All points run until enough blocks count for each pair, or until all pairs are decided. A
 /// variant whose runs have all failed is given up; a baseline takes its whole cell with it.
 ///
-/// Of a record that holds some blocks alone, as many must count as it was asked for below the planned number;
+/// A record may hold some blocks alone. Then as many must count as it was asked for below the planned number, and
 /// the blocks beyond are spares for those that the host disturbs.
 pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
     let cap = record.experiment.blocks();
