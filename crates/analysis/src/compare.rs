@@ -10,6 +10,7 @@ mod columns;
 mod doubts;
 mod drift;
 mod matching;
+mod nodes;
 mod repeats;
 mod rules;
 mod sessions;
@@ -22,6 +23,8 @@ use records::{Opened, ReplicationUnit};
 pub use arm::Arm;
 pub use blocks::{deciding_part, left_out};
 pub use matching::match_points;
+#[cfg(test)]
+pub(crate) use nodes::{EFFECT_ALPHA, LEVEL_ALPHA};
 pub use rules::{ALPHA, CompareOptions};
 pub use sessions::join_sessions;
 pub use stopping::{blocks_at_most, points_to_run};

@@ -1,12 +1,16 @@
 //! The comparison of variants as a value: `compare` makes it, and every report of a comparison
 //! shows it. Numbers are unrounded; ratios are changes against the baseline, 0.05 for 5 % more.
 
+mod nodes;
+
 use std::collections::BTreeMap;
 
 use records::{Better, Pass};
 use serde::Serialize;
 
 use crate::Spread;
+
+pub use nodes::{ComparedNode, EqualRuns, NodeDisagreement, NodeEffect, NodeSurvey, OddNode};
 
 /// Several variants, the first of them the baseline, over all cells that they share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,6 +37,9 @@ pub struct Comparison {
     pub discards: Discards,
     /// Where the variance of the primary metric comes from, if units were nested.
     pub variance: Vec<VarianceShare>,
+    /// The nodes that the runs were made on, if they are of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeSurvey>,
     /// What limits these verdicts, a sentence each.
     pub doubts: Vec<String>,
 }

@@ -14,6 +14,7 @@ pub mod host_check;
 mod judge;
 pub mod ledger;
 mod multiplicity;
+mod nodes;
 mod noise;
 mod power;
 mod quartiles;
@@ -31,9 +32,10 @@ pub use compare::{
     match_points, points_to_run,
 };
 pub use comparison::{
-    Band, CellComparison, CellKey, ComparedVariant, Comparison, Contrast, CurveComparison, Design,
-    DiscardedBlock, Discards, HostDrift, Method, MetricComparison, NoiseFloor, RunValues, Scale,
-    VarianceShare, Verdict,
+    Band, CellComparison, CellKey, ComparedNode, ComparedVariant, Comparison, Contrast,
+    CurveComparison, Design, DiscardedBlock, Discards, EqualRuns, HostDrift, Method,
+    MetricComparison, NodeDisagreement, NodeEffect, NodeSurvey, NoiseFloor, OddNode, RunValues,
+    Scale, VarianceShare, Verdict,
 };
 pub use components::{Component, components};
 pub use curve::{Curve, CurveCell, curves};

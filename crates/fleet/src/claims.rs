@@ -15,7 +15,7 @@ use crate::owner::Claim;
 use crate::plan_file::Plan;
 
 const PLAN: &str = "plan.json";
-const FOLDERS: [&str; 4] = ["claims", "beats", "records", "done"];
+const FOLDERS: [&str; 5] = ["claims", "beats", "records", "done", "hosts"];
 const RELEASED: &str = ".released";
 
 /// The directory of a fleet.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::random;
+use host::{random, signals};
 use records::{Boot, Opened, Record, Run, Sample, Session};
 use store::{Growing, Id, Store};
 
@@ -64,7 +64,7 @@ fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
             continue;
         };
         ensure!(
-            done.blocks.keys().copied().eq(chunk.range()),
+            chunk.is_whole(done.blocks.keys(), plan.experiment.blocks()),
             "done/{number:04} does not list the blocks of its chunk: the plan was changed"
         );
         let mut claims: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -116,27 +116,44 @@ fn join(
         ..first
     };
     let mut joined = store.begin(record, Id::new(jiff::Timestamp::now(), random() as u32))?;
-    let (mut nodes, mut blocks, mut boots, mut profiles) = (BTreeSet::new(), 0, 0, 0);
-    for part in parts {
-        let opened = opened(part)?;
-        nodes.insert(node_name(&opened.record));
-        blocks += part.blocks.len();
-        append(&mut joined, part, &opened, &mut boots, &mut profiles)?;
+    let growing = joined.folder().to_path_buf();
+    let blocks = parts.iter().map(|part| part.blocks.len()).sum();
+    let collected = append_all(&mut joined, parts).and_then(|nodes| {
+        // What hosts started is of no use to who wants to measure again.
+        for session in joined.record.sessions.iter_mut().filter(|_| !plan.command.is_empty()) {
+            session.command.clone_from(&plan.command);
+        }
+        joined.complete = complete;
+        let (id, runs) = (joined.record.id.clone(), joined.next_run());
+        let ended = joined.record.sessions.last().and_then(|session| session.finished);
+        let folder = joined.finish(ended.unwrap_or_else(jiff::Timestamp::now))?;
+        let Some(folder) = folder else { bail!("the chunks that are done hold no run") };
+        Ok(Collected { id, folder, nodes, blocks, runs })
+    });
+    if collected.is_err() && growing.exists() {
+        // What is joined lies in the fleet's directory too: half a record would only mislead.
+        store::discard(&growing)?;
     }
-    // What hosts started is of no use to who wants to measure again.
-    for session in joined.record.sessions.iter_mut().filter(|_| !plan.command.is_empty()) {
-        session.command.clone_from(&plan.command);
-    }
-    joined.complete = complete;
-    let (id, runs) = (joined.record.id.clone(), joined.next_run());
-    let ended = joined.record.sessions.last().and_then(|session| session.finished);
-    let folder = joined.finish(ended.unwrap_or_else(jiff::Timestamp::now))?;
-    let Some(folder) = folder else { bail!("the chunks that are done hold no run") };
-    Ok(Collected { id, folder, nodes, blocks, runs })
+    collected
 }
 
 fn node_name(record: &Record) -> String {
     record.host.hostname.clone().unwrap_or_else(|| "unnamed host".to_string())
+}
+
+/// Appends the runs of all parts. Returns the names of their nodes.
+fn append_all(joined: &mut Growing, parts: &[Part]) -> Result<BTreeSet<String>> {
+    let (mut nodes, mut boots, mut profiles) = (BTreeSet::new(), 0, 0);
+    for part in parts {
+        ensure!(
+            signals::received().is_none(),
+            "interrupted: nothing was collected, and the chunks are as they were"
+        );
+        let opened = opened(part)?;
+        nodes.insert(node_name(&opened.record));
+        append(joined, part, &opened, &mut boots, &mut profiles)?;
+    }
+    Ok(nodes)
 }
 
 /// Appends the runs of one part as a session of its node.

@@ -5,6 +5,7 @@
 //!     DIR/claims/0007.1    who measures chunk 7, first claim; appears by one link(2), never changes
 //!     DIR/claims/0007.1.released    its owner gave up cleanly
 //!     DIR/beats/0007.1     runs so far: changes while the owner lives
+//!     DIR/hosts/NAME.json  what stands in the way of a host, by itself
 //!     DIR/records/0007.1/  a store with the record that this claim grows
 //!     DIR/done/0007        which claim measured which block; appears by one link(2), never changes
 //!
@@ -23,6 +24,7 @@
 
 mod claims;
 mod collect;
+mod hosts;
 mod member;
 mod owner;
 mod parts;
@@ -34,6 +36,7 @@ mod watch;
 
 pub use claims::{ChunkState, Done, Folder, Survey};
 pub use collect::{Collected, collect};
+pub use hosts::HostCheck;
 pub use member::{Measurer, Member, Outcome, Share, Work};
 pub use owner::{Claim, Owner, started_ticks};
 pub use parts::{kept_blocks, measured_by};

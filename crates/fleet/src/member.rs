@@ -163,8 +163,12 @@ impl<M: Measurer> Member<M> {
             self.is_fit = true;
         }
         let chunk = self.plan.chunks[number];
-        let keeps = kept_blocks(&self.folder, number, &chunk, claims)?;
-        let left: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
+        let keeps =
+            kept_blocks(&self.folder, number, &chunk, claims, self.plan.experiment.blocks())?;
+        let own: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
+        let spares = chunk.spares(self.plan.experiment.blocks());
+        let spares = spares.filter(|block| !own.is_empty() && !keeps.contains_key(block));
+        let left: Vec<u32> = own.iter().copied().chain(spares).collect();
         let claim = Claim {
             owner: self.owner.clone(),
             plan: self.folder.plan_hash().to_string(),
@@ -177,7 +181,7 @@ impl<M: Measurer> Member<M> {
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
         hint(format_args!(
             "chunk {number}: {} to measure on {}{kept}",
-            counted(left.len(), "block"),
+            counted(own.len(), "block"),
             self.owner.host
         ));
         let measured = self.measure_blocks(Share { chunk: number, claim: mine, blocks: left });
@@ -215,7 +219,7 @@ impl<M: Measurer> Member<M> {
         for block in measured_by(&self.folder, number, mine)? {
             blocks.entry(block).or_insert(mine);
         }
-        if !blocks.keys().copied().eq(self.plan.chunks[number].range()) {
+        if !self.plan.chunks[number].is_whole(blocks.keys(), self.plan.experiment.blocks()) {
             return Ok(false);
         }
         if !self.folder.finish(number, &Done { blocks })? {

@@ -13,16 +13,18 @@ use crate::claims::Folder;
 use crate::plan_file::Chunk;
 
 /// The blocks of a chunk that its first `claims` claims measured whole, each with the number of its claim.
+/// `planned` is the number of blocks of the experiment.
 pub fn kept_blocks(
     folder: &Folder,
     number: usize,
     chunk: &Chunk,
     claims: u32,
+    planned: u32,
 ) -> Result<BTreeMap<u32, u32>> {
     let mut kept = BTreeMap::new();
     for claim in 1..=claims {
         for block in measured_by(folder, number, claim)? {
-            if chunk.range().contains(&block) {
+            if chunk.range().contains(&block) || chunk.spares(planned).contains(&block) {
                 kept.entry(block).or_insert(claim);
             }
         }
@@ -84,10 +86,12 @@ fn whole_blocks(part: &Opened) -> Result<BTreeSet<u32>> {
     };
     let begun: BTreeSet<u32> = part.runs.iter().map(|run| run.block).collect();
     let asked: BTreeSet<u32> = record.blocks.iter().flatten().copied().collect();
+    let planned = record.experiment.blocks();
     // After a block that lacks runs nothing is known to be given up.
     let mut before_is_whole = true;
     let whole = asked.union(&begun).copied().filter(|block| {
-        let counts = begun.contains(block) || before_is_whole;
+        // A spare that nothing called for is not measured.
+        let counts = begun.contains(block) || (before_is_whole && *block < planned);
         let is_whole = counts && is_whole(*block);
         before_is_whole &= is_whole;
         is_whole

@@ -47,6 +47,20 @@ impl Chunk {
     pub fn range(&self) -> std::ops::Range<u32> {
         self.first_block..self.first_block + self.blocks
     }
+
+    /// Blocks that stand in for those of its own that the host disturbs, at most a third as many. `planned` is
+    /// the number of blocks of the experiment; no two chunks share a spare.
+    pub fn spares(&self, planned: u32) -> std::ops::Range<u32> {
+        let first = planned.saturating_add(self.first_block);
+        first..first.saturating_add(self.blocks.div_ceil(3))
+    }
+
+    /// Whether these blocks, in ascending order, are all of its own and none of another chunk.
+    pub fn is_whole<'a>(&self, blocks: impl IntoIterator<Item = &'a u32>, planned: u32) -> bool {
+        let (own, others): (Vec<u32>, Vec<u32>) =
+            blocks.into_iter().partition(|block| self.range().contains(*block));
+        own.into_iter().eq(self.range()) && others.iter().all(|b| self.spares(planned).contains(b))
+    }
 }
 
 /// Cuts blocks of this length into chunks of about `chunk_s`, at most [`CHUNKS_MAX`] of them.
@@ -154,6 +168,13 @@ mod tests {
             assert_eq!(chunks.len(), expected, "{blocks} blocks of {block_s} s");
             let all: Vec<u32> = chunks.iter().flat_map(Chunk::range).collect();
             assert_eq!(all, (0..blocks).collect::<Vec<_>>());
+            let spares: Vec<u32> = chunks.iter().flat_map(|chunk| chunk.spares(blocks)).collect();
+            assert!(spares.windows(2).all(|two| two[0] < two[1]) && spares[0] >= blocks);
+            let [chunk, ..] = chunks[..] else { panic!("a chunk") };
+            let (own, spare) = (Vec::from_iter(chunk.range()), chunk.spares(blocks).start);
+            assert!(chunk.is_whole(&own, blocks) && !chunk.is_whole(&own[1..], blocks));
+            assert!(chunk.is_whole(own.iter().chain([&spare]), blocks));
+            assert!(chunks.len() == 1 || !chunks[1].is_whole(own.iter().chain([&spare]), blocks));
         }
         assert!(cut(0, 1.0, 1.0).is_empty());
     }

@@ -11,6 +11,7 @@ mod lkp;
 mod markdown;
 mod matrix;
 mod mean_stddev;
+mod nodes;
 mod notes;
 mod parts;
 mod passes;

@@ -54,7 +54,11 @@ impl Progress {
         let decides = until_decided || experiment.adaptive.is_some();
         let later_blocks = match &record.blocks {
             _ if decides => 0,
-            Some(only) => only.iter().filter(|later| **later > block).count() as u32,
+            // Those beyond the planned number are spares, which are seldom called for.
+            Some(only) => {
+                let is_later = |later: &&u32| **later > block && **later < experiment.blocks();
+                only.iter().filter(is_later).count() as u32
+            }
             None => experiment.blocks().saturating_sub(block + 1),
         };
         let later = later_blocks as usize * left.len();

@@ -413,6 +413,12 @@ impl Growing {
     }
 }
 
+/// Removes a record that is being written, of which nothing is worth keeping. Leaves a finished one alone.
+pub fn discard(folder: &Path) -> Result<()> {
+    ensure!(is_hidden(folder), "{} is not being written", folder.display());
+    remove_folder(folder, &[RESULTS, &TEMPORARY[..], &[PLAN, RECORD]].concat())
+}
+
 /// The last line of each boot, by number.
 fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
     let lines = lines::read(&folder.join(BOOTS), Boot::read)?.0;

@@ -18,6 +18,9 @@ pub fn blocks_at_most(cap: u32) -> u32 {
 ///
 /// All points run until enough blocks count for each pair, or until all pairs are decided. A
 /// variant whose runs have all failed is given up; a baseline takes its whole cell with it.
+///
+/// A record may hold some blocks alone. Then as many must count as it was asked for below the planned number, and
+/// the blocks beyond are spares for those that the host disturbs.
 pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
     let cap = record.experiment.blocks();
     let runs = repeats::merged_runs(runs.iter().copied());
@@ -29,13 +32,18 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
     };
     let is_hopeless = |arm: usize| blocks.len() >= 3 && !blocks.iter().any(|b| is_measured(b, arm));
     let alive: Vec<usize> = (0..points.len()).filter(|arm| !is_hopeless(*arm)).collect();
-    if block >= blocks_at_most(cap) || alive.first() != Some(&0) || alive.len() < 2 {
+    let limit = if record.blocks.is_some() { u32::MAX } else { blocks_at_most(cap) };
+    if block >= limit || alive.first() != Some(&0) || alive.len() < 2 {
         return Vec::new();
     }
     let pairs = |arm: usize| -> Vec<(&Run, &Run)> {
         blocks.iter().filter_map(|block| block.pair(0, arm)).collect()
     };
-    let is_enough = alive[1..].iter().all(|arm| pairs(*arm).len() >= cap as usize);
+    let wanted = record
+        .blocks
+        .as_ref()
+        .map_or(cap as usize, |blocks| blocks.iter().filter(|block| **block < cap).count());
+    let is_enough = alive[1..].iter().all(|arm| pairs(*arm).len() >= wanted);
     let is_decided = || {
         let side = |arm: &usize| blocks.iter().filter_map(|b| b.runs[*arm]).collect();
         let sides: Vec<Vec<&Run>> = alive.iter().map(side).collect();

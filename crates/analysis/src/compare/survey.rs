@@ -12,6 +12,7 @@ use super::bands::curves;
 use super::cell::ComparedCell;
 use super::columns::{boot_of, finite, node_of};
 use super::doubts::doubts;
+use super::nodes;
 use super::rules::{ALPHA, Rules};
 use super::verdicts::adjust_exploratory;
 use crate::comparison::{
@@ -42,11 +43,13 @@ pub(super) fn assemble(
         curves: curves(cells, &compared, rules),
         noise_floor: noise_floor(cells, rules),
         variance: variance(raw, rules),
+        nodes: None,
         discards: discards(cells, arms.len()),
         doubts: Vec::new(),
         design: rules.design,
         cells: compared,
     };
+    nodes::learn(&mut comparison, cells, rules);
     comparison.doubts = doubts(arms, cells, &comparison, &left_out);
     if rules.design == Design::Separate {
         // A band says from where on curves diverge, which would be a verdict.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
-use fleet::{Folder, Measurer, Member, Outcome, Owner, Plan, Share, Work};
+use fleet::{Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work};
 use host::signals;
-use host::terminal::talk;
+use host::terminal::{print_line, talk};
 use runner::{End, Options, measure, planned_record};
 use store::Store;
 
@@ -16,6 +16,7 @@ use crate::experiment_file::{self, ExperimentText};
 ///
 ///     knee chunk /shared/exp          # whatever is free; takes over what dead hosts left
 ///     knee chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
+///     knee chunk /shared/exp --check  # say whether this host can measure, and measure nothing
 ///
 /// The runs of whole blocks are kept when a host dies or a signal ends this. Run one at a time on a host.
 ///
@@ -28,6 +29,9 @@ pub struct Arguments {
     directory: PathBuf,
     /// Number of the chunk, from 0 [default: all that are not done]
     number: Option<usize>,
+    /// Only check that this host fits the plan and can write there; knee fleet status shows the answer too
+    #[arg(long, conflicts_with = "number")]
+    check: bool,
     /// Run a plan that is not yours without asking (see docs/safety.md)
     #[arg(long)]
     yes: bool,
@@ -43,7 +47,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             plan.chunks.len() - 1
         );
     }
-    let mut member = Member::new(folder, plan, Owner::new(), ThisHost);
+    if arguments.check {
+        let check = ThisHost { folder }.check(&plan)?;
+        print_line(format_args!("{} can measure this plan", check.host))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let this_host = ThisHost { folder: folder.clone() };
+    let mut member = Member::new(folder, plan, Owner::new(), this_host);
     // Between chunks nothing else would notice a signal.
     signals::catch();
     Ok(match member.work(arguments.number)? {
@@ -89,14 +99,29 @@ pub fn refusal(plan: &Plan) -> Result<Option<String>> {
 }
 
 /// Measures where this process runs.
-struct ThisHost;
+struct ThisHost {
+    folder: Folder,
+}
+
+impl ThisHost {
+    /// Looks whether this host can measure the plan, and keeps the answer for others to see.
+    fn check(&self, plan: &Plan) -> Result<HostCheck> {
+        let refusal = refusal(plan).unwrap_or_else(|why| {
+            Some(format!("the experiment cannot be planned there: {why:#}"))
+        });
+        let check = HostCheck::new(&Owner::new().host, &self.folder, refusal);
+        let kept = self.folder.keep_check(&check);
+        check.warnings.iter().for_each(|warning| talk(format_args!("{}: {warning}", check.host)));
+        if !check.problems.is_empty() {
+            bail!("{} cannot measure this plan: {}", check.host, check.problems.join("; "));
+        }
+        kept.map(|()| check)
+    }
+}
 
 impl Measurer for ThisHost {
     fn check_fit(&mut self, plan: &Plan) -> Result<()> {
-        if let Some(why) = refusal(plan)? {
-            bail!("{} cannot measure this plan: {why}", Owner::new().host);
-        }
-        Ok(())
+        self.check(plan).map(drop)
     }
 
     fn measure(&mut self, plan: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {

@@ -1,12 +1,14 @@
 //! `knee fleet`: cuts an experiment into chunks for many hosts, shows how far they are, collects them.
 
+mod status;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use fleet::{ChunkState, Folder, slurm};
-use host::counted;
+use anyhow::{Context, Result, bail, ensure};
+use fleet::Folder;
 use host::terminal::{hint, print_line};
+use host::{counted, signals};
 use records::check_label;
 use serde_json::json;
 use store::Store;
@@ -25,7 +27,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum FleetAction {
     Plan(Box<PlanArguments>),
-    /// Show how many chunks are done, from the files alone
+    /// Show how many chunks are done and what stands in the way of hosts, from the files alone
     Status {
         /// Directory of the fleet
         directory: PathBuf,
@@ -51,6 +53,10 @@ enum FleetAction {
 struct PlanArguments {
     #[command(flatten)]
     cut: CutFlags,
+    /// Measure one variant twice in every block, so that knee compare says of each host how far equal runs
+    /// differ there
+    #[arg(long)]
+    equal_runs: bool,
     #[command(flatten)]
     run: run::Arguments,
 }
@@ -75,7 +81,7 @@ struct CollectArguments {
 pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.action {
         FleetAction::Plan(arguments) => make_plan(*arguments, store),
-        FleetAction::Status { directory, json } => status(&directory, json),
+        FleetAction::Status { directory, json } => status::status(&directory, json),
         FleetAction::Collect(arguments) => collect(&arguments, store),
     }
 }
@@ -90,9 +96,17 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
         "no directory: knee fleet plan EXPERIMENT DIR, where DIR is new and all hosts share it",
     )?;
     let directory = std::path::absolute(PathBuf::from(directory))?;
-    let Request { experiment, stranger } = run::request(&arguments.run)?;
+    let Request { mut experiment, stranger } = run::request(&arguments.run)?;
     if let Some(stranger) = stranger.filter(|_| !arguments.run.is_yes()) {
         experiment_file::ask(&arguments.run.what.concat(), &stranger, &experiment)?;
+    }
+    if arguments.equal_runs {
+        ensure!(
+            experiment.variants.len() > 1,
+            "--equal-runs measures a variant twice in each block, but there are no variants: name some with \
+             --variant"
+        );
+        experiment.compare.placebo = 1.0;
     }
     let plan = arguments.cut.plan(experiment, store)?;
     Folder::create(&directory, &plan)?;
@@ -108,62 +122,12 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(directory: &std::path::Path, json: bool) -> Result<ExitCode> {
-    let (folder, plan) = Folder::open(directory)?;
-    let survey = folder.survey(plan.chunks.len())?;
-    let [done, claimed, free] = survey.counts();
-    let left = survey.0.iter().zip(&plan.chunks).filter(|(state, _)| **state != ChunkState::Done);
-    let left_s = left.map(|(_, chunk)| chunk.estimated_s).fold(0.0, |sum, s| sum + s);
-    // Slurm is asked only what the files cannot tell.
-    let reasons = if free > 0 { slurm::pending(&folder) } else { None };
-    if json {
-        let value = json!({
-            "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,
-            "work_left_s": left_s, "pending": reasons.and_then(Result::ok),
-        });
-        print_line(format_args!("{value:#}"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    print_line(format_args!(
-        "{done} of {} done, {claimed} claimed, {free} free; about {left_s:.0} s of one host's work left \
-         (estimated when planned)",
-        counted(plan.chunks.len(), "chunk"),
-    ))?;
-    let claims = survey.0.iter().enumerate().filter_map(|(chunk, state)| match state {
-        ChunkState::Claimed { claim } => Some((chunk, *claim)),
-        _ => None,
-    });
-    for (chunk, claim) in claims.take(CLAIMS_SHOWN) {
-        let host = folder.read_claim(chunk, claim)?.owner.host;
-        let runs = folder.read_beat(chunk, claim).unwrap_or(0);
-        let before = if claim > 1 { format!(", claim {claim}") } else { String::new() };
-        print_line(format_args!(
-            "chunk {chunk}: {host}, {}{before}",
-            counted(runs as usize, "run")
-        ))?;
-    }
-    match reasons {
-        Some(Ok(reasons)) => {
-            for (reason, jobs) in reasons {
-                print_line(format_args!("{} of Slurm pending: {reason}", counted(jobs, "job")))?;
-            }
-        }
-        Some(Err(why)) => hint(format_args!("why jobs are pending is unknown: {why:#}")),
-        None => (),
-    }
-    if claimed > CLAIMS_SHOWN {
-        print_line(format_args!("and {} more claimed", claimed - CLAIMS_SHOWN))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Claims that are listed one by one.
-const CLAIMS_SHOWN: usize = 20;
-
 fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
     let label = arguments.label.clone().unwrap_or_default();
     arguments.label.iter().try_for_each(|label| check_label(label))?;
     let (folder, plan) = Folder::open(&arguments.directory)?;
+    // A signal must leave no half of a record.
+    signals::catch();
     let collected = fleet::collect(&folder, &plan, store, &label, arguments.partial)?;
     for one in &collected {
         let nodes: Vec<&str> = one.nodes.iter().map(String::as_str).collect();

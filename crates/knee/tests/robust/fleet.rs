@@ -1,10 +1,15 @@
 //! A fleet: chunks measured by several processes, one of which is killed, give the runs that one
 //! `knee run` gives.
 
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
 use records::{Opened, Run};
 
-use crate::home::Home;
+use crate::home::{Home, entries};
 use crate::process::wait_for;
+use crate::skip::{is_root, skip};
 
 const EXPERIMENT: &str = "getppid --cpus 1 --seconds 0.01 --variant p=as=processes --variant t=as=threads \
                           --blocks 8 --seed 7";
@@ -40,7 +45,8 @@ fn chunks_give_the_runs_of_one_execution_though_a_process_is_killed() {
     let alone = Home::new();
     alone.run(&format!("run {EXPERIMENT}"));
     let wanted: Vec<_> = runs(&alone.record()).into_iter().filter(|run| run.0 < 8).collect();
-    assert_eq!(runs(&joined), wanted);
+    let planned: Vec<_> = runs(&joined).into_iter().filter(|run| run.0 < 8).collect();
+    assert_eq!(planned, wanted);
     let compared = home.run("compare joined");
     assert!(compared.status.success(), "{}", compared.stderr);
     home.wait_for_quiet();
@@ -58,6 +64,7 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
     refused("fleet plan getppid", "no directory");
     refused("fleet plan getppid --cpus all fleet", "name counts");
     refused("fleet plan getppid --cpus adaptive fleet", "name --cpus");
+    refused("fleet plan getppid --cpus 1 --equal-runs fleet", "--variant");
     assert!(home.run("fleet plan getppid --cpus 1 --blocks 2 fleet").status.success());
     refused("fleet plan getppid --cpus 1 fleet", "never changes");
     refused("chunk fleet 99", "0 to");
@@ -90,4 +97,104 @@ fn a_host_without_the_directory_of_a_command_is_refused() {
     let ended = home.run("chunk fleet");
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("no directory /no/such"), "{}", ended.stderr);
+}
+
+/// Waits until a chunk has shown so many runs, or more.
+fn wait_for_beat(home: &Home, claim: &str, runs: u64) {
+    let beat = home.path(&format!("fleet/beats/{claim}"));
+    let shown = || fs::read_to_string(&beat).ok()?.parse::<u64>().ok();
+    wait_for("runs of a chunk", || shown().filter(|shown| *shown >= runs));
+}
+
+#[test]
+fn a_full_store_frees_the_chunk_and_keeps_its_whole_blocks() {
+    if !is_root() {
+        return skip("a full store of a fleet", "only root may mount one");
+    }
+    let home = Home::new();
+    fs::create_dir(home.path("fleet")).expect("making a directory");
+    let mount = |arguments: &[&str]| {
+        let status =
+            Command::new(arguments[0]).args(&arguments[1..]).arg(home.path("fleet")).status();
+        assert!(status.expect("starting a program").success(), "{arguments:?}");
+    };
+    mount(&["mount", "-t", "tmpfs", "-o", "size=8m", "none"]);
+    assert!(home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 10m")).status.success());
+    let refused = home.run("chunk fleet");
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("MiB free"), "{}", refused.stderr);
+    let status = home.run("fleet status fleet").stdout;
+    assert!(status.contains("cannot measure") && status.contains("1 free"), "{status}");
+    mount(&["mount", "-t", "tmpfs", "-o", "remount,size=64m", "none"]);
+    assert!(home.run("chunk fleet --check").status.success());
+    assert!(!home.run("fleet status fleet").stdout.contains("cannot measure"));
+    let measuring = home.start(&mut home.knee("chunk fleet"));
+    wait_for_beat(&home, "0000.1", 4);
+    let filler = home.path("fleet/filler");
+    // Ends where nothing is left.
+    assert!(fs::write(&filler, vec![0; 64 << 20]).is_err());
+    let ended = measuring.end();
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+    fs::remove_file(&filler).expect("removing a file");
+    let ended = home.run("chunk fleet");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(home.path("fleet/claims/0000.2").exists());
+    assert!(home.run("fleet collect fleet").status.success());
+    let mut found = runs(&home.record());
+    found.sort();
+    let number = found.len();
+    found.dedup();
+    assert!(number >= 16 && number == found.len(), "a run counts once: {found:?}");
+    mount(&["umount"]);
+}
+
+#[test]
+fn a_signal_keeps_whole_blocks_and_frees_the_chunk() {
+    let home = Home::new();
+    let experiment = EXPERIMENT.replace("--seconds 0.01", "--seconds 0.05");
+    let planned = home.run(&format!("fleet plan {experiment} fleet --chunk 10m --lease 600s"));
+    assert!(planned.status.success(), "{}", planned.stderr);
+    let measuring = home.start(&mut home.knee("chunk fleet"));
+    wait_for_beat(&home, "0000.1", 4);
+    measuring.signal(libc::SIGTERM);
+    let ended = measuring.end();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+    let status = home.run("fleet status fleet --json").stdout;
+    assert!(status.contains("\"free\": 1"), "{status}");
+    let ended = home.run("chunk fleet");
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(ended.stderr.contains("kept"), "{}", ended.stderr);
+    home.wait_for_quiet();
+}
+
+/// The samples of the last chunk that was measured.
+fn samples_of_last_chunk(home: &Home) -> PathBuf {
+    let folder = |path: PathBuf| entries(&path).into_iter().find(|entry| entry.is_dir());
+    let mut part = entries(&home.path("fleet/records")).into_iter().max().expect("a claim");
+    while !part.join("samples.parquet").exists() {
+        part = folder(part).expect("a record");
+    }
+    part.join("samples.parquet")
+}
+
+#[test]
+fn collecting_that_fails_or_is_interrupted_leaves_nothing_half_done() {
+    let home = Home::new();
+    assert!(home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 2s")).status.success());
+    assert!(home.run("chunk fleet").status.success());
+    let samples = samples_of_last_chunk(&home);
+    let whole = fs::read(&samples).expect("reading samples");
+    fs::write(&samples, b"damaged").expect("damaging samples");
+    let failed = home.run("fleet collect fleet");
+    assert_eq!(failed.status.code(), Some(2), "{}", failed.stderr);
+    assert!(home.growing().is_empty() && home.records().is_empty());
+    fs::write(&samples, whole).expect("mending samples");
+    let collecting = home.start(&mut home.knee("fleet collect fleet"));
+    collecting.signal(libc::SIGTERM);
+    collecting.end();
+    // Whether the signal came before or after, there is a whole record or none.
+    assert!(home.growing().is_empty());
+    assert!(home.run("fleet collect fleet").status.success());
+    assert!(home.records().iter().all(|record| record.record.warnings.is_empty()));
 }

@@ -9,6 +9,7 @@ use text::Style;
 use text::prose::{counted, wrapped};
 
 use crate::compare::change::{assumed, of_primary, percent, primary, probability};
+use crate::compare::nodes::nodes;
 use crate::compare::places::{Places, apart, is_same_load, size};
 
 /// More discards than this are counted and not listed.
@@ -44,12 +45,13 @@ pub fn of_cells(comparison: &Comparison, places: &Places, cells: &[usize]) -> Ve
 /// Noise floor, discards, variance, and how verdicts come about.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
     if comparison.variants.len() == 1 {
-        return vec![runs_left_out(comparison)];
+        return [vec![runs_left_out(comparison)], nodes(comparison)].concat();
     }
     let mut lines = vec![noise_floor(comparison)];
     lines.extend(drift(comparison));
     lines.push(discards(comparison));
     lines.extend(variance(comparison));
+    lines.extend(nodes(comparison));
     lines.push(how(comparison));
     lines.retain(|line| !line.is_empty());
     lines

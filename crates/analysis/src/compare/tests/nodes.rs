@@ -1,5 +1,5 @@
 //! Runs of several hosts in one record: hosts that differ by 20 % must not become a verdict about variants
-//! that do not differ.
+//! that do not differ, and a host on which a variant does something else must be named.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -72,4 +72,69 @@ fn the_variance_between_hosts_is_a_level_of_its_own() {
     // ln 1, ln 1.2, ln 1.44: a standard deviation of 0.18.
     assert!((0.15..0.22).contains(&shares[0].deviation), "{:?}", shares[0]);
     assert!(shares[0].share > 0.9);
+}
+
+/// A record of two variants on four nodes of four blocks each: their levels, and what `b` does there.
+fn with_effects(levels: [f64; 4], effects: [f64; 4]) -> Opened {
+    let value = |block: usize, variant: usize| {
+        let node = block / 4;
+        let noise = 1.0 + 0.002 * ((block * 5 + variant * 3) % 7) as f64;
+        1e6 * levels[node] * noise * if variant == 1 { effects[node] } else { 1.0 }
+    };
+    let values: Vec<Value> = (0..16).map(|n| json!([value(n, 0), value(n, 1)])).collect();
+    let mut record = record("joined", "[compare]\nplacebo = 0", &["a", "b"], json!([values]));
+    let first = record.record.sessions.remove(0);
+    let session = |node: usize| records::Session {
+        node: Some(format!("n{node}")),
+        first_run: 8 * node as u32,
+        ..first.clone()
+    };
+    record.record.sessions = (0..4).map(session).collect();
+    record
+}
+
+fn verdict(comparison: &Comparison) -> &Verdict {
+    &comparison.cells[0].metrics[0].contrasts[0].verdict
+}
+
+#[test]
+fn an_odd_node_is_named_and_the_verdict_stands() {
+    let comparison = compared(&with_effects([1.0, 1.01, 0.99, 0.5], [1.1; 4]));
+    let nodes = comparison.nodes.as_ref().expect("several nodes");
+    let [odd] = &nodes.odd[..] else { panic!("{nodes:?}") };
+    assert_eq!(odd.node, "n3");
+    assert!((odd.change + 0.5).abs() < 0.01 && odd.interval.1 < -0.4, "{odd:?}");
+    assert!(nodes.disagreements.is_empty());
+    assert_eq!(*verdict(&comparison), Verdict::Better { at_least: true });
+    assert_eq!(nodes.nodes.iter().map(|node| node.blocks).collect::<Vec<_>>(), [4; 4]);
+}
+
+#[test]
+fn a_verdict_that_one_node_contradicts_is_withdrawn_and_the_node_named() {
+    let comparison = compared(&with_effects([1.0; 4], [1.3, 1.3, 0.95, 1.3]));
+    let nodes = comparison.nodes.as_ref().expect("several nodes");
+    assert!(nodes.odd.is_empty());
+    let [one] = &nodes.disagreements[..] else { panic!("{nodes:?}") };
+    assert!(one.withdrawn && one.nodes[0].node == "n2" && one.others[0].nodes == 3, "{one:?}");
+    assert!((one.nodes[0].change + 0.05).abs() < 0.02 && (one.others[0].change - 0.3).abs() < 0.02);
+    assert!(matches!(verdict(&comparison), Verdict::CannotTell { .. }));
+    // On average nothing changes.
+    let halves = compared(&with_effects([1.0; 4], [1.1, 0.9, 0.9, 1.1]));
+    let one = &halves.nodes.as_ref().expect("several nodes").disagreements[0];
+    assert!(one.nodes.is_empty() && one.others.len() == 2, "{one:?}");
+    assert!(matches!(verdict(&halves), Verdict::CannotTell { .. }));
+}
+
+#[test]
+fn a_change_that_all_nodes_show_stands_though_one_shows_more() {
+    let comparison = compared(&with_effects([1.0; 4], [1.1, 1.1, 1.3, 1.1]));
+    let one = &comparison.nodes.as_ref().expect("several nodes").disagreements[0];
+    assert!(!one.withdrawn && one.nodes[0].node == "n2", "{one:?}");
+    assert!(verdict(&comparison).is_change());
+}
+
+#[test]
+fn a_record_of_one_host_has_no_nodes() {
+    let alone = record("alone", "", &["a", "b"], json!([blocks(8, &[1.0, 1.1])]));
+    assert_eq!(compared(&alone).nodes, None);
 }

@@ -118,3 +118,31 @@ fn the_comparison_says_what_stopped_the_blocks() {
         }
     }
 }
+
+#[test]
+fn a_part_of_the_blocks_has_spares_for_those_that_the_host_disturbs() {
+    // Blocks 4, 5 and 6 of 20, and two spares.
+    let (asked, spares) = ([4, 5, 6], [24, 25]);
+    let held = |disturbed: &[usize]| {
+        let mut values = blocks(30, &[1.0, 1.05]);
+        for block in disturbed {
+            values[*block][1] = json!({"operations_per_s": 3.0, "steal_percent": 3.2});
+        }
+        let mut opened = record("r", "blocks = 20", &["a", "b"], json!([values]));
+        opened.record.blocks = Some([&asked[..], &spares[..]].concat());
+        let runs = |block: &&u32| {
+            let is_before = |run: &&Run| {
+                run.block < **block
+                    && opened.record.blocks.iter().flatten().any(|b| *b == run.block)
+            };
+            let before: Vec<&Run> = opened.runs.iter().filter(is_before).collect();
+            !points_to_run(&opened.record, &[0, 1], &before, **block).is_empty()
+        };
+        opened.record.blocks.iter().flatten().filter(runs).copied().collect::<Vec<u32>>()
+    };
+    assert_eq!(held(&[]), [4, 5, 6]);
+    assert_eq!(held(&[5]), [4, 5, 6, 24]);
+    // A spare may be disturbed too.
+    assert_eq!(held(&[5, 24]), [4, 5, 6, 24, 25]);
+    assert_eq!(held(&[4, 5, 6]), [4, 5, 6, 24, 25]);
+}

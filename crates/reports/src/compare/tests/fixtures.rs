@@ -25,6 +25,7 @@ pub fn variants(names: &[(&str, &str)]) -> Comparison {
         noise_floor: None,
         discards: Discards::default(),
         variance: Vec::new(),
+        nodes: None,
         doubts: Vec::new(),
     }
 }
@@ -455,5 +456,58 @@ pub fn oddities() -> Comparison {
     cell.key.dir = "/mnt/scratch".to_string();
     all.cells = vec![cell];
     all.discards.blocks = 10;
+    all
+}
+
+/// Two variants on eight nodes, one of them odd, and one on which the variant does something else.
+pub fn fleet() -> Comparison {
+    let mut all = variants(&[("a", ""), ("b", "mode=try")]);
+    all.design = Design::Blocks { sequential: false };
+    let sides = [spread(32, 1e6, 1e4), spread(32, 1.05e6, 1e4)];
+    let told = cannot_tell(None, "the variant does not do the same on all nodes");
+    let contrasts = vec![changed(32, [5.0, -1.0, 9.0], told)];
+    let rates = metric("operations_per_s", "1/s", Better::Higher, sides.to_vec(), contrasts);
+    all.cells = vec![cell("getppid", 2, vec![rates])];
+    let node = |name: &str, level, equal_runs| ComparedNode {
+        name: name.to_string(),
+        blocks: 4,
+        level,
+        equal_runs,
+    };
+    let equal = |median, change, interval| {
+        Some(EqualRuns { pairs: 4, median, change, interval: Some(interval) })
+    };
+    let effect = |node: &str, nodes, change, interval| NodeEffect {
+        node: node.to_string(),
+        nodes,
+        blocks: 4 * nodes,
+        change,
+        interval: Some(interval),
+    };
+    all.nodes = Some(NodeSurvey {
+        nodes: [
+            node("n1", 0.021, equal(0.004, 0.001, (-0.003, 0.005))),
+            node("n2", -0.152, equal(0.031, 0.04, (0.02, 0.06))),
+        ]
+        .into_iter()
+        .chain((3..9).map(|number| node(&format!("n{number}"), 0.02, None)))
+        .collect(),
+        odd: vec![OddNode {
+            cell: 0,
+            node: "n2".to_string(),
+            change: -0.171,
+            interval: (-0.183, -0.159),
+            normal: 0.041,
+            p: 0.0004,
+        }],
+        disagreements: vec![NodeDisagreement {
+            cell: 0,
+            variant: 1,
+            nodes: vec![effect("n2", 1, 0.081, (0.07, 0.092))],
+            others: vec![effect("", 7, -0.05, (-0.053, -0.047))],
+            p: 0.003,
+            withdrawn: true,
+        }],
+    });
     all
 }

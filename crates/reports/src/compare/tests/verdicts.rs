@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::compare::tests::fixtures::{curve, locks, oddities};
+use crate::compare::tests::fixtures::{curve, fleet, locks, oddities};
 use crate::compare::tests::*;
 
 #[test]
@@ -294,6 +294,47 @@ fn a_page_gets_github_tables() {
             **Doubts**
 
             - the frequency governor is 'powersave': knee doctor says how to fix it
+        "#]],
+    );
+}
+
+#[test]
+fn nodes_that_stand_out_are_named_below_the_verdicts() {
+    check(
+        &fleet(),
+        Layout::Verdicts,
+        NARROW_MAIL,
+        expect![[r#"
+            variants    a (baseline)
+                        b: mode=try
+            host        lab1, 6.18.2
+            record      20261120-115530-7f3a9c
+            design      blocks with one run of each variant in random order
+            rerun       knee compare last --layout verdicts
+
+            getppid, processes, 1 s
+            operations_per_s (1/s, higher is better), mean
+            CPUs          a          b  change  95 % interval   n  verdict
+               2  1 000 000  1 050 000     +5%  [-1, +9]       32  cannot tell
+            (no room for standard deviations; layout mean-stddev shows them)
+            cannot tell: the variant does not do the same on all nodes
+
+            noise floor: not measured (no counted block ran one variant twice)
+            left out: nothing
+            levels of 8 nodes: -15.2 % (`n2`) to +2.1 % (`n1`) of their mean
+            odd node: `n2` is at -17.1 % [-18.3 %, -15.9 %] of the level of the
+              other 7; a node like them would lie within +-4.1 % (p = <0.001); its
+              blocks count, since variants are compared within a node
+            nodes disagree: `b` against `a`: +8.1 % [+7 %, +9.2 %] on `n2` (4
+              blocks), -5 % [-5.3 %, -4.7 %] on the other 7 (28 blocks) (p =
+              0.0030): so there is no verdict
+            equal runs in one block by node: `n2` 3.1 % apart, mean +4 % [+2 %,
+              +6 %] (4 pairs): the second run of a block differs there; `n1` 0.4 %
+              apart, mean +0.1 % [-0.3 %, +0.5 %] (4 pairs)
+            how: change = Hodges-Lehmann estimate of within-block log ratios; 95 %
+              interval: exact signed-rank; same = the 90 % interval lies within
+              +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
+              variants
         "#]],
     );
 }

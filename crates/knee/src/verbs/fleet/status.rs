@@ -1,0 +1,121 @@
+//! `knee fleet status`: how far the chunks are, which hosts stand still and which cannot measure, from the files; why jobs are pending, from Slurm.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use fleet::{ChunkState, Folder, HostCheck, Plan, slurm};
+use host::counted;
+use host::terminal::{hint, print_line};
+use serde_json::{Value, json};
+
+/// Claims that are listed one by one.
+const CLAIMS_SHOWN: usize = 20;
+
+/// Prints the status of a fleet.
+pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
+    let (folder, plan) = Folder::open(directory)?;
+    let survey = folder.survey(plan.chunks.len())?;
+    let [done, claimed, free] = survey.counts();
+    let left = survey.0.iter().zip(&plan.chunks).filter(|(state, _)| **state != ChunkState::Done);
+    let left_s = left.map(|(_, chunk)| chunk.estimated_s).fold(0.0, |sum, s| sum + s);
+    // Who may only read the directory sees ages by his own clock.
+    let now = folder.shared_time().unwrap_or_else(|_| SystemTime::now());
+    let claims = survey.0.iter().enumerate().filter_map(|(chunk, state)| match state {
+        ChunkState::Claimed { claim } => Some((chunk, *claim)),
+        _ => None,
+    });
+    let shown = if json { usize::MAX } else { CLAIMS_SHOWN };
+    let claims =
+        claims.take(shown).map(|(chunk, claim)| ShownClaim::new(&folder, chunk, claim, now));
+    let claims = claims.collect::<Result<Vec<ShownClaim>>>()?;
+    let checks = folder.checks()?;
+    // Slurm is asked only what the files cannot tell.
+    let reasons = if free > 0 { slurm::pending(&folder) } else { None };
+    if json {
+        let value = json!({
+            "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,
+            "work_left_s": left_s, "claims": claims.iter().map(ShownClaim::json).collect::<Vec<_>>(),
+            "hosts": checks, "pending": reasons.and_then(Result::ok),
+        });
+        print_line(format_args!("{value:#}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_line(format_args!(
+        "{done} of {} done, {claimed} claimed, {free} free; about {left_s:.0} s of one host's work left \
+         (estimated when planned)",
+        counted(plan.chunks.len(), "chunk"),
+    ))?;
+    for claim in &claims {
+        print_line(claim.line(&plan))?;
+    }
+    if claimed > CLAIMS_SHOWN {
+        print_line(format_args!("and {} more claimed", claimed - CLAIMS_SHOWN))?;
+    }
+    for line in checks.iter().flat_map(lines) {
+        print_line(line)?;
+    }
+    match reasons {
+        Some(Ok(reasons)) => {
+            for (reason, jobs) in reasons {
+                print_line(format_args!("{} of Slurm pending: {reason}", counted(jobs, "job")))?;
+            }
+        }
+        Some(Err(why)) => hint(format_args!("why jobs are pending is unknown: {why:#}")),
+        None => (),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A chunk that is being measured, or whose owner died.
+struct ShownClaim {
+    chunk: usize,
+    claim: u32,
+    host: String,
+    runs: u64,
+    /// Since its last run, or since it was claimed.
+    silence: Option<Duration>,
+}
+
+impl ShownClaim {
+    fn new(folder: &Folder, chunk: usize, claim: u32, now: SystemTime) -> Result<ShownClaim> {
+        Ok(ShownClaim {
+            chunk,
+            claim,
+            host: folder.read_claim(chunk, claim)?.owner.host,
+            runs: folder.read_beat(chunk, claim).unwrap_or(0),
+            silence: folder.silence(chunk, claim, now),
+        })
+    }
+
+    /// "chunk 7: h1, 12 runs, the last 3 s ago".
+    fn line(&self, plan: &Plan) -> String {
+        let ShownClaim { chunk, claim, host, runs, silence } = self;
+        let before = if *claim > 1 { format!(", claim {claim}") } else { String::new() };
+        let silence = silence.map(|silence| match silence.as_secs_f64() {
+            s if s > plan.lease_s => format!(
+                ", none for {s:.0} s: past its lease of {:.0} s, so any host that runs knee chunk takes it over",
+                plan.lease_s
+            ),
+            s => format!(", last sign of life {s:.0} s ago"),
+        });
+        let runs = counted(*runs as usize, "run");
+        format!("chunk {chunk}: {host}, {runs}{before}{}", silence.unwrap_or_default())
+    }
+
+    fn json(&self) -> Value {
+        let silence_s = self.silence.map(|silence| silence.as_secs_f64());
+        json!({
+            "chunk": self.chunk, "claim": self.claim, "host": self.host, "runs": self.runs,
+            "silence_s": silence_s,
+        })
+    }
+}
+
+/// What stands in the way of a host; nothing if nothing does.
+fn lines(check: &HostCheck) -> Vec<String> {
+    let host = &check.host;
+    let problems = check.problems.iter().map(|why| format!("{host} cannot measure: {why}"));
+    problems.chain(check.warnings.iter().map(|why| format!("{host}: {why}"))).collect()
+}
