@@ -40,15 +40,24 @@ pub fn is_here() -> bool {
     std::env::split_paths(&path).any(|folder| folder.join("sbatch").is_file())
 }
 
+/// Refuses a directory whose name a job script would misread.
+pub fn check_directory(directory: &Path) -> Result<()> {
+    let name = directory.to_str().unwrap_or_default();
+    ensure!(
+        !name.is_empty() && name.chars().all(is_plain),
+        "{name:?} has characters that mean something else in a job script: name another directory with --fleet"
+    );
+    Ok(())
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/._+=:@,-".contains(c)
+}
+
 /// The script that sbatch takes.
 pub fn script(job: &Job) -> Result<String> {
-    let directory = job.directory.to_str().unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+=:@,-".contains(c);
-    ensure!(
-        !directory.is_empty() && directory.chars().all(is_plain),
-        "{directory:?} has characters that mean something else in a job script: name another directory with \
-         --fleet"
-    );
+    check_directory(job.directory)?;
+    let directory = job.directory.display();
     let name: String = job.name.chars().filter(|c| is_plain(*c)).take(40).collect();
     // Twice the estimate, and time to start: a node may be slower than the host that planned.
     let minutes = (job.longest_s * 2.0 / 60.0).ceil() as u64 + 10;

@@ -41,7 +41,8 @@ pub fn measure_all(folder: &Folder, plan: &Plan, hosts: Vec<RemoteHost>) -> Vec<
         let name = host.name.clone();
         // This process claims for the host: when it dies, the host stops.
         let owner = Owner { host: name.clone(), ..Owner::new() };
-        let worked = Member::new(folder.clone(), plan.clone(), owner, host).work(None);
+        let mut member = Member::new(folder.clone(), plan.clone(), owner, host);
+        let worked = member.work(None);
         match &worked {
             Err(why) => talk(format_args!("{name}: {why:#}; other hosts take its chunk over")),
             Ok(Work::Interrupted) if signals::received().is_none() => {

@@ -50,7 +50,10 @@ pub fn run(
         On::Ssh(_) => store.root().join("fleets"),
         On::Slurm => {
             slurm::check_is_here(&flags.slurm)?;
-            std::env::current_dir().context("looking for the current directory")?
+            let here = std::env::current_dir().context("looking for the current directory")?;
+            let directory = std::path::absolute(flags.fleet.as_ref().unwrap_or(&here))?;
+            fleet::slurm::check_directory(&directory)?;
+            here
         }
     };
     let fleet = open_or_plan(flags, experiment, &place, store)?;

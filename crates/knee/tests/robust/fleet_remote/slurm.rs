@@ -139,4 +139,8 @@ fn without_slurm_nothing_is_made() {
     assert_eq!(ended.status.code(), Some(2));
     assert!(ended.stderr.contains("no sbatch here"), "{}", ended.stderr);
     assert!(!home.path("fleet").exists());
+    let mut command = home.knee("run getppid --cpus 1 --on slurm --print-script --fleet a%b");
+    let ended = home.start(&mut command).end();
+    assert!(ended.stderr.contains("name another directory"), "{}", ended.stderr);
+    assert!(!home.path("a%b").exists());
 }
