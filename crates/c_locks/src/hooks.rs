@@ -66,9 +66,9 @@ impl Hook {
             "knee_wake" => Hook::Wake,
             "__assert_fail" => Hook::AssertFail,
             "abort" => Hook::Abort,
-            "memset" => Hook::Memset,
-            "memcpy" => Hook::Memcpy,
-            "memmove" => Hook::Memmove,
+            "memset" | "__tsan_memset" => Hook::Memset,
+            "memcpy" | "__tsan_memcpy" => Hook::Memcpy,
+            "memmove" | "__tsan_memmove" => Hook::Memmove,
             _ => return Hook::sanitizer(symbol.strip_prefix("__tsan_")?),
         })
     }
@@ -166,6 +166,10 @@ mod tests {
             ("__tsan_atomic128_load", None),
             ("__tsan_atomic32_fetch_xor", None),
             ("malloc", None),
+            // clang 17 and newer call these, older ones the plain ones.
+            ("__tsan_memcpy", Some(Hook::Memcpy)),
+            ("__tsan_memset", Some(Hook::Memset)),
+            ("__tsan_memmove", Some(Hook::Memmove)),
         ] {
             assert_eq!(Hook::named(symbol), hook, "{symbol}");
         }

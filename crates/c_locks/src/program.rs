@@ -9,7 +9,7 @@ use machine::{CodeSite, Word};
 use object::read::elf::ElfFile64;
 use object::{
     Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
-    SectionIndex, SymbolIndex,
+    SectionIndex, SymbolIndex, SymbolKind,
 };
 
 use crate::assembly::{LINE_ENTRY_BYTES, LINES_SECTION};
@@ -113,6 +113,7 @@ impl Program {
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
         let mut parts =
             Parts { file, bases: BTreeMap::new(), hooks: Vec::new(), names: Vec::new() };
+        parts.refuse_constructors()?;
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
         let sites = parts.sites(files)?;
@@ -167,6 +168,43 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Functions that should run before all others would not: a lock begins with the values of its variables.
+    fn refuse_constructors(&self) -> Result<()> {
+        for section in self.file.sections() {
+            let name = section.name()?;
+            let is_start = [".init_array", ".ctors", ".preinit_array"];
+            if !is_start.iter().any(|start| name.starts_with(start)) {
+                continue;
+            }
+            for (_, relocation) in section.relocations() {
+                let function = self.function_of(&relocation).unwrap_or_default();
+                ensure!(
+                    ["_sub_I_00099", "tsan.module_ctor"]
+                        .iter()
+                        .any(|own| function.starts_with(own)),
+                    "{function} is a constructor, which would run before the lock is there: give variables their first \
+                     values where they are defined"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the function whose address a relocation fills in.
+    fn function_of(&self, relocation: &object::Relocation) -> Option<String> {
+        let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+        let symbol = self.file.symbol_by_index(index).ok()?;
+        let section = symbol.section_index();
+        let address = symbol.address() as i64 + relocation.addend();
+        let is_it = |other: &object::read::elf::ElfSymbol64<'_, '_, object::Endianness>| {
+            other.kind() == SymbolKind::Text
+                && other.section_index() == section
+                && other.address() as i64 == address
+        };
+        let function = self.file.symbols().find(is_it).unwrap_or(symbol);
+        Some(function.name().ok()?.to_string())
+    }
+
     /// Code and constants, data, thread-local data: each laid out section by section.
     fn blocks(&mut self) -> Result<[Block; 3]> {
         let mut blocks: [Block; 3] = Default::default();
@@ -174,7 +212,7 @@ impl<'a> Parts<'a> {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
             let has = |flag: object::elf::SectionFlags| sh_flags.0 & flag.0 != 0;
             let name = section.name()?;
-            // Only ThreadSanitizer's own start is there, which nobody needs.
+            // Only ThreadSanitizer's own start is there (`refuse_constructors`), which nobody needs.
             let unused = name.starts_with(".init_array") || name.starts_with(".note");
             if !has(object::elf::SHF_ALLOC) || unused || section.size() == 0 {
                 continue;

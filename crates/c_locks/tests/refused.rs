@@ -64,3 +64,10 @@ fn an_operation_that_no_machine_has_is_refused() {
     let body = "static void my_lock(struct my_lock *lock) { atomic_fetch_xor(&lock->word, 1); }";
     check(&lock(body), &["no machine of knee has: __tsan_atomic32_fetch_xor"]);
 }
+
+#[test]
+fn a_constructor_is_refused_by_its_name() {
+    let body = "static int first;\n__attribute__((constructor)) static void begin(void) { first = 1; }\n\
+                static void my_lock(struct my_lock *lock) { lock->word = first; }";
+    check(&lock(body), &["begin is a constructor", "where they are defined"]);
+}

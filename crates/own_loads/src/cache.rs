@@ -23,12 +23,21 @@ const KEY_DIGITS: usize = 16;
 /// The description of a load beside its programs.
 pub const DESCRIPTION: &str = "load.json";
 
-/// The sources of the harness.
-pub const HARNESS: &str = include_str!("../c/harness.c");
+/// The sources of the harness, by their names beside each other: the first includes the others, in this order.
+pub const HARNESS: [(&str, &str); 7] = [
+    ("harness.c", include_str!("../c/harness.c")),
+    ("harness/board.h", include_str!("../c/harness/board.h")),
+    ("harness/report.h", include_str!("../c/harness/report.h")),
+    ("harness/task.h", include_str!("../c/harness/task.h")),
+    ("harness/drive.h", include_str!("../c/harness/drive.h")),
+    ("harness/interface.h", include_str!("../c/harness/interface.h")),
+    ("harness/tasks.h", include_str!("../c/harness/tasks.h")),
+];
 
 /// Everything that makes the harness.
 pub fn harness_key() -> String {
-    key(&[HARNESS, crate::HEADER])
+    let texts = HARNESS.iter().map(|(_, text)| *text).chain([crate::HEADER]);
+    key(&texts.collect::<Vec<_>>())
 }
 
 /// A hash of texts.

@@ -1,5 +1,5 @@
 //! Loads that users wrote. The host's compiler makes a program from the file and knee's harness
-//! (`c/harness.c`), which has the task's side of the worker's board. Two interfaces: `c/knee.h`, and
+//! (`c/harness.c` and `c/harness/`), which has the task's side of the worker's board. Two interfaces: `c/knee.h`, and
 //! will-it-scale's. Programs are cached by all that they are made from.
 
 mod cache;

@@ -104,7 +104,10 @@ fn harness(root: &Path) -> Result<PathBuf> {
     }
     let beside = tempfile::Builder::new().prefix("building-").tempdir_in(root)?;
     fs::write(beside.path().join("knee.h"), crate::HEADER)?;
-    fs::write(beside.path().join("harness.c"), cache::HARNESS)?;
+    fs::create_dir(beside.path().join("harness"))?;
+    for (name, text) in cache::HARNESS {
+        fs::write(beside.path().join(name), text)?;
+    }
     let words = ["-O2", "-pthread", "-std=gnu11", "-c", "harness.c", "-o", "harness.o"];
     let made = compiler.call(beside.path(), &words.map(OsString::from));
     made.context("compiling knee's harness")?;
