@@ -106,9 +106,8 @@ struct ThisHost {
 impl ThisHost {
     /// Looks whether this host can measure the plan, and keeps the answer for others to see.
     fn check(&self, plan: &Plan) -> Result<HostCheck> {
-        let refusal = refusal(plan).unwrap_or_else(|why| {
-            Some(format!("the experiment cannot be planned there: {why:#}"))
-        });
+        let refusal = refusal(plan)
+            .unwrap_or_else(|why| Some(format!("the experiment cannot be planned there: {why:#}")));
         let check = HostCheck::new(&Owner::new().host, &self.folder, refusal);
         let kept = self.folder.keep_check(&check);
         check.warnings.iter().for_each(|warning| talk(format_args!("{}: {warning}", check.host)));
