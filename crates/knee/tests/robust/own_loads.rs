@@ -34,7 +34,10 @@ fn run(home: &Home, words: &str) -> Ended {
 #[track_caller]
 fn check_fails(body: &str, form: &str, part: &str) {
     let Some(home) = home("own_loads", &[("t.c", &TEST.replace("BODY", body))]) else { return };
-    let ended = run(&home, &format!("t.c --cpus 1 --as {form} --stop-grace 0.5"));
+    // So long that the task runs in it, however busy the host is.
+    let arguments =
+        format!("run t.c --json --blocks 1 --cpus 1 --as {form} --stop-grace 0.5 --seconds 0.5");
+    let ended = home.start(&mut home.knee(&arguments)).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     let record = home.record();
     assert_eq!((record.runs.len(), record.record.state), (1, RecordState::Whole));
