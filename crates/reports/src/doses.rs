@@ -10,22 +10,25 @@ use text::Style;
 use text::prose::{counted, wrapped};
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
+use workloads::DELAYED_LOCKS;
 
 use crate::curve_table::RATE;
 use crate::form_part::FormPart;
 
+/// Inside a lock of a workload, and the parameter that has the time.
+const INSIDE: (&str, &str) = ("inside", "hold_ns");
+/// Between two operations.
+const OUTSIDE: (&str, &str) = ("outside", "idle_ns");
+
 /// Where a dose goes, and the parameter that has its time.
-const PLACES: [(&str, &str); 5] = [
-    ("inside", "hold_ns"),
-    ("outside", "idle_ns"),
-    ("mutex", "mutex_delay_ns"),
-    ("rwsem", "rwsem_delay_ns"),
-    ("spinlock", "spinlock_delay_ns"),
-];
+fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let kernel = DELAYED_LOCKS.iter().map(|lock| (lock.kind, lock.parameter.name));
+    [INSIDE, OUTSIDE].into_iter().chain(kernel)
+}
 
 /// Whether a dose of this parameter delays kernel locks: not each operation, but each wait for a lock.
 fn delays_kernel(parameter: &str) -> bool {
-    parameter.ends_with("_delay_ns")
+    DELAYED_LOCKS.iter().any(|lock| lock.parameter.name == parameter)
 }
 
 /// Curves that differ only in one parameter, by its value.
@@ -74,7 +77,7 @@ pub struct Gain {
 
 /// What the doses among these curves say; nothing without three doses of something.
 pub fn doses(curves: &[Curve]) -> Vec<DoseReport> {
-    let families = PLACES.iter().flat_map(|place| families(curves, *place));
+    let families = places().flat_map(|place| families(curves, place));
     families.map(|family| family.report()).collect()
 }
 
@@ -134,7 +137,7 @@ pub fn dosed_points(curves: &[Curve], curve: &Curve) -> Vec<DosedPoint> {
     let is_base = |family: &DosedCurves| {
         family.curves.values().next().is_some_and(|first| std::ptr::eq(*first, curve))
     };
-    let families = families(curves, PLACES[0]);
+    let families = families(curves, INSIDE);
     let Some(family) = families.iter().find(|family| is_base(family)) else { return Vec::new() };
     let dosed = |cpus| {
         let all = family.dosed(cpus);

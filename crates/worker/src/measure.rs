@@ -75,12 +75,9 @@ pub fn measure(
 /// The delay of kernel locks that a workload's parameters ask for.
 fn delay(subject: &Subject) -> Result<Option<LockDelay>, String> {
     let Subject::Native(native) = subject else { return Ok(None) };
-    let Some((parameter, ns)) = native.load.values.delay() else { return Ok(None) };
-    let kind = match parameter {
-        "mutex_delay_ns" => LockKind::Mutex,
-        "rwsem_delay_ns" => LockKind::Rwsem,
-        _ => LockKind::Spinlock,
-    };
+    let Some((name, ns)) = native.load.values.delay() else { return Ok(None) };
+    let kind = LockKind::from_name(name)
+        .ok_or_else(|| format!("internal error: no probe delays a lock of kind {name}"))?;
     LockDelay::begin(kind, ns).map(Some)
 }
 

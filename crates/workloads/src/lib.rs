@@ -36,7 +36,9 @@ pub use failure::{Failure, sys};
 pub use load::{Load, TaskForm};
 pub use machine::Pace;
 pub use need::Need;
-pub use parameter::{COMMON_PARAMETERS, DELAY_PARAMETERS, Parameter, ParameterKind, Values};
+pub use parameter::{
+    COMMON_PARAMETERS, DELAYED_LOCKS, DelayedLock, Parameter, ParameterKind, Values,
+};
 pub use shared::{CacheLine, Shared};
 pub use spin::{Idle, Spin};
 

@@ -38,18 +38,34 @@ pub const COMMON_PARAMETERS: &[Parameter] = &[Parameter {
     kind: ParameterKind::Varying { min: 0, max: 1_000_000_000 },
 }];
 
-/// Parameters that every workload takes and that have no value unless one is given: delays of kernel locks. Only one of them
-/// is given at a time.
-pub const DELAY_PARAMETERS: &[Parameter] =
-    &[delay("mutex_delay_ns"), delay("rwsem_delay_ns"), delay("spinlock_delay_ns")];
+/// A kind of kernel lock that BPF can delay.
+#[derive(Debug)]
+pub struct DelayedLock {
+    /// `mutex`, `rwsem` or `spinlock`.
+    pub kind: &'static str,
+    /// The parameter that has the delay. Every workload takes it; it has no value unless one is given.
+    pub parameter: Parameter,
+}
 
-const fn delay(name: &'static str) -> Parameter {
-    Parameter {
+/// The kinds of kernel locks that BPF can delay, one at a time.
+pub const DELAYED_LOCKS: [DelayedLock; 3] = [
+    delayed("mutex", "mutex_delay_ns"),
+    delayed("rwsem", "rwsem_delay_ns"),
+    delayed("spinlock", "spinlock_delay_ns"),
+];
+
+const fn delayed(kind: &'static str, name: &'static str) -> DelayedLock {
+    let parameter = Parameter {
         name,
         about: "time that BPF adds, in ns, each time a task has got a kernel lock of this kind for which it waited",
         default: "",
         kind: ParameterKind::Number { min: 0, max: 100_000 },
-    }
+    };
+    DelayedLock { kind, parameter }
+}
+
+fn delays() -> impl Iterator<Item = &'static Parameter> {
+    DELAYED_LOCKS.iter().map(|lock| &lock.parameter)
 }
 
 /// Values for all parameters of one workload: the given ones, defaults for the rest.
@@ -61,7 +77,7 @@ impl Values {
     /// defaults. Numbers lose their suffix, so equal values are equal text.
     pub fn new(workload: &Workload, given: &BTreeMap<String, String>) -> Result<Values, String> {
         let is_known = |name: &str| {
-            workload.parameters().chain(DELAY_PARAMETERS).any(|parameter| parameter.name == name)
+            workload.parameters().chain(delays()).any(|parameter| parameter.name == name)
         };
         if let Some(unknown) = given.keys().find(|name| !is_known(name)) {
             let names: Vec<_> = workload.parameters().map(|p| p.name).collect();
@@ -76,21 +92,21 @@ impl Values {
             let value = p.normalise(text)?;
             Ok((p.name.to_string(), value))
         };
-        let delays: Vec<&Parameter> =
-            DELAY_PARAMETERS.iter().filter(|delay| given.contains_key(delay.name)).collect();
-        if let [first, second, ..] = delays[..] {
+        let asked: Vec<&Parameter> =
+            delays().filter(|delay| given.contains_key(delay.name)).collect();
+        if let [first, second, ..] = asked[..] {
             return Err(format!(
                 "{} and {}: locks of one kind are delayed at a time",
                 first.name, second.name
             ));
         }
-        workload.parameters().chain(delays).map(value).collect::<Result<_, String>>().map(Values)
+        workload.parameters().chain(asked).map(value).collect::<Result<_, String>>().map(Values)
     }
 
-    /// The delay of kernel locks, if one is given: the name of its parameter, and its ns.
+    /// The delay of kernel locks, if one is given: the kind of lock, and the delay in ns.
     pub fn delay(&self) -> Option<(&'static str, u64)> {
-        let delay = DELAY_PARAMETERS.iter().find(|delay| self.0.contains_key(delay.name))?;
-        Some((delay.name, self.number(delay.name)))
+        let lock = DELAYED_LOCKS.iter().find(|lock| self.0.contains_key(lock.parameter.name))?;
+        Some((lock.kind, self.number(lock.parameter.name)))
     }
 
     /// All values by name.
@@ -101,9 +117,8 @@ impl Values {
     /// The parameters that ask for CPU work, with its length in ns: all whose unit is ns, unless 0. A delay is no
     /// work: it ends by the clock.
     pub fn work(&self) -> Vec<(&str, u64)> {
-        let is_work = |name: &&str| {
-            name.ends_with("_ns") && DELAY_PARAMETERS.iter().all(|delay| delay.name != *name)
-        };
+        let is_work =
+            |name: &&str| name.ends_with("_ns") && delays().all(|delay| delay.name != *name);
         let names = self.0.keys().map(String::as_str).filter(is_work);
         names.map(|name| (name, self.number(name))).filter(|(_, ns)| *ns > 0).collect()
     }

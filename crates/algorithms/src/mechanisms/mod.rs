@@ -205,7 +205,9 @@ macro_rules! mechanisms {
 mechanisms! {
     fault_path FaultPath,
     file_locks LockedFiles,
+    lockref Lockref,
     log_commit_list LogCommitList,
     repair Repair,
+    seqlock Seqlock,
     tlb_shootdown TlbShootdown,
 }

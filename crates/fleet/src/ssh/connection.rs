@@ -73,7 +73,7 @@ impl Connection {
     /// Logs in. Returns what the host is.
     pub fn open(ssh: &[String], name: &str) -> Result<(Connection, Facts)> {
         let connection = Connection::start(ssh, name)?;
-        match connection.expect(LOGIN)? {
+        match connection.hear(LOGIN)? {
             Some(Heard::Facts(facts)) => Ok((connection, facts)),
             Some(other) => bail!("it begins with {other:?}: is another program its shell?"),
             None => bail!("no answer in {:.0} s", LOGIN.as_secs_f64()),
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     /// What the host sends next, unless a signal comes before; `None` if it sends nothing for this long.
-    pub fn expect(&self, limit: Duration) -> Result<Option<Heard>> {
+    pub fn hear(&self, limit: Duration) -> Result<Option<Heard>> {
         let since = Instant::now();
         while since.elapsed() < limit {
             ensure!(signals::received().is_none(), "interrupted");

@@ -55,7 +55,7 @@ impl RemoteHost {
         );
         connection.send_binary(binary)?;
         connection.ask(&Request::Check { plan: Box::new(plan.clone()) })?;
-        match connection.expect(Connection::limit_for(binary))? {
+        match connection.hear(Connection::limit_for(binary))? {
             Some(Heard::Answer(Answer::Fit)) => {
                 connection.show_messages();
                 Ok(RemoteHost { connection, name: name.to_string(), facts })

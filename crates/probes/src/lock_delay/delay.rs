@@ -62,15 +62,16 @@ impl LockDelay {
             format!("loading the programs: {e} (needs root, Linux 5.19 or newer with BTF)")
         })?;
         let program = |name: &str| {
-            object.progs_mut().find(|program| program.name() == name).expect("is in it")
+            let found = object.progs_mut().find(|program| program.name() == name);
+            found.ok_or_else(|| format!("internal error: no program {name}"))
         };
-        let run = program("remember").test_run(ProgramInput::default());
+        let run = program("remember")?.test_run(ProgramInput::default());
         let run = run.map_err(|e| format!("asking for our process group: {e}"))?;
         if run.return_value != 1 {
             return Err("the kernel's types name no process group".to_string());
         }
         let attach = |name| {
-            program(name)
+            program(name)?
                 .attach()
                 .map_err(|e| format!("attaching to the end of waits for locks: {e}"))
         };

@@ -25,6 +25,18 @@ pub enum LockKind {
     Spinlock,
 }
 
+impl LockKind {
+    /// The kind that `--dose` calls this.
+    pub fn from_name(name: &str) -> Option<LockKind> {
+        match name {
+            "mutex" => Some(LockKind::Mutex),
+            "rwsem" => Some(LockKind::Rwsem),
+            "spinlock" => Some(LockKind::Spinlock),
+            _ => None,
+        }
+    }
+}
+
 /// What was delayed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delayed {

@@ -308,6 +308,8 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         file_locks:after+wake-concerned 483 807
         file_locks:after+wake-locked 595 1047
         file_locks:after+tree 595 971
+        lockref:before 890 1217
+        lockref:after 598 502
         log_commit_list:before 3861 4399
         log_commit_list:before+once 3861 4399
         log_commit_list:before+per-cpu-space 5880 5832
@@ -326,6 +328,10 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         repair:after+wander+broadcast 1053 1963
         repair:after+wander+batch 1053 1963
         repair:after+wander+skipped 1650 2881
+        seqlock:before 116 298
+        seqlock:after 243 365
+        seqlock:after+locked 255 375
+        seqlock:after+latch 511 1215
         tlb_shootdown:before 39186 100175
         tlb_shootdown:before+broadcast 39186 100175
         tlb_shootdown:before+batch 28544 127252

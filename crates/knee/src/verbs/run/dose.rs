@@ -2,37 +2,34 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{Load, Many, Scalar};
+use workloads::{DELAYED_LOCKS, DelayedLock};
 
 use crate::flags::duration_ns;
 
 /// Times to add at one place of an operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Dose {
     place: DosedPlace,
     times_ns: Vec<u64>,
 }
 
 /// The place of an operation to which time is added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum DosedPlace {
     /// While the lock is held.
     Inside,
     /// Between two operations.
     Outside,
-    /// While a kernel lock of one kind is held, by the parameter of its delay.
-    Kernel { kind: &'static str, parameter: &'static str },
+    /// While a kernel lock of one kind is held.
+    Kernel(&'static DelayedLock),
 }
-
-/// Kinds of kernel locks that take a dose, each with the parameter of its delay.
-const KERNEL_LOCKS: [(&str, &str); 3] =
-    [("mutex", "mutex_delay_ns"), ("rwsem", "rwsem_delay_ns"), ("spinlock", "spinlock_delay_ns")];
 
 impl DosedPlace {
     fn name(self) -> &'static str {
         match self {
             DosedPlace::Inside => "inside",
             DosedPlace::Outside => "outside",
-            DosedPlace::Kernel { kind, .. } => kind,
+            DosedPlace::Kernel(lock) => lock.kind,
         }
     }
 
@@ -41,7 +38,7 @@ impl DosedPlace {
         match self {
             DosedPlace::Inside => "hold_ns",
             DosedPlace::Outside => "idle_ns",
-            DosedPlace::Kernel { parameter, .. } => parameter,
+            DosedPlace::Kernel(lock) => lock.parameter.name,
         }
     }
 }
@@ -49,11 +46,11 @@ impl DosedPlace {
 /// `inside=0,200ns,600ns`.
 pub fn parse(text: &str) -> Result<Dose> {
     let (place, times) = text.split_once('=').context("must be inside=TIMES or outside=TIMES")?;
-    let kernel = KERNEL_LOCKS.iter().find(|(kind, _)| *kind == place);
+    let kernel = DELAYED_LOCKS.iter().find(|lock| lock.kind == place);
     let place = match (place, kernel) {
         ("inside", _) => DosedPlace::Inside,
         ("outside", _) => DosedPlace::Outside,
-        (_, Some((kind, parameter))) => DosedPlace::Kernel { kind, parameter },
+        (_, Some(lock)) => DosedPlace::Kernel(lock),
         (other, None) => bail!(
             "'{other}' is no place for a dose: it must be inside or outside, or a kind of kernel lock \
              (mutex, rwsem, spinlock)"
@@ -78,7 +75,7 @@ impl Dose {
             .with_context(|| format!("--dose {place}: only workloads of knee take doses"))?;
         let parameter = workload.parameters().find(|parameter| parameter.name == name);
         let default = match (self.place, parameter) {
-            (DosedPlace::Kernel { .. }, _) => "0",
+            (DosedPlace::Kernel(_), _) => "0",
             (_, Some(parameter)) => parameter.default,
             (_, None) => bail!(
                 "--dose {place}: {} has no parameter {name}; lock_* and file locks do, and kernel locks take \
