@@ -23,7 +23,7 @@ use text::stdout_width;
 pub struct Arguments {
     /// Incidents and publications to replay, such as I5, or a publication's file.toml; none lists them
     names: Vec<String>,
-    /// Replay all incidents and publications, one after the other
+    /// Replay all incidents and publications
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Random draws of the inputs that are known only as a range, in addition to a simulation
@@ -49,14 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         arguments.names.iter().map(find).collect::<Result<_>>()?
     };
-    let mut replays = Vec::new();
-    for incident in incidents {
-        hint(format_args!("replaying {}: {} …", incident.name, incident.title));
-        let replay = replays::replay(incident, arguments.draws, arguments.seed)?;
-        if !arguments.json {
-            print(tables::replayed(&replay, arguments.draws, Style::for_stdout()) + "\n")?;
-        }
-        replays.push(replay);
+    let names: Vec<_> = incidents.iter().map(|incident| incident.name).collect();
+    hint(format_args!("replaying {} …", names.join(", ")));
+    let replays = replays::replay_all(&incidents, arguments.draws, arguments.seed)?;
+    for replay in replays.iter().filter(|_| !arguments.json) {
+        print(tables::replayed(replay, arguments.draws, Style::for_stdout()) + "\n")?;
     }
     if replays.len() > 1 && !arguments.json {
         print(tables::summary(&replays, Style::for_stdout()))?;
@@ -104,7 +101,7 @@ fn list(as_json: bool) -> Result<()> {
         wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
     });
     print(lines.collect::<String>())?;
-    hint("replay one: knee replay I5; all, in about a minute: knee replay --all");
+    hint("replay one: knee replay I5; all, in a minute of CPU time: knee replay --all");
     Ok(())
 }
 

@@ -343,37 +343,82 @@ pub struct DrawnInputs {
 
 /// Replays an incident with the middle of all inputs and with this many random draws.
 pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Replay> {
-    let inputs = incident.model.inputs();
-    let hosts: Vec<_> =
-        incident.hosts.iter().map(|name| hosts::find(name)).collect::<Result<_>>()?;
-    let drawn = |index: usize| {
-        let seed = seed ^ index as u64;
+    let mut replays = replay_all(&[incident], draws, seed)?;
+    replays.pop().context("internal error: no replay")
+}
+
+/// Replays incidents, all draws of all of them side by side.
+pub fn replay_all(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<Vec<Replay>> {
+    let plans: Vec<Plan> =
+        incidents.iter().map(|incident| Plan::new(incident, seed)).collect::<Result<_>>()?;
+    let each = 1 + draws as usize;
+    let simulated =
+        in_parallel(each * plans.len(), |part| plans[part / each].simulate(part % each));
+    let mut simulated = simulated.into_iter();
+    let grade = |plan: Plan| {
+        let simulated = simulated.by_ref().take(each).collect::<Result<Vec<Simulated>>>();
+        let name = plan.incident.name;
+        simulated.and_then(|simulated| plan.grade(simulated)).context(name)
+    };
+    plans.into_iter().map(grade).collect()
+}
+
+/// An incident about to be simulated.
+struct Plan {
+    incident: &'static Incident,
+    inputs: Vec<Input>,
+    hosts: Vec<DescribedHost>,
+    seed: u64,
+}
+
+/// What one draw predicts; the middle one also has the figure.
+type Simulated = (Prediction, Option<Figure>);
+
+impl Plan {
+    fn new(incident: &'static Incident, seed: u64) -> Result<Plan> {
+        let hosts = incident.hosts.iter().map(|name| hosts::find(name)).collect::<Result<_>>()?;
+        Ok(Plan { incident, inputs: incident.model.inputs(), hosts, seed })
+    }
+
+    /// Predicts with the draw of this number; 0 is the middle.
+    fn simulate(&self, index: usize) -> Result<Simulated> {
+        let seed = self.seed ^ index as u64;
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
         let value = |input: &Input| (input.name, input.number.draw(draw, input.name));
-        let inputs = inputs.iter().map(value).collect();
-        DrawnInputs { draw, seed, hosts: hosts.clone(), inputs }
-    };
-    let predictions =
-        in_parallel(1 + draws as usize, |index| incident.model.predict(&drawn(index)));
-    let predictions: Vec<Prediction> =
-        predictions.into_iter().collect::<Result<_>>().with_context(|| incident.name)?;
-    let interval =
-        |value: &dyn Fn(&Prediction) -> f64| Interval::from_draws(predictions.iter().map(value));
-    let is_blind = inputs.iter().all(|input| input.chosen_late.is_none());
-    let nulls = incident.nulls();
-    ensure!(nulls.len() == incident.targets.len(), "each target needs predictions of null models");
-    let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
-        let predicted = interval(&|prediction| prediction.values[index].value);
-        let sides = predictions[0].values[index].sides;
-        let grade = grade(target, predicted, is_blind);
-        GradedTarget { target, predicted, sides, nulls, grade }
-    };
-    let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
-    let middle = predictions[0].fitted;
-    let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
-    let figure = incident.figure().map(|figure| figure(&drawn(0), middle)).transpose()?;
-    let provenance = Provenance::new(&inputs, &hosts);
-    Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
+        let inputs = self.inputs.iter().map(value).collect();
+        let drawn = DrawnInputs { draw, seed, hosts: self.hosts.clone(), inputs };
+        let prediction = self.incident.model.predict(&drawn)?;
+        let figure = self.incident.figure().filter(|_| index == 0);
+        let figure = figure.map(|figure| figure(&drawn, prediction.fitted)).transpose()?;
+        Ok((prediction, figure))
+    }
+
+    fn grade(self, simulated: Vec<Simulated>) -> Result<Replay> {
+        let Plan { incident, inputs, hosts, .. } = self;
+        let (predictions, figures): (Vec<Prediction>, Vec<Option<Figure>>) =
+            simulated.into_iter().unzip();
+        let interval = |value: &dyn Fn(&Prediction) -> f64| {
+            Interval::from_draws(predictions.iter().map(value))
+        };
+        let is_blind = inputs.iter().all(|input| input.chosen_late.is_none());
+        let nulls = incident.nulls();
+        ensure!(
+            nulls.len() == incident.targets.len(),
+            "each target needs predictions of null models"
+        );
+        let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
+            let predicted = interval(&|prediction| prediction.values[index].value);
+            let sides = predictions[0].values[index].sides;
+            let grade = grade(target, predicted, is_blind);
+            GradedTarget { target, predicted, sides, nulls, grade }
+        };
+        let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
+        let middle = predictions[0].fitted;
+        let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
+        let figure = figures.into_iter().flatten().next();
+        let provenance = Provenance::new(&inputs, &hosts);
+        Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
+    }
 }
 
 impl Input {
