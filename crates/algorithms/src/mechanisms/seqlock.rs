@@ -43,11 +43,11 @@ image! {
 pub enum Design {
     /// Under a read-write lock.
     ReadWriteLock,
-    /// Until no writer came between.
+    /// Without a lock, again until no writer came between.
     Sequence,
-    /// Likewise, but from the second time on under the lock of the writers.
+    /// Without a lock, and again under the lock of the writers if one came between.
     SequenceThenLock,
-    /// Of two copies the one that is not being changed.
+    /// Without a lock, the one of two copies that no writer changes now.
     Latch,
 }
 
