@@ -1,6 +1,7 @@
 //! Bisections of real C projects: 300 commits made from a seed, one of which adds 5 % of work to an operation. How often
 //! the culprit is found, and in how many runs of those forecast.
 
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -133,8 +134,7 @@ fn file(name: &str, text: &str) -> String {
 
 /// Makes and bisects `--pairs` projects.
 pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
-    let (mut right, mut share, mut of_middle, mut runs, mut builds) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut projects = Vec::new();
     for number in 1..=options.pairs {
         let home = fresh_directory(&std::env::temp_dir())?;
         let folder = home.path().join("project");
@@ -142,50 +142,91 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         let answer = bisect(bench, home.path(), &folder, &options.metric)?;
         let named = answer["named"].as_array().cloned().unwrap_or_default();
         let is_right = named == [Value::String(culprit.clone())];
-        let paths = [
-            "/runs",
-            "/forecast/quantiles/runs/0",
-            "/forecast/runs",
-            "/forecast/quantiles/runs/1",
-            "/builds",
-        ];
-        let [used, low, middle, high, built] =
-            paths.map(|path| answer.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN));
+        let project = Bisected::new(&answer, is_right);
         eprintln!(
-            "bisect, {number} of {}: culprit {culprit:.12}, named {named:?}, {used} runs of {low:.0} to {high:.0} \
-             forecast, {middle:.0} in the middle, {built} builds, ended as {}, confirmed {}",
+            "bisect, {number} of {}: culprit {culprit:.12}, named {named:?}, {project}, ended as {}, confirmed {}",
             options.pairs,
             answer["answer"]["answer"],
-            answer["confirmed"].as_array().map_or(0, Vec::len)
+            answer.pointer("/confirmed/0/confirmed").unwrap_or(&Value::Null)
         );
         if let Some(records) = &options.records {
             fs::create_dir_all(records)?;
             fs::write(records.join(format!("bisect-{number}.json")), answer.to_string())?;
         }
-        right.push(f64::from(u8::from(is_right)));
-        share.push(used / high);
-        of_middle.push(used / middle);
-        runs.push(used);
-        builds.push(built);
+        projects.push(project);
     }
-    let found = right.iter().sum::<f64>() / right.len() as f64;
+    let found = projects.iter().filter(|project| project.is_right).count() as f64;
     let figure =
         |name: &str, limit, values| Figure { name: name.to_string(), unit: "", limit, values };
+    let each = |of: fn(&Bisected) -> f64| projects.iter().map(of).collect::<Vec<f64>>();
     Ok(vec![
         figure(
             "bisect: culprit of 300 commits named, share of projects",
             Limit::AtLeast(1.0),
-            vec![found],
+            vec![found / projects.len() as f64],
         ),
         figure(
-            "bisect: runs, as a multiple of what the forecast says that nine of ten keep to",
+            "bisect: runs in all, as a multiple of what the forecast says that nine of ten keep to",
             Limit::AtMost(1.3),
-            share,
+            each(|project| (project.searched + project.compared) / project.all[2]),
         ),
-        figure("bisect: runs, as a multiple of the forecast's middle", Limit::None, of_middle),
-        figure("bisect: runs of the search", Limit::None, runs),
-        figure("bisect: builds", Limit::None, builds),
+        figure(
+            "bisect: runs in all, as a multiple of the forecast's middle",
+            Limit::None,
+            each(|project| (project.searched + project.compared) / project.all[1]),
+        ),
+        figure(
+            "bisect: runs of the search, as a multiple of what nine of ten keep to",
+            Limit::None,
+            each(|project| project.searched / project.search[2]),
+        ),
+        figure("bisect: runs of the search", Limit::None, each(|project| project.searched)),
+        figure("bisect: runs of comparisons", Limit::None, each(|project| project.compared)),
+        figure("bisect: builds of the search", Limit::None, each(|project| project.builds)),
     ])
+}
+
+/// What one bisection took, and what was forecast: a low number, the middle, and a high one.
+struct Bisected {
+    is_right: bool,
+    searched: f64,
+    compared: f64,
+    builds: f64,
+    search: [f64; 3],
+    all: [f64; 3],
+}
+
+impl Bisected {
+    fn new(answer: &Value, is_right: bool) -> Bisected {
+        let number = |path: &str| answer.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN);
+        let forecast = |part: &str| {
+            ["low", "middle", "high"].map(|at| number(&format!("/forecast/{part}/runs/{at}")))
+        };
+        Bisected {
+            is_right,
+            searched: number("/runs"),
+            compared: number("/comparison_runs"),
+            builds: number("/builds"),
+            search: forecast("search"),
+            all: forecast("all"),
+        }
+    }
+}
+
+impl fmt::Display for Bisected {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Bisected { searched, compared, builds, search, all, .. } = self;
+        let forecast = |[low, middle, high]: &[f64; 3]| {
+            format!("{low:.0} to {high:.0} forecast, {middle:.0} in the middle")
+        };
+        write!(
+            f,
+            "{searched} runs of the search ({}) and {compared} of comparisons, {} in all ({}), {builds} builds",
+            forecast(search),
+            searched + compared,
+            forecast(all)
+        )
+    }
 }
 
 fn bisect(bench: &Bench, home: &Path, folder: &Path, metric: &str) -> Result<Value> {

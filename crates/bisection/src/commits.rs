@@ -9,6 +9,8 @@ use fixedbitset::FixedBitSet;
 pub struct Commits {
     /// The changes that each commit contains, its own included.
     contained: Vec<FixedBitSet>,
+    /// The first parent of each commit; 0 for the good end and for parents outside the range.
+    first_parents: Vec<usize>,
     is_linear: bool,
 }
 
@@ -26,6 +28,7 @@ impl Commits {
     pub fn from_parents(parents: &[Vec<usize>]) -> Commits {
         let size = parents.len() + 1;
         let mut contained = vec![FixedBitSet::with_capacity(size)];
+        let mut first_parents = vec![0];
         for (index, parents) in parents.iter().enumerate() {
             let commit = index + 1;
             let mut changes = FixedBitSet::with_capacity(size);
@@ -35,9 +38,10 @@ impl Commits {
             }
             changes.insert(commit);
             contained.push(changes);
+            first_parents.push(parents.first().copied().unwrap_or(0));
         }
         let is_linear = parents.iter().enumerate().all(|(index, parents)| parents[..] == [index]);
-        Commits { contained, is_linear }
+        Commits { contained, first_parents, is_linear }
     }
 
     /// The number of changes, which is also the number of the bad end.
@@ -53,6 +57,11 @@ impl Commits {
     /// All changes that a commit contains.
     pub fn contained(&self, commit: usize) -> &FixedBitSet {
         &self.contained[commit]
+    }
+
+    /// The first parent of a commit; 0 if that lies outside the range.
+    pub fn first_parent(&self, commit: usize) -> usize {
+        self.first_parents[commit]
     }
 
     /// Whether each commit contains all changes before it.
@@ -71,6 +80,7 @@ mod tests {
         //  └─ 2 ─ 4
         let commits = Commits::from_parents(&[vec![0], vec![1], vec![1], vec![3, 2]]);
         assert!(!commits.is_linear() && commits.contains(4, 2) && commits.contains(4, 3));
+        assert_eq!((commits.first_parent(4), commits.first_parent(1)), (3, 0));
         assert!(!commits.contains(3, 2) && commits.contains(3, 1) && !commits.contains(0, 1));
         assert!(Commits::linear(5).is_linear() && Commits::linear(5).contains(4, 1));
     }

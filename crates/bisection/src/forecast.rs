@@ -2,27 +2,14 @@
 
 use serde::Serialize;
 
-/// What a search will take: half of the searches take more.
+/// What a search takes on average.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// Runs of the search, without the final comparison of the culprit with its parent.
+    /// Runs of the search, without comparisons of what it blames.
     pub runs: f64,
     pub builds: f64,
     /// Size of the change in standard deviations of a run.
     pub distance: f64,
-    /// What lies between the tenth of the searches that take least and the tenth that take most; absent where none was
-    /// simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub quantiles: Option<Quantiles>,
-}
-
-/// Simulated searches: 10 % take less than the first number of a pair, 10 % more than the second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Quantiles {
-    pub runs: [f64; 2],
-    pub builds: [f64; 2],
-    /// The number of simulated searches.
-    pub searches: u32,
 }
 
 impl Forecast {
@@ -34,13 +21,7 @@ impl Forecast {
         let by_noise = (8.0 * (20.0 * candidates).ln() + 64.0) / distance.powi(2);
         // The two ends take four pairs, and each halving its fewest runs.
         let by_halving = 8.0 + (halvings - 2.0) * f64::from(runs_min);
-        Forecast { runs: by_noise.max(by_halving), builds, distance, quantiles: None }
-    }
-
-    /// Runs and builds that nine of ten searches keep to, as far as is known.
-    pub fn at_most(&self) -> (f64, f64) {
-        self.quantiles
-            .map_or((self.runs, self.builds), |Quantiles { runs, builds, .. }| (runs[1], builds[1]))
+        Forecast { runs: by_noise.max(by_halving), builds, distance }
     }
 }
 

@@ -1,16 +1,21 @@
-//! How many runs and builds a search will still take: it is searched on in worlds drawn from what the runs so far leave
-//! open, which are the culprit, the size of the change, the noise of runs, and what builds and steps add.
+//! How many runs and builds a bisection will still take: it goes on in worlds drawn from what the runs so far leave
+//! open, which are the culprit, the size of the change, the noise of runs, what builds and steps add, and how often
+//! the host disturbs a run.
 
 use std::collections::BTreeMap;
 
+use analysis::sequential::LOOKS;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
 
+use crate::bisected::{Bisected, Comparing, Drawn, bisected};
+use crate::commits::Commits;
 use crate::evidence::Build;
-use crate::forecast::{Forecast, Quantiles};
+use crate::forecast::Forecast;
 use crate::posterior::{Hypothesis, Posterior};
-use crate::search::{Next, Search};
+use crate::search::{Answer, Search, Unresolved};
 use crate::simulated::gaussian;
 
 /// Worlds that are searched, for ranges of few commits and of many.
@@ -23,44 +28,91 @@ const RUNS_MAX: u32 = 3000;
 const LOW: f64 = 0.1;
 const HIGH: f64 = 0.9;
 
+/// What the host and the user add to a search.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// What is compared before a commit is blamed; `None` without comparisons.
+    pub comparing: Option<Comparing>,
+    /// Blocks of the ends so far, and how many of them the host disturbed.
+    pub blocks: u32,
+    pub disturbed: u32,
+}
+
+/// What a bisection will take, by simulated ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Foresight {
+    /// Size of the change in standard deviations of a run.
+    pub distance: f64,
+    /// The number of simulated bisections.
+    pub simulated: u32,
+    pub search: Expected,
+    /// Comparisons before a commit is blamed, those included that send the search on.
+    pub comparisons: Expected,
+    pub all: Expected,
+}
+
+/// Runs and builds of a part of the bisection, what is done already included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Expected {
+    pub runs: Quantiles,
+    pub builds: Quantiles,
+}
+
+/// One of ten bisections takes less than `low`, one more than `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quantiles {
+    pub low: f64,
+    pub middle: f64,
+    pub high: f64,
+}
+
 impl Search {
-    /// What the search takes in all, whose ends were shown to differ.
-    pub fn foresee(&self, seed: u64) -> Forecast {
+    /// What the bisection takes in all, whose ends were shown to differ.
+    pub fn foresee(&self, means: &Means, seed: u64) -> Foresight {
         let posterior = self.posterior();
         let worlds = (EFFORT / self.commits().changes()).clamp(WORLDS.1, WORLDS.0);
         let found = in_parallel(worlds, |world| {
             let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(world as u64);
-            World::draw(self, &posterior, seed).searched(self)
+            World::draw(self, &posterior, means, seed).bisected(self, means)
         });
-        let [runs, builds] = [|found: &Taken| found.runs, |found: &Taken| found.builds]
-            .map(|of: fn(&Taken) -> f64| sorted(found.iter().map(of)));
-        Forecast {
-            runs: quantile(&runs, 0.5),
-            builds: quantile(&builds, 0.5),
+        let expected = |runs: fn(&Taken) -> f64, builds: fn(&Taken) -> f64| Expected {
+            runs: Quantiles::new(found.iter().map(runs)),
+            builds: Quantiles::new(found.iter().map(builds)),
+        };
+        Foresight {
             distance: posterior.distance(),
-            quantiles: Some(Quantiles {
-                runs: [LOW, HIGH].map(|at| quantile(&runs, at)),
-                builds: [LOW, HIGH].map(|at| quantile(&builds, at)),
-                searches: worlds as u32,
-            }),
+            simulated: worlds as u32,
+            search: expected(|one| one.runs, |one| one.builds),
+            comparisons: expected(|one| one.compared, |one| one.compared_builds),
+            all: expected(|one| one.runs + one.compared, |one| one.builds + one.compared_builds),
         }
     }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted
+impl Quantiles {
+    fn new(values: impl Iterator<Item = f64>) -> Quantiles {
+        let mut sorted: Vec<f64> = values.collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+        Quantiles { low: at(LOW), middle: at(0.5), high: at(HIGH) }
+    }
 }
 
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    sorted[(share * (sorted.len() - 1) as f64).round() as usize]
-}
-
-/// Runs and builds of one search.
+/// Runs and builds of one bisection: of its search, and of its comparisons.
 struct Taken {
     runs: f64,
     builds: f64,
+    compared: f64,
+    compared_builds: f64,
+}
+
+impl Taken {
+    fn new(found: &Bisected) -> Taken {
+        let Bisected { runs, builds, compared, compared_builds, .. } = found;
+        let [runs, builds, compared, compared_builds] =
+            [runs, builds, compared, compared_builds].map(|number| f64::from(*number));
+        Taken { runs, builds, compared, compared_builds }
+    }
 }
 
 /// What may be true.
@@ -75,10 +127,14 @@ struct World {
     drift: f64,
     /// What each build adds.
     layouts: BTreeMap<usize, f64>,
+    /// The changes that each commit contains.
+    commits: Commits,
+    /// Probability that the host disturbs a block.
+    disturbed: f64,
 }
 
 impl World {
-    fn draw(search: &Search, posterior: &Posterior, seed: u64) -> World {
+    fn draw(search: &Search, posterior: &Posterior, means: &Means, seed: u64) -> World {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let Hypothesis { segment, layout, levels, error, variance, .. } =
             *drawn(&posterior.hypotheses, |one| one.probability, &mut random);
@@ -89,6 +145,11 @@ impl World {
         let changes = search.changes_of(segment);
         let culprit = drawn(&changes, |(_, weight)| *weight, &mut random).0;
         let (drift, _) = *drawn(&posterior.drifts, |(_, probability)| *probability, &mut random);
+        // A draw from what the blocks so far leave open about the host, by Jeffreys's prior.
+        let undisturbed = means.blocks - means.disturbed.min(means.blocks);
+        let [disturbed, rest] =
+            [means.disturbed, undisturbed].map(|blocks| chi_square(2 * blocks + 1, &mut random));
+        let disturbed = disturbed / (disturbed + rest);
         let mut world = World {
             random,
             culprit,
@@ -97,9 +158,11 @@ impl World {
             layout: (layout * variance).sqrt(),
             drift: (drift * variance).sqrt(),
             layouts: BTreeMap::new(),
+            commits: search.commits().clone(),
+            disturbed,
         };
         for build in search.builds() {
-            let level = world.level(search, build.commit);
+            let level = world.level(build.commit);
             world.add_known(build, level, layout);
         }
         world
@@ -114,39 +177,53 @@ impl World {
         self.layouts.insert(build.commit, adds);
     }
 
-    fn level(&self, search: &Search, commit: usize) -> f64 {
-        self.levels[usize::from(search.commits().contains(commit, self.culprit))]
+    fn level(&self, commit: usize) -> f64 {
+        self.levels[usize::from(self.commits.contains(commit, self.culprit))]
     }
 
-    /// Searches on to the end.
-    fn searched(mut self, search: &Search) -> Taken {
+    /// Goes on to the end.
+    fn bisected(mut self, search: &Search, means: &Means) -> Taken {
         let mut search = search.clone();
-        let (mut builds, known) = (search.builds().len(), search.runs());
-        search.set_runs_max(None);
-        while let Next::Measure(wanted) = search.next_step() {
-            if search.runs() - known > RUNS_MAX {
-                let distance = (self.levels[1] - self.levels[0]).abs() / self.noise;
-                let least = search.settings().runs_min;
-                let formula = Forecast::new(search.candidates(), distance, least);
-                let runs = formula.runs.max(f64::from(search.runs()));
-                return Taken { runs, builds: formula.builds.max(builds as f64) };
-            }
-            search.begin_step();
-            let drift = self.drift * gaussian(&mut self.random);
-            for (commit, runs) in wanted {
-                builds += usize::from(!search.is_measured(commit));
-                let level = drift + self.level(&search, commit) + self.adds(commit);
-                for _ in 0..runs {
-                    search.measured(commit, level + self.noise * gaussian(&mut self.random));
-                }
-            }
+        search.set_runs_max(Some(search.runs() + RUNS_MAX));
+        let found = bisected(&mut search, &mut self, means.comparing);
+        if !matches!(found.answer, Answer::Set { why: Unresolved::Budget, .. }) {
+            return Taken::new(&found);
         }
-        Taken { runs: f64::from(search.runs()), builds: builds as f64 }
+        let distance = (self.levels[1] - self.levels[0]).abs() / self.noise;
+        let formula = Forecast::new(search.candidates(), distance, search.settings().runs_min);
+        let runs = formula.runs.max(f64::from(search.runs()));
+        let builds = formula.builds.max(search.builds().len() as f64);
+        // As many blocks as a comparison may have.
+        let compared = means.comparing.map_or(0.0, |_| 2.0 * LOOKS[LOOKS.len() - 1] as f64);
+        Taken { runs, builds, compared, compared_builds: 0.0 }
+    }
+}
+
+impl Drawn for World {
+    fn run(&mut self, commit: usize) -> f64 {
+        let World { random, layout, .. } = self;
+        let adds = *self.layouts.entry(commit).or_insert_with(|| *layout * gaussian(random));
+        self.level(commit) + adds + self.noise * gaussian(&mut self.random)
     }
 
-    fn adds(&mut self, commit: usize) -> f64 {
-        let World { random, layout, .. } = self;
-        *self.layouts.entry(commit).or_insert_with(|| *layout * gaussian(random))
+    fn drift(&mut self) -> f64 {
+        self.drift * gaussian(&mut self.random)
+    }
+
+    fn size(&self, change: usize) -> f64 {
+        if change == self.culprit { self.levels[1] - self.levels[0] } else { 0.0 }
+    }
+
+    fn can_build(&self, _: usize) -> bool {
+        true
+    }
+
+    fn key(&self, _: usize) -> Option<String> {
+        None
+    }
+
+    fn disturbs(&mut self) -> bool {
+        self.random.random::<f64>() < self.disturbed
     }
 }
 
@@ -175,8 +252,9 @@ fn chi_square(freedom: u32, random: &mut Xoshiro256PlusPlus) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{Expected, Foresight, Means, Quantiles};
+    use crate::bisected::Comparing;
     use crate::commits::Commits;
-    use crate::forecast::Quantiles;
     use crate::search::{Search, Settings};
 
     /// A search whose ends differ by this many standard deviations of a run.
@@ -195,22 +273,39 @@ mod tests {
         search
     }
 
-    #[test]
-    fn smaller_changes_take_more_runs_and_quantiles_are_in_order() {
-        let [near, far] = [1.5, 6.0].map(|distance| with_ends(distance).foresee(1));
-        for forecast in [&near, &far] {
-            let Some(Quantiles { runs, builds, .. }) = forecast.quantiles else { panic!() };
-            assert!(runs[0] <= forecast.runs && forecast.runs <= runs[1], "{forecast:?}");
-            assert!(builds[0] <= forecast.builds && forecast.builds <= builds[1], "{forecast:?}");
-            assert!(runs[0] > 40.0, "the runs so far are counted: {forecast:?}");
+    const COMPARING: Comparing = Comparing { margin: 0.01, without: true, layouts: (80, 8) };
+
+    fn foreseen(distance: f64, comparing: Option<Comparing>, disturbed: u32) -> Foresight {
+        let means = Means { comparing, blocks: 20, disturbed };
+        let foreseen = with_ends(distance).foresee(&means, 1);
+        for Expected { runs, builds } in [foreseen.search, foreseen.comparisons, foreseen.all] {
+            for Quantiles { low, middle, high } in [runs, builds] {
+                assert!(low <= middle && middle <= high, "{foreseen:?}");
+            }
         }
-        assert!(near.runs - 40.0 > 2.0 * (far.runs - 40.0), "{near:?} {far:?}");
-        assert!(near.builds > 5.0 && far.builds > 5.0, "{near:?} {far:?}");
+        foreseen
+    }
+
+    #[test]
+    fn smaller_changes_take_more_runs() {
+        let [near, far] = [1.5, 6.0].map(|distance| foreseen(distance, None, 0).search.runs.middle);
+        assert!(far > 40.0, "the runs so far are counted: {far}");
+        assert!(near - 40.0 > 2.0 * (far - 40.0), "{near} {far}");
+    }
+
+    #[test]
+    fn comparisons_take_runs_of_their_own_and_more_on_a_busy_host() {
+        let [none, quiet, busy] = [(None, 0), (Some(COMPARING), 0), (Some(COMPARING), 12)]
+            .map(|(comparing, disturbed)| foreseen(4.0, comparing, disturbed));
+        assert_eq!((none.comparisons.runs.high, none.all), (0.0, none.search));
+        // Two comparisons of 8 blocks at least, and the layouts.
+        assert!(quiet.comparisons.runs.middle >= 80.0 + 2.0 * 16.0, "{quiet:?}");
+        assert!(quiet.comparisons.builds.middle >= 8.0, "{quiet:?}");
+        assert!(busy.comparisons.runs.middle > quiet.comparisons.runs.middle + 16.0, "{busy:?}");
     }
 
     #[test]
     fn a_forecast_is_a_function_of_the_runs() {
-        let search = with_ends(2.0);
-        assert_eq!(search.foresee(3), search.foresee(3));
+        assert_eq!(foreseen(2.0, Some(COMPARING), 3), foreseen(2.0, Some(COMPARING), 3));
     }
 }

@@ -5,6 +5,7 @@
 //!                                       └──> pairs: two changes? ──> series_step
 
 pub mod baselines;
+mod bisected;
 mod change_points;
 mod choice;
 mod commits;
@@ -21,10 +22,12 @@ pub mod selfcheck;
 mod series;
 pub mod simulated;
 
+pub use bisected::{COMPARED_MAX, Comparing, DOUBTED_MAX};
 pub use choice::{Choice, Costs};
 pub use commits::Commits;
 pub use evidence::{Build, Evidence};
-pub use forecast::{Forecast, Quantiles};
+pub use forecast::Forecast;
+pub use foresight::{Expected, Foresight, Means, Quantiles};
 pub use posterior::{LAYOUT_UNKNOWN, Layouts, Level, Posterior};
 pub use screening::{Effect, SCREENING_ALPHA, effects, settings_of};
 pub use search::{Answer, Ends, Next, NotReproduced, Search, Settings, Unresolved};

@@ -119,6 +119,13 @@ impl Answer {
             Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
         }
     }
+
+    /// Whether one of several changes raises the metric. `None` for a change that is alone: the ends tell.
+    pub fn raises(&self, change: usize) -> Option<bool> {
+        let Answer::Several { brackets } = self else { return None };
+        let own = brackets.iter().find(|bracket| bracket.with == change)?;
+        Some(own.size > 0.0)
+    }
 }
 
 /// Why the ends count as equal.

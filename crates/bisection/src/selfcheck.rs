@@ -6,13 +6,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use crate::baselines::{Named, bayesect, git_bisect};
+use crate::bisected::{Bisected, Drawn};
 use crate::evidence::Build;
 use crate::forecast::Forecast;
 use crate::posterior::LAYOUT_UNKNOWN;
 use crate::screening::{effects, settings_of};
 use crate::search::{Answer, Settings};
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
-use crate::simulated::{Noise, Range, Searched, World, gaussian};
+use crate::simulated::{Noise, Range, World, gaussian};
 
 /// All tables.
 #[derive(Clone, Debug, Serialize)]
@@ -263,7 +264,8 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
             let found = world.search(&case.settings, rule == Rule::Knee);
             let (grade, set_size) = graded(&found.answer, &world);
             let is_in_three = is_in_three(&found.answer, &world);
-            let Searched { runs, compared, builds, .. } = found;
+            let Bisected { runs, compared, builds, compared_builds, .. } = found;
+            let builds = builds + compared_builds;
             Trial { grade, set_size, is_in_three, runs, compared, builds }
         }
     }

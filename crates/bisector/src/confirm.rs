@@ -1,8 +1,10 @@
 //! Before a commit is blamed: an independent comparison with its parent, and of the tip with and without it. These
 //! runs took no part in the search, which chose the commit because its runs looked worst.
 
-use analysis::{Arm, CompareOptions, Comparison, Contrast, Verdict, compare};
+use analysis::{ALPHA, Arm, CompareOptions, Comparison, Contrast, Discards, Verdict, compare};
 use anyhow::{Context, Result};
+use bisection::{Answer, COMPARED_MAX};
+use host::job_control::RunningSince;
 use records::Opened;
 use runner::End;
 use serde::Serialize;
@@ -32,6 +34,7 @@ impl Confirmed {
             Confirmed::Yes => "confirmed",
             Confirmed::No => "not confirmed",
             Confirmed::CannotTell => "not decided",
+            Confirmed::Disturbed => "disturbed by the host",
         }
     }
 }
@@ -62,13 +65,18 @@ pub enum Confirmed {
     Yes,
     /// They are the same, or differ in the other direction.
     No,
+    /// As many blocks as are allowed do not decide.
     CannotTell,
+    /// The host disturbed one side more than the other, or left too few blocks undisturbed.
+    Disturbed,
 }
 
 impl Session {
-    /// Compares a commit with its first parent. `None` if it cannot be compared or a signal asked knee to end.
+    /// Compares a change that an answer blames with its first parent. `None` if it cannot be compared or a signal asked
+    /// knee to end.
     pub fn compare_with_parent(
         &mut self,
+        answer: &Answer,
         change: usize,
         store: &Store,
         tell: &mut dyn FnMut(&Progress),
@@ -82,7 +90,8 @@ impl Session {
         let subjects = [self.subject(parent), self.subject(change)];
         let [old, new] = [&subjects[0].name, &subjects[1].name];
         let what = format!("{new} against its parent {old}");
-        self.compare(&what, &subjects, self.is_higher(), store)
+        let is_higher = answer.raises(change).unwrap_or_else(|| self.is_higher());
+        self.compare(&what, &subjects, is_higher, store, tell)
     }
 
     /// Takes the runs of a comparison that did not bear a change out as evidence: the search goes on with them.
@@ -117,11 +126,14 @@ impl Session {
         self.range.commits[change].parents.first().copied().unwrap_or(0)
     }
 
-    /// Compares the bad end with itself without a change. The inner error says why it cannot be taken back there.
+    /// Compares the bad end with itself without a change that an answer blames. The inner error says why it cannot be
+    /// taken back there.
     pub fn compare_without(
         &mut self,
+        answer: &Answer,
         change: usize,
         store: &Store,
+        tell: &mut dyn FnMut(&Progress),
     ) -> Result<Result<Option<Confirmation>, String>> {
         let last = self.range.changes();
         let parent = self.parent(change);
@@ -138,7 +150,8 @@ impl Session {
         let without = Subject { name, folder, step: None };
         let what = format!("{} without {}", tip.name, commits[change].short());
         // Taking the change back goes the other way.
-        self.compare(&what, &[tip, without], !self.is_higher(), store).map(Ok)
+        let is_higher = answer.raises(change).unwrap_or_else(|| self.is_higher());
+        self.compare(&what, &[tip, without], !is_higher, store, tell).map(Ok)
     }
 
     /// Whether the metric is higher at the bad end.
@@ -147,7 +160,32 @@ impl Session {
         ends.is_some_and(|ends| ends.difference > 0.0)
     }
 
+    /// Compares two builds until that is decided, and again while the host disturbs the comparison.
     fn compare(
+        &mut self,
+        what: &str,
+        subjects: &[Subject],
+        is_higher: bool,
+        store: &Store,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<Option<Confirmation>> {
+        for times in 1.. {
+            let Some(confirmation) = self.compare_once(what, subjects, is_higher, store)? else {
+                return Ok(None);
+            };
+            if confirmation.confirmed != Confirmed::Disturbed || times == COMPARED_MAX {
+                return Ok(Some(confirmation));
+            }
+            let discards = &confirmation.comparison.discards;
+            tell(&Progress::Disturbed {
+                left_out: discards.discarded.len(),
+                blocks: discards.blocks,
+            });
+        }
+        Ok(None)
+    }
+
+    fn compare_once(
         &mut self,
         what: &str,
         subjects: &[Subject],
@@ -156,6 +194,7 @@ impl Session {
     ) -> Result<Option<Confirmation>> {
         let name = format!("bisect {}: {what}", self.bisection.id);
         let experiment = experiment(&self.request, subjects, Repeats::UntilDecided, &name)?;
+        let since = RunningSince::now();
         let Measurement { end, record } = measure(experiment, store, true)?;
         if end == End::Interrupted {
             return Ok(None);
@@ -165,11 +204,29 @@ impl Session {
         let arms: Vec<Arm> =
             names.map(|name| Arm { name, record: &record, variant: name }).collect();
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
-        let confirmed = confirmed(&comparison, is_higher);
-        let text = format!("{what}: {}", confirmed.word());
-        let id = Some(record.record.id.clone());
-        self.append(&Event::Confirmed { what: what.to_string(), record: id, text })?;
+        let confirmed = confirmed(&comparison, is_higher, record.record.experiment.blocks());
+        self.note_comparison(&record, what, confirmed.word(), since.elapsed().as_secs_f64())?;
         Ok(Some(Confirmation { what: what.to_string(), record, comparison, confirmed }))
+    }
+
+    /// Logs what a comparison said, and its runs.
+    pub(crate) fn note_comparison(
+        &mut self,
+        record: &Opened,
+        what: &str,
+        said: &str,
+        seconds: f64,
+    ) -> Result<()> {
+        let event = Event::Confirmed {
+            what: what.to_string(),
+            record: Some(record.record.id.clone()),
+            text: format!("{what}: {said}"),
+            runs: record.runs.len() as u32,
+            seconds,
+        };
+        self.append(&event)?;
+        self.take_comparison_event(event);
+        Ok(())
     }
 }
 
@@ -185,7 +242,8 @@ fn contrast(comparison: &Comparison) -> Option<&Contrast> {
     metric.contrasts.first()
 }
 
-fn confirmed(comparison: &Comparison, is_higher: bool) -> Confirmed {
+/// What a comparison says that wanted this number of undisturbed blocks at most.
+fn confirmed(comparison: &Comparison, is_higher: bool, wanted: u32) -> Confirmed {
     let Some(contrast) = contrast(comparison) else { return Confirmed::CannotTell };
     match (&contrast.verdict, contrast.change) {
         (
@@ -196,15 +254,41 @@ fn confirmed(comparison: &Comparison, is_higher: bool) -> Confirmed {
             Some(change),
         ) if (change > 0.0) == is_higher => Confirmed::Yes,
         (Verdict::CannotTell { .. } | Verdict::NotInterleaved | Verdict::Unjudged { .. }, _) => {
-            Confirmed::CannotTell
+            undecided(&comparison.discards, wanted)
         }
         _ => Confirmed::No,
     }
 }
 
+/// Why a comparison gave no verdict.
+fn undecided(discards: &Discards, wanted: u32) -> Confirmed {
+    let counted = discards.blocks - discards.discarded.len();
+    let is_short = !discards.discarded.is_empty() && counted < wanted as usize;
+    let is_uneven = discards.imbalance_p.is_some_and(|p| p < ALPHA);
+    if is_short || is_uneven { Confirmed::Disturbed } else { Confirmed::CannotTell }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Explained;
+    use analysis::{DiscardedBlock, Discards};
+
+    use super::{Confirmed, Explained, undecided};
+
+    #[test]
+    fn a_comparison_without_enough_undisturbed_blocks_is_no_evidence() {
+        let discards = |blocks: usize, left_out: u32, imbalance_p| {
+            let reason = "the hypervisor took 5.0 % of the CPUs used";
+            let block =
+                |block| DiscardedBlock { cell: 0, block, run: block, reason: reason.into() };
+            let discarded = (0..left_out).map(block).collect();
+            Discards { blocks, discarded, imbalance_p, ..Discards::default() }
+        };
+        let check = |discards, expected| assert_eq!(undecided(&discards, 60), expected);
+        check(discards(60, 0, None), Confirmed::CannotTell);
+        check(discards(70, 10, Some(0.7)), Confirmed::CannotTell);
+        check(discards(80, 21, Some(0.7)), Confirmed::Disturbed);
+        check(discards(70, 10, Some(0.01)), Confirmed::Disturbed);
+    }
 
     #[test]
     fn a_change_that_explains_half_leaves_more() {

@@ -10,18 +10,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use host::children;
+use host::job_control::RunningSince;
 use runner::End;
 use serde::Serialize;
 
 use crate::build::Built;
-use crate::log::Event;
-use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
+use crate::measurement::{
+    LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, experiment, measure, values,
+};
 use crate::session::Session;
-
-/// Other layouts of each build.
-const LAYOUTS: usize = 4;
-/// Runs of each.
-const RUNS: u32 = 10;
 
 /// Links without the padding what is no program, such as objects and libraries.
 const LINKER: &str = r#"#!/bin/sh
@@ -85,11 +82,11 @@ impl Linker {
         Ok(linker)
     }
 
-    fn padding(&self, layout: usize) -> PathBuf {
+    fn padding(&self, layout: u32) -> PathBuf {
         self.folder.join(format!("padding_{layout}.o"))
     }
 
-    fn pad(&self, layout: usize) -> Result<()> {
+    fn pad(&self, layout: u32) -> Result<()> {
         // Not a multiple of a cache line, nor twice the same within a page.
         let bytes = 16 * (37 * layout % 251 + 1);
         let text = format!(
@@ -102,7 +99,7 @@ impl Linker {
         ask("cc", &["-c", "-o", &object, &source]).map(drop)
     }
 
-    fn environment(&self, layout: usize) -> Vec<(&'static str, OsString)> {
+    fn environment(&self, layout: u32) -> Vec<(&'static str, OsString)> {
         let reversed = if layout.is_multiple_of(2) { "1" } else { "0" };
         vec![
             ("COMPILER_PATH", self.folder.clone().into()),
@@ -176,7 +173,8 @@ impl Session {
         subjects: &[Subject],
     ) -> Result<Result<Option<LayoutCheck>, String>> {
         let experiment =
-            experiment(&self.request, subjects, Repeats::Times(RUNS), "bisect layouts")?;
+            experiment(&self.request, subjects, Repeats::Times(LAYOUT_RUNS), "bisect layouts")?;
+        let since = RunningSince::now();
         let Measurement { end, record } = measure(experiment, &self.bisection.records(), false)?;
         if end == End::Interrupted {
             return Ok(Ok(None));
@@ -196,9 +194,9 @@ impl Session {
             check.changes.push(size.exp_m1());
             check.errors.push(error);
         }
-        let what = format!("layouts of {}", self.range.commits[change].short());
-        let (id, text) = (Some(record.record.id.clone()), format!("{:?}", check.changes));
-        self.append(&Event::Confirmed { what, record: id, text })?;
+        let what = format!("other layouts of {}", self.range.commits[change].short());
+        let said = if check.holds { "the change is in all of them" } else { "not in all of them" };
+        self.note_comparison(&record, &what, said, since.elapsed().as_secs_f64())?;
         Ok(Ok(Some(check)))
     }
 }
@@ -219,7 +217,8 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use super::{LAYOUTS, Linker, difference};
+    use super::{Linker, difference};
+    use crate::measurement::LAYOUTS;
 
     #[test]
     fn layouts_differ_and_work() {
@@ -247,7 +246,7 @@ mod tests {
         }
         programs.sort();
         programs.dedup();
-        assert_eq!(programs.len(), LAYOUTS + 1, "every layout is another");
+        assert_eq!(programs.len(), LAYOUTS as usize + 1, "every layout is another");
     }
 
     #[test]

@@ -41,14 +41,31 @@ pub enum Event {
         record: Option<String>,
         runs: Vec<StepRuns>,
         seconds: f64,
+        /// Blocks of the runs that the host disturbed. They count for the search all the same.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        disturbed: u32,
         /// Whether they compared a commit that the search had named with its parent, and did not bear it out.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_of_comparison: bool,
     },
     /// The search has ended.
     Answered { at: jiff::Timestamp, answer: serde_json::Value },
-    /// The culprit was compared with its parent.
-    Confirmed { what: String, record: Option<String>, text: String },
+    /// A change was compared: with its parent, at the bad end, or in other layouts.
+    Confirmed {
+        what: String,
+        record: Option<String>,
+        /// What that said, as a sentence.
+        text: String,
+        #[serde(default)]
+        runs: u32,
+        #[serde(default)]
+        seconds: f64,
+    },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The runs of one commit in a step.
@@ -139,6 +156,7 @@ mod tests {
             record: None,
             runs: vec![StepRuns { commit, logs: vec![0.1, -0.25] }],
             seconds: 1.0,
+            disturbed: 0,
             is_of_comparison: false,
         };
         let (mut log, events) = opened(&path);

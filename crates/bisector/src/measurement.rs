@@ -1,5 +1,6 @@
 //! Runs of builds: an experiment whose variants are commits, for the runner.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +14,10 @@ use store::Store;
 
 use crate::Request;
 use crate::kernels::{self, KernelLoad};
+
+/// Other layouts of each of two builds, and runs of each.
+pub const LAYOUTS: u32 = 4;
+pub const LAYOUT_RUNS: u32 = 10;
 
 /// A build to run.
 #[derive(Clone, Debug)]
@@ -144,6 +149,13 @@ pub fn measure(experiment: Experiment, store: &Store, resume: bool) -> Result<Me
     }?;
     let record = measured.folder.as_deref().map(store::open).transpose()?;
     Ok(Measurement { end: measured.end, record })
+}
+
+/// The number of blocks that the host disturbed.
+pub fn disturbed_blocks(record: &Opened) -> u32 {
+    let left_out = analysis::left_out(record);
+    let disturbed = record.runs.iter().filter(|run| left_out.contains_key(&run.run));
+    disturbed.map(|run| run.block).collect::<BTreeSet<_>>().len() as u32
 }
 
 /// The values of a subject's runs.

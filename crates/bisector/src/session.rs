@@ -1,11 +1,13 @@
 //! One bisection from its log to its answer.
 
+mod taking;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use bisection::{Answer, Costs, Ends, Forecast, Next, Search};
+use bisection::{Answer, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Search};
 use host::signals;
 use runner::End;
 use store::Store;
@@ -15,9 +17,12 @@ use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::kernels;
 use crate::log::{self, Event, Log, StepRuns};
-use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
+use crate::measurement::{
+    LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks, experiment,
+    measure, values,
+};
 use crate::range::{Commit, Range, Source};
-use crate::reads::{self, UNREAD};
+use crate::reads;
 use crate::step_line::Left;
 use crate::workshop::Workshop;
 
@@ -52,8 +57,8 @@ pub enum Progress<'a> {
     },
     /// The ends differ, and what the search will take.
     Apart {
-        forecast: Forecast,
-        /// That half of the searches, and that nine of ten, keep to.
+        forecast: Foresight,
+        /// That half of the bisections, and that nine of ten, keep to.
         seconds: [f64; 2],
         left: usize,
     },
@@ -64,6 +69,11 @@ pub enum Progress<'a> {
     /// Runs of both ends, before their difference is shown.
     Ends {
         ends: Ends,
+    },
+    /// A comparison is made again, since the host disturbed these of its blocks.
+    Disturbed {
+        left_out: usize,
+        blocks: usize,
     },
     /// A step was measured: the values' geometric mean.
     Step {
@@ -81,7 +91,7 @@ pub enum Finished {
     Interrupted,
     /// The forecast exceeds the budget, or any reason.
     Refused {
-        forecast: Forecast,
+        forecast: Foresight,
         seconds: f64,
     },
 }
@@ -106,13 +116,22 @@ pub struct Session {
     may_resume: bool,
     /// While the log is read: whether its last event lies within a step.
     is_within_step: bool,
+    /// Blocks of several commits, and how many of them the host disturbed.
+    blocks: u32,
+    disturbed: u32,
+    /// Whether blamed commits will be compared with their parents.
+    confirms: bool,
     /// The forecast made when the ends were apart.
-    forecast: Option<Forecast>,
+    forecast: Option<Foresight>,
     is_bound_told: bool,
     /// The runs of each step so far.
     done: Vec<Vec<StepRuns>>,
-    /// What comparisons of blamed commits said.
+    /// What comparisons of blamed commits said, and their runs and seconds.
     compared: Vec<String>,
+    compared_runs: u32,
+    compared_seconds: f64,
+    /// Runs of comparisons that the search took as evidence.
+    refuting_runs: u32,
 }
 
 impl Session {
@@ -168,102 +187,17 @@ impl Session {
             steps: 0,
             may_resume: true,
             is_within_step: false,
+            blocks: 0,
+            disturbed: 0,
+            confirms: true,
             forecast: None,
             is_bound_told: false,
             done: Vec::new(),
             compared: Vec::new(),
+            compared_runs: 0,
+            compared_seconds: 0.0,
+            refuting_runs: 0,
         })
-    }
-
-    /// Takes in an event of the log, as when it was written.
-    fn replay(&mut self, event: Event) -> Result<()> {
-        // What to do next was asked after each step, and the search remembers what it decided then.
-        let is_of_step =
-            matches!(event, Event::Built { .. } | Event::Skipped { .. } | Event::Step { .. });
-        if let Some(search) = self.search.as_mut().filter(|_| is_of_step && !self.is_within_step) {
-            search.next_step();
-            self.is_within_step = true;
-        }
-        match event {
-            Event::Built { commit, key, seconds } => {
-                self.check_number(commit)?;
-                self.take_build(commit, key, seconds);
-            }
-            Event::Skipped { commit, why } => {
-                self.check_number(commit)?;
-                self.take_skip(commit, why);
-            }
-            Event::Candidates { unread, .. } => self.take_candidates(&unread)?,
-            Event::Step { runs, seconds, is_of_comparison, .. } => {
-                for step in &runs {
-                    self.check_number(step.commit)?;
-                }
-                self.grant(&runs, is_of_comparison);
-                self.take_step(&runs, seconds);
-                self.is_within_step = false;
-            }
-            Event::Begun { .. } => bail!("the log of {} begins twice", self.bisection.id),
-            Event::Confirmed { text, .. } => self.compared.push(text),
-            Event::Answered { .. } => (),
-        }
-        Ok(())
-    }
-
-    fn check_number(&self, commit: usize) -> Result<()> {
-        let id = &self.bisection.id;
-        ensure!(commit < self.range.commits.len(), "the log of {id} names a commit of no range");
-        Ok(())
-    }
-
-    fn take_build(&mut self, commit: usize, key: String, seconds: f64) {
-        let folder = self.workshop.place(&self.range.commits[commit]);
-        self.build_seconds.push(seconds);
-        if let Some(search) = &mut self.search {
-            search.built(commit, &key);
-        }
-        self.built.insert(commit, Build { folder, key, seconds });
-    }
-
-    fn take_skip(&mut self, commit: usize, why: String) {
-        if let Some(search) = &mut self.search {
-            search.skip(commit);
-        }
-        self.unbuildable.insert(commit, why);
-    }
-
-    fn take_candidates(&mut self, unread: &[usize]) -> Result<()> {
-        let mut weights = vec![1.0; self.range.commits.len()];
-        for commit in unread {
-            self.check_number(*commit)?;
-            weights[*commit] = UNREAD;
-        }
-        let settings = self.request.settings.clone();
-        let mut search = Search::new(self.range.graph(), weights, settings);
-        for (commit, build) in &self.built {
-            search.built(*commit, &build.key);
-        }
-        self.range.skipped.iter().for_each(|commit| search.skip(*commit));
-        self.search = Some(search);
-        Ok(())
-    }
-
-    fn take_step(&mut self, runs: &[StepRuns], seconds: f64) {
-        let Some(search) = &mut self.search else { return };
-        search.begin_step();
-        for step in runs {
-            step.logs.iter().for_each(|log| search.measured(step.commit, *log));
-            self.step_runs += step.logs.len();
-        }
-        self.done.push(runs.to_vec());
-        self.step_seconds += seconds;
-        self.steps += 1;
-        let build = typical(&self.build_seconds);
-        let run = self.step_seconds / self.step_runs.max(1) as f64;
-        search.set_costs(Costs { run: run.max(1e-3), build });
-        let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
-        if self.request.budget_s.is_some_and(|budget| spent >= budget) {
-            search.set_runs_max(Some(search.runs()));
-        }
     }
 
     /// Goes on to the answer, and tells each piece of news.
@@ -402,22 +336,39 @@ impl Session {
         if self.forecast.is_some() {
             return None;
         }
-        let forecast = search.foresee(FORECAST_SEED);
+        let means =
+            Means { comparing: self.comparing(), blocks: self.blocks, disturbed: self.disturbed };
+        let forecast = search.foresee(&means, FORECAST_SEED);
         let Costs { run, build } = search.settings().costs;
         let cost = |runs: f64, builds: f64| {
             let (runs, builds) =
                 (runs - f64::from(search.runs()), builds - self.built.len() as f64);
             runs.max(0.0) * run + builds.max(0.0) * build
         };
-        let most = forecast.at_most();
-        let seconds = [cost(forecast.runs, forecast.builds), cost(most.0, most.1)];
+        let Expected { runs, builds } = forecast.all;
+        let seconds = [cost(runs.middle, builds.middle), cost(runs.high, builds.high)];
         tell(&Progress::Apart { forecast, seconds, left: search.candidates() });
-        let spent = self.step_seconds + self.build_seconds.iter().sum::<f64>();
-        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds[1] > budget);
-        let is_hopeless = most.0 > RUNS_HOPELESS;
         let seconds = seconds[1];
+        let spent = self.seconds_spent();
+        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds > budget);
+        let is_hopeless = forecast.search.runs.high > RUNS_HOPELESS;
         self.forecast = Some(forecast);
         (is_too_long || is_hopeless).then_some(Finished::Refused { forecast, seconds })
+    }
+
+    /// What is compared before a commit is blamed; `None` if nothing is.
+    fn comparing(&self) -> Option<Comparing> {
+        let Request { source, build, kernels, smallest_effect, .. } = &self.request;
+        let is_plain = kernels.is_none();
+        self.confirms.then(|| Comparing {
+            margin: smallest_effect.ln_1p(),
+            without: is_plain && matches!(source, Source::Git { .. }),
+            layouts: if is_plain && build.is_some() {
+                (2 * LAYOUTS * LAYOUT_RUNS, 2 * LAYOUTS)
+            } else {
+                (0, 0)
+            },
+        })
     }
 
     /// Tells the bound on runs once it is known.
@@ -453,9 +404,10 @@ impl Session {
                 record: None,
                 runs: Vec::new(),
                 seconds: 0.0,
+                disturbed: 0,
                 is_of_comparison: false,
             })?;
-            self.take_step(&[], 0.0);
+            self.take_step(&[], 0.0, 0);
             return Ok(true);
         }
         self.measure(&ready, repeats, tell)
@@ -513,13 +465,15 @@ impl Session {
             }
         }
         let (id, seconds) = (Some(record.record.id.clone()), since.elapsed().as_secs_f64());
+        let disturbed = disturbed_blocks(&record);
         self.log.append(&Event::Step {
             record: id,
             runs: runs.clone(),
             seconds,
+            disturbed,
             is_of_comparison: false,
         })?;
-        self.take_step(&runs, seconds);
+        self.take_step(&runs, seconds, disturbed);
         self.tell_step(&runs, tell);
         Ok(true)
     }
@@ -580,8 +534,8 @@ impl Session {
         self.search.as_ref()
     }
 
-    /// What the search was to take, once its ends were apart.
-    pub fn forecasted(&self) -> Option<Forecast> {
+    /// What the bisection was to take, once its ends were apart.
+    pub fn forecasted(&self) -> Option<Foresight> {
         self.forecast
     }
 
@@ -608,31 +562,24 @@ impl Session {
         &self.unbuildable
     }
 
-    /// The number of builds done, and the seconds that they and the runs took.
+    /// The number of builds done, and the seconds that they and the runs of the search took.
     pub fn spent(&self) -> (usize, f64, f64) {
         (self.build_seconds.len(), self.build_seconds.iter().sum(), self.step_seconds)
     }
 
-    /// Takes in runs that the search did not ask for, and logs them.
-    pub(crate) fn take_further(&mut self, record: String, runs: Vec<StepRuns>) -> Result<()> {
-        let number: usize = runs.iter().map(|step| step.logs.len()).sum();
-        // As long as runs of steps take.
-        let run_s = self.step_seconds / self.step_runs.max(1) as f64;
-        let seconds = number as f64 * run_s;
-        let (record, is_of_comparison) = (Some(record), true);
-        let event = Event::Step { record, runs: runs.clone(), seconds, is_of_comparison };
-        self.log.append(&event)?;
-        self.grant(&runs, true);
-        self.take_step(&runs, seconds);
-        Ok(())
+    /// Runs that the search asked for.
+    pub fn search_runs(&self) -> u32 {
+        self.search.as_ref().map_or(0, Search::runs) - self.refuting_runs
     }
 
-    /// Runs of a comparison are beyond what the search may take.
-    fn grant(&mut self, runs: &[StepRuns], is_of_comparison: bool) {
-        if let Some(search) = self.search.as_mut().filter(|_| is_of_comparison) {
-            let runs: usize = runs.iter().map(|step| step.logs.len()).sum();
-            search.grant(runs as u32);
-        }
+    /// Runs of comparisons before blame, and their seconds.
+    pub fn comparison_runs(&self) -> (u32, f64) {
+        (self.compared_runs, self.compared_seconds)
+    }
+
+    /// Leaves out comparisons of blamed commits, in forecasts.
+    pub fn without_comparisons(&mut self) {
+        self.confirms = false;
     }
 
     /// Removes what only further builds need. What is built stays.
@@ -644,13 +591,6 @@ impl Session {
     pub fn clean_up(&self) -> Result<()> {
         self.workshop.remove_all()
     }
-}
-
-/// What one more build takes: the lower median, since the first may compile what later ones find compiled.
-fn typical(seconds: &[f64]) -> f64 {
-    let mut sorted = seconds.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 fn end_name(end: usize) -> &'static str {

@@ -122,7 +122,7 @@ impl Workshop {
     pub fn build_laid_out(
         &self,
         commit: &Commit,
-        layout: usize,
+        layout: u32,
         environment: &[(&str, OsString)],
     ) -> Result<Built> {
         let place =

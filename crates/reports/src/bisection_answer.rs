@@ -25,9 +25,12 @@ pub struct BisectionReport<'a> {
     pub metric: &'a str,
     /// Probability by commit; empty before the ends were apart.
     pub posterior: &'a [(usize, f64)],
+    /// Runs of the search.
     pub runs: u32,
+    /// Runs of comparisons of what it blamed, and their seconds.
+    pub compared: (u32, f64),
     pub builds: usize,
-    /// Seconds of builds and of runs.
+    /// Seconds of builds and of runs of the search.
     pub seconds: (f64, f64),
 }
 
@@ -211,8 +214,15 @@ fn plot(report: &BisectionReport, style: &Style) -> String {
 pub fn bisection_rests_on(report: &BisectionReport) -> String {
     let (build_s, run_s) = report.seconds;
     let ends = report.ends.map(|ends| format!(" The ends: {}.", difference(&ends, report.metric)));
+    let compared = match report.compared {
+        (0, _) => String::new(),
+        (runs, seconds) => {
+            let runs = counted(runs as usize, "run");
+            format!(" Comparisons took {runs} ({seconds:.0} s) beside that.")
+        }
+    };
     format!(
-        "It rests on {} ({run_s:.0} s) of {} ({build_s:.0} s), out of {}.{}",
+        "It rests on {} ({run_s:.0} s) of {} ({build_s:.0} s), out of {}.{compared}{}",
         counted(report.runs as usize, "run"),
         counted(report.builds, "build"),
         counted(report.commits.len() - 1, "commit"),
@@ -247,6 +257,7 @@ mod tests {
             metric: "wall_s",
             posterior,
             runs: 70,
+            compared: (120, 5.0),
             builds: 9,
             seconds: (12.0, 34.0),
         };
@@ -276,9 +287,9 @@ mod tests {
                    +----------------------------------------
                     000000000001                000000000028
 
-            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. The ends:
-            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
-            spread by 3.00 %.
+            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
+            took 120 runs (5 s) beside that. The ends: wall_s 5.13 % higher at the bad end,
+            standard error 1.00 %, in 40 runs that spread by 3.00 %.
         "#]],
         );
     }
@@ -293,9 +304,9 @@ mod tests {
             NOT REPRODUCED: the ends do not differ as far as was measured (wall_s 5.13 %
             higher at the bad end, standard error 1.00 %, in 40 runs that spread by 3.00 %).
 
-            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. The ends:
-            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
-            spread by 3.00 %.
+            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
+            took 120 runs (5 s) beside that. The ends: wall_s 5.13 % higher at the bad end,
+            standard error 1.00 %, in 40 runs that spread by 3.00 %.
         "#]],
         );
     }

@@ -321,6 +321,9 @@ fn conduct(mut session: Session, search: &SearchArguments, store: &Store) -> Res
     signals::catch();
     job_control::follow_terminal();
     news::moved(&session);
+    if search.no_confirm {
+        session.without_comparisons();
+    }
     let status = conduct_open(&mut session, search, store);
     session.close()?;
     status
@@ -385,7 +388,8 @@ pub(super) fn with_report<T>(
         ends: session.search().and_then(bisection::Search::ends),
         metric: &session.request.metric,
         posterior: &posterior,
-        runs: session.search().map_or(0, bisection::Search::runs),
+        runs: session.search_runs(),
+        compared: session.comparison_runs(),
         builds,
         seconds: (build_s, run_s),
     })
@@ -401,6 +405,7 @@ fn posterior(session: &Session) -> Vec<(usize, f64)> {
 
 fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
     let (builds, build_s, run_s) = session.spent();
+    let (comparison_runs, comparison_s) = session.comparison_runs();
     let commits = &session.range.commits;
     let search = session.search();
     let posterior: Vec<Value> = posterior(session)
@@ -419,12 +424,14 @@ fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
         "answer": answer,
         "named": answer.blamed().iter().map(|change| &commits[*change].id).collect::<Vec<_>>(),
         "ends": search.and_then(bisection::Search::ends),
-        "runs": search.map_or(0, bisection::Search::runs),
+        "runs": session.search_runs(),
+        "comparison_runs": comparison_runs,
         "forecast": session.forecasted(),
         "runs_most": search.and_then(bisection::Search::bound),
         "builds": builds,
         "build_seconds": build_s,
         "run_seconds": run_s,
+        "comparison_seconds": comparison_s,
         "posterior": posterior,
         "tested": search.map(|search| search.builds()),
         "skipped": skipped,

@@ -134,7 +134,7 @@ fn children_are_started_out_of_the_terminals_reach() {
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
     ("analysis", &["host", "records"]),
-    ("bisection", &["host"]),
+    ("bisection", &["analysis", "host"]),
     (
         "bisector",
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bisection::Answer;
-use bisector::{Bisection, Confirmation, Confirmed, Finished, Session, Source};
+use bisection::{Answer, DOUBTED_MAX};
+use bisector::{Bisection, Confirmation, Confirmed, Finished, Progress, Session, Source};
 use host::signals;
 use host::terminal::{hint, print, print_line, talk};
 use reports::Layout;
@@ -22,9 +22,6 @@ pub struct Manner {
     pub confirms: bool,
     pub keeps_builds: bool,
 }
-
-/// Answers that comparisons may refute before the search ends all the same.
-const DOUBTED_MAX: u32 = 3;
 
 /// What comparisons said.
 #[derive(Default)]
@@ -101,9 +98,8 @@ fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result
 /// Compares each blamed change with its parent.
 fn checked(session: &mut Session, answer: &Answer, store: &Store) -> Result<Checks> {
     let mut checks = Checks { stands: true, ..Checks::default() };
-    let is_alone = matches!(answer, Answer::Named { .. });
     for change in answer.blamed() {
-        let confirmed = confirm(session, change, is_alone, &mut checks, store)?;
+        let confirmed = confirm(session, answer, change, &mut checks, store)?;
         checks.stands &= confirmed == Some(Confirmed::Yes);
         if signals::received().is_some() {
             checks.stands = false;
@@ -116,29 +112,34 @@ fn checked(session: &mut Session, answer: &Answer, store: &Store) -> Result<Chec
 /// Compares a blamed commit with its parent, and the tip without it.
 fn confirm(
     session: &mut Session,
+    answer: &Answer,
     change: usize,
-    is_alone: bool,
     checks: &mut Checks,
     store: &Store,
 ) -> Result<Option<Confirmed>> {
     let range = session.range.clone();
+    let tell = &mut |progress: &Progress| news::tell(progress, &range);
     talk(format_args!("comparing {} with its parent", range.commits[change].short()));
-    let compared =
-        session.compare_with_parent(change, store, &mut |progress| news::tell(progress, &range))?;
+    let compared = session.compare_with_parent(answer, change, store, tell)?;
     let Some(confirmation) = compared else { return Ok(None) };
     let confirmed = confirmation.confirmed;
     checks.show(&confirmation);
-    if confirmed != Confirmed::Yes {
-        checks.doubts.push((change, confirmation));
-        return Ok(Some(confirmed));
+    match confirmed {
+        Confirmed::Yes => (),
+        // Runs that the host disturbed are no evidence.
+        Confirmed::Disturbed => return Ok(Some(confirmed)),
+        Confirmed::No | Confirmed::CannotTell => {
+            checks.doubts.push((change, confirmation));
+            return Ok(Some(confirmed));
+        }
     }
-    if is_alone {
+    if matches!(answer, Answer::Named { .. }) {
         explain(session, change, &confirmation, checks);
     }
     let is_git = matches!(session.request.source, Source::Git { .. });
     if is_git && session.request.kernels.is_none() && change < range.changes() {
         talk("comparing the bad end with itself without the change");
-        match session.compare_without(change, store)? {
+        match session.compare_without(answer, change, store, tell)? {
             Ok(Some(confirmation)) => checks.show(&confirmation),
             Ok(None) => (),
             Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),

@@ -1,6 +1,6 @@
 //! What a bisection says while it goes on: a line for each thing that was done.
 
-use bisection::{Answer, Ends, Forecast, Quantiles};
+use bisection::{Answer, Ends, Foresight, Quantiles};
 use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
 use host::counted;
 use host::terminal::{hint, talk};
@@ -71,11 +71,15 @@ pub fn tell(progress: &Progress, range: &Range) {
             let [middle, most] = seconds.map(duration);
             let more = if middle == most { most } else { format!("{middle} to {most}") };
             talk(format_args!(
-                "forecast: {} among {}, {more} more",
+                "forecast: {}; {} left, {more} more",
                 forecast_text(forecast),
                 counted(*left, "candidate"),
             ));
         }
+        Progress::Disturbed { left_out, blocks } => talk(format_args!(
+            "the host disturbed {left_out} of {} of the comparison, so it says nothing: comparing again",
+            counted(*blocks, "block")
+        )),
         Progress::Step { number, commits, left } => {
             let one = |(commit, runs, mean): &(&Commit, usize, f64)| {
                 let runs = counted(*runs, "run");
@@ -88,16 +92,29 @@ pub fn tell(progress: &Progress, range: &Range) {
     }
 }
 
-/// Runs and builds in all, as simulated searches took them.
-pub fn forecast_text(forecast: &Forecast) -> String {
-    let Forecast { runs, builds, .. } = forecast;
-    match &forecast.quantiles {
-        Some(Quantiles { runs: [low, high], builds: [few, many], searches }) => format!(
-            "{low:.0} to {high:.0} runs, {runs:.0} in the middle, and {few:.0} to {many:.0} builds in all, as 8 of 10 of \
-             {searches} simulated searches took,"
-        ),
-        None => format!("about {runs:.0} runs and {builds:.0} builds in all"),
-    }
+/// Runs and builds in all, as simulated bisections took them.
+pub fn forecast_text(forecast: &Foresight) -> String {
+    let Foresight { simulated, search, comparisons, all, .. } = forecast;
+    let parts = if comparisons.runs.high > 0.0 {
+        format!(
+            ", {} of them to search and {} to compare what is blamed",
+            quantiles_text(&search.runs),
+            quantiles_text(&comparisons.runs)
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{} runs{parts}, and {} builds (8 of 10 of {simulated} simulated bisections took that; in brackets, \
+         the middle)",
+        quantiles_text(&all.runs),
+        quantiles_text(&all.builds)
+    )
+}
+
+/// `36 to 111 (45)`
+fn quantiles_text(Quantiles { low, middle, high }: &Quantiles) -> String {
+    if low == high { format!("{low:.0}") } else { format!("{low:.0} to {high:.0} ({middle:.0})") }
 }
 
 fn candidates(all: usize, unread: usize, reproducible: Option<bool>) {
@@ -141,6 +158,9 @@ pub fn confirmed(confirmed: Confirmed) -> &'static str {
         Confirmed::Yes => "CONFIRMED by runs that took no part in the search",
         Confirmed::No => "NOT CONFIRMED: do not blame this commit",
         Confirmed::CannotTell => "not decided by as many runs as allowed",
+        Confirmed::Disturbed => {
+            "NOT COMPARED: the host disturbed each comparison. When it is quieter, knee bisect --resume compares again"
+        }
     }
 }
 

@@ -1,0 +1,337 @@
+//! A whole bisection whose runs are drawn: the search, then comparisons of what it blames. As in a real one, those that
+//! do not bear a change out send the search on, and those that the host disturbed are made again.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use analysis::sequential::LOOKS;
+use analysis::{ALPHA, Decision, Rule, blocks_at_most, judge};
+
+use crate::search::{Answer, Next, Search};
+
+/// Answers that comparisons may refute before the last one stands, unconfirmed.
+pub const DOUBTED_MAX: u32 = 3;
+/// A comparison that the host disturbed is made this often at most.
+pub const COMPARED_MAX: u32 = 3;
+
+/// A range of commits whose runs are drawn.
+pub trait Drawn {
+    /// The logarithm of a run of a commit.
+    fn run(&mut self, commit: usize) -> f64;
+    /// What moves all runs of a step.
+    fn drift(&mut self) -> f64;
+    /// The size of a change, as a logarithm.
+    fn size(&self, change: usize) -> f64;
+    fn can_build(&self, commit: usize) -> bool;
+    /// What the build of a commit is: equal for equal builds; `None` if builds are not compared.
+    fn key(&self, commit: usize) -> Option<String>;
+    /// Whether the host disturbs a block of a comparison.
+    fn disturbs(&mut self) -> bool;
+}
+
+/// What is compared before a commit is blamed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparing {
+    /// A change below this, as a logarithm, is none.
+    pub margin: f64,
+    /// Whether the bad end is compared with itself without the change.
+    pub without: bool,
+    /// Runs and builds of a change that was borne out, in other layouts of the code.
+    pub layouts: (u32, u32),
+}
+
+/// What a bisection took, and came to.
+#[derive(Clone, Debug)]
+pub struct Bisected {
+    pub answer: Answer,
+    /// Runs that the search asked for.
+    pub runs: u32,
+    /// Runs of comparisons.
+    pub compared: u32,
+    /// Builds of the search, and those that comparisons needed beside them.
+    pub builds: u32,
+    pub compared_builds: u32,
+    /// Runs of both ends before they were apart.
+    pub ends: u32,
+    /// The longest time that it took to choose what to do next.
+    pub choice: Duration,
+}
+
+/// Goes on with a search to the end of the bisection.
+pub fn bisected(
+    search: &mut Search,
+    world: &mut impl Drawn,
+    comparing: Option<Comparing>,
+) -> Bisected {
+    let mut builds = Builds::new(search);
+    let mut choice = Duration::ZERO;
+    let (mut ends, mut doubted, mut refuting, mut compared) = (search.runs(), 0, 0, 0);
+    let mut blamed = Vec::new();
+    loop {
+        let since = Instant::now();
+        let next = search.next_step();
+        choice = choice.max(since.elapsed());
+        if !search.are_ends_apart() {
+            ends = search.runs();
+        }
+        let answer = match next {
+            Next::Measure(wanted) => {
+                measure(search, world, &wanted, &mut builds);
+                continue;
+            }
+            Next::Answer(answer) => answer,
+        };
+        let runs = search.runs() - refuting;
+        let refuted = match comparing {
+            Some(comparing) if doubted == 0 || answer.blamed() != blamed => {
+                let mut blame = Blame { search, world, builds: &mut builds, comparing, runs: 0 };
+                let refuted = blame.compare(&answer);
+                compared += blame.runs;
+                refuted
+            }
+            _ => Vec::new(),
+        };
+        if refuted.is_empty() || doubted == DOUBTED_MAX {
+            let (builds, compared_builds) = (builds.of_search, builds.of_comparisons);
+            return Bisected { answer, runs, compared, builds, compared_builds, ends, choice };
+        }
+        for refuted in &refuted {
+            refuted.tell(search);
+        }
+        blamed = answer.blamed();
+        doubted += 1;
+        refuting = search.runs() - runs;
+    }
+}
+
+/// Commits that are built.
+struct Builds {
+    done: BTreeSet<usize>,
+    of_search: u32,
+    of_comparisons: u32,
+}
+
+impl Builds {
+    fn new(search: &Search) -> Builds {
+        let done: BTreeSet<usize> = search.builds().iter().map(|build| build.commit).collect();
+        Builds { of_search: done.len() as u32, of_comparisons: 0, done }
+    }
+}
+
+/// One step of a search.
+fn measure(
+    search: &mut Search,
+    world: &mut impl Drawn,
+    wanted: &[(usize, u32)],
+    builds: &mut Builds,
+) {
+    search.begin_step();
+    let drift = world.drift();
+    for &(commit, runs) in wanted {
+        if !world.can_build(commit) {
+            search.skip(commit);
+            continue;
+        }
+        let is_new = builds.done.insert(commit);
+        builds.of_search += u32::from(is_new);
+        let key = world.key(commit).filter(|_| is_new);
+        if key.is_some_and(|key| search.built(commit, &key).is_some()) {
+            continue;
+        }
+        for _ in 0..runs {
+            search.measured(commit, drift + world.run(commit));
+        }
+    }
+}
+
+/// Comparisons of what an answer blames.
+struct Blame<'a, W> {
+    search: &'a mut Search,
+    world: &'a mut W,
+    builds: &'a mut Builds,
+    comparing: Comparing,
+    runs: u32,
+}
+
+/// A comparison that did not bear a change out: the two commits with the logarithms of their runs.
+struct Refuted([(usize, Vec<f64>); 2]);
+
+impl Refuted {
+    /// Its runs are evidence for the search.
+    fn tell(&self, search: &mut Search) {
+        search.begin_step();
+        for (commit, logs) in &self.0 {
+            logs.iter().for_each(|log| search.measured(*commit, *log));
+        }
+        search.grant(self.0.iter().map(|(_, logs)| logs.len() as u32).sum());
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    Changed {
+        is_higher: bool,
+    },
+    /// The same, or not decided by as many blocks as are allowed.
+    NotShown,
+    /// Too few blocks were left undisturbed.
+    Disturbed,
+}
+
+impl<W: Drawn> Blame<'_, W> {
+    /// Compares each blamed change with its parent. Returns those that were refuted.
+    fn compare(&mut self, answer: &Answer) -> Vec<Refuted> {
+        let last = self.search.commits().changes();
+        let is_higher = self.search.ends().is_some_and(|ends| ends.difference > 0.0);
+        let mut refuted = Vec::new();
+        for change in answer.blamed() {
+            let parent = self.search.commits().first_parent(change);
+            if ![parent, change].iter().all(|commit| self.world.can_build(*commit)) {
+                continue;
+            }
+            for commit in [parent, change] {
+                if self.builds.done.insert(commit) {
+                    self.builds.of_comparisons += 1;
+                    let key = self.world.key(commit);
+                    key.map(|key| self.search.built(commit, &key));
+                }
+            }
+            let (found, [old, new]) =
+                self.until_decided(|world| [world.run(parent), world.run(change)]);
+            let is_expected = answer.raises(change).unwrap_or(is_higher);
+            match found {
+                Found::Changed { is_higher } if is_higher == is_expected => {
+                    self.compare_further(change, last);
+                }
+                Found::Changed { .. } | Found::NotShown => {
+                    refuted.push(Refuted([(parent, old), (change, new)]));
+                }
+                Found::Disturbed => (),
+            }
+        }
+        refuted
+    }
+
+    /// What follows for a change that was borne out.
+    fn compare_further(&mut self, change: usize, last: usize) {
+        if self.comparing.without && change < last {
+            self.builds.of_comparisons += 1;
+            let size = self.world.size(change);
+            self.until_decided(|world| [world.run(last), world.run(last) - size]);
+        }
+        let (runs, builds) = self.comparing.layouts;
+        self.runs += runs;
+        self.builds.of_comparisons += builds;
+    }
+
+    /// Compares two builds in blocks until that is decided, and again where the host disturbed too many of them.
+    fn until_decided(&mut self, block: impl Fn(&mut W) -> [f64; 2]) -> (Found, [Vec<f64>; 2]) {
+        let mut compared = self.blocks(&block);
+        for _ in 1..COMPARED_MAX {
+            if compared.0 == Found::Disturbed {
+                compared = self.blocks(&block);
+            }
+        }
+        compared
+    }
+
+    fn blocks(&mut self, block: impl Fn(&mut W) -> [f64; 2]) -> (Found, [Vec<f64>; 2]) {
+        let cap = LOOKS[LOOKS.len() - 1];
+        let margin = self.comparing.margin;
+        let rule = Rule { alpha: ALPHA, margin, sequential: true, cap: cap as u32 };
+        let (mut logs, mut differences): ([Vec<f64>; 2], Vec<f64>) = Default::default();
+        for _ in 0..blocks_at_most(rule.cap) {
+            self.runs += 2;
+            let [old, new] = block(self.world);
+            if self.world.disturbs() {
+                continue;
+            }
+            logs[0].push(old);
+            logs[1].push(new);
+            differences.push(new - old);
+            if !LOOKS.contains(&differences.len()) {
+                continue;
+            }
+            let judged = judge(&differences, &rule);
+            if let Decision::Changed { .. } = judged.decision {
+                let is_higher = judged.estimate.is_some_and(|estimate| estimate > 0.0);
+                return (Found::Changed { is_higher }, logs);
+            }
+            if judged.stop {
+                return (Found::NotShown, logs);
+            }
+        }
+        (Found::Disturbed, logs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bisected, Comparing, Drawn, bisected};
+    use crate::commits::Commits;
+    use crate::search::{Answer, Search, Settings};
+
+    /// A line of 40 commits. Commit 20 adds a tenth; runs alternate by a hundredth.
+    struct Line {
+        run: u32,
+        blocks: u32,
+        /// Of this many blocks of comparisons, one counts.
+        one_counts_of: u32,
+    }
+
+    impl Drawn for Line {
+        fn run(&mut self, commit: usize) -> f64 {
+            self.run += 1;
+            let noise = 0.01 * (f64::from(self.run * 7 % 5) - 2.0);
+            noise + if commit >= 20 { 0.1 } else { 0.0 }
+        }
+
+        fn drift(&mut self) -> f64 {
+            0.0
+        }
+
+        fn size(&self, change: usize) -> f64 {
+            if change == 20 { 0.1 } else { 0.0 }
+        }
+
+        fn can_build(&self, _: usize) -> bool {
+            true
+        }
+
+        fn key(&self, _: usize) -> Option<String> {
+            None
+        }
+
+        fn disturbs(&mut self) -> bool {
+            self.blocks += 1;
+            !self.blocks.is_multiple_of(self.one_counts_of)
+        }
+    }
+
+    fn bisect(one_counts_of: u32, without: bool) -> Bisected {
+        let mut search = Search::new(Commits::linear(40), vec![1.0; 41], Settings::default());
+        let mut line = Line { run: 0, blocks: 0, one_counts_of };
+        let comparing = Comparing { margin: 0.01, without, layouts: (80, 8) };
+        bisected(&mut search, &mut line, Some(comparing))
+    }
+
+    #[test]
+    fn comparisons_are_counted_apart_from_the_search() {
+        let [plain, more] = [false, true].map(|without| bisect(1, without));
+        assert!(matches!(plain.answer, Answer::Named { change: 20, .. }), "{plain:?}");
+        let compared = (plain.compared, more.compared);
+        assert_eq!(compared, (80 + 20, 80 + 40), "decided at the look at 10 blocks");
+        assert_eq!((plain.compared_builds, more.compared_builds), (8, 9));
+        assert_eq!(plain.runs, more.runs);
+    }
+
+    #[test]
+    fn a_comparison_that_the_host_disturbs_is_repeated_and_tells_the_search_nothing() {
+        let (quiet, busy) = (bisect(1, false), bisect(20, false));
+        assert!(matches!(busy.answer, Answer::Named { change: 20, .. }), "{busy:?}");
+        // Three times all blocks, with four that count.
+        assert_eq!((busy.compared, busy.runs), (3 * 160, quiet.runs));
+        let half = bisect(2, false);
+        assert_eq!(half.compared, 80 + 40, "half of the blocks count: {half:?}");
+    }
+}
