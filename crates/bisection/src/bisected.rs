@@ -172,7 +172,7 @@ enum Found {
     Changed {
         is_higher: bool,
     },
-    /// The same, or not decided by as many blocks as are allowed.
+    /// No difference is shown by as many blocks as are allowed, or the builds are shown to be the same.
     NotShown,
     /// Too few blocks were left undisturbed.
     Disturbed,
