@@ -275,7 +275,7 @@ mod tests {
     struct Line {
         run: u32,
         blocks: u32,
-        /// Of this many blocks of comparisons, one counts.
+        /// One block counts out of this number; the host disturbs the others.
         one_counts_of: u32,
     }
 
