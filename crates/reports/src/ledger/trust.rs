@@ -93,8 +93,8 @@ fn refused(cost: &LookCost, per: &str) -> String {
 fn cost(cost: &LookCost, per: &str) -> String {
     let (low, high) = cost.quartiles;
     format!(
-        "profiling ({}) made {per}s {} longer than in clean runs of the same block (quartiles \
-         {} to {}, {})",
+        "profiling ({}) changed the time of {per}s by {} against clean runs of the same block \
+         (quartiles {} to {}, {})",
         cost.kind.name(),
         percent(cost.median),
         percent(low),

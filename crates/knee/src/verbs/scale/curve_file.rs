@@ -1,4 +1,5 @@
-//! A curve in a file: a line for each number of CPUs, which comes first, with rates behind it.
+//! A curve in a file: a line for each number of CPUs, which comes first, with rates behind it. Rates are per second unless
+//! the heading of their column says otherwise: `ops/ms`.
 
 use std::fs;
 use std::path::Path;
@@ -31,24 +32,26 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     let mut lines = lines.map(|(number, line)| (number + 1, words(line.trim()))).peekable();
     let (_, first) = lines.peek().context("it is empty")?;
     let has_header = first[0].parse::<f64>().is_err();
-    let used = if has_header {
+    let used: Vec<Column> = if has_header {
         let (_, header) = lines.next().context("it is empty")?;
         used_columns(&header, columns)?
     } else {
         ensure!(columns.is_empty(), "--rate names columns, and the file has no header with names");
-        (1..first.len()).collect()
+        (1..first.len()).map(|index| Column { index, per_s: 1.0 }).collect()
     };
     let mut runs = Vec::new();
     for (number, words) in lines {
         let cpus = words[0].parse::<u32>();
         let cpus =
             cpus.with_context(|| format!("line {number}: {:?} is not a number of CPUs", words[0]))?;
-        let rate = |&column: &usize| -> Result<Option<f64>> {
-            let Some(word) = words.get(column).filter(|word| !word.is_empty()) else {
+        let rate = |column: &Column| -> Result<Option<f64>> {
+            let Some(word) = words.get(column.index).filter(|word| !word.is_empty()) else {
                 return Ok(None);
             };
-            let value = word.parse::<f64>();
-            Ok(Some(value.with_context(|| format!("line {number}: {word:?} is not a rate"))?))
+            let value = word.parse::<f64>().ok().with_context(|| {
+                format!("line {number}: {word:?} is not a rate: write a number alone, such as 1500")
+            })?;
+            Ok(Some(value * column.per_s))
         };
         let rates = used.iter().filter_map(|column| rate(column).transpose());
         let rates = rates.collect::<Result<Vec<f64>>>()?;
@@ -58,8 +61,15 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     Ok(runs)
 }
 
-/// The indexes of the columns that a user named, or of the only one.
-fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<usize>> {
+/// A column with rates.
+struct Column {
+    index: usize,
+    /// What a rate of 1 in it is per second.
+    per_s: f64,
+}
+
+/// The columns that a user named, or the only one.
+fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<Column>> {
     let names = &header[1..];
     if columns.is_empty() {
         ensure!(
@@ -67,16 +77,44 @@ fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<usize>> {
             "it has the columns {}: name those with the rate by --rate",
             names.join(", ")
         );
-        return Ok(vec![1]);
+        return Ok(vec![Column { index: 1, per_s: per_s(&names[0])? }]);
     }
-    let index = |column: &String| match header.iter().position(|name| name == column) {
-        Some(index) if index > 0 => Ok(index),
+    let column = |column: &String| match header.iter().position(|name| name == column) {
+        Some(index) if index > 0 => Ok(Column { index, per_s: per_s(column)? }),
         _ => {
             let hint = nearest(column, names.iter().map(String::as_str));
             bail!("no column of {} is called '{column}'{hint}", names.join(", "))
         }
     };
-    columns.iter().map(index).collect()
+    columns.iter().map(column).collect()
+}
+
+/// What a rate of 1 is per second where the heading of its column gives the unit: `ops/ms`, `ops per min`. An error if the
+/// column has times.
+fn per_s(heading: &str) -> Result<f64> {
+    let heading = heading.trim_end_matches([')', ']']);
+    let (what, unit) = heading
+        .rsplit_once('/')
+        .or_else(|| heading.rsplit_once("per "))
+        .or_else(|| heading.rsplit_once("per_"))
+        .map_or_else(
+            || ("", heading.rsplit([' ', '_', '(', '[']).next().unwrap_or_default()),
+            |(what, unit)| (what, unit.trim()),
+        );
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "sec" | "second" | "seconds" => 1.0,
+        "min" | "minute" => 60.0,
+        "h" | "hour" => 3600.0,
+        _ => return Ok(1.0),
+    };
+    ensure!(
+        !what.is_empty(),
+        "the column {heading} has times: a curve needs operations per second"
+    );
+    Ok(1.0 / seconds)
 }
 
 #[cfg(test)]
@@ -94,7 +132,11 @@ mod tests {
     fn files_are_read_with_and_without_a_header() {
         check("1 10\n2 19.5\n", &[], Ok(&[(1, &[10.0]), (2, &[19.5])]));
         check("\u{feff}1   10\n 16  110\n", &[], Ok(&[(1, &[10.0]), (16, &[110.0])]));
-        check("1;10,5\n", &[], Err("line 1: \"10,5\" is not a rate: invalid float literal"));
+        check(
+            "1;10,5\n",
+            &[],
+            Err("line 1: \"10,5\" is not a rate: write a number alone, such as 1500"),
+        );
         check("# x\n1,10,11\n\n2,20,\n", &[], Ok(&[(1, &[10.0, 11.0]), (2, &[20.0])]));
         check("cpus,rate\n1,10\n", &[], Ok(&[(1, &[10.0])]));
         let will_it_scale = "tasks,processes,threads\n0,0,0\n1,5,6\n";
@@ -109,13 +151,17 @@ mod tests {
             &["thread"],
             Err("no column of processes, threads is called 'thread', did you mean 'threads'?"),
         );
-        check("1 x\n", &[], Err("line 1: \"x\" is not a rate: invalid float literal"));
+        check("1 x\n", &[], Err("line 1: \"x\" is not a rate: write a number alone, such as 1500"));
         check(
             "a b\nx 1\n",
             &[],
             Err("line 2: \"x\" is not a number of CPUs: invalid digit found in string"),
         );
         check("", &[], Err("it is empty"));
+        check("cpus,ops/ms\n1,2\n", &[], Ok(&[(1, &[2000.0])]));
+        check("n;a [ops per min];b (ops/s)\n1;60;2\n", &["a [ops per min]"], Ok(&[(1, &[1.0])]));
+        let times = "the column elapsed_ms has times: a curve needs operations per second";
+        check("cpus,elapsed_ms\n1,2\n", &[], Err(times));
         check("1 2\n", &["x"], Err("--rate names columns, and the file has no header with names"));
     }
 }
