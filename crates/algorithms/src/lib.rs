@@ -83,6 +83,11 @@ pub trait Lock: Sized + Send + Sync + 'static {
         Self::FIFO.then_some(0)
     }
 
+    /// Brings a zeroed lock into its first state. Searches and simulations call it; locks of the list need nothing.
+    fn prepare(&self, mem: &Self::Mem) {
+        let _ = mem;
+    }
+
     /// Waits until the lock is free, and takes it.
     fn lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 

@@ -6,8 +6,8 @@
  *     static _Thread_local struct mcs_node node;
  *     KNEE_LOCK(struct mcs_lock, mcs_lock(lock, &node), mcs_unlock(lock, &node))
  *
- * A lock is free when all its bytes are 0. Its type, static variables and _Thread_local variables are what tasks share;
- * nothing is allocated. Waiting is a loop over loads, as everywhere.
+ * A lock begins with all its bytes 0, unless KNEE_PREPARE says otherwise. Its type, static variables and _Thread_local
+ * variables are what tasks share; nothing is allocated. Waiting is a loop over loads, as everywhere.
  */
 #ifndef KNEE_LOCK_H
 #define KNEE_LOCK_H
@@ -16,6 +16,10 @@
 #define KNEE_LOCK(type, take, release) \
 	void knee_lock(type *lock) { (void)lock; take; } \
 	void knee_unlock(type *lock) { (void)lock; release; }
+
+/* Brings a lock into its first state, before any task runs: an expression with `lock`. May be left out. */
+#define KNEE_PREPARE(type, prepare) \
+	void knee_prepare(type *lock) { (void)lock; prepare; }
 
 /* Whether the lock is free again, when no task holds or wants it: an expression with `lock`. May be left out. */
 #define KNEE_AT_REST(type, free) \

@@ -38,7 +38,7 @@ impl Instance {
     /// Puts the program's variables into the region, and its code near it.
     pub fn new(program: &'static Program, region: &Region, cpus: usize) -> Result<Instance> {
         let data = variables(region, "", &program.data, 1, false);
-        let stride = program.thread_local.bytes.len().next_multiple_of(LINE);
+        let stride = program.thread_local.stride();
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
         let start = region.start() as usize;
         let code = Code::new(program, data, start)?.finish(program)?;
@@ -49,7 +49,8 @@ impl Instance {
     /// Finds now what would fail later.
     pub fn try_once(program: &Program) -> Result<()> {
         let region = Region::new(PAGE * 4).context("allocating memory")?;
-        let data = region.laid_out(array("", &program.data, 1, false), LINE) as usize;
+        let align = program.data.placed_align();
+        let data = region.laid_out(array("", &program.data, 1, false), align) as usize;
         Code::new(program, data, region.start() as usize)?.finish(program).map(drop)
     }
 
@@ -83,7 +84,7 @@ impl Instance {
 }
 
 fn array(name: &str, block: &Block, length: usize, per_cpu: bool) -> NamedArray {
-    let stride = block.bytes.len().next_multiple_of(LINE);
+    let stride = block.stride();
     let dot = |path: &str| if per_cpu { format!(".{path}") } else { path.to_string() };
     let mut words = block.words.clone();
     words.iter_mut().for_each(|word| word.path = dot(&word.path));
@@ -97,7 +98,7 @@ fn variables(region: &Region, name: &str, block: &Block, length: usize, per_cpu:
     }
     let array = array(name, block, length, per_cpu);
     let stride = array.stride;
-    let start = region.laid_out(array, LINE);
+    let start = region.laid_out(array, block.placed_align());
     for element in 0..length {
         // SAFETY: the array has this many elements of this length, and nobody else has seen it yet.
         unsafe {

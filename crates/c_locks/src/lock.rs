@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use algorithms::{Hold, Lock, Shape};
-use machine::{Image, Machine, Region, Word};
+use machine::{Image, Machine, Native, Region, Word};
 
 use crate::instance::Instance;
 use crate::memory::LOCK_MAX;
@@ -29,7 +29,7 @@ fn program() -> &'static Program {
 }
 
 /// The memory of one lock.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 #[derive(Debug)]
 pub struct CLockMem(UnsafeCell<[u8; LOCK_MAX]>);
 
@@ -71,6 +71,12 @@ impl Lock for CLock {
 
     fn bypasses(&self, _nodes: u32) -> Option<u32> {
         self.0.program.arrives.then_some(0)
+    }
+
+    fn prepare(&self, mem: &CLockMem) {
+        if let Some(function) = self.0.program.prepare {
+            call(&Native::new(0, 0), &self.0, function, mem.0.get() as usize);
+        }
     }
 
     fn lock<M: Machine>(&self, m: &M, mem: &CLockMem) -> Hold {

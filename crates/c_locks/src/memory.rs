@@ -9,8 +9,21 @@ pub const LOCK_MAX: usize = 512;
 #[derive(Debug, Default)]
 pub struct Block {
     pub bytes: Vec<u8>,
+    /// The alignment that its sections ask for.
     pub align: usize,
     pub words: Vec<Word>,
+}
+
+impl Block {
+    /// The alignment in memory: a cache line at least.
+    pub fn placed_align(&self) -> usize {
+        self.align.max(64)
+    }
+
+    /// Bytes from one copy of the block to the next.
+    pub fn stride(&self) -> usize {
+        self.bytes.len().next_multiple_of(self.placed_align())
+    }
 }
 
 /// Which block.

@@ -20,6 +20,9 @@ use crate::types;
 /// Bytes of static variables, and of one task's thread-local ones, that a search can keep.
 const MEMORY_MAX: usize = 8 << 10;
 
+/// The largest alignment of a section.
+const PAGE: usize = 4096;
+
 /// A lock in C, compiled.
 #[derive(Debug)]
 pub struct Program {
@@ -46,6 +49,8 @@ pub struct Program {
     pub(crate) lock: usize,
     pub(crate) unlock: usize,
     pub(crate) at_rest: Option<usize>,
+    /// What brings a zeroed lock into its first state.
+    pub(crate) prepare: Option<usize>,
     /// Whether it says when a task has its place in the queue.
     pub(crate) arrives: bool,
     /// Whether addresses that depend on values order accesses, as in the kernel's memory model.
@@ -145,6 +150,7 @@ impl Program {
             arrives: parts.hooks.contains(&Hook::Arrive),
             has_dependencies: parts.symbol("knee_kernel_words").is_some(),
             at_rest: parts.function("knee_at_rest"),
+            prepare: parts.function("knee_prepare"),
             hooks: parts.hooks,
             sites,
             unwind_table,
@@ -226,7 +232,7 @@ impl<'a> Parts<'a> {
             let space = if name.starts_with(".data.rel.ro") { Space::Code } else { space };
             let block = &mut blocks[space as usize];
             let align = section.align().max(1) as usize;
-            ensure!(align <= 64, "{name} is aligned to {align} bytes, more than a cache line");
+            ensure!(align <= PAGE, "{name} is aligned to {align} bytes, more than a page");
             let start = block.bytes.len().next_multiple_of(align);
             block.align = block.align.max(align);
             block.bytes.resize(start + section.size() as usize, 0);

@@ -133,6 +133,7 @@ impl Visitor for NativeRun<'_> {
         let region = &Region::new(self.load.region_bytes(self.cpus.len()))?;
         let lock = L::new(region, self.shape());
         let guarded = Guarded::new(region, &self.load);
+        guarded.prepare(&lock);
         self.rate(|m| exclusive_operation(m, &lock, &guarded, self.load))
     }
 

@@ -246,6 +246,7 @@ impl Visitor for LockCheck<'_> {
         let region = Region::new(REGION_BYTES)?;
         let lock = L::new(&region, Shape::searched(threads, locks));
         let at = &*region.array::<L::Mem>("lock", locks);
+        at.iter().for_each(|at| lock.prepare(at));
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let user = ExclusiveUser { lock: &lock, at, guarded, acquires };
         let final_check = || {

@@ -183,6 +183,11 @@ impl<L: Image> Guarded<L> {
             data: (lines > 0).then(|| region.array("data", lines)),
         }
     }
+
+    /// Brings all locks into their first state.
+    pub fn prepare<K: Lock<Mem = L>>(&self, lock: &K) {
+        self.locks.iter().for_each(|at| lock.prepare(at));
+    }
 }
 
 /// An operation: takes a lock, works with what it guards, releases it, works.

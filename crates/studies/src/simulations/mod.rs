@@ -293,6 +293,7 @@ impl Visitor for LockVisitor<'_> {
         let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
+        guarded.prepare(&lock);
         let load = self.load;
         let operate = |m: &Simulated| exclusive_operation(m, &lock, &guarded, load);
         let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
