@@ -111,6 +111,25 @@ impl Hook {
         })
     }
 
+    /// Whether it is an access that several tasks may do at a time, or a fence.
+    pub fn is_atomic(self) -> bool {
+        matches!(
+            self,
+            Hook::VolatileRead(_)
+                | Hook::VolatileWrite(_)
+                | Hook::Load(_)
+                | Hook::Store(_)
+                | Hook::Swap(_)
+                | Hook::Add(_)
+                | Hook::Sub(_)
+                | Hook::Or(_)
+                | Hook::And(_)
+                | Hook::CompareExchange(_)
+                | Hook::CompareExchangeValue(_)
+                | Hook::Fence
+        )
+    }
+
     /// How many arguments decide what the call does; other registers hold anything.
     pub fn arguments(self) -> usize {
         match self {

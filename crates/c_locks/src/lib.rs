@@ -17,6 +17,7 @@ mod compile;
 mod entry;
 mod equivalent;
 mod hooks;
+mod inlined;
 mod instance;
 mod lock;
 mod memory;

@@ -1,6 +1,6 @@
 //! A compiled lock: its object file, taken apart into what an [`Instance`](crate::instance::Instance) is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use algorithms::Equivalent;
@@ -14,6 +14,7 @@ use object::{
 
 use crate::assembly::{LINE_ENTRY_BYTES, LINES_SECTION};
 use crate::hooks::{self, Hook};
+use crate::inlined::{InlinedCalls, Line};
 use crate::memory::{Block, Space};
 use crate::types;
 
@@ -121,11 +122,14 @@ impl Program {
         parts.refuse_constructors()?;
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
-        let sites = parts.sites(files)?;
         let (lock, unlock) = (parts.function("knee_lock"), parts.function("knee_unlock"));
         let lock = lock.context(NO_LOCK)?;
         let unlock = unlock.context(NO_LOCK)?;
-        let types = types::read(&parts.debug_sections()?)?;
+        let sections = parts.debug_sections()?;
+        let debug_information = types::open(&sections)?;
+        let types = types::read(&debug_information)?;
+        let inlined = InlinedCalls::read(&debug_information)?;
+        let sites = parts.sites(files, &relocations, &inlined)?;
         let lock_words = types.lock()?;
         data.words = types.words(Space::Data, data.bytes.len());
         thread_local.words = types.words(Space::ThreadLocal, thread_local.bytes.len());
@@ -316,7 +320,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The table of lines: return addresses from the start of the code, with file, line and column.
-    fn lines(&self) -> Result<Vec<(usize, [u32; 3])>> {
+    fn lines(&self) -> Result<Vec<(usize, Line)>> {
         let Some(section) = self.file.section_by_name(LINES_SECTION) else { return Ok(Vec::new()) };
         let data = section.data().context("reading the table of lines")?;
         let mut lines = Vec::new();
@@ -336,15 +340,36 @@ impl<'a> Parts<'a> {
         Ok(lines)
     }
 
-    fn sites(&self, files: &[String]) -> Result<Vec<(usize, CodeSite)>> {
+    /// The source lines of calls: of an access in a wrapper, where that is called.
+    fn sites(
+        &self,
+        files: &[String],
+        relocations: &[Relocation],
+        inlined: &InlinedCalls,
+    ) -> Result<Vec<(usize, CodeSite)>> {
         // A fault names lines for as long as the program runs.
         let files: Vec<&'static str> =
             files.iter().map(|path| &*Box::leak(format!("/{path}").into_boxed_str())).collect();
-        let site = |[file, line, column]: [u32; 3]| {
+        let site = |[file, line, column]: Line| {
             let file = files.get(file as usize).copied().unwrap_or_default();
             CodeSite { file, line, column }
         };
-        Ok(self.lines()?.into_iter().map(|(at, line)| (at, site(line))).collect())
+        let lines = self.lines()?;
+        let accesses: BTreeSet<usize> = relocations
+            .iter()
+            .filter_map(|relocation| match (relocation.place, relocation.target) {
+                ((Space::Code, offset), Target::Hook(hook)) if self.hooks[hook].is_atomic() => {
+                    Some(offset + 4)
+                }
+                _ => None,
+            })
+            .collect();
+        let (atomic, plain): (Vec<_>, Vec<_>) =
+            lines.into_iter().partition(|(at, _)| accesses.contains(at));
+        let lines = inlined.shown(&atomic, &plain);
+        let mut sites: Vec<_> = lines.into_iter().map(|(at, line)| (at, site(line))).collect();
+        sites.sort_by_key(|(at, _)| *at);
+        Ok(sites)
     }
 
     fn symbol(&self, name: &str) -> Option<(Space, usize)> {

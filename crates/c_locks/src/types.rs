@@ -12,7 +12,7 @@ use machine::Word;
 
 use crate::memory::{LOCK_MAX, Space};
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Words that the variables of a lock may have.
 const WORDS_MAX: usize = 4096;
@@ -43,8 +43,10 @@ pub fn address(space: Space, offset: usize) -> u64 {
     (space as u64 + 1) << 40 | offset as u64
 }
 
-fn place(address: u64) -> Option<(Space, usize)> {
+/// The block and the offset of such an address.
+pub fn place(address: u64) -> Option<(Space, usize)> {
     let space = match address >> 40 {
+        1 => Space::Code,
         2 => Space::Data,
         3 => Space::ThreadLocal,
         _ => return None,
@@ -52,18 +54,22 @@ fn place(address: u64) -> Option<(Space, usize)> {
     Some((space, (address & ((1 << 40) - 1)) as usize))
 }
 
-/// Reads debug information.
-pub fn read(sections: &BTreeMap<String, Vec<u8>>) -> Result<Types> {
+/// Opens debug information.
+pub fn open(sections: &BTreeMap<String, Vec<u8>>) -> Result<Dwarf<Slice<'_>>> {
     let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
         let bytes = sections.get(id.name()).map_or(&[][..], Vec::as_slice);
         Ok(EndianSlice::new(bytes, LittleEndian))
     };
-    let dwarf = Dwarf::load(load).context("reading debug information")?;
+    Dwarf::load(load).context("reading debug information")
+}
+
+/// Reads the types and variables.
+pub fn read(dwarf: &Dwarf<Slice>) -> Result<Types> {
     let mut types = Types { variables: Vec::new(), lock: None, lock_bytes: 0 };
     let mut units = dwarf.units();
     while let Some(header) = units.next()? {
         let unit = dwarf.unit(header)?;
-        let mut reader = Reader { dwarf: &dwarf, unit: &unit, types: &mut types };
+        let mut reader = Reader { dwarf, unit: &unit, types: &mut types };
         let mut tree = unit.entries_tree(None)?;
         reader.node(tree.root()?)?;
     }

@@ -1,5 +1,6 @@
 //! Locks in C as a user writes them: they pass, what is wrong with them is found, and mutants are caught.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use c_locks::{Program, compile, judge, refuse_faulty, with_tasks};
@@ -45,6 +46,27 @@ fn a_ticket_lock_passes() {
 #[test]
 fn an_mcs_lock_passes() {
     passes("mcs.c");
+}
+
+#[test]
+fn a_lock_that_does_not_begin_with_zeros_passes() {
+    passes("clh.c");
+}
+
+/// A mutant is shown in the lock, not in the header that wraps atomics: there all would be one.
+#[test]
+fn accesses_of_wrappers_are_shown_where_the_lock_calls_them() {
+    let judged = judge(program("clh.c")).unwrap();
+    assert_eq!(survivors(&judged), Vec::<String>::new());
+    let lines: BTreeSet<&str> = judged.iter().map(|one| one.line.trim()).collect();
+    for line in [
+        "before = swap(&lock->tail, node);",
+        "while (load_acquire(&before->locked))",
+        "store_release(&mine->locked, 0);",
+    ] {
+        assert!(lines.contains(line), "no mutant of '{line}': {lines:?}");
+    }
+    assert!(!lines.iter().any(|line| line.contains("__atomic")), "{lines:?}");
 }
 
 fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
