@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::kernels::{
-    BuildFailure, BuildSettings, Builder, BuiltKernel, Configuration, KernelRequest,
+    BuildFailure, BuildSettings, Builder, BuiltKernel, Change, Configuration, KernelRequest,
 };
 use host::job_control::RunningSince;
 use host::signals;
@@ -70,18 +71,21 @@ impl KernelRecipe {
 pub struct KernelWorkshop {
     repository: PathBuf,
     recipe: KernelRecipe,
+    timeout_s: f64,
     /// Opened by the first build: looking at a bisection needs no compiler.
     builder: RefCell<Option<Builder>>,
 }
 
 impl KernelWorkshop {
-    pub fn new(repository: &Path, recipe: &KernelRecipe) -> KernelWorkshop {
+    pub fn new(repository: &Path, recipe: &KernelRecipe, timeout_s: f64) -> KernelWorkshop {
         let builder = RefCell::new(None);
-        KernelWorkshop { repository: repository.to_path_buf(), recipe: recipe.clone(), builder }
+        let (repository, recipe) = (repository.to_path_buf(), recipe.clone());
+        KernelWorkshop { repository, recipe, timeout_s, builder }
     }
 
-    /// Builds a commit, or finds its kernel. `place` becomes a link to the kernel's folder.
-    pub fn build(&self, commit: &str, place: &Path) -> Result<Built> {
+    /// Builds a commit, without the change of another if one is given, or finds its kernel. `place` becomes a link to
+    /// the kernel's folder.
+    pub fn build(&self, commit: &str, without: Option<Change>, place: &Path) -> Result<Built> {
         let since = RunningSince::now();
         let mut opened = self.builder.borrow_mut();
         let builder = match &mut *opened {
@@ -91,6 +95,7 @@ impl KernelWorkshop {
         let request = KernelRequest {
             repository: self.repository.clone(),
             revision: commit.to_string(),
+            without,
             configuration: self.recipe.configuration()?,
         };
         let built = match builder.build(&request) {
@@ -111,7 +116,8 @@ impl KernelWorkshop {
 
     fn open(&self) -> Result<Builder> {
         let KernelRecipe { compiler, jobs, scratch, .. } = self.recipe.clone();
-        Builder::open(BuildSettings { compiler, jobs, scratch })
+        let timeout = Some(Duration::from_secs_f64(self.timeout_s));
+        Builder::open(BuildSettings { compiler, jobs, scratch, timeout })
     }
 
     /// Removes the tree that kernels were built in. The kernels stay.
@@ -182,6 +188,24 @@ fn refuse(metric: &str, why: &str) -> Result<()> {
     )
 }
 
+/// Options of the kernel without which it counts nothing of a kind: the start of the metrics' names, the option, and the
+/// part of knee's configuration that asks for it.
+const COUNTED_BY: [(&str, &str, &str); 3] = [
+    ("vmstat.", "CONFIG_VM_EVENT_COUNTERS", "probes"),
+    ("pressure.", "CONFIG_PSI", "probes"),
+    ("cgroup.", "CONFIG_CGROUPS", "containers"),
+];
+
+/// Why the kernel in a folder lacks a metric, if its configuration says so.
+pub fn missing_option(metric: &str, folder: &Path) -> Option<String> {
+    let (_, option, part) = COUNTED_BY.iter().find(|(start, ..)| metric.starts_with(start))?;
+    let config = fs::read_to_string(folder.join("config")).ok()?;
+    let is_set = config.lines().any(|line| line == format!("{option}=y"));
+    (!is_set).then(|| {
+        format!("its kernel has no {option}, which the part `{part}` of the configuration asks for (see --without)")
+    })
+}
+
 /// A workload and its parameters from one line: `page_fault_anonymous size=64M`.
 pub fn parse_load(line: &str) -> Result<(String, BTreeMap<String, Many<Scalar>>)> {
     let mut words = line.split_whitespace();
@@ -205,7 +229,23 @@ pub fn parse_load(line: &str) -> Result<(String, BTreeMap<String, Many<Scalar>>)
 mod tests {
     use records::Guest;
 
-    use super::{KernelLoad, KernelRecipe, check_metric, parse_load};
+    use super::{KernelLoad, KernelRecipe, check_metric, missing_option, parse_load};
+
+    #[test]
+    fn a_missing_metric_is_explained_by_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = |metric: &str, config: &str| {
+            std::fs::write(folder.path().join("config"), config).unwrap();
+            missing_option(metric, folder.path())
+        };
+        let said = why("vmstat.pgfault/op", "# CONFIG_VM_EVENT_COUNTERS is not set\n").unwrap();
+        assert!(
+            said.contains("no CONFIG_VM_EVENT_COUNTERS") && said.contains("`probes`"),
+            "{said}"
+        );
+        assert_eq!(why("vmstat.pgfault/op", "CONFIG_VM_EVENT_COUNTERS=y\n"), None);
+        assert_eq!(why("time.minor_page_faults/op", ""), None);
+    }
 
     fn load(accelerator: &str) -> KernelLoad {
         let (workload, parameters) = parse_load("posix01").unwrap();

@@ -1,6 +1,7 @@
-//! The files that a build reads, as its compilers report them, and so the commits that can matter.
+//! The files that a build reads, as its compilers report them or as make notes them, and so the commits that can matter.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
@@ -20,11 +21,48 @@ const REPORTED: &[&str] = &[
 /// The variable by which gcc and clang report what they read, as rules for make, beside what they compile.
 pub const VARIABLE: &str = "DEPENDENCIES_OUTPUT";
 
-/// The names in rules of make.
-pub fn parse(rules: &str) -> BTreeSet<PathBuf> {
-    let joined = rules.replace("\\\n", " ");
-    let names = joined.lines().filter_map(|line| line.split_once(':')).map(|(_, names)| names);
-    names.flat_map(str::split_whitespace).map(|name| plain(Path::new(name))).collect()
+/// Files that builds read.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    /// Their paths by their file names.
+    by_name: BTreeMap<OsString, BTreeSet<PathBuf>>,
+}
+
+impl Reads {
+    /// The names in rules of make.
+    pub fn parse(rules: &str) -> Reads {
+        let joined = rules.replace("\\\n", " ");
+        let names = joined.lines().filter_map(|line| line.split_once(':')).map(|(_, names)| names);
+        let mut reads = Reads::default();
+        reads.add(names.flat_map(str::split_whitespace).map(PathBuf::from));
+        reads
+    }
+
+    /// Adds paths of files.
+    pub fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        for path in paths {
+            let path = plain(&path);
+            let Some(name) = path.file_name() else { continue };
+            self.by_name.entry(name.to_os_string()).or_default().insert(path);
+        }
+    }
+
+    /// The number of files.
+    pub fn len(&self) -> usize {
+        self.by_name.values().map(BTreeSet::len).sum()
+    }
+
+    /// Whether a build may have read a file of the repository. The names that compilers report are relative to where
+    /// each was started, so a name counts for every file that ends like it.
+    fn may_hold(&self, file: &Path) -> bool {
+        let is_reported = file
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| REPORTED.contains(&extension));
+        let alike = file.file_name().and_then(|name| self.by_name.get(name));
+        let mut alike = alike.into_iter().flatten();
+        !is_reported || alike.any(|name| name.ends_with(file) || file.ends_with(name))
+    }
 }
 
 /// A path without `.` and `..`, as far as the text tells.
@@ -42,32 +80,18 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Whether a build may have read a file of the repository. The names that compilers report are relative to where each
-/// was started, so a name counts for every file that ends like it.
-fn may_read(read: &BTreeSet<PathBuf>, file: &Path) -> bool {
-    let is_reported = file
-        .extension()
-        .and_then(|extension| extension.to_str())
-        .is_some_and(|extension| REPORTED.contains(&extension));
-    !is_reported || read.iter().any(|name| name.ends_with(file) || file.ends_with(name))
-}
-
 /// The prior weight of each commit, by number. Without reports, all are equal.
-pub fn weights(
-    range: &Range,
-    repository: &Repository,
-    read: &BTreeSet<PathBuf>,
-) -> Result<Vec<f64>> {
+pub fn weights(range: &Range, repository: &Repository, reads: &Reads) -> Result<Vec<f64>> {
     let mut weights = vec![1.0; range.commits.len()];
     weights[0] = 0.0;
-    if read.is_empty() {
+    if reads.len() == 0 {
         return Ok(weights);
     }
     let touched = touched(range, repository)?;
     for (number, commit) in range.commits.iter().enumerate().skip(1) {
         // Merges are not listed: what they bring, their parents made.
         let Some(files) = touched.get(&commit.id) else { continue };
-        if !files.iter().any(|file| may_read(read, file)) {
+        if !files.iter().any(|file| reads.may_hold(file)) {
             weights[number] = UNREAD;
         }
     }
@@ -93,17 +117,19 @@ fn touched(range: &Range, repository: &Repository) -> Result<BTreeMap<String, Ve
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{may_read, parse};
+    use super::Reads;
 
     #[test]
     fn rules_of_make_name_what_was_read() {
-        let read = parse("a.o: src/a.c src/../include/a.h \\\n ./b.h\nb.o: b.c\n");
-        let names = ["b.c", "b.h", "include/a.h", "src/a.c"].map(PathBuf::from);
-        assert_eq!(read.iter().cloned().collect::<Vec<_>>(), names);
+        let reads = Reads::parse("a.o: src/a.c src/../include/a.h \\\n ./b.h\nb.o: b.c\n");
+        let names = ["include/a.h", "src/a.c", "b.c", "b.h"].map(PathBuf::from);
+        let all: Vec<PathBuf> = reads.by_name.values().flatten().cloned().collect();
+        assert!(reads.len() == 4 && names.iter().all(|name| all.contains(name)), "{all:?}");
         // Started in a folder below: the file of the repository ends like the name.
-        assert!(may_read(&read, Path::new("lib/b.h")) && may_read(&read, Path::new("src/a.c")));
-        assert!(!may_read(&read, Path::new("src/c.c")) && !may_read(&read, Path::new("README.md")));
+        let may_hold = |path| reads.may_hold(Path::new(path));
+        assert!(may_hold("lib/b.h") && may_hold("src/a.c"));
+        assert!(!may_hold("src/c.c") && !may_hold("README.md") && !may_hold("other/a.c"));
         // What no compiler reports may matter.
-        assert!(may_read(&read, Path::new("Makefile")) && may_read(&read, Path::new("gen.py")));
+        assert!(may_hold("Makefile") && may_hold("gen.py"));
     }
 }

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use bisection::{Answer, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Search};
 use host::signals;
+use records::Opened;
 use runner::End;
 use store::Store;
 
@@ -22,12 +23,14 @@ use crate::measurement::{
     measure, values,
 };
 use crate::range::{Commit, Range, Source};
-use crate::reads;
+use crate::reads::{self, Reads};
 use crate::step_line::Left;
 use crate::workshop::Workshop;
 
 /// Builds that take longer than this are not done twice just to see whether they are equal.
 const REBUILT_MAX_S: f64 = 300.0;
+/// A good end whose build took this long is run once before the bad end is built.
+const TRIED_FROM_S: f64 = 20.0;
 /// Makes the same forecast of the same runs.
 const FORECAST_SEED: u64 = 1;
 /// A search of more runs than this is hopeless.
@@ -244,8 +247,16 @@ impl Session {
                 let commit = self.range.commits[end].short();
                 bail!("the {} end, {commit}, cannot be tested: {why}", end_name(end));
             }
+            // Before the other end is built for nothing.
+            let is_costly = self.built[&end].seconds >= TRIED_FROM_S;
+            if end == 0 && is_costly && !self.try_end(end)? {
+                return Ok(false);
+            }
         }
-        let read = reads::parse(&fs::read_to_string(&file).unwrap_or_default());
+        let mut read = Reads::parse(&fs::read_to_string(&file).unwrap_or_default());
+        for end in [0, last] {
+            read.add(self.workshop.kernel_reads(&self.range.commits[end]));
+        }
         let unread: Vec<usize> = match self.workshop.repository() {
             Some(repository) => {
                 let weights = reads::weights(&self.range, repository, &read)?;
@@ -260,6 +271,43 @@ impl Session {
         tell(&Progress::Candidates { all: last, unread: unread.len(), reproducible });
         self.take_candidates(&unread)?;
         Ok(true)
+    }
+
+    /// Runs an end once, by itself, and refuses to go on if that gives no value. Whether it came to its end.
+    fn try_end(&self, end: usize) -> Result<bool> {
+        let subject = self.subject(end);
+        let name = format!("bisect trial of the {} end", end_name(end));
+        let experiment =
+            experiment(&self.request, std::slice::from_ref(&subject), Repeats::Times(1), &name)?;
+        let Measurement { end: ended, record } =
+            measure(experiment, &self.bisection.records(), false)?;
+        if ended == End::Interrupted {
+            return Ok(false);
+        }
+        let record = record.context("the run of the trial was not kept")?;
+        if self.request.kernels.is_some() {
+            kernels::check_record(&record.record, &self.request.metric)?;
+        }
+        self.values_of(&record, end, &subject)?;
+        Ok(true)
+    }
+
+    /// The values of a commit's runs, or why there are none. An error at an end, and whatever the commit, where no
+    /// other commit would fare better.
+    fn values_of(&self, record: &Opened, commit: usize, subject: &Subject) -> Result<Values> {
+        let values = values(record, &subject.name, &self.request.metric)?;
+        if let Values::Failed(why) = &values
+            && [0, self.range.changes()].contains(&commit)
+        {
+            let (end, name) = (end_name(commit), &subject.name);
+            let cause = match &self.request.kernels {
+                Some(_) => kernels::missing_option(&self.request.metric, &subject.folder),
+                None => None,
+            };
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            bail!("the {end} end, {name}, cannot be measured: {why}{cause}");
+        }
+        Ok(values)
     }
 
     /// Whether two builds of the good end are equal: the inner value is absent if that is not known, the outer one if
@@ -362,7 +410,7 @@ impl Session {
         let is_plain = kernels.is_none();
         self.confirms.then(|| Comparing {
             margin: smallest_effect.ln_1p(),
-            without: is_plain && matches!(source, Source::Git { .. }),
+            without: matches!(source, Source::Git { .. }),
             layouts: if is_plain && build.is_some() {
                 (2 * LAYOUTS * LAYOUT_RUNS, 2 * LAYOUTS)
             } else {
@@ -450,15 +498,9 @@ impl Session {
         let mut runs = Vec::new();
         let mut failed = BTreeSet::new();
         for (commit, subject) in commits.iter().zip(&subjects) {
-            match values(&record, &subject.name, &self.request.metric)? {
+            match self.values_of(&record, *commit, subject)? {
                 Values::Logs(logs) => runs.push(StepRuns { commit: *commit, logs }),
                 Values::Failed(why) => {
-                    ensure!(
-                        ![0, self.range.changes()].contains(commit),
-                        "the {} end, {}, cannot be measured: {why}",
-                        end_name(*commit),
-                        subject.name
-                    );
                     self.skip(*commit, why, tell)?;
                     failed.insert(*commit);
                 }

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use guests::kernels::{Repository, Revision};
+use guests::kernels::{Change, Repository, Revision, files_read, take_back};
 use host::job_control::RunningSince;
 use host::{children, kill_with_parent, signals};
 use setup::removal;
@@ -64,7 +64,7 @@ impl Workshop {
             products: request.products.clone(),
             kernels: match (&request.kernels, &request.source) {
                 (Some(load), Source::Git { directory, .. }) => {
-                    Some(KernelWorkshop::new(directory, &load.recipe))
+                    Some(KernelWorkshop::new(directory, &load.recipe, request.build_timeout_s))
                 }
                 _ => None,
             },
@@ -80,10 +80,18 @@ impl Workshop {
         self.folder.join(name(&commit.id))
     }
 
+    /// The files that the build of a kernel in a folder read; empty for programs, whose compilers report them.
+    pub fn kernel_reads(&self, commit: &Commit) -> BTreeSet<PathBuf> {
+        match self.kernels {
+            Some(_) => files_read(&self.place(commit)),
+            None => BTreeSet::new(),
+        }
+    }
+
     /// Builds a commit. `reads`: the file in which compilers note what they read.
     pub fn build(&self, commit: &Commit, reads: Option<&Path>) -> Result<Built> {
         if let Some(kernels) = &self.kernels {
-            let built = kernels.build(&commit.id, &self.place(commit))?;
+            let built = kernels.build(&commit.id, None, &self.place(commit))?;
             flush(&self.folder);
             return Ok(built);
         }
@@ -108,13 +116,14 @@ impl Workshop {
         parent: &Commit,
     ) -> Result<Built> {
         let Some(repository) = &self.repository else { bail!("steps have no changes to revert") };
-        if self.kernels.is_some() {
-            return Ok(Built::Failed("kernels are built from commits only".to_string()));
-        }
-        let mut git = repository.command();
-        git.args(["diff-tree", "-p", "--binary", "--no-color", "--no-ext-diff"]);
-        let patch = repository.ask(git.args([&parent.id, &change.id]))? + "\n";
         let place = self.folder.join(format!("{:.NAME_LENGTH$}", format!("revert{}", change.id)));
+        if let Some(kernels) = &self.kernels {
+            let without = Change { parent: parent.id.clone(), commit: change.id.clone() };
+            let built = kernels.build(&commit.id, Some(without), &place)?;
+            flush(&self.folder);
+            return Ok(built);
+        }
+        let patch = repository.patch(&parent.id, &change.id)?;
         self.build_at(commit, &place, &[], Some(&patch))
     }
 
@@ -140,7 +149,7 @@ impl Workshop {
         commit: &Commit,
         folder: &Path,
         environment: &[(&str, OsString)],
-        reverted: Option<&str>,
+        reverted: Option<&[u8]>,
     ) -> Result<Built> {
         let since = RunningSince::now();
         removal::remove(folder)?;
@@ -154,8 +163,10 @@ impl Workshop {
             Err(why) => return Err(why),
         };
         if let Some(patch) = reverted {
-            if let Err(why) = revert(folder, patch) {
-                return Ok(Built::Failed(format!("the change cannot be reverted there: {why:#}")));
+            if let Err(why) = take_back(folder, patch) {
+                return Ok(Built::Failed(format!(
+                    "the change cannot be taken back there: {why:#}"
+                )));
             }
             tracked = files_below(folder, Path::new(""))?.into_iter().collect();
         }
@@ -335,20 +346,6 @@ fn submodules(repository: &Repository, revision: &Revision) -> Result<Vec<(Strin
         Some((path.to_string(), id.trim().to_string()))
     };
     Ok(tree.split('\0').filter_map(entry).collect())
-}
-
-/// Takes a patch back in a folder that is in no repository.
-fn revert(folder: &Path, patch: &str) -> Result<()> {
-    let file = folder.join(".knee-revert.patch");
-    fs::write(&file, patch)?;
-    let mut git = Command::new("git");
-    git.current_dir(folder).env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
-    git.args(["apply", "-R", "--whitespace=nowarn"]).arg(&file);
-    let output = children::output(&mut git).context("starting git")?;
-    fs::remove_file(&file)?;
-    let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    ensure!(output.status.success(), "{}", error.lines().next().unwrap_or("git apply failed"));
-    Ok(())
 }
 
 /// The status of a failed build and the line of its output that says most.

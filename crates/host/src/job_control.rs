@@ -84,6 +84,7 @@ fn follow() {
 }
 
 /// A moment, and the time since then in which this process was not stopped.
+#[derive(Clone, Copy)]
 pub struct RunningSince {
     at: Instant,
     stopped_ns: u64,

@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Seconds of builds, steps and comparisons so far.
-    pub(super) fn seconds_spent(&self) -> f64 {
+    pub fn seconds_spent(&self) -> f64 {
         self.build_seconds.iter().sum::<f64>() + self.step_seconds + self.compared_seconds
     }
 

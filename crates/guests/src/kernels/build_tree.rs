@@ -14,11 +14,12 @@ use host::terminal::talk;
 use setup::journal::Journal;
 use setup::ownership::DIRECTORY_PREFIX;
 
+use crate::kernels::commands;
 use crate::kernels::configuration::{Configuration, UnmetOption};
 use crate::kernels::failure::BuildFailure;
-use crate::kernels::git::{Repository, Revision};
+use crate::kernels::git::{Repository, Revision, take_back};
 use crate::kernels::log;
-use crate::kernels::make::{self, FIXED_VARIABLES, Progress};
+use crate::kernels::make::{self, Deadline, FIXED_VARIABLES, Progress};
 use crate::kernels::product::{IMAGE, Product};
 use crate::kernels::toolchain::Toolchain;
 
@@ -34,6 +35,10 @@ pub struct BuildJob<'a> {
     pub toolchain: &'a Toolchain,
     /// Number of compilers that run in parallel.
     pub jobs: usize,
+    /// A patch that is taken back from the files of the revision.
+    pub taken_back: Option<&'a [u8]>,
+    /// The end of the time that it may take.
+    pub deadline: Option<Deadline>,
     /// The file that all output goes to.
     pub log: &'a Path,
 }
@@ -43,6 +48,8 @@ pub struct BuildTree {
     folder: PathBuf,
     /// Whether a revision has been built here.
     used: bool,
+    /// Whether the sources may have files that knee's index does not list.
+    has_other_files: bool,
 }
 
 impl BuildTree {
@@ -55,7 +62,7 @@ impl BuildTree {
             .find(|name| !parent.join(format!("{DIRECTORY_PREFIX}{name}")).exists());
         let folder = folder.context("there is always a free number")?;
         let folder = journal.directory(parent, &folder)?;
-        let build_tree = BuildTree { folder, used: false };
+        let build_tree = BuildTree { folder, used: false, has_other_files: false };
         for folder in [build_tree.source(), build_tree.objects()] {
             make_folder(&folder)?;
         }
@@ -77,7 +84,7 @@ impl BuildTree {
         let first = self.try_build(job, &mut progress);
         let used = std::mem::replace(&mut self.used, true);
         match first {
-            Err(why) if used && why.is::<BuildFailure>() => {
+            Err(why) if used && may_succeed_without_leftovers(&why) => {
                 note(job.log, "building again, without the objects of other revisions")?;
                 self.empty()?;
                 self.try_build(job, &mut progress)
@@ -86,7 +93,7 @@ impl BuildTree {
         }
     }
 
-    fn try_build(&self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
+    fn try_build(&mut self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
         let built = self.build_here(job, progress);
         // git and compilers do not report that the file system is full, or not in their first line.
         built.map_err(|why| {
@@ -101,13 +108,34 @@ impl BuildTree {
         })
     }
 
-    fn build_here(&self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
+    fn build_here(&mut self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
         let index = self.folder.join("index");
         job.repository.write(job.revision, &self.source(), &index)?;
+        if std::mem::take(&mut self.has_other_files) {
+            job.repository.remove_others(&self.source(), &index)?;
+        }
+        if let Some(patch) = job.taken_back {
+            self.has_other_files = true;
+            take_back(&self.source(), patch).map_err(|why| self.not_taken_back(job, &why))?;
+        }
         let unmet = self.configure(job, progress)?;
         self.make(job, &[IMAGE], &[], progress)?;
         let release = self.release(job, progress)?;
-        Ok(Product { release, unmet, objects: self.objects() })
+        // make names the sources by their real path.
+        let source = self.source().canonicalize().context("looking for the sources")?;
+        let reads = commands::files_read(&self.objects(), &source)?;
+        Ok(Product { release, unmet, reads, objects: self.objects() })
+    }
+
+    fn not_taken_back(&self, job: BuildJob, why: &anyhow::Error) -> anyhow::Error {
+        BuildFailure {
+            what: format!("{}: the change cannot be taken back there: {why:#}", job.revision.name),
+            reasons: Vec::new(),
+            advice: None,
+            log: job.log.to_path_buf(),
+            is_timeout: false,
+        }
+        .into()
     }
 
     /// Writes `.config` from the requested options, and reports those that were not met.
@@ -158,8 +186,11 @@ impl BuildTree {
         arguments.extend(targets.iter().map(OsString::from));
         let line: Vec<String> = arguments.iter().map(|word| word.display().to_string()).collect();
         note(job.log, &shlex::try_join(line.iter().map(String::as_str))?)?;
-        let status = make::run(&arguments, job.log, progress)?;
-        if status.success() { Ok(()) } else { Err(self.failure(job, targets, status)) }
+        match make::run(&arguments, job.log, job.deadline, progress)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(self.failure(job, targets, status)),
+            None => Err(timed_out(job)),
+        }
     }
 
     /// The settings of all runs of make on a revision. None depends on the folder, the user or the
@@ -199,6 +230,7 @@ impl BuildTree {
             reasons,
             advice,
             log: job.log.to_path_buf(),
+            is_timeout: false,
         }
         .into()
     }
@@ -220,6 +252,26 @@ impl BuildTree {
         setup::removal::remove(&self.objects())?;
         make_folder(&self.objects())
     }
+}
+
+/// Whether what other revisions left may have made a build fail.
+fn may_succeed_without_leftovers(why: &anyhow::Error) -> bool {
+    why.downcast_ref::<BuildFailure>().is_some_and(|failure| !failure.is_timeout)
+}
+
+fn timed_out(job: BuildJob) -> anyhow::Error {
+    let seconds = job.deadline.map_or(0.0, |deadline| deadline.timeout.as_secs_f64());
+    BuildFailure {
+        what: format!(
+            "the build of {} did not end within {seconds} s (--build-timeout)",
+            job.revision.name
+        ),
+        reasons: Vec::new(),
+        advice: None,
+        log: job.log.to_path_buf(),
+        is_timeout: true,
+    }
+    .into()
 }
 
 /// Whether the file system of a folder is full.

@@ -6,10 +6,12 @@
 //!     KEY/vmlinux      the unpacked kernel, with symbols and without debugging information
 //!     KEY/System.map   addresses of symbols
 //!     KEY/config       the configuration that the kernel was built with
+//!     KEY/reads        the files of the sources that the build read, a line each
 //!     KEY/build.log    the output of make
 //!     KEY/build.json   `BuildInfo`
 //!     logs/KEY.log     the log of a build that failed or is under way
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,9 @@ pub struct BuildInfo {
     pub subject: String,
     /// The git tree of the commit's files.
     pub tree: String,
+    /// The commit whose change was taken back from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<String>,
     /// The first line of `COMPILER --version`.
     pub compiler: String,
     /// The first line of `ld --version`.
@@ -89,11 +94,16 @@ pub struct Cache {
 }
 
 /// The name of a build's folder: a hash of everything that the image depends on.
-pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolchain) -> String {
+pub fn key(
+    revision: &Revision,
+    taken_back: Option<&[u8]>,
+    configuration: &Configuration,
+    toolchain: &Toolchain,
+) -> String {
     let whole = configuration.whole.as_deref().unwrap_or("smallest");
     let types = configuration.has(TYPES).then_some(&toolchain.pahole);
     let settings = FIXED_VARIABLES.map(|(name, value)| format!("{name}={value}"));
-    let parts = [
+    let mut parts = vec![
         format!("recipe {RECIPE}"),
         revision.tree.clone(),
         whole.to_string(),
@@ -103,6 +113,7 @@ pub fn key(revision: &Revision, configuration: &Configuration, toolchain: &Toolc
         format!("{types:?}"),
         settings.join(" "),
     ];
+    parts.extend(taken_back.map(|patch| Seal::for_bytes(patch).sha256));
     let mut hash = Seal::for_bytes(parts.join("\n\0\n").as_bytes()).sha256;
     hash.truncate(KEY_DIGITS);
     hash
@@ -176,6 +187,7 @@ impl Cache {
             fs::copy(product.image(), new.join(IMAGE))?;
             fs::copy(product.config(), new.join("config"))?;
             fs::copy(product.objects.join("System.map"), new.join("System.map"))?;
+            fs::write(new.join("reads"), lines(&product.reads))?;
             fs::copy(&log, new.join("build.log"))?;
             strip(&product.objects.join("vmlinux"), &new.join("vmlinux"))?;
             fs::write(new.join("build.json"), serde_json::to_string_pretty(build)? + "\n")?;
@@ -203,6 +215,16 @@ impl Cache {
         removal::remove(&self.path(&key))?;
         Ok(key)
     }
+}
+
+/// The files of the sources that the build of the kernel in a folder read. Empty if that is not known.
+pub fn files_read(folder: &Path) -> BTreeSet<PathBuf> {
+    let text = fs::read_to_string(folder.join("reads")).unwrap_or_default();
+    text.lines().map(PathBuf::from).collect()
+}
+
+fn lines(paths: &BTreeSet<PathBuf>) -> String {
+    paths.iter().map(|path| format!("{}\n", path.display())).collect()
 }
 
 /// Copies a kernel's ELF file without debugging information, which makes up most of it. If strip(1)
@@ -242,7 +264,8 @@ mod tests {
             || (revision("a", '1', '2'), Configuration::without(&[]).unwrap(), toolchain());
         let (before, mut after) = (inputs(), inputs());
         change(&mut after.0, &mut after.1, &mut after.2);
-        let keys = (key(&before.0, &before.1, &before.2), key(&after.0, &after.1, &after.2));
+        let keys = [before, after].map(|(revision, with, by)| key(&revision, None, &with, &by));
+        let keys = (&keys[0], &keys[1]);
         assert_eq!(keys.0.len(), KEY_DIGITS);
         assert_eq!(keys.0 != keys.1, differs);
     }
@@ -258,6 +281,10 @@ mod tests {
         check(|_, _, toolchain| toolchain.compiler.push('1'), true);
         check(|_, _, toolchain| toolchain.linker.push('1'), true);
         check(|_, _, toolchain| toolchain.pahole = None, true);
+        let with = Configuration::without(&[]).unwrap();
+        let [whole, without] = [None, Some(&b"patch"[..])]
+            .map(|patch| key(&revision("a", '1', '2'), patch, &with, &toolchain()));
+        assert_ne!(whole, without);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub struct BuildFailure {
     pub reasons: Vec<String>,
     pub advice: Option<String>,
     pub log: PathBuf,
+    /// Whether it took longer than allowed.
+    pub is_timeout: bool,
 }
 
 impl Error for BuildFailure {}

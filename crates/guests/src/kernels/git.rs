@@ -2,6 +2,7 @@
 //! index, refs or configuration. Sources are written into knee's own folder through knee's own
 //! index, which leaves files alone that do not differ, so that make compiles only what does.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -152,6 +153,23 @@ impl Repository {
         })
     }
 
+    /// Removes the files in `source` that `index` does not list. Both paths are knee's own.
+    pub fn remove_others(&self, source: &Path, index: &Path) -> Result<()> {
+        let mut git = self.git();
+        git.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", source);
+        git.env("GIT_INDEX_FILE", index).current_dir(source);
+        ask(git.args(["clean", "-ffdxq"])).map(drop).with_context(|| {
+            format!("removing what is no file of the revision from {}", source.display())
+        })
+    }
+
+    /// What a commit changed against another, as a patch.
+    pub fn patch(&self, parent: &str, commit: &str) -> Result<Vec<u8>> {
+        let mut git = self.git();
+        git.args(["diff-tree", "-p", "--binary", "--no-color", "--no-ext-diff", parent, commit]);
+        output(&mut git)
+    }
+
     /// Whether a revision is reachable from another.
     pub fn is_ancestor(&self, old: &Revision, new: &Revision) -> bool {
         let mut git = self.git();
@@ -179,6 +197,18 @@ impl Repository {
     }
 }
 
+/// Takes a patch back in a folder that is in no repository.
+pub fn take_back(folder: &Path, patch: &[u8]) -> Result<()> {
+    let file = folder.join(".knee-revert.patch");
+    fs::write(&file, patch).with_context(|| format!("writing {}", file.display()))?;
+    let mut git = in_folder(folder);
+    git.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
+    git.args(["apply", "-R", "--whitespace=nowarn"]).arg(&file);
+    let applied = output(&mut git);
+    fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
+    applied.map(drop)
+}
+
 fn in_folder(path: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(path).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
@@ -190,14 +220,80 @@ fn in_folder(path: &Path) -> Command {
     git
 }
 
-/// Runs git; returns its output, or its first line on stderr as the error.
+/// Runs git; returns its output without blanks at the end, or its first line on stderr as the error.
 fn ask(git: &mut Command) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(git)?).trim_end().to_string())
+}
+
+/// Runs git; returns its output as it is.
+fn output(git: &mut Command) -> Result<Vec<u8>> {
     let output =
         children::output(git).context("starting git (is it installed? apt install git)")?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string());
+        return Ok(output.stdout);
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let first = stderr.lines().map(str::trim).find(|line| !line.is_empty());
     bail!("git: {}", first.unwrap_or("it failed without a message").trim_start_matches("fatal: "));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
+    use super::{Repository, ask, in_folder, take_back};
+
+    fn files(folder: &Path) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let plain = entries.filter(|entry| entry.file_type().unwrap().is_file());
+        plain
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_change_is_taken_back_and_the_next_revision_is_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let [repository, source] = ["repository", "source"].map(|name| home.path().join(name));
+        fs::create_dir(&repository).unwrap();
+        fs::create_dir(&source).unwrap();
+        let git = |words: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+            ask(in_folder(&repository).args(who).args(words)).unwrap()
+        };
+        git(&["init", "-q", "-b", "main"]);
+        let commit = |text: &str, other: Option<&str>| {
+            // The last line of the patch is one of blanks.
+            fs::write(repository.join("a"), format!("{text}\n\n\n\n")).unwrap();
+            match other {
+                Some(other) => fs::write(repository.join("b"), other).unwrap(),
+                None => fs::remove_file(repository.join("b")).unwrap(),
+            }
+            git(&["add", "-A"]);
+            git(&["commit", "-qm", text]);
+            git(&["rev-parse", "HEAD"])
+        };
+        let old = commit("old", Some("there\n"));
+        let new = commit("new", None);
+        let repository = Repository::open(&repository).unwrap();
+        let index = home.path().join("index");
+        let write = |name: &str| {
+            repository.write(&repository.resolve(name).unwrap(), &source, &index).unwrap();
+            files(&source)
+        };
+        let (before, whole) = (write(&old), write(&new));
+        assert!(before.len() == 2 && whole.len() == 1);
+        take_back(&source, &repository.patch(&old, &new).unwrap()).unwrap();
+        assert_eq!(files(&source), before);
+        write(&new);
+        repository.remove_others(&source, &index).unwrap();
+        assert_eq!(files(&source), whole);
+        let why = take_back(&source, &repository.patch(&new, &old).unwrap()).unwrap_err();
+        assert!(why.to_string().contains("git: error: "), "{why}");
+    }
 }

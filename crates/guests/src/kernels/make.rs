@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use host::job_control::RunningSince;
 use host::terminal::{hint, is_quiet, shown};
 use host::{children, kill_with_parent, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -64,9 +65,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Runs a command to its end, with its output in the log. Fails only if the command cannot be
-/// started, or if a signal asks knee to end.
-pub fn run(arguments: &[OsString], log: &Path, progress: &mut Progress) -> Result<ExitStatus> {
+/// Runs a command to its end, or until a deadline, with its output in the log. `None`: the deadline passed, and the
+/// command was killed. Fails only if the command cannot be started, or if a signal asks knee to end.
+pub fn run(
+    arguments: &[OsString],
+    log: &Path,
+    deadline: Option<Deadline>,
+    progress: &mut Progress,
+) -> Result<Option<ExitStatus>> {
     let file = File::options().append(true).open(log);
     let file = file.with_context(|| format!("opening {}", log.display()))?;
     let mut command = Command::new("sh");
@@ -77,7 +83,20 @@ pub fn run(arguments: &[OsString], log: &Path, progress: &mut Progress) -> Resul
     }
     kill_with_parent(&mut command, libc::SIGTERM);
     let child = children::spawn(&mut command).context("starting a shell for make")?;
-    wait(Group(child), progress).with_context(|| format!("the log: {}", log.display()))
+    wait(Group(child), deadline, progress).with_context(|| format!("the log: {}", log.display()))
+}
+
+/// The end of the time that a build may take. Time while knee is stopped (Ctrl-Z) does not count.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    pub since: RunningSince,
+    pub timeout: Duration,
+}
+
+impl Deadline {
+    fn has_passed(&self) -> bool {
+        self.since.elapsed() > self.timeout
+    }
 }
 
 fn is_foreign(name: &str) -> bool {
@@ -85,10 +104,17 @@ fn is_foreign(name: &str) -> bool {
         || FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn wait(mut group: Group, progress: &mut Progress) -> Result<ExitStatus> {
+fn wait(
+    mut group: Group,
+    deadline: Option<Deadline>,
+    progress: &mut Progress,
+) -> Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = group.0.try_wait()? {
-            return Ok(status);
+            return Ok(Some(status));
+        }
+        if deadline.is_some_and(|deadline| deadline.has_passed()) {
+            return Ok(None);
         }
         if let Some(signal) = signals::received() {
             drop(group);

@@ -7,6 +7,7 @@
 
 mod build_tree;
 mod cache;
+mod commands;
 mod configuration;
 mod failure;
 mod git;
@@ -17,22 +18,24 @@ mod toolchain;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host::descendants;
 use host::durable::Seal;
+use host::job_control::RunningSince;
 use host::terminal::talk;
 use serde::Serialize;
 use setup::journal::Journal;
 
-pub use self::cache::{BuildInfo, Cache};
+pub use self::cache::{BuildInfo, Cache, files_read};
 pub use self::configuration::Configuration;
 pub use self::failure::BuildFailure;
-pub use self::git::{Repository, Revision};
+pub use self::git::{Repository, Revision, take_back};
 
 use self::build_tree::{BuildJob, BuildTree};
 use self::configuration::TYPES;
+use self::make::Deadline;
 use self::toolchain::Toolchain;
 
 /// A kernel to build or to find.
@@ -42,7 +45,16 @@ pub struct KernelRequest {
     pub repository: PathBuf,
     /// A commit by any name that git resolves.
     pub revision: String,
+    /// A change to take back from the files of the revision.
+    pub without: Option<Change>,
     pub configuration: Configuration,
+}
+
+/// What a commit changed.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub parent: String,
+    pub commit: String,
 }
 
 /// A kernel that is ready to boot.
@@ -78,6 +90,17 @@ pub struct BuildSettings {
     /// The folder for sources and objects during the build, some GB; the folder of the built kernels
     /// by default.
     pub scratch: Option<PathBuf>,
+    /// The longest that the build of a revision may take.
+    pub timeout: Option<Duration>,
+}
+
+/// The sources of a kernel.
+struct Sources<'a> {
+    repository: &'a Repository,
+    revision: &'a Revision,
+    /// A patch that is taken back, and its commit.
+    patch: Option<&'a [u8]>,
+    without: Option<String>,
 }
 
 /// Builds kernels, one after the other, and compiles only what differs from one to the next.
@@ -108,10 +131,22 @@ impl Builder {
         let repository = Repository::open(&request.repository)?;
         let revision = repository.resolve(&request.revision)?;
         let configuration = self.buildable(&request.configuration);
-        let key = cache::key(&revision, &configuration, &self.toolchain);
+        let patch = match &request.without {
+            Some(change) => Some(repository.patch(&change.parent, &change.commit)?),
+            None => None,
+        };
+        let key = cache::key(&revision, patch.as_deref(), &configuration, &self.toolchain);
         let (build, cached) = match self.cache.find(&key) {
             Some(build) => (build, true),
-            None => (self.build_anew(&repository, &revision, &configuration, key)?, false),
+            None => {
+                let sources = Sources {
+                    repository: &repository,
+                    revision: &revision,
+                    patch: patch.as_deref(),
+                    without: request.without.as_ref().map(|change| change.commit.clone()),
+                };
+                (self.build_anew(&sources, &configuration, key)?, false)
+            }
         };
         if repository.has_uncommitted(&revision) {
             talk(format_args!(
@@ -146,21 +181,29 @@ impl Builder {
 
     fn build_anew(
         &mut self,
-        repository: &Repository,
-        revision: &Revision,
+        sources: &Sources,
         configuration: &Configuration,
         key: String,
     ) -> Result<BuildInfo> {
+        let Sources { repository, revision, patch, without } = sources;
         ensure!(
             repository.has(revision, "Kconfig"),
             "{} is not a Linux kernel: it has no Kconfig",
             revision.name
         );
-        let since = Instant::now();
         let log = self.cache.log(&key);
         File::create(&log).with_context(|| format!("creating {}", log.display()))?;
-        let (toolchain, jobs) = (&self.toolchain, self.means.jobs);
-        let job = BuildJob { repository, revision, configuration, toolchain, jobs, log: &log };
+        let since = RunningSince::now();
+        let job = BuildJob {
+            repository,
+            revision,
+            configuration,
+            toolchain: &self.toolchain,
+            jobs: self.means.jobs,
+            taken_back: *patch,
+            deadline: self.means.timeout.map(|timeout| Deadline { since, timeout }),
+            log: &log,
+        };
         if self.build_tree.is_none() {
             let parent = self.means.scratch.as_deref().unwrap_or(self.cache.folder());
             self.build_tree = Some(BuildTree::open(parent, &mut self.journal)?);
@@ -171,12 +214,16 @@ impl Builder {
         let build = BuildInfo {
             format: cache::FORMAT,
             release: product.release.clone(),
-            revision: revision.name.clone(),
+            revision: match without {
+                Some(change) => format!("{} without {change:.12}", revision.name),
+                None => revision.name.clone(),
+            },
             commit: revision.commit.clone(),
             describe: repository.describe(revision),
             date,
             subject,
             tree: revision.tree.clone(),
+            without: without.clone(),
             compiler: self.toolchain.compiler.clone(),
             linker: self.toolchain.linker.clone(),
             pahole: self.toolchain.pahole.clone().filter(|_| configuration.has(TYPES)),

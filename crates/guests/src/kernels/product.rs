@@ -1,5 +1,6 @@
 //! What a build of a kernel leaves in its build tree.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::kernels::configuration::UnmetOption;
@@ -12,6 +13,8 @@ pub struct Product {
     /// The release, as `uname -r` prints it.
     pub release: String,
     pub unmet: Vec<UnmetOption>,
+    /// The files of the sources that were read, as far as make keeps track of them.
+    pub reads: BTreeSet<PathBuf>,
     /// The folder of make's outputs.
     pub objects: PathBuf,
 }

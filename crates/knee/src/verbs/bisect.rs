@@ -1,6 +1,7 @@
 //! `knee bisect`: finds the commit that moved a metric, from noisy runs.
 
 mod conclusion;
+mod inside;
 mod kernels;
 mod news;
 mod plan;
@@ -12,7 +13,7 @@ use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
 use bisector::{Finished, GitLog, Range, Request, Session, Source};
-use host::terminal::{print, talk};
+use host::terminal::{print, print_line, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
 use reports::{BisectionReport, CommitName, bisection_answer};
@@ -20,7 +21,8 @@ use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 
-use self::conclusion::Manner;
+use self::conclusion::{Concluded, Manner};
+use self::inside::Inside;
 
 /// Find the commit that moved a metric, or the set that holds it, from runs with noise:
 ///
@@ -78,7 +80,7 @@ struct SearchArguments {
     /// Newer commit, with the change
     #[arg(long, value_name = "COMMIT", help_heading = RANGE)]
     bad: Option<String>,
-    /// Follow only the first parent of merges
+    /// Follow only the first parent of merges, then bisect what the merge brought that is found
     #[arg(long, help_heading = RANGE)]
     first_parent: bool,
     /// Never test these commits
@@ -316,30 +318,71 @@ fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result
     conduct(Session::begin(request, range, store)?, search, store)
 }
 
-/// Runs a session to its end and says what it came to.
-fn conduct(mut session: Session, search: &SearchArguments, store: &Store) -> Result<ExitCode> {
+/// Runs a session to its end and says what it came to; then bisects what a merge brought that was found.
+fn conduct(session: Session, search: &SearchArguments, store: &Store) -> Result<ExitCode> {
     signals::catch();
     job_control::follow_terminal();
+    let Concluded { mut status, mut answer, inside } = conduct_one(session, search, store)?;
+    let within = inside.map(|inside| conduct_inside(inside, search, store));
+    if let Some(Ok(within)) = &within {
+        // The branch alone may be as before: then the merge is the culprit, as named.
+        if within.status != NOT_REPRODUCED {
+            status = within.status;
+        }
+        if let Some(outer) = &mut answer {
+            outer["inside_merge"] = json!(within.answer);
+        }
+    }
+    if let Some(answer) = answer {
+        print_line(format_args!("{answer:#}"))?;
+    }
+    within.transpose()?;
+    Ok(ExitCode::from(status))
+}
+
+/// Exit status of ends that do not differ.
+const NOT_REPRODUCED: u8 = 3;
+
+/// Bisects what a merge brought.
+fn conduct_inside(
+    Inside { merge, request }: Inside,
+    search: &SearchArguments,
+    store: &Store,
+) -> Result<Concluded> {
+    let range = Range::read(&request.source)?;
+    talk(format_args!("bisecting what the merge {merge} brought"));
+    news::before(&request, &range);
+    let within = conduct_one(Session::begin(request, range, store)?, search, store)?;
+    if within.status == NOT_REPRODUCED {
+        talk(format_args!(
+            "the branch alone does not show it: it is how {merge} brings both sides together"
+        ));
+    }
+    Ok(within)
+}
+
+fn conduct_one(mut session: Session, search: &SearchArguments, store: &Store) -> Result<Concluded> {
     news::moved(&session);
     if search.no_confirm {
         session.without_comparisons();
     }
-    let status = conduct_open(&mut session, search, store);
+    let concluded = conduct_open(&mut session, search, store);
     session.close()?;
-    status
+    concluded
 }
 
 fn conduct_open(
     session: &mut Session,
     search: &SearchArguments,
     store: &Store,
-) -> Result<ExitCode> {
+) -> Result<Concluded> {
     let range = session.range.clone();
+    let without_answer = |status| Concluded { status, answer: None, inside: None };
     let finished = session.run(&mut |progress| news::tell(progress, &range))?;
     match finished {
         Finished::Interrupted => {
             talk("interrupted: what was built and measured is kept; knee bisect --resume goes on");
-            Ok(ExitCode::from(130))
+            Ok(without_answer(130))
         }
         Finished::Refused { forecast, seconds } => {
             talk(format_args!(
@@ -348,7 +391,7 @@ fn conduct_open(
                 news::forecast_text(&forecast),
                 news::duration(seconds)
             ));
-            Ok(ExitCode::from(2))
+            Ok(without_answer(2))
         }
         Finished::Answer(answer) => conclusion::conclude(
             session,
@@ -364,8 +407,7 @@ fn conduct_open(
 }
 
 fn answer_text(session: &Session, answer: &Answer, style: &Style) -> String {
-    let text = with_report(session, answer, |report| bisection_answer(report, style));
-    text + &news::after(session, answer)
+    with_report(session, answer, |report| bisection_answer(report, style))
 }
 
 /// What reports say of an answer.

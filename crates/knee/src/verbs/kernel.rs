@@ -107,6 +107,7 @@ fn build(arguments: &BuildArguments) -> Result<ExitCode> {
         let request = KernelRequest {
             repository: arguments.git.clone(),
             revision: revision.clone(),
+            without: None,
             configuration: configuration.clone(),
         };
         let outcome = builder.build(&request);
@@ -149,7 +150,7 @@ fn build_settings(arguments: &BuildArguments) -> Result<BuildSettings> {
     let jobs = arguments.jobs.unwrap_or(allowed);
     ensure!(jobs > 0, "--jobs 0: must be at least 1");
     let (compiler, scratch) = (arguments.compiler.clone(), arguments.scratch.clone());
-    Ok(BuildSettings { compiler, jobs, scratch })
+    Ok(BuildSettings { compiler, jobs, scratch, timeout: None })
 }
 
 /// Reports the result of a revision immediately: the next ones may take long.

@@ -51,6 +51,36 @@ impl Project {
         Project { ids: ids.lines().map(str::to_string).collect(), home }
     }
 
+    /// A line of 12 commits, of which the eighth merges a branch of 6 that begins at the third. The fourth of the branch
+    /// raises the level by a tenth. Returns the project, the merge and the culprit.
+    fn with_merge() -> (Project, String, String) {
+        let mut project = Project::with_change(4, 9);
+        let folder = project.folder();
+        let git = |arguments: &[&str]| git(&project.home, &folder, arguments).trim().to_string();
+        let commit = |name: &str| {
+            fs::write(folder.join(name), name).unwrap();
+            git(&["add", "."]);
+            git(&["-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", name]);
+            git(&["rev-parse", "HEAD"])
+        };
+        git(&["checkout", "-q", "-b", "branch", "main~1"]);
+        for number in 1..=3 {
+            commit(&format!("branch-{number}"));
+        }
+        fs::write(folder.join("level"), "110").unwrap();
+        let culprit = commit("branch-4");
+        commit("branch-5");
+        commit("branch-6");
+        git(&["checkout", "-q", "main"]);
+        (5..=7).for_each(|number| drop(commit(&format!("main-{number}"))));
+        let who = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+        git(&[&who[..], &["merge", "-q", "--no-ff", "-m", "merge", "branch"]].concat());
+        let merge = git(&["rev-parse", "HEAD"]);
+        (9..=12).for_each(|number| drop(commit(&format!("main-{number}"))));
+        project.ids = vec![project.ids[0].clone(), git(&["rev-parse", "HEAD"])];
+        (project, merge, culprit)
+    }
+
     /// Commits whose level rises by a tenth at `change`.
     fn with_change(commits: usize, change: usize) -> Project {
         Project::new(commits, |commit| {
@@ -263,6 +293,19 @@ fn steps_of_a_folder_are_bisected() {
     let ended = home.start(&mut command).end();
     has_confirmed(&ended);
     assert!(ended.stdout.starts_with("config-8 is where value changed"), "{}", ended.stdout);
+}
+
+#[test]
+fn along_first_parents_the_merge_is_found_and_then_the_commit_that_it_brought() {
+    let (project, merge, culprit) = Project::with_merge();
+    let ended = project.bisect("--first-parent --no-confirm --json");
+    check_status(&ended, 0);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect(&ended.stdout);
+    assert_eq!(value["named"], serde_json::json!([merge]), "{}", ended.stderr);
+    assert_eq!(value["commits"].as_array().unwrap().len(), 12, "one of each first parent");
+    let inside = &value["inside_merge"];
+    assert_eq!(inside["named"], serde_json::json!([culprit]), "{}", ended.stderr);
+    assert_eq!(inside["commits"].as_array().unwrap().len(), 7, "the branch and where it began");
 }
 
 #[test]

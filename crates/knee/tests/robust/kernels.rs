@@ -32,6 +32,7 @@ $(O)/%.o: %.c
 	@if grep -q 'not C' $<; then echo "$<:1:1: error: not C"; exit 1; fi
 	@if grep -q 'slow' $<; then sleep 1000; fi
 	@cp $< $@
+	@echo "source_$*.o := $(CURDIR)/$<" > $(O)/.$*.o.cmd
 kernelrelease:
 	@echo 6.1.0$(LOCALVERSION)
 "#;
@@ -395,6 +396,7 @@ fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
     };
     toy.git(&["tag", "good"]);
     toy.commit(&[("a.c", "a # the same\n")]);
+    toy.commit(&[("unread.h", "unlike a.c\n")]);
     toy.commit(&[("b.c", "b # the same\n")]);
     let refused = bisect("--accelerator tcg");
     assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
@@ -407,6 +409,8 @@ fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
     let ended = bisect("--metric time.voluntary_context_switches/op");
     assert_eq!(ended.status.code(), Some(3), "{}\n{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("both ends load equal code and data"), "{}", ended.stdout);
+    let said = "2 of 3 commits touch what the builds of the ends read";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
     toy.check_nothing_is_left();
     // Both ends, of which the second compiled what differs; they are those of `knee kernel build`.
     let built = toy.build("good HEAD", 0);
@@ -419,4 +423,14 @@ fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
     assert_eq!(ended.status.code(), Some(2), "{}\n{}", ended.stdout, ended.stderr);
     assert!(!ended.stdout.contains("both ends load equal"), "{}", ended.stdout);
     toy.check_nothing_is_left();
+}
+
+#[test]
+fn a_kernel_that_takes_too_long_to_build_is_given_up() {
+    let toy = Toy::new();
+    toy.commit(&[("slow.c", "slow\n")]);
+    let bisect = "bisect --git repository --good v6.1 --bad HEAD --kernel-build --run posix01 --cpus 1 \
+        --metric time.voluntary_context_switches/op --build-timeout 1";
+    let parts = ["the bad end, ", "did not end within 1 s (--build-timeout)"];
+    check(&toy, bisect, &parts, 2);
 }

@@ -1,26 +1,36 @@
 //! Before a commit is blamed: comparisons by runs of their own. Those that do not bear it out send the search on.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use bisection::{Answer, DOUBTED_MAX};
 use bisector::{Bisection, Confirmation, Confirmed, Finished, Progress, Session, Source};
 use host::signals;
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print, talk};
 use reports::Layout;
 use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
 
+use super::inside::{self, Inside};
 use super::{answer_text, as_json, news};
 
 /// How a bisection is concluded.
 pub struct Manner {
+    /// Whether the answer goes into a JSON document, which is printed once all is known.
     pub is_json: bool,
     /// Whether blamed commits are compared with their parents.
     pub confirms: bool,
     pub keeps_builds: bool,
+}
+
+/// A bisection that has ended.
+pub struct Concluded {
+    /// The exit status.
+    pub status: u8,
+    /// The answer as JSON, if that is wanted.
+    pub answer: Option<Value>,
+    /// What to bisect next: the range that a merge brought, which was found by `--first-parent`.
+    pub inside: Option<Inside>,
 }
 
 /// What comparisons said.
@@ -34,37 +44,41 @@ struct Checks {
     stands: bool,
 }
 
-/// Compares what is blamed, searches on where that refutes it, and prints the answer.
+/// Compares what is blamed, searches on where that refutes it, and prints the answer unless it is to be JSON.
 pub fn conclude(
     session: &mut Session,
     answer: Answer,
     manner: &Manner,
     store: &Store,
-) -> Result<ExitCode> {
+) -> Result<Concluded> {
     let (answer, checks) = if manner.confirms {
         borne_out(session, answer, store)?
     } else {
         (answer, Checks { stands: true, ..Checks::default() })
     };
-    if manner.is_json {
-        print_line(format_args!("{:#}", as_json(session, &answer, &checks.values)))?;
-    } else {
+    let json = manner.is_json.then(|| as_json(session, &answer, &checks.values));
+    if json.is_none() {
         print(answer_text(session, &answer, &Style::for_stdout()) + &checks.text)?;
     }
     if signals::received().is_some() {
         talk("interrupted while confirming; knee bisect --resume goes on");
-        return Ok(ExitCode::from(130));
+        return Ok(Concluded { status: 130, answer: json, inside: None });
     }
     if !manner.keeps_builds {
         session.clean_up()?;
     }
     let Bisection { id, folder } = &session.bisection;
     hint(format_args!("bisection {id} in {}", folder.display()));
-    Ok(ExitCode::from(match answer {
+    let status = match answer {
         Answer::NotReproduced { .. } => 3,
         Answer::Named { .. } if checks.stands => 0,
         Answer::Named { .. } | Answer::Set { .. } | Answer::Several { .. } => 1,
-    }))
+    };
+    let inside = match answer {
+        Answer::Named { change, .. } if checks.stands => inside::of_merge(session, change)?,
+        _ => None,
+    };
+    Ok(Concluded { status, answer: json, inside })
 }
 
 /// The answer that comparisons bear out, or the last one.
@@ -137,7 +151,7 @@ fn confirm(
         explain(session, change, &confirmation, checks);
     }
     let is_git = matches!(session.request.source, Source::Git { .. });
-    if is_git && session.request.kernels.is_none() && change < range.changes() {
+    if is_git && change < range.changes() {
         talk("comparing the bad end with itself without the change");
         match session.compare_without(answer, change, store, tell)? {
             Ok(Some(confirmation)) => checks.show(&confirmation),

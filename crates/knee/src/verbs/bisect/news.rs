@@ -1,6 +1,6 @@
 //! What a bisection says while it goes on: a line for each thing that was done.
 
-use bisection::{Answer, Ends, Foresight, Quantiles};
+use bisection::{Ends, Foresight, Quantiles};
 use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
 use host::counted;
 use host::terminal::{hint, talk};
@@ -162,26 +162,6 @@ pub fn confirmed(confirmed: Confirmed) -> &'static str {
             "NOT COMPARED: the host disturbed each comparison. When it is quieter, knee bisect --resume compares again"
         }
     }
-}
-
-/// What a reader of the answer should know beside it.
-pub fn after(session: &Session, answer: &Answer) -> String {
-    let mut text = String::new();
-    let Answer::Named { change, .. } = answer else { return text };
-    let commit = &session.range.commits[*change];
-    if let Source::Git { directory, first_parent: true, .. } = &session.request.source
-        && let Ok(repository) = guests::kernels::Repository::open(directory)
-        && let Ok(second) = repository.resolve(&format!("{}^2", commit.id))
-        && let Ok(first) = repository.resolve(&format!("{}^1", commit.id))
-        && let Some(base) = repository.merge_base(&first, &second)
-    {
-        text += &format!(
-            "It is a merge. What it brought: the same command with --good {:.12} --bad {:.12} and without \
-             --first-parent\n",
-            base, second.commit
-        );
-    }
-    text
 }
 
 /// What other layouts of the same code say.

@@ -101,6 +101,7 @@ mod tests {
             date: text("2022-12-11"),
             subject: text("Linux 6.1"),
             tree: "2".repeat(40),
+            without: None,
             compiler: text("gcc (GCC) 12.2.0"),
             linker: text("GNU ld 2.40"),
             pahole: None,
