@@ -1,9 +1,11 @@
 //! The compiler's assembly, read line by line: adds a table with the source line of each call, and finds instructions
-//! that access shared memory without a call.
+//! that access shared memory without a call. Those of inline assembly become calls.
 
 use std::fmt::Write;
 
 use anyhow::{Result, bail};
+
+use crate::x86::{self, Instruction, Statement};
 
 /// The section with the table: of each call, its return address, file, line and column.
 pub const LINES_SECTION: &str = ".knee_lines";
@@ -11,15 +13,20 @@ pub const LINES_SECTION: &str = ".knee_lines";
 /// Bytes of an entry of the table.
 pub const LINE_ENTRY_BYTES: usize = 24;
 
+/// The section with the addresses that instructions of inline assembly name by a symbol: each with the instruction's number.
+pub const PLACES_SECTION: &str = ".knee_places";
+
+/// Bytes of an entry of that section.
+pub const PLACE_ENTRY_BYTES: usize = 16;
+
 /// Assembly with the table, and the files that its numbers stand for.
 pub struct Annotated {
     pub text: String,
     /// By number: the path as the compiler has it.
     pub files: Vec<String>,
+    /// By number: the instructions that calls stand for.
+    pub instructions: Vec<Instruction>,
 }
-
-/// Instructions in inline assembly that access no memory and order nothing.
-const HARMLESS: [&str; 5] = ["", "pause", "rep; nop", "rep nop", "nop"];
 
 #[derive(Clone, Copy, Default)]
 struct Line {
@@ -41,7 +48,8 @@ pub fn annotate(assembly: &str) -> Result<Annotated> {
             pass.unseen.join("\n  ")
         );
     }
-    Ok(Annotated { text: pass.text, files: pass.files })
+    let Pass { text, files, instructions, .. } = pass;
+    Ok(Annotated { text, files, instructions })
 }
 
 #[derive(Default)]
@@ -52,15 +60,19 @@ struct Pass {
     calls: usize,
     /// Whether the lines come from inline assembly.
     inline: bool,
-    /// The line of the source that inline assembly begins with.
-    inline_at: Option<String>,
+    /// The file and the line that the source of inline assembly begins at.
+    inline_at: Option<(String, usize)>,
     unseen: Vec<String>,
+    instructions: Vec<Instruction>,
 }
 
 impl Pass {
     fn line(&mut self, text: &str) {
-        let _ = writeln!(self.text, "{text}");
         let words = text.trim();
+        if self.inline && !words.starts_with('#') {
+            return self.inline_statements(words);
+        }
+        let _ = writeln!(self.text, "{text}");
         if let Some(numbers) = words.strip_prefix(".loc") {
             let mut numbers = numbers.split_whitespace().map(|word| word.parse().unwrap_or(0));
             let mut next = || numbers.next().unwrap_or(0);
@@ -72,7 +84,7 @@ impl Pass {
         } else if words == "#NO_APP" {
             self.inline = false;
         } else if self.inline {
-            self.inline_line(words);
+            self.inline_comment(words);
         } else if ["call", "callq"].contains(&name(words)) {
             self.call();
         } else if accesses_atomically(words) {
@@ -98,19 +110,60 @@ impl Pass {
     }
 
     /// `# 20 "my_lock.c" 1` says where inline assembly comes from.
-    fn inline_line(&mut self, words: &str) {
-        if let Some(comment) = words.strip_prefix('#') {
-            let mut parts = comment.split('"');
-            let number = parts.next().unwrap_or_default().trim().parse::<usize>().unwrap_or(0);
-            if let Some(path) = parts.next().filter(|_| number > 0 && self.inline_at.is_none()) {
-                self.inline_at = Some(format!("{path}:{number}"));
+    fn inline_comment(&mut self, comment: &str) {
+        let mut parts = comment.trim_start_matches('#').split('"');
+        let number = parts.next().unwrap_or_default().trim().parse::<usize>().unwrap_or(0);
+        if let Some(path) = parts.next().filter(|_| number > 0) {
+            self.inline_at = Some((path.to_string(), number));
+        }
+    }
+
+    /// Statements of inline assembly, with semicolons between.
+    fn inline_statements(&mut self, words: &str) {
+        let mut is_locked = false;
+        for statement in words.split(';').map(str::trim) {
+            let (prefix, rest) =
+                statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+            is_locked |= prefix == "lock";
+            let statement = if prefix == "lock" { rest.trim() } else { statement };
+            if statement.is_empty() {
+                continue;
             }
-            return;
+            match x86::read(statement, is_locked) {
+                Statement::Harmless => {
+                    let _ = writeln!(self.text, "\t{statement}");
+                }
+                Statement::Access(instruction) => self.instruction(instruction),
+                Statement::Unknown => {
+                    let began = self.inline_at.as_ref();
+                    let place = began.map(|(path, line)| format!("{path}:{line}"));
+                    let place = place.unwrap_or_else(|| self.place());
+                    self.unseen.push(format!("{place}: inline assembly: {}", one_space(words)));
+                }
+            }
+            is_locked = false;
         }
-        if !HARMLESS.contains(&words) && !words.starts_with('.') {
-            let place = self.inline_at.clone().unwrap_or_else(|| self.place());
-            self.unseen.push(format!("{place}: inline assembly: {}", one_space(words)));
+    }
+
+    fn instruction(&mut self, instruction: Instruction) {
+        let number = self.instructions.len();
+        let _ = writeln!(self.text, "\tcall {}{number}", x86::FUNCTION);
+        // Compilers give only the first of several such statements a `.loc`.
+        let loc = self.at;
+        if let Some((path, line)) = &self.inline_at
+            && let Some(file) = self.files.iter().position(|file| file == path)
+        {
+            self.at = Line { file, line: *line, column: 0 };
         }
+        self.call();
+        self.at = loc;
+        if let Some(symbol) = &instruction.memory.symbol {
+            let _ = writeln!(
+                self.text,
+                "\t.pushsection {PLACES_SECTION},\"\",@progbits\n\t.quad {symbol}\n\t.long {number}, 0\n\t.popsection"
+            );
+        }
+        self.instructions.push(instruction);
     }
 
     fn call(&mut self) {
@@ -156,11 +209,16 @@ mod tests {
         let annotated = annotate(text).unwrap();
         assert!(annotated.text.contains(".long 1, 7, 3, 0"), "{}", annotated.text);
         assert_eq!(annotated.files[1], "a.c");
-        let harmless = "#APP\n# 9 \"a.c\" 1\n\tpause\n# 0 \"\" 2\n#NO_APP\n";
-        assert!(annotate(harmless).is_ok());
-        let inline = "#APP\n# 9 \"a.c\" 1\n\tlock; incl 8(%rbp)\n# 0 \"\" 2\n#NO_APP\n";
-        let said = annotate(inline).err().unwrap().to_string();
-        assert!(said.contains("a.c:9: inline assembly: lock; incl 8(%rbp)"), "{said}");
+        let inline =
+            |text: &str| annotate(&format!("#APP\n# 9 \"a.c\" 1\n\t{text}\n# 0 \"\" 2\n#NO_APP\n"));
+        assert!(inline("rep; nop").is_ok_and(|annotated| annotated.instructions.is_empty()));
+        let said = inline("lock; btsl $1, 8(%rbp)").err().unwrap().to_string();
+        assert!(said.contains("a.c:9: inline assembly: lock; btsl $1, 8(%rbp)"), "{said}");
+        let called = inline("lock ; decl word(%rip); setz %al").unwrap();
+        assert_eq!(called.instructions.len(), 1);
+        for part in ["\tcall knee_x86_0\n", "\t.quad word\n\t.long 0, 0\n", "\tsetz %al\n"] {
+            assert!(called.text.contains(part), "no '{part}' in {}", called.text);
+        }
         let plain = "\t.file 1 \"a.c\"\n\t.loc 1 5 1\n\txchgb\t%al, (%rdi)\n\txchgl %eax, %ebx\n";
         let said = annotate(plain).err().unwrap().to_string();
         assert!(

@@ -21,7 +21,8 @@ pub const KERNEL_HEADER: &str = include_str!("../c/knee_kernel.h");
 /// Largest file that is read as a lock.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Flags for all compilers. Without sibling calls, every call has a return address in its own line.
+/// Flags for all compilers. Without sibling calls, every call has a return address in its own line. Without a red zone, calls
+/// may stand where the compiler knows of none.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -30,6 +31,7 @@ const FLAGS: &[&str] = &[
     "-fsanitize=thread",
     "-fno-stack-protector",
     "-fno-optimize-sibling-calls",
+    "-mno-red-zone",
     "-fno-tree-vectorize",
     "-fcf-protection=none",
     "-ftls-model=global-dynamic",
@@ -81,7 +83,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
         ["-c".into(), "-o".into(), object.clone().into(), assembly.into()];
     compiler.call(here, &assemble).context("assembling it")?;
     let object = fs::read(&object).context("reading the object file")?;
-    let mut program = Program::parse(&name, &object, &annotated.files)?;
+    let mut program = Program::parse(&name, &object, &annotated)?;
     program.sources = sources(&annotated.files, folder);
     program.equivalent = equivalent::read(&program.sources)?;
     program.file = file.to_path_buf();

@@ -1,6 +1,8 @@
 //! The functions that compiled C code calls: those of ThreadSanitizer, those of knee's headers, and a few of the C
 //! library.
 
+use crate::x86;
+
 /// What a call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
@@ -46,6 +48,8 @@ pub enum Hook {
     Memcpy,
     /// The source may overlap the destination.
     Memmove,
+    /// An instruction of inline assembly, by its number.
+    Instruction(usize),
 }
 
 impl Hook {
@@ -69,7 +73,12 @@ impl Hook {
             "memset" | "__tsan_memset" => Hook::Memset,
             "memcpy" | "__tsan_memcpy" => Hook::Memcpy,
             "memmove" | "__tsan_memmove" => Hook::Memmove,
-            _ => return Hook::sanitizer(symbol.strip_prefix("__tsan_")?),
+            _ => {
+                if let Some(number) = symbol.strip_prefix(x86::FUNCTION) {
+                    return number.parse().ok().map(Hook::Instruction);
+                }
+                return Hook::sanitizer(symbol.strip_prefix("__tsan_")?);
+            }
         })
     }
 
@@ -127,6 +136,7 @@ impl Hook {
                 | Hook::CompareExchange(_)
                 | Hook::CompareExchangeValue(_)
                 | Hook::Fence
+                | Hook::Instruction(_)
         )
     }
 

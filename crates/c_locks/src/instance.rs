@@ -9,13 +9,15 @@ use std::{io, ptr};
 use anyhow::{Context, Result, ensure};
 use machine::{CodeSite, NamedArray, Region};
 
-use crate::entry::knee_c_hooked;
+use crate::entry::{knee_c_hooked, knee_c_instruction};
+use crate::hooks::Hook;
 use crate::memory::{Block, Space};
 use crate::program::{Program, Relocation, RelocationKind, Target};
 
 const PAGE: usize = 4096;
 const LINE: usize = 64;
-/// Bytes of the stub of a hook: `mov eax, number; movabs r11, address; jmp r11`.
+/// Bytes of the stub of a hook: `mov eax, number; movabs r11, address; jmp r11`. That of an instruction changes no register:
+/// `push number; jmp [rip + 0]`, and the address.
 const STUB_BYTES: usize = 24;
 const SLOT_BYTES: usize = 16;
 /// How far code may be from the variables that it refers to.
@@ -26,6 +28,7 @@ const REACH: usize = 1 << 30;
 pub struct Instance {
     pub program: &'static Program,
     code: Mapping,
+    data: usize,
     thread_local: usize,
     /// Bytes from one task's thread-local variables to the next task's.
     pub stride: usize,
@@ -43,7 +46,7 @@ impl Instance {
         let start = region.start() as usize;
         let code = Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
-        Ok(Instance { program, code, thread_local, stride, cpus, region })
+        Ok(Instance { program, code, data, thread_local, stride, cpus, region })
     }
 
     /// Finds now what would fail later.
@@ -56,6 +59,16 @@ impl Instance {
 
     pub fn function(&self, offset: usize) -> usize {
         self.code.start + offset
+    }
+
+    /// What the symbol that an instruction names adds to its address: an address, or an offset among thread-local variables.
+    pub fn symbol(&self, number: usize) -> usize {
+        match self.program.instruction_places.get(&number) {
+            Some((Space::Code, offset)) => self.code.start + offset,
+            Some((Space::Data, offset)) => self.data + offset,
+            Some((Space::ThreadLocal, offset)) => *offset,
+            None => 0,
+        }
     }
 
     /// The start of a task's thread-local variables.
@@ -160,7 +173,7 @@ impl Code {
 
     fn finish(mut self, program: &Program) -> Result<Mapping> {
         for hook in 0..program.hooks.len() {
-            self.stub(hook);
+            self.stub(hook, matches!(program.hooks[hook], Hook::Instruction(_)));
         }
         for relocation in &program.relocations {
             self.relocate(relocation)?;
@@ -189,9 +202,14 @@ impl Code {
         self.mapping.start + self.stubs + hook * STUB_BYTES
     }
 
-    fn stub(&self, hook: usize) {
-        let mut code = vec![0xB8];
+    fn stub(&self, hook: usize, is_instruction: bool) {
+        let mut code = vec![if is_instruction { 0x68 } else { 0xB8 }];
         code.extend((hook as u32).to_le_bytes());
+        if is_instruction {
+            code.extend([0xFF, 0x25, 0, 0, 0, 0]);
+            code.extend((knee_c_instruction as *const () as u64).to_le_bytes());
+            return self.write(self.stub_address(hook), &code);
+        }
         code.extend([0x49, 0xBB]);
         code.extend((knee_c_hooked as *const () as u64).to_le_bytes());
         code.extend([0x41, 0xFF, 0xE3]);

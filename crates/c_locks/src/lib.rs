@@ -25,6 +25,7 @@ mod program;
 mod studied;
 mod task;
 mod types;
+mod x86;
 
 pub use compile::{HEADER, KERNEL_HEADER, compile};
 pub use program::Program;

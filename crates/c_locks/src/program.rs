@@ -12,11 +12,14 @@ use object::{
     SectionIndex, SymbolIndex, SymbolKind,
 };
 
-use crate::assembly::{LINE_ENTRY_BYTES, LINES_SECTION};
+use crate::assembly::{
+    Annotated, LINE_ENTRY_BYTES, LINES_SECTION, PLACE_ENTRY_BYTES, PLACES_SECTION,
+};
 use crate::hooks::{self, Hook};
 use crate::inlined::{InlinedCalls, Line};
 use crate::memory::{Block, Space};
 use crate::types;
+use crate::x86::Instruction;
 
 /// Bytes of static variables, and of one task's thread-local ones, that a search can keep.
 const MEMORY_MAX: usize = 8 << 10;
@@ -41,6 +44,9 @@ pub struct Program {
     pub(crate) relocations: Vec<Relocation>,
     /// The functions outside that it calls.
     pub(crate) hooks: Vec<Hook>,
+    /// Instructions of inline assembly, by number, and where the memory lies that some name by a symbol.
+    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) instruction_places: BTreeMap<usize, (Space, usize)>,
     /// The source lines of calls, by return address from the start of the code.
     pub(crate) sites: Vec<(usize, CodeSite)>,
     /// Where the unwind table lies in the code.
@@ -114,7 +120,7 @@ impl RelocationKind {
 
 impl Program {
     /// Takes an object file apart. `files` are the compiler's source files, by number.
-    pub(crate) fn parse(name: &str, bytes: &[u8], files: &[String]) -> Result<Program> {
+    pub(crate) fn parse(name: &str, bytes: &[u8], assembly: &Annotated) -> Result<Program> {
         let file =
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
         let mut parts =
@@ -129,7 +135,7 @@ impl Program {
         let debug_information = types::open(&sections)?;
         let types = types::read(&debug_information)?;
         let inlined = InlinedCalls::read(&debug_information)?;
-        let sites = parts.sites(files, &relocations, &inlined)?;
+        let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
         let lock_words = types.lock()?;
         data.words = types.words(Space::Data, data.bytes.len());
         thread_local.words = types.words(Space::ThreadLocal, thread_local.bytes.len());
@@ -155,6 +161,8 @@ impl Program {
             has_dependencies: parts.symbol("knee_kernel_words").is_some(),
             at_rest: parts.function("knee_at_rest"),
             prepare: parts.function("knee_prepare"),
+            instructions: assembly.instructions.clone(),
+            instruction_places: parts.instruction_places()?,
             hooks: parts.hooks,
             sites,
             unwind_table,
@@ -321,23 +329,38 @@ impl<'a> Parts<'a> {
 
     /// The table of lines: return addresses from the start of the code, with file, line and column.
     fn lines(&self) -> Result<Vec<(usize, Line)>> {
-        let Some(section) = self.file.section_by_name(LINES_SECTION) else { return Ok(Vec::new()) };
-        let data = section.data().context("reading the table of lines")?;
-        let mut lines = Vec::new();
+        let table = self.table(LINES_SECTION, LINE_ENTRY_BYTES)?;
+        let in_code = table.into_iter().filter(|((space, _), _)| *space == Space::Code);
+        let mut lines: Vec<_> =
+            in_code.map(|((_, at), numbers)| (at, [numbers[0], numbers[1], numbers[2]])).collect();
+        lines.sort_unstable();
+        Ok(lines)
+    }
+
+    /// Where the memory lies that instructions name by a symbol, by the instruction's number.
+    fn instruction_places(&self) -> Result<BTreeMap<usize, (Space, usize)>> {
+        let table = self.table(PLACES_SECTION, PLACE_ENTRY_BYTES)?;
+        Ok(table.into_iter().map(|(place, numbers)| (numbers[0] as usize, place)).collect())
+    }
+
+    /// A table that the assembly got: entries of an address and numbers of four bytes.
+    fn table(&self, name: &str, entry_bytes: usize) -> Result<Vec<((Space, usize), Vec<u32>)>> {
+        let Some(section) = self.file.section_by_name(name) else { return Ok(Vec::new()) };
+        let data = section.data().with_context(|| format!("reading {name}"))?;
+        let mut entries = Vec::new();
         for (offset, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
             let symbol = self.file.symbol_by_index(symbol)?;
             let base = symbol.section_index().and_then(|index| self.base(index));
-            let Some((Space::Code, start)) = base else { continue };
+            let Some((space, start)) = base else { continue };
             let address = start as i64 + symbol.address() as i64 + relocation.addend();
-            let entry = data.get(offset as usize..offset as usize + LINE_ENTRY_BYTES);
-            let entry = entry.context("the table of lines is cut off")?;
-            let number =
-                |i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| entry[8 + 4 * i + byte]));
-            lines.push((address as usize, [number(0), number(1), number(2)]));
+            let entry = data.get(offset as usize..offset as usize + entry_bytes);
+            let entry = entry.with_context(|| format!("{name} is cut off"))?;
+            let numbers =
+                entry[8..].as_chunks::<4>().0.iter().map(|four| u32::from_le_bytes(*four));
+            entries.push(((space, address as usize), numbers.collect()));
         }
-        lines.sort_unstable();
-        Ok(lines)
+        Ok(entries)
     }
 
     /// The source lines of calls: of an access in a wrapper, where that is called.

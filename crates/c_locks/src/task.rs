@@ -4,6 +4,7 @@
 //! written, at the line where it was: until then no other task has run.
 
 mod access;
+mod instruction;
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -12,7 +13,7 @@ use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleepers};
 
 use access::{PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
 
-use crate::entry::{Frame, knee_c_enter};
+use crate::entry::{Frame, InstructionFrame, knee_c_enter};
 use crate::hooks::Hook;
 use crate::instance::Instance;
 
@@ -22,8 +23,9 @@ struct Task<'a, M: Machine> {
     instance: &'a Instance,
     /// Where its history began.
     mark: M::HistoryMark,
-    /// Where its stack began.
+    /// Where its stack began, and where it ends now.
     base: Cell<usize>,
+    end: Cell<usize>,
     pending: Cell<[Pending; PENDING_MAX]>,
     /// The state of the last load and what it read, if nothing else came since.
     last_load: Cell<Option<(u64, u64)>>,
@@ -33,6 +35,7 @@ struct Task<'a, M: Machine> {
 
 trait Called {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64;
+    fn instructed(&self, frame: &mut InstructionFrame);
 }
 
 thread_local! {
@@ -47,6 +50,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
         instance,
         mark: m.history_mark(),
         base: Cell::new(0),
+        end: Cell::new(0),
         pending: Cell::new([Pending::None; PENDING_MAX]),
         last_load: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
@@ -74,17 +78,37 @@ pub extern "C-unwind" fn knee_c_called(
     unsafe { running.as_ref().called(&[a, b, c, d, e], &*frame) }
 }
 
+/// Where an instruction of inline assembly leads: called by the code of `entry`, by this name.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
+    let running = RUNNING.get().expect("C code runs only within a call");
+    // SAFETY: as in `knee_c_called`; nobody else has the frame.
+    unsafe { running.as_ref().instructed(&mut *frame) }
+}
+
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
+        self.end.set(std::ptr::from_ref(frame) as usize + size_of::<Frame>());
         let hook = self.instance.program.hooks[frame.hook as usize];
-        let state = self.state(hook, arguments, frame);
-        self.settle(state);
-        let site = self.instance.site(frame.return_address as usize);
-        self.site.set(site);
-        self.m.at(Some(site));
-        let result = self.act(hook, arguments, frame, state);
+        let arguments_used = arguments[..hook.arguments()].iter().copied();
+        let state =
+            self.state(frame.registers.into_iter().chain(arguments_used), frame.return_address);
+        self.comes_to(frame.return_address, state);
+        let result = self.act(hook, arguments, state);
         self.runs();
         result
+    }
+
+    fn instructed(&self, frame: &mut InstructionFrame) {
+        self.end.set(std::ptr::from_ref(frame) as usize + size_of::<InstructionFrame>());
+        let Hook::Instruction(number) = self.instance.program.hooks[frame.hook as usize] else {
+            self.fail("internal error: a call that stands for no instruction".to_string())
+        };
+        frame.registers[instruction::RSP] = self.end.get() as u64;
+        let state = self.state(frame.registers.into_iter(), frame.return_address);
+        self.comes_to(frame.return_address, state);
+        self.instruction(number, frame, state);
+        self.runs();
     }
 }
 
@@ -98,30 +122,37 @@ impl<M: Machine> Task<'_, M> {
         }));
     }
 
-    /// A hash of all that decides what the task does next: registers, stack, and the hook's arguments.
-    fn state(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame) -> u64 {
-        let from = std::ptr::from_ref(frame) as usize + size_of::<Frame>();
+    /// A hash of all that decides what the task does next: registers with the hook's arguments, and its stack.
+    fn state(&self, registers: impl Iterator<Item = u64>, return_address: u64) -> u64 {
+        let from = self.end.get();
         let words = (self.base.get() - from) / 8;
         // SAFETY: the live stack of the C code, from the hook's frame to where it began.
         let stack = unsafe { std::slice::from_raw_parts(from as *const u64, words) };
-        let known = [frame.return_address, words as u64].into_iter().chain(frame.registers);
-        let arguments = arguments[..hook.arguments()].iter().copied();
-        known.chain(arguments).chain(stack.iter().copied()).fold(0x51ED_270B, mix)
+        let known = [return_address, words as u64].into_iter().chain(registers);
+        known.chain(stack.iter().copied()).fold(0x51ED_270B, mix)
     }
 
-    fn act(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame, state: u64) -> u64 {
+    /// The code has come to the call that returns to this address.
+    fn comes_to(&self, return_address: u64, state: u64) {
+        self.settle(state);
+        let site = self.instance.site(return_address as usize);
+        self.site.set(site);
+        self.m.at(Some(site));
+    }
+
+    fn act(&self, hook: Hook, arguments: &[u64; 5], state: u64) -> u64 {
         let [a, b, c, d, _] = *arguments;
         let address = a as usize;
         let modify =
             |size, op: Op<u64>, order| self.modify(Place { address, size }, op, order, state);
         match hook {
             Hook::Nothing => {}
-            Hook::Read(size) => self.plain(address, size.into(), false, frame),
-            Hook::Write(size) => self.plain(address, size.into(), true, frame),
-            Hook::ReadRange => self.plain(address, b as usize, false, frame),
-            Hook::WriteRange => self.plain(address, b as usize, true, frame),
-            Hook::VolatileRead(size) => self.volatile(Place { address, size }, false, frame, state),
-            Hook::VolatileWrite(size) => self.volatile(Place { address, size }, true, frame, state),
+            Hook::Read(size) => self.plain(address, size.into(), false),
+            Hook::Write(size) => self.plain(address, size.into(), true),
+            Hook::ReadRange => self.plain(address, b as usize, false),
+            Hook::WriteRange => self.plain(address, b as usize, true),
+            Hook::VolatileRead(size) => self.volatile(Place { address, size }, false, state),
+            Hook::VolatileWrite(size) => self.volatile(Place { address, size }, true, state),
             Hook::Load(size) => return self.load(Place { address, size }, ordering(b), state),
             Hook::Store(size) => return modify(size, Op::Store(b), c),
             Hook::Swap(size) => return modify(size, Op::Swap(b), c),
@@ -130,7 +161,7 @@ impl<M: Machine> Task<'_, M> {
             Hook::Or(size) => return modify(size, Op::Or(b), c),
             Hook::And(size) => return modify(size, Op::And(b), c),
             Hook::CompareExchange(size) => {
-                if !self.is_own(b as usize, size.into(), frame, true) {
+                if !self.is_own(b as usize, size.into(), true) {
                     let why = "the expected value of a compare-exchange must be a local variable";
                     self.fail(why.to_string());
                 }
@@ -154,13 +185,13 @@ impl<M: Machine> Task<'_, M> {
                     self.m.fence(ordering(a));
                 }
             }
-            _ => return self.other(hook, arguments, frame, state),
+            _ => return self.other(hook, arguments, state),
         }
         0
     }
 
     /// What is no access of the code's own.
-    fn other(&self, hook: Hook, arguments: &[u64; 5], frame: &Frame, state: u64) -> u64 {
+    fn other(&self, hook: Hook, arguments: &[u64; 5], state: u64) -> u64 {
         let [a, b, c, ..] = *arguments;
         match hook {
             Hook::ThreadLocal => {
@@ -181,13 +212,13 @@ impl<M: Machine> Task<'_, M> {
                 let whom = if b as u32 == 1 { Sleepers::One } else { Sleepers::All };
                 self.m.wake(self.atom::<u32>(self.shared(a as usize, 4)), whom);
             }
-            Hook::Memset => self.copy(a as usize, c as usize, frame, false, |_| b as u8),
+            Hook::Memset => self.copy(a as usize, c as usize, false, |_| b as u8),
             Hook::Memcpy | Hook::Memmove => {
-                self.plain(b as usize, c as usize, false, frame);
+                self.plain(b as usize, c as usize, false);
                 let backwards = hook == Hook::Memmove && a > b;
                 // SAFETY: `plain` has checked all bytes.
                 let byte = |i| unsafe { *(b as *const u8).add(i) };
-                self.copy(a as usize, c as usize, frame, backwards, byte);
+                self.copy(a as usize, c as usize, backwards, byte);
             }
             Hook::AssertFail => {
                 // SAFETY: __assert_fail gets the condition as a C string.

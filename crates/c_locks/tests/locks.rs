@@ -53,6 +53,14 @@ fn a_lock_that_does_not_begin_with_zeros_passes() {
     passes("clh.c");
 }
 
+#[test]
+fn inline_assembly_is_seen_with_the_order_of_x86() {
+    passes("assembly.c");
+    let judged = judge(program("assembly.c")).unwrap();
+    assert_eq!(survivors(&judged), Vec::<String>::new());
+    assert!(judged.len() >= 20, "{} mutants", judged.len());
+}
+
 /// A mutant is shown in the lock, not in the header that wraps atomics: there all would be one.
 #[test]
 fn accesses_of_wrappers_are_shown_where_the_lock_calls_them() {

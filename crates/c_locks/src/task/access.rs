@@ -3,7 +3,6 @@
 use machine::{Atom, CodeSite, Field, Machine, Op, Ordering, Until, Value};
 
 use super::Task;
-use crate::entry::Frame;
 
 /// Words that one assignment may write.
 pub const PENDING_MAX: usize = 8;
@@ -167,8 +166,8 @@ impl<M: Machine> Task<'_, M> {
     }
 
     /// A plain access that is about to happen.
-    pub(super) fn plain(&self, address: usize, bytes: usize, writes: bool, frame: &Frame) {
-        if bytes == 0 || self.is_own(address, bytes, frame, writes) {
+    pub(super) fn plain(&self, address: usize, bytes: usize, writes: bool) {
+        if bytes == 0 || self.is_own(address, bytes, writes) {
             return;
         }
         let (mut at, end) = (address, address + bytes);
@@ -186,8 +185,8 @@ impl<M: Machine> Task<'_, M> {
     }
 
     /// A volatile access that is about to happen: a relaxed atomic one.
-    pub(super) fn volatile(&self, place: Place, writes: bool, frame: &Frame, state: u64) {
-        if self.is_own(place.address, place.size.into(), frame, writes) {
+    pub(super) fn volatile(&self, place: Place, writes: bool, state: u64) {
+        if self.is_own(place.address, place.size.into(), writes) {
             return;
         }
         if writes {
@@ -200,13 +199,12 @@ impl<M: Machine> Task<'_, M> {
 
     /// Whether no other task can reach this memory: the task's stack, or a constant. Memory that is neither this nor
     /// shared is a fault.
-    pub(super) fn is_own(&self, address: usize, bytes: usize, frame: &Frame, writes: bool) -> bool {
+    pub(super) fn is_own(&self, address: usize, bytes: usize, writes: bool) -> bool {
         if self.is_shared(address, bytes) {
             return false;
         }
         let (top, last) = (self.base.get(), last(address, bytes));
-        let lowest = std::ptr::from_ref(frame) as usize + size_of::<Frame>();
-        let is_own = lowest <= address && last < top && top - address < STACK;
+        let is_own = self.end.get() <= address && last < top && top - address < STACK;
         let is_constant = [address, last].iter().all(|end| self.instance.is_constant(*end));
         if !is_own && (writes || !is_constant) {
             let does = if writes { "writes" } else { "reads" };
@@ -279,12 +277,11 @@ impl<M: Machine> Task<'_, M> {
         &self,
         address: usize,
         bytes: usize,
-        frame: &Frame,
         backwards: bool,
         byte: impl Fn(usize) -> u8,
     ) {
         self.last_load.set(None);
-        let is_own = bytes == 0 || self.is_own(address, bytes, frame, true);
+        let is_own = bytes == 0 || self.is_own(address, bytes, true);
         for step in 0..bytes {
             let index = if backwards { bytes - 1 - step } else { step };
             let (place, value) = (Place { address: address + index, size: 1 }, byte(index));
