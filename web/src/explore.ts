@@ -44,7 +44,11 @@ export function explore(
   let read: ChartRuns | undefined;
   const draw = () => {
     plot?.destroy();
-    const hooks = { draw: [(plot: uPlot) => view.runs && read && drawRuns(plot, chart, read, view)] };
+    const drawn = (plot: uPlot) => {
+      drawKnees(plot, chart, view);
+      if (view.runs && read) drawRuns(plot, chart, read, view);
+    };
+    const hooks = { draw: [drawn] };
     plot = new uPlot({ ...options(chart, view, field), hooks }, values(chart, view), field);
     if (view.zoom) plot.setScale("x", { min: view.zoom[0], max: view.zoom[1] });
     // From now on, a change of the scale is the reader's.
@@ -80,8 +84,34 @@ export function explore(
   });
   const hint = document.createElement("p");
   hint.className = "hint";
-  hint.textContent = "Drag to zoom, double-click to see all.";
-  stage.append(hint);
+  hint.textContent = `Drag to zoom, double-click to see all. ${KEYS}`;
+  const told = document.createElement("p");
+  told.className = "told";
+  told.setAttribute("role", "status");
+  stage.append(hint, told);
+  let at = 0;
+  const walk = (event: KeyboardEvent) => {
+    const all = counts(chart);
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -all.length, End: all.length }[event.key];
+    const zoom = { "+": 0.5, "=": 0.5, "-": 2, Escape: Infinity }[event.key];
+    if (!plot || (step === undefined && zoom === undefined)) return;
+    event.preventDefault();
+    if (step !== undefined) at = Math.max(0, Math.min(at + step, all.length - 1));
+    const count = all[at] ?? 0;
+    if (zoom !== undefined) {
+      const { min, max } = plot.scales.x ?? {};
+      const now: [number, number] = [min ?? all[0] ?? 0, max ?? all.at(-1) ?? 0];
+      const [low, high] = magnified(all, now, count, zoom);
+      plot.setScale("x", { min: low, max: high });
+    }
+    const top = plot.over.clientHeight / 2;
+    plot.setCursor({ left: plot.valToPos(count, "x"), top });
+    told.textContent = inWords(chart, view, count);
+  };
+  field.tabIndex = 0;
+  field.setAttribute("role", "application");
+  field.setAttribute("aria-label", `Chart of ${chart.metric}. ${KEYS}`);
+  field.addEventListener("keydown", walk);
   draw();
   void runs().then((all) => {
     read = all;
@@ -99,6 +129,33 @@ export function explore(
 }
 
 const HEIGHT = 320;
+const KEYS = "Arrow keys move from point to point, + and - magnify, Escape shows all.";
+
+/**
+ * The range that is shown after a zoom around a count by a factor: at least from its neighbour to its neighbour,
+ * at most all counts, which must ascend.
+ */
+export function magnified(all: number[], [min, max]: [number, number], count: number, factor: number): [number, number] {
+  const [first, last] = [all[0] ?? 0, all.at(-1) ?? 0];
+  const at = all.indexOf(count);
+  const [before, after] = [all[at - 1] ?? first, all[at + 1] ?? last];
+  const low = count - (count - min) * factor;
+  const high = count + (max - count) * factor;
+  return [Math.max(first, Math.min(low, before)), Math.min(last, Math.max(high, after))];
+}
+
+/** The values of all shown lines at a count, for those who do not see the pointer's. */
+export function inWords(chart: Chart, view: View, count: number): string {
+  const told = chart.lines.flatMap((line, index) => {
+    const point = view.hidden.includes(index) ? undefined : line.points.find((point) => point[0] === count);
+    if (!point) return [];
+    const scaled = (value: number) => short(view.perCpu ? value / count : value);
+    const deviation = point[3] === null ? "" : ` ± ${scaled(point[3])}`;
+    return [`${line.name} ${scaled(point[2])}${deviation}`];
+  });
+  const place = isOverCpus(chart) ? `${count} ${count === 1 ? "CPU" : "CPUs"}` : `${chart.over} ${count}`;
+  return `${place}: ${told.join("; ")}`;
+}
 
 function isOverCpus(chart: Chart): boolean {
   return chart.over === "CPUs";
@@ -200,6 +257,32 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
 /** The rows of pixels that have a value of a point: of thousands of runs, a drawing tells no more apart. */
 export function rowsOf(values: number[], row: (value: number) => number): number[] {
   return [...new Set(values.map((value) => Math.round(row(value))))];
+}
+
+/** Where each line has its knee. */
+function drawKnees(plot: uPlot, chart: Chart, view: View): void {
+  const { ctx, bbox } = plot;
+  const colour = colours();
+  ctx.save();
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.lineWidth = devicePixelRatio;
+  ctx.font = `${11 * devicePixelRatio}px sans-serif`;
+  chart.lines.forEach(({ knee }, index) => {
+    const { min, max } = plot.scales.x ?? {};
+    if (knee === null || view.hidden.includes(index) || knee <= (min ?? 0) || knee > (max ?? 0)) return;
+    const x = plot.valToPos(knee, "x", true);
+    ctx.strokeStyle = colour(`--c${index % 7}`);
+    ctx.fillStyle = colour("--text");
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    const isRight = x > bbox.left + 0.8 * bbox.width;
+    ctx.textAlign = isRight ? "right" : "left";
+    const y = bbox.top + bbox.height - (8 + 14 * index) * devicePixelRatio;
+    ctx.fillText(`knee ${Math.ceil(knee)}`, x + (isRight ? -4 : 4) * devicePixelRatio, y);
+  });
+  ctx.restore();
 }
 
 /** Single runs as faint rings around their means. */

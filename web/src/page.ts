@@ -92,7 +92,19 @@ function each<Data extends { id: string }>(
   }
 }
 
+/** Shows what a run that goes on adds; a reader who looks closer is asked first. */
+function follow(): void {
+  const notice = document.querySelector<HTMLElement>("main[data-growing] > .growing");
+  if (!notice) return;
+  const show = button("Show it", () => location.reload());
+  new EventSource("/events").addEventListener("changed", () => {
+    if (words.size === 0) return location.reload();
+    if (!show.isConnected) notice.append(" There is more: ", show);
+  });
+}
+
 async function start(): Promise<void> {
+  follow();
   openTarget();
   sections();
   const data = await pageData(document.getElementById("knee-data")?.textContent ?? "");

@@ -4,6 +4,7 @@
 // `println!` and `eprintln!` panic on a closed pipe: `host::terminal` has the replacements.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod browser;
 mod defaults;
 mod experiment_file;
 mod flags;

@@ -2,15 +2,16 @@
 
 use analysis::Comparison;
 use host::in_parallel;
-use records::Opened;
+use records::{Opened, RecordState};
 use reports::{
     ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
     doubt_lists, facts, lane_panel,
 };
 use text::table::{Align, Table};
 
-use crate::page::{Block, COMPARED, Count, Page, PageTable, RowMark, Section, Tone};
+use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone};
 use crate::reading;
+use crate::record::unfinished;
 
 /// More changes than these are only in the tables of their loads.
 const CHANGES_FIRST: usize = 12;
@@ -55,7 +56,8 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
     }
     let mut page = Page {
         title: title(comparison),
-        kind: COMPARED,
+        kind: PageKind::Comparison,
+        is_growing: records.iter().any(|one| one.record.state == RecordState::Growing),
         answers: parts.answers.clone(),
         counts: counts(&parts.counts),
         sections,
@@ -65,6 +67,7 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
         again: vec![again.to_string()],
     };
     for record in records {
+        page.answers.extend(unfinished(record));
         of_record(&mut page, record, records.len() > 1);
     }
     page.again.retain(|command| !command.is_empty());
@@ -130,11 +133,7 @@ fn changes(comparison: &Comparison, parts: &ComparisonParts) -> Option<Section> 
         more => format!("The largest changes; {more} more are in the tables below"),
     };
     let table = PageTable { marks, ..PageTable::plain(&caption, table, reading::VERDICTS) };
-    Some(Section {
-        title: "What changed".to_string(),
-        is_open: true,
-        blocks: vec![Block::Table(table)],
-    })
+    Some(Section::open("What changed", vec![Block::Table(table)]))
 }
 
 /// Cells of a row, as its load's table has them.
@@ -176,20 +175,15 @@ fn section(
     let panels = load.lanes.iter().map(|lane| lane_panel(comparison, lane, &parts.names, laws));
     let mut blocks: Vec<Block> =
         panels.filter(|panel| panel.is_curve()).map(Block::Curves).collect();
-    if load.metric.is_empty() {
-        blocks.push(Block::Text(vec![format!(
-            "no run has the deciding metric, {}",
-            comparison.primary
-        )]));
-    } else if !load.rows.is_empty() {
+    if !load.rows.is_empty() {
+        let caption = match load.why_no_values.as_str() {
+            "" => format!("{}, mean ± standard deviation of runs", load.metric),
+            why => why.to_string(),
+        };
         blocks.push(Block::Table(PageTable {
             marks: load.rows.iter().map(|row| mark(comparison, parts, row)).collect(),
             narrow: load.narrow.clone(),
-            ..PageTable::plain(
-                &format!("{}, mean ± standard deviation of runs", load.metric),
-                load.table.clone(),
-                reading::VERDICTS,
-            )
+            ..PageTable::plain(&caption, load.table.clone(), reading::VERDICTS)
         }));
     }
     blocks.push(Block::Text(load.notes.clone()));
@@ -197,7 +191,7 @@ fn section(
         let table = PageTable::plain(title, table.clone(), reading::ALSO);
         blocks.push(Block::Table(PageTable { is_open: false, ..table }));
     }
-    Section { title: load.title.clone(), is_open, blocks }
+    Section { title: load.title.clone(), load: Some(load.setting.clone()), is_open, blocks }
 }
 
 /// What the record of some runs adds: facts, doubts about runs, how to measure again.

@@ -3,7 +3,7 @@
 use records::Opened;
 use reports::{LedgerPart, facts};
 
-use crate::page::{Block, EXPLAINED, Page, PageTable, Section};
+use crate::page::{Block, Page, PageKind, PageTable, Section};
 use crate::reading;
 
 /// The page of ledgers, the first of which has the answer.
@@ -23,7 +23,8 @@ pub fn ledgers(title: &str, parts: Vec<LedgerPart>, records: &[&Opened], again: 
     let sections = parts.into_iter().enumerate().map(|(index, part)| section(part, index == 0));
     Page {
         title: title.to_string(),
-        kind: EXPLAINED,
+        kind: PageKind::Explanation,
+        is_growing: false,
         answers,
         counts: Vec::new(),
         sections: sections.collect(),
@@ -47,5 +48,5 @@ fn section(part: LedgerPart, is_open: bool) -> Section {
     }
     blocks.extend(part.flame.map(Block::Flame));
     blocks.push(Block::Folded("How far to trust this", part.notes));
-    Section { title: part.title, is_open, blocks }
+    Section { title: part.title, load: None, is_open, blocks }
 }

@@ -23,5 +23,5 @@ pub use crate::ledger::ledgers;
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
 pub use crate::mail::mail;
 pub use crate::markdown::markdown;
-pub use crate::page::{Block, Count, Page, PageTable, RowMark, Section, Tone};
+pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone};
 pub use crate::record::record;

@@ -3,9 +3,9 @@
 use host::terminal::shown;
 use reports::{LedgerNode, LedgerTree};
 use text::prose::wrapped;
-use text::table::Table;
+use text::table::{Align, Table};
 
-use crate::page::{Block, Page, PageTable};
+use crate::page::{Block, PLACES, Page, PageTable, brief};
 
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
@@ -16,9 +16,10 @@ const DEPTH_MAX: usize = 4;
 
 /// The whole text.
 pub fn mail(page: &Page) -> String {
-    let mut text = String::new();
+    let mut text = sentence(&format!("{}: {}", page.kind.name(), brief(&page.title)), 0);
+    text.push('\n');
     for answer in &page.answers {
-        text += &sentence(answer, 0);
+        text += &sentence(&brief(answer), 0);
     }
     if !page.counts.is_empty() {
         let counts: Vec<String> =
@@ -30,8 +31,11 @@ pub fn mail(page: &Page) -> String {
         if section.blocks.iter().any(is_summary) && page.sections.len() > 1 {
             continue;
         }
-        text += &format!("\n{}", sentence(&section.title, 2));
-        text += &section.blocks.iter().map(block).collect::<String>();
+        let blocks: Vec<String> =
+            section.blocks.iter().map(block).filter(|text| !text.is_empty()).collect();
+        if !blocks.is_empty() {
+            text += &format!("\n{}{}", sentence(&section.title, 2), blocks.join("\n"));
+        }
     }
     for (title, sentences) in &page.doubts {
         text += &format!("\n{title}\n{}", list(sentences));
@@ -41,18 +45,17 @@ pub fn mail(page: &Page) -> String {
     }
     if !page.facts.is_empty() {
         text += &format!("\n{}\n", page.facts_title());
-        for (label, value) in &page.facts {
-            text += &ascii(&wrapped(&format!("  {label:<11} {value}"), WIDTH, 14));
-        }
+        let facts = page.facts.iter();
+        text += &facts
+            .map(|(label, value)| wrapped_ascii(&format!("  {label:<11} {value}"), 14))
+            .collect::<String>();
     }
     if !page.again.is_empty() {
         text += "\nDo it again\n";
-        for command in &page.again {
-            text += &wrapped(&format!("  {command}"), WIDTH, 6);
-        }
+        text += &page.again.iter().map(|command| continued(command)).collect::<String>();
     }
     // What would control a terminal is longer once it is escaped.
-    cut(&shown(&ascii(&text)))
+    cut(&shown(&text))
 }
 
 /// Whether a block repeats rows of other sections: the largest changes of all loads.
@@ -79,23 +82,48 @@ fn table_text(block: &PageTable) -> String {
     if !block.narrow.is_empty() {
         return block.narrow.clone();
     }
-    sentence(&block.caption, 2) + &fitting(&block.table)
+    let table = block.table.map(ascii);
+    let is_prose = |row: &Vec<String>| row.iter().any(|cell| cell.chars().count() > WIDTH);
+    let text =
+        if table.rows().iter().any(is_prose) { rows_as_list(&table) } else { stacked(&table) };
+    sentence(&block.caption, 2) + &text
 }
 
-/// The columns that fit, and the names of those that do not.
-fn fitting(table: &Table) -> String {
-    let (text, lost) = table.within(WIDTH);
-    if lost.is_empty() {
-        return text;
-    }
-    text + &sentence(&format!("(not shown here: {})", lost.join(", ")), 1)
+/// A table with its caption, of the columns that fit, and the names of those that do not: for tables whose last
+/// columns matter least.
+pub fn first_columns(caption: &str, table: &Table) -> String {
+    let (text, lost) = table.map(ascii).within(WIDTH);
+    let lost = if lost.is_empty() {
+        String::new()
+    } else {
+        sentence(&format!("(not shown here: {})", lost.join(", ")), 1)
+    };
+    sentence(caption, 2) + &text + &lost
+}
+
+/// The whole table: columns that do not fit stand below.
+fn stacked(table: &Table) -> String {
+    let is_place = |(heading, _): &&(String, Align)| PLACES.contains(&heading.as_str());
+    let places = table.columns().iter().take_while(is_place).count().max(1);
+    let tables: Vec<String> = table.stacked(WIDTH, places).iter().map(Table::text).collect();
+    tables.join("\n")
+}
+
+/// Rows with sentences in them.
+fn rows_as_list(table: &Table) -> String {
+    let row = |cells: &Vec<String>| {
+        let cells: Vec<&str> =
+            cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
+        sentence(&format!("- {}", cells.join("; ")), 2)
+    };
+    table.rows().iter().map(row).collect()
 }
 
 fn ledger(tree: &LedgerTree) -> String {
-    let mut lines = format!("{:<NAME$}", tree.heading);
+    let mut lines = format!("{:<NAME$}", ascii(&tree.heading));
     let room = (WIDTH - NAME) / (tree.columns.len() + 1).max(1);
     for column in tree.columns.iter().chain(tree.details.first()) {
-        lines += &format!("{:>room$}", shortened(column, room - 1));
+        lines += &format!("{:>room$}", shortened(&ascii(column), room - 1));
     }
     lines = format!("{}\n", lines.trim_end());
     node(&mut lines, &tree.root, room, 0);
@@ -124,11 +152,15 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|one| wrapped(&format!("- {one}"), WIDTH, 2)).collect()
+    sentences.iter().map(|one| wrapped_ascii(&format!("- {one}"), 2)).collect()
 }
 
 fn sentence(text: &str, indent: usize) -> String {
-    wrapped(text, WIDTH, indent)
+    wrapped_ascii(text, indent)
+}
+
+fn wrapped_ascii(text: &str, indent: usize) -> String {
+    wrapped(&ascii(text), WIDTH, indent)
 }
 
 /// Symbols of ours as plain letters; names keep theirs.
@@ -136,19 +168,119 @@ fn ascii(text: &str) -> String {
     text.replace('±', "+-").replace('→', "->").replace(['“', '”'], "\"")
 }
 
-/// Words without a space may be longer than a line: their lines are broken, so that no mail program breaks
-/// the lines around them.
+/// A command in lines that a shell reads as one when they are pasted. A word that is longer than a line goes on
+/// at the beginning of the next one, so that the shell adds no blank.
+fn continued(command: &str) -> String {
+    /// Room for " \" at the end of a line.
+    const ROOM: usize = WIDTH - 2;
+    const INDENT: usize = 6;
+    let mut text = "  ".to_string();
+    let mut used = text.len();
+    for (index, word) in shell_words(command).into_iter().enumerate() {
+        let length = word.chars().count();
+        let gap = usize::from(index > 0);
+        if used + gap + length <= ROOM {
+            text.extend([&" "[..gap], word]);
+            used += gap + length;
+        } else if INDENT + length <= ROOM {
+            text += &format!(" \\\n{:INDENT$}{word}", "");
+            used = INDENT + length;
+        } else {
+            text += &" "[..gap];
+            text += "\\\n";
+            used = long_word(&mut text, word);
+        }
+    }
+    text + "\n"
+}
+
+/// The words of a command, in which `'` quotes what lies up to the next one, and `\` quotes one letter elsewhere.
+fn shell_words(command: &str) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let is_end = |letter: char| {
+        is_quoted ^= letter == '\'' && !is_escaped;
+        let ends = letter == ' ' && !is_quoted && !is_escaped;
+        is_escaped = letter == '\\' && !is_quoted && !is_escaped;
+        ends
+    };
+    command.split(is_end).filter(|word| !word.is_empty()).collect()
+}
+
+/// Adds a long word in lines that a shell joins: quotes are closed before a line ends, and opened again. Returns
+/// the length of the last line.
+fn long_word(text: &mut String, word: &str) -> usize {
+    /// Room for a quote at the beginning, and for a quote and a backslash at the end.
+    const LETTERS: usize = WIDTH - 3;
+    let (mut used, mut is_quoted, mut is_escaped) = (0, false, false);
+    for letter in word.chars() {
+        if used >= LETTERS && !is_escaped {
+            *text += if is_quoted { "'\\\n'" } else { "\\\n" };
+            used = usize::from(is_quoted);
+        }
+        is_quoted ^= letter == '\'' && !is_escaped;
+        is_escaped = letter == '\\' && !is_quoted && !is_escaped;
+        text.push(letter);
+        used += 1;
+    }
+    used
+}
+
+/// Words without a space may be longer than a line: their lines are broken, where possible after a comma or a
+/// slash, so that no mail program breaks the lines around them.
 fn cut(text: &str) -> String {
     let mut lines = String::new();
     for line in text.lines() {
-        let letters: Vec<char> = line.chars().collect();
-        for part in letters.chunks(WIDTH) {
-            lines.extend(part);
+        let indent: String =
+            line.chars().take_while(|letter| *letter == ' ').take(WIDTH / 2).collect();
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > WIDTH {
+            let half = WIDTH / 2..WIDTH;
+            let end = half.rev().find(|at| ",;/".contains(rest[*at - 1])).unwrap_or(WIDTH);
+            let after = rest.split_off(end);
+            lines.extend(rest);
             lines.push('\n');
+            rest = indent.chars().chain(after).collect();
         }
-        if letters.is_empty() {
-            lines.push('\n');
-        }
+        lines.extend(rest);
+        lines.push('\n');
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words that a shell makes of a command.
+    fn as_a_shell_reads(command: &str) -> String {
+        let script = format!("printf '<%s>\\n' {command}");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{command}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn commands_in_lines_are_the_same_to_a_shell() {
+        let axes = "--axis a=1 ".repeat(30);
+        let quoted = format!("--command '{}'", r"make  test it'\''s ".repeat(20));
+        let unbroken = "x".repeat(300);
+        let escaped = format!("a{}", r"\'\\".repeat(90));
+        for command in ["knee report last", "a b", &axes, &quoted, &unbroken, &escaped] {
+            let lines = continued(command);
+            assert!(lines.lines().all(|line| line.chars().count() <= WIDTH), "{lines}");
+            assert_eq!(as_a_shell_reads(&lines), as_a_shell_reads(command), "{lines}");
+        }
+    }
+
+    #[test]
+    fn long_words_break_after_a_comma_and_keep_their_indent() {
+        let options = format!("    ({})", "relatime,discard,".repeat(6));
+        let lines = cut(&options);
+        assert!(
+            lines.lines().all(|line| line.len() <= WIDTH && line.starts_with("    ")),
+            "{lines}"
+        );
+        assert!(lines.lines().next().is_some_and(|line| line.ends_with(',')), "{lines}");
+        assert_eq!(cut("a\n\nb\n"), "a\n\nb\n");
+    }
 }

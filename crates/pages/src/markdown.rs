@@ -3,16 +3,16 @@
 use host::terminal::one_line;
 use reports::{LedgerNode, LedgerTree};
 
-use crate::page::{Block, Page, PageTable, Section};
+use crate::page::{Block, Page, PageTable, Section, brief};
 
 /// Ledger rows below this depth are left out.
 const DEPTH_MAX: usize = 4;
 
 /// The whole text.
 pub fn markdown(page: &Page) -> String {
-    let mut text = String::new();
+    let mut text = format!("## {}: {}\n\n", page.kind.name(), safe(&brief(&page.title)));
     for answer in &page.answers {
-        text += &format!("**{}**\n\n", safe(answer));
+        text += &format!("**{}**\n\n", safe(&brief(answer)));
     }
     if !page.counts.is_empty() {
         let counts: Vec<String> =

@@ -2,20 +2,22 @@
 
 use analysis::{Contrast, Verdict};
 use reports::recording::FlameGraph;
-use reports::{CurvePanel, LedgerTree};
+use reports::{CurvePanel, LedgerTree, LoadSetting};
 use text::table::Table;
 
-/// Kinds of pages about measurements.
-pub const MEASURED: &str = "Measurement";
-pub const COMPARED: &str = "Comparison";
-pub const EXPLAINED: &str = "Explanation";
+/// Headings of columns that say which row it is.
+pub const PLACES: [&str; 4] = ["CPUs", "tasks", "variant", "measured"];
+
+/// A name in an answer that is longer than this hides the answer.
+const NAME_MAX: usize = 80;
 
 /// A page.
 pub struct Page {
     /// Title of the page, a few words.
     pub title: String,
-    /// What kind of page it is: "Comparison".
-    pub kind: &'static str,
+    pub kind: PageKind,
+    /// Whether a run goes on that will add to it.
+    pub is_growing: bool,
     /// The answer, a sentence each.
     pub answers: Vec<String>,
     /// How many verdicts of each kind there are; empty where nothing is judged.
@@ -29,6 +31,31 @@ pub struct Page {
     pub facts: Vec<(String, String)>,
     /// Commands that make the runs, or this page, again.
     pub again: Vec<String>,
+}
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    Measurement,
+    Comparison,
+    Explanation,
+    Bisection,
+    Simulation,
+    Replay,
+}
+
+impl PageKind {
+    /// What stands above the title.
+    pub fn name(self) -> &'static str {
+        match self {
+            PageKind::Measurement => "Measurement",
+            PageKind::Comparison => "Comparison",
+            PageKind::Explanation => "Explanation",
+            PageKind::Bisection => "Bisection",
+            PageKind::Simulation => "Simulation",
+            PageKind::Replay => "Replay, simulated",
+        }
+    }
 }
 
 /// How often a verdict was reached.
@@ -53,9 +80,18 @@ pub enum Tone {
 /// A part of a page with a heading.
 pub struct Section {
     pub title: String,
+    /// The load that it is about, if there is one.
+    pub load: Option<LoadSetting>,
     /// Whether its blocks are shown before the reader asks.
     pub is_open: bool,
     pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// A section about no load in particular, which is shown at once.
+    pub fn open(title: &str, blocks: Vec<Block>) -> Section {
+        Section { title: title.to_string(), load: None, is_open: true, blocks }
+    }
 }
 
 /// What sections consist of.
@@ -97,12 +133,33 @@ pub struct RowMark {
     pub smallest_effect: f64,
 }
 
+/// A title or a sentence with long names cut: names between backquotes, or all of it where there are none. The
+/// facts of a page have them whole.
+pub fn brief(text: &str) -> String {
+    let cut = |name: &str, most: usize| {
+        let letters: Vec<char> = name.chars().collect();
+        if letters.len() <= most {
+            return name.to_string();
+        }
+        letters[..most - 1].iter().chain(&['…']).collect()
+    };
+    let parts: Vec<&str> = text.split('`').collect();
+    let is_code = parts.len() > 1 && parts.len() % 2 == 1;
+    if !is_code {
+        return cut(text, 4 * NAME_MAX);
+    }
+    let part = |(index, part): (usize, &&str)| {
+        if index % 2 == 1 { cut(part, NAME_MAX) } else { cut(part, 4 * NAME_MAX) }
+    };
+    parts.iter().enumerate().map(part).collect::<Vec<_>>().join("`")
+}
+
 impl Page {
     /// The heading of the facts.
     pub fn facts_title(&self) -> &'static str {
         match self.kind {
-            MEASURED | COMPARED | EXPLAINED => "What was measured, and where",
-            _ => "What was simulated, and where",
+            PageKind::Simulation | PageKind::Replay => "What was simulated, and where",
+            _ => "What was measured, and where",
         }
     }
 
@@ -115,6 +172,7 @@ impl Page {
                 None => self.counts.push(count),
             }
         }
+        self.is_growing |= other.is_growing;
         self.sections.extend(other.sections);
         let is_new = |known: &Vec<String>, text: &String| !known.contains(text);
         let method = other.method.into_iter().filter(|text| is_new(&self.method, text));

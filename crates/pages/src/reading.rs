@@ -29,6 +29,12 @@ pub const RATES: &[&str] = &[
      of time in which the CPUs under measurement had nothing to do.",
 ];
 
+/// One metric of a record.
+pub const METRIC: &[&str] = &[
+    "Each row is a number of CPUs; n runs were made there. The metric, stddev (the standard deviation), min, median \
+     and max are over runs.",
+];
+
 /// Durations of single operations.
 pub const LATENCIES: &[&str] = &[
     "p50, p99 and p99.9 are the durations that 50 %, 99 % and 99.9 % of operations stay below; each is the \
@@ -39,8 +45,8 @@ pub const LATENCIES: &[&str] = &[
 pub const BESIDE: &[&str] = &[
     "Rates of a simulation depend on numbers of the host that were found or assumed: compare how both grow from \
      the first CPU count, not operations/s. In brackets, the lowest and highest rate of all draws of these numbers.",
-    "The simulation has the times inside and outside of the lock that --simulate names; those of the measured load \
-     are its parameters.",
+    "The simulation has the times inside and outside of the lock, the parameters and the CPU counts of the measured \
+     load, except for those that --simulate names; the caption has what was simulated.",
 ];
 
 /// Doses of time.
@@ -86,7 +92,19 @@ pub const REPLAY: &[&str] = &[
      queueing are what simple laws say of the same numbers.",
 ];
 
-/// Curves.
+/// Inputs of a replay.
+pub const INPUTS: &[&str] = &[
+    "found: a publication says the number; measured: knee measured it; assumed: nobody knows it, so that each draw \
+     takes a value of the range; fitted: chosen so that one of the reported figures comes out.",
+    "“chosen late” marks a number that was chosen after results had been seen.",
+];
+
+/// Curves over something else than CPUs.
+pub const VALUES: &[&str] = &[
+    "Each point is a value; a band around a line, where there is one, shows how far it may be off.",
+];
+
+/// Curves over CPUs.
 pub const CURVES: &[&str] = &[
     "Points are means of runs, and the band is their standard deviation. The dotted line is linear scaling.",
     "A vertical mark is a knee: the fewest CPUs with 90 % of the highest rate; the zone around it is its 90 % \

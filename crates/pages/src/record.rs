@@ -1,28 +1,36 @@
 //! The page of a record in which nothing is compared: its curves and what they say.
 
-use records::Opened;
+use records::{Opened, RecordState};
 use reports::{DoseReport, FormPart, MissingSources, RecordPart, doubt_lists, facts, record_parts};
 
-use crate::page::{Block, MEASURED, Page, PageTable, Section};
+use text::prose::counted;
+
+use crate::mail::first_columns;
+use crate::page::{Block, Page, PageKind, PageTable, Section};
 use crate::reading;
 
-/// The page of a record.
-pub fn record(opened: &Opened) -> Page {
-    let parts = record_parts(opened);
-    let sentences = parts.iter().flat_map(|part| answers(part, parts.len() > 1));
-    let mut answers: Vec<String> = sentences.collect();
-    let all = answers.len();
-    answers.truncate(ANSWERS_MAX);
-    if all > ANSWERS_MAX {
-        answers.push(format!("{} more loads are below", all - ANSWERS_MAX));
+/// The page of a record: by these metrics, or without any the usual columns. `again` is the command that shows it.
+pub fn record(opened: &Opened, metrics: &[String], again: &str) -> Page {
+    let parts = record_parts(opened, metrics);
+    let doses = reports::doses(&analysis::curves(opened));
+    let mut answers: Vec<String> = doses.iter().filter_map(DoseReport::sentence).collect();
+    answers.extend(parts.iter().flat_map(|part| self::answers(part, parts.len() > 1)));
+    if answers.is_empty() {
+        answers.extend(parts.iter().flat_map(|part| &part.forms).filter_map(only_value));
     }
     if answers.is_empty() {
         answers.push(without_curves(opened));
     }
-    let (mut known, mut again) = (Vec::new(), Vec::new());
+    let all = answers.len();
+    answers.truncate(ANSWERS_MAX);
+    if all > ANSWERS_MAX {
+        answers.push(format!("{} more are below", counted(all - ANSWERS_MAX, "answer")));
+    }
+    answers.extend(unfinished(opened));
+    let (mut known, mut commands) = (Vec::new(), vec![again.to_string()]);
     for (label, text) in facts(opened).into_iter().filter(|(_, text)| !text.is_empty()) {
         if label == "rerun" {
-            again.push(text);
+            commands.push(text);
         } else {
             known.push((label.to_string(), text));
         }
@@ -32,18 +40,18 @@ pub fn record(opened: &Opened) -> Page {
     let is_open = parts.len() <= OPEN_MAX;
     Page {
         title: opened.record.experiment.name.clone(),
-        kind: MEASURED,
+        kind: PageKind::Measurement,
+        is_growing: opened.record.state == RecordState::Growing,
         answers,
         counts: Vec::new(),
-        sections: parts
+        sections: dosed(doses)
             .into_iter()
-            .map(|part| section(part, is_open))
-            .chain(dosed(opened))
+            .chain(parts.into_iter().map(|part| section(part, is_open)))
             .collect(),
         method: vec![METHOD.to_string()],
         doubts: doubts.map(|(title, sentences)| (title.to_string(), sentences)).collect(),
         facts: known,
-        again,
+        again: commands,
     }
 }
 
@@ -61,6 +69,41 @@ fn without_curves(opened: &Opened) -> String {
         return "Measured at one CPU count: there is no curve".to_string();
     }
     "No run finished: there is nothing to show".to_string()
+}
+
+/// The value of a table with one row: "lock_mcs, processes: 1 200 000 operations/s, standard deviation 3000,
+/// n = 5".
+fn only_value(form: &FormPart) -> Option<String> {
+    let [row] = form.table.rows() else { return None };
+    let cells: Vec<(&str, &str)> = form
+        .table
+        .columns()
+        .iter()
+        .zip(row)
+        .map(|((heading, _), cell)| (heading.lines().next().unwrap_or_default(), cell.trim()))
+        .collect();
+    let cell =
+        |name: &str| cells.iter().find(|(heading, _)| *heading == name).map(|(_, cell)| *cell);
+    let n = cells.iter().position(|(heading, _)| *heading == "n")?;
+    let (metric, value) = cells.get(n + 1).filter(|(_, value)| *value != "-")?;
+    let title = form.title.split(": ").next().unwrap_or_default();
+    let deviation = cell("stddev").filter(|deviation| *deviation != "-");
+    let deviation = deviation.map(|one| format!(", standard deviation {one}")).unwrap_or_default();
+    Some(format!("{title}: {value} {metric}{deviation}, n = {}", cells[n].1))
+}
+
+/// Says so of a record that lacks runs.
+pub fn unfinished(opened: &Opened) -> Option<String> {
+    let planned = opened.record.runs_planned()?;
+    let id = &opened.record.id;
+    let done = format!("{} of {planned} planned runs", opened.runs.len());
+    match opened.record.state {
+        RecordState::Whole => None,
+        RecordState::Growing => Some(format!("{id} goes on: so far it has {done}")),
+        RecordState::Partial => Some(format!(
+            "{id} ended early: it has {done}; its command with --resume does the rest"
+        )),
+    }
 }
 
 /// What a load's tables say first.
@@ -82,26 +125,29 @@ fn answers(part: &RecordPart, several: bool) -> Vec<String> {
 }
 
 /// What doses of time say, where the record has some.
-fn dosed(opened: &Opened) -> Option<Section> {
-    let reports = reports::doses(&analysis::curves(opened));
+fn dosed(reports: Vec<DoseReport>) -> Option<Section> {
     let parts = reports.iter().map(DoseReport::part);
     let block = |FormPart { title, table, sentences }: FormPart| {
         [Block::Table(PageTable::plain(&title, table, reading::DOSES)), Block::Text(sentences)]
     };
     let blocks: Vec<Block> = parts.flat_map(block).collect();
-    let title = "What doses of time say".to_string();
-    (!blocks.is_empty()).then_some(Section { title, is_open: true, blocks })
+    (!blocks.is_empty()).then(|| Section::open("What doses of time say", blocks))
 }
 
 fn section(part: RecordPart, is_open: bool) -> Section {
-    let RecordPart { title, forms, panels } = part;
+    let RecordPart { title, setting, forms, panels } = part;
     let mut blocks: Vec<Block> =
         panels.into_iter().filter(|panel| panel.is_curve()).map(Block::Curves).collect();
     for FormPart { title, table, sentences } in forms {
-        let is_latency = table.columns().iter().any(|(heading, _)| heading == "p99");
-        let reading = if is_latency { reading::LATENCIES } else { reading::RATES };
-        blocks.push(Block::Table(PageTable::plain(&title, table, reading)));
-        blocks.push(Block::Text(sentences));
+        let has = |name: &str| table.columns().iter().any(|(heading, _)| heading == name);
+        let reading = match () {
+            _ if has("p99") => reading::LATENCIES,
+            _ if has("median") => reading::METRIC,
+            _ => reading::RATES,
+        };
+        let narrow = first_columns(&title, &table);
+        let table = PageTable { narrow, ..PageTable::plain(&title, table, reading) };
+        blocks.extend([Block::Table(table), Block::Text(sentences)]);
     }
-    Section { title, is_open, blocks }
+    Section { title, load: setting, is_open, blocks }
 }

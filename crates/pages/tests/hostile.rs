@@ -113,7 +113,7 @@ fn pages_with(mut name: impl FnMut() -> String) -> [Page; 2] {
     let compared = compare(&arms, &CompareOptions::default()).unwrap();
     let mut measured = golden(MEASURED);
     rename(&mut measured, &mut name);
-    [comparison(&compared, &[&opened], "knee report"), record(&measured)]
+    [comparison(&compared, &[&opened], "knee report"), record(&measured, &[], "knee report")]
 }
 
 /// The elements and the names of their attributes, in order. What stands between backquotes is code, and lists

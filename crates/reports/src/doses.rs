@@ -121,6 +121,19 @@ impl DoseReport {
         FormPart { title, table, sentences }
     }
 
+    /// How serial the time is with most CPUs; `None` where no CPU count says.
+    pub fn sentence(&self) -> Option<String> {
+        let told = self.points.iter().rev();
+        let (cpus, serial) =
+            told.filter_map(|one| Some((one.cpus, one.serial.as_ref()?))).next()?;
+        let time = match self.place {
+            "inside" | "outside" => format!("time added {} the lock", self.place),
+            kind => format!("time added to each contended {kind}"),
+        };
+        let (on, form) = (counted(cpus as usize, "CPU"), self.form.name());
+        Some(format!("{}, {form}: on {on}, {} of {time} is serial", self.workload, percent(serial)))
+    }
+
     fn text(&self, style: &Style) -> String {
         let FormPart { title, table, sentences } = self.part();
         let title = wrapped(&title, style.width, 2);

@@ -27,6 +27,7 @@ mod selfcheck;
 mod selfcheck_bisect;
 mod selfcheck_host;
 mod selfcheck_scale;
+mod shown_metrics;
 mod svg;
 mod will_it_scale;
 
@@ -56,6 +57,7 @@ pub use crate::ledger::{
     LedgerNode, LedgerPart, LedgerTree, NodeChange, difference, difference_part, explained,
     explained_part, growth, growth_part, growth_sentence, ipis, locks, title,
 };
+pub use crate::loads::LoadSetting;
 pub use crate::plan::{Plan, plan, plan_json};
 pub use crate::scale::{forecast, scale, sweep};
 pub use crate::scaling::{
@@ -66,6 +68,7 @@ pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_bisect::selfcheck_bisect;
 pub use crate::selfcheck_host::selfcheck_host;
 pub use crate::selfcheck_scale::selfcheck_scale;
+pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
 pub use crate::svg::svg;
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 pub use ledger::{LedgerSide, unit_of_work};

@@ -3,9 +3,49 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Curve;
+use analysis::{Curve, Spread};
 use records::{Point, Record};
 use workloads::Workload;
+
+/// What the tasks of a load did, for who wants to simulate it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadSetting {
+    pub workload: String,
+    pub parameters: BTreeMap<String, String>,
+    /// How long the work really took that a parameter asks for, by its name: the median over runs.
+    pub took_ns: BTreeMap<String, f64>,
+}
+
+impl LoadSetting {
+    /// The setting with the values of `work.NAME` that runs have.
+    pub fn new<'a>(
+        workload: &str,
+        parameters: &BTreeMap<String, String>,
+        works: impl Iterator<Item = (&'a String, f64)>,
+    ) -> LoadSetting {
+        let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (metric, ns) in works {
+            if let Some(name) = metric.strip_prefix("work.") {
+                all.entry(name.to_string()).or_default().push(ns);
+            }
+        }
+        let median =
+            |(name, values): (String, Vec<f64>)| Some((name, Spread::from_values(&values)?.median));
+        LoadSetting {
+            workload: workload.to_string(),
+            parameters: parameters.clone(),
+            took_ns: all.into_iter().filter_map(median).collect(),
+        }
+    }
+
+    /// Nanoseconds that a parameter asks for, as they were measured where they were; `None` where runs differ in
+    /// the parameter.
+    pub fn ns(&self, parameter: &str) -> Option<f64> {
+        let asked = self.parameters.get(parameter)?;
+        let mean = asked.split('~').next().and_then(|mean| mean.parse().ok());
+        self.took_ns.get(parameter).copied().or(mean)
+    }
+}
 
 /// Curves that differ only in form and in tasks, in order of appearance.
 pub fn loads<'a>(curves: &'a [Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {

@@ -86,8 +86,7 @@ impl Report<'_> {
                 Pass::Latency => self.latencies(curves),
             };
         }
-        let measured = |metric: &&String| curves.iter().any(|curve| has(curve, metric));
-        let metrics = self.detail.metrics.iter().filter(measured);
+        let metrics = self.detail.metrics.iter().filter(|metric| has(curves, metric));
         let mut text: String = metrics.map(|metric| self.metric(curves, metric)).collect();
         for form in forms(curves) {
             let details = self.details(&form);
@@ -150,16 +149,18 @@ impl Report<'_> {
         }
     }
 
+    fn metric_part(&self, curves: &[&Curve], metric: &str) -> FormPart {
+        let rates = curves.iter().filter(|_| is_rate(metric));
+        let peaks = rates.filter_map(|curve| self.peak(curve, metric));
+        FormPart {
+            title: self.title(curves[0].point),
+            table: curve_table::metric(curves, metric),
+            sentences: peaks.chain(self.single_runs(curves)).chain(failed(curves)).collect(),
+        }
+    }
+
     fn metric(&self, curves: &[&Curve], metric: &str) -> String {
-        let form = |curves: Vec<&Curve>| {
-            let peaks =
-                curves.iter().filter(|_| is_rate(metric)).filter_map(|c| self.peak(c, metric));
-            self.form_text(&FormPart {
-                title: self.title(curves[0].point),
-                table: curve_table::metric(&curves, metric),
-                sentences: peaks.chain(self.single_runs(&curves)).chain(failed(&curves)).collect(),
-            })
-        };
+        let form = |curves: Vec<&Curve>| self.form_text(&self.metric_part(&curves, metric));
         forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
     }
 
@@ -338,8 +339,10 @@ fn is_rate(metric: &str) -> bool {
     known_metric(metric).is_some_and(|m| m.unit == "1/s")
 }
 
-fn has(curve: &Curve, metric: &str) -> bool {
-    curve.cells.iter().any(|cell| cell.spread(metric).is_some())
+/// Whether a run of these curves has the metric.
+fn has(curves: &[&Curve], metric: &str) -> bool {
+    let mut cells = curves.iter().flat_map(|curve| &curve.cells);
+    cells.any(|cell| cell.spread(metric).is_some())
 }
 
 /// Says which tasks a curve has, where it is not one a CPU.

@@ -48,7 +48,7 @@ fn three_digits(value: f64) -> String {
     }
     let magnitude = value.abs().log10().floor() as i32;
     let decimals = (2 - magnitude).clamp(0, 6) as usize;
-    let text = format!("{value:.decimals$}");
+    let text = fixed(value, decimals);
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     } else {
@@ -66,6 +66,12 @@ mod tests {
         assert_eq!(all, ["+0.00", "+0.00", "+0.00", "-0.01", "+1.50", "-inf"]);
         assert_eq!([-0.04, -0.06, 12.0].map(|one| fixed(one, 1)), ["0.0", "-0.1", "12.0"]);
         assert_eq!([-0.4, 0.4].map(|one| fixed(one, 0)), ["0", "0"]);
+    }
+
+    #[test]
+    fn a_time_too_short_to_tell_has_no_minus() {
+        assert_eq!(duration_ns(-1e-9), "0 ns");
+        assert_eq!(duration_ns(-12.0), "-12 ns");
     }
 
     #[test]

@@ -59,6 +59,44 @@ impl Table {
         (self.first_columns(fit), lost.collect())
     }
 
+    /// Tables that each fit into `width`: what does not fit beside the first columns follows below, where the
+    /// first `keys` columns stand again. A column that is too wide by itself stays so.
+    pub fn stacked(&self, width: usize, keys: usize) -> Vec<Table> {
+        let widths = self.widths();
+        let room = |columns: &[usize]| {
+            columns.iter().map(|column| widths[*column] + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        let keys: Vec<usize> = (0..keys.min(widths.len())).collect();
+        let mut groups = vec![keys.clone()];
+        for column in keys.len()..widths.len() {
+            let last = groups.last().map_or(&[][..], Vec::as_slice);
+            let fits = room(&[last, &[column]].concat()) <= width;
+            if !fits && last.len() > keys.len() {
+                groups.push(keys.clone());
+            }
+            groups.iter_mut().last().into_iter().for_each(|group| group.push(column));
+        }
+        groups.iter().map(|group| self.picked(group)).collect()
+    }
+
+    /// A table of these columns.
+    fn picked(&self, columns: &[usize]) -> Table {
+        let mut table = Table::new(columns.iter().map(|column| self.columns[*column].clone()));
+        for row in &self.rows {
+            table.row(columns.iter().map(|column| row[*column].clone()).collect());
+        }
+        table
+    }
+
+    /// The table with each heading and cell changed.
+    pub fn map(&self, change: impl Fn(&str) -> String) -> Table {
+        let mut table = Table::new(self.columns.iter().map(|(name, align)| (change(name), *align)));
+        for row in &self.rows {
+            table.row(row.iter().map(|cell| change(cell)).collect());
+        }
+        table
+    }
+
     /// The table as lines, however wide.
     pub fn text(&self) -> String {
         self.first_columns(self.columns.len())
@@ -133,6 +171,21 @@ mod tests {
         table.row(["a", "1 234", "5", ""].map(String::from).into());
         table.row(["überlang", "7", "-", "late"].map(String::from).into());
         table
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_below_beside_the_first() {
+        let stacked = table().stacked(20, 1);
+        let text: Vec<String> = stacked.iter().map(Table::text).collect();
+        expect![[r#"
+            [
+                "          operations\nname           per s\na              1 234\nüberlang           7\n",
+                "name      ±  note\na         5\nüberlang  -  late\n",
+            ]
+        "#]]
+        .assert_debug_eq(&text);
+        assert_eq!(table().stacked(40, 1).len(), 1);
+        assert_eq!(table().stacked(3, 2).len(), 2, "each column once");
     }
 
     #[test]

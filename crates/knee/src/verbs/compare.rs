@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions};
+use analysis::{Arm, CompareOptions, Comparison, compare, join_sessions, rounded};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::terminal::{hint, print};
@@ -18,6 +18,7 @@ use store::Store;
 use text::Style;
 
 use super::find::find;
+use crate::browser;
 use crate::flags::FailIf;
 
 /// What to compare, and how to show it.
@@ -113,23 +114,45 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
     Ok(arguments.fail_if.status(&comparison))
 }
 
-/// The command that writes the page of these records, which lie in the folder `records`.
+/// The command that writes and, on a screen, opens the page of these records, which lie in the folder `records`.
 pub fn page_command(what: &[String], records: &Path) -> String {
     let what = if what.is_empty() { vec!["last".to_string()] } else { what.to_vec() };
     let words: Vec<String> = what.iter().map(|word| quoted(word)).collect();
     let is_default = paths::records().is_ok_and(|default| default == records);
     let elsewhere = (!is_default).then(|| quoted(&records.to_string_lossy()));
     let elsewhere = elsewhere.map(|folder| format!("--records {folder} ")).unwrap_or_default();
-    format!("knee {elsewhere}report {} --html page.html", words.join(" "))
+    let open = if browser::has_screen() { " --open" } else { "" };
+    format!("knee {elsewhere}report {} --html page.html{open}", words.join(" "))
 }
 
 impl CompareQuestion {
+    /// The metrics that were asked for, each of which some run has.
+    pub fn metrics(&self, arms: &[Arm]) -> Result<&[String]> {
+        check_metrics(&self.metrics, arms)?;
+        Ok(&self.metrics)
+    }
+
+    /// The question as arguments.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if !self.metrics.is_empty() {
+            words.extend(["--metric".to_string(), self.metrics.join(",")]);
+        }
+        if let Some(share) = self.smallest_effect {
+            words.extend([
+                "--smallest-effect".to_string(),
+                format!("{}%", rounded(100.0 * share, 6)),
+            ]);
+        }
+        words.extend(self.force.then(|| "--force".to_string()));
+        words
+    }
+
     /// The comparison of these records, with earlier ones that show how far the host drifts.
     pub fn compared(&self, named: &NamedRecords, store: &Store) -> Result<Comparison> {
         let arms = named.arms();
-        check_metrics(&self.metrics, &arms)?;
         let shown = &named.records[0].record.experiment.compare.shown;
-        let mut metrics = self.metrics.iter().cloned();
+        let mut metrics = self.metrics(&arms)?.iter().cloned();
         let options = CompareOptions {
             primary: metrics.next(),
             metrics: metrics.chain(shown.clone()).collect(),
@@ -295,6 +318,27 @@ impl NamedRecords {
             named.arms.push((index, variant, name.clone()));
         }
         Ok(named)
+    }
+
+    /// Words that will name the same later, where `what` may say `last`. Records that are named by a path keep it.
+    pub fn lasting_words(&self, what: &[String]) -> Vec<String> {
+        let keeps = |word: &str| word.contains(['/', ',']);
+        match (&self.records[..], what) {
+            ([one], []) => vec![one.record.id.clone()],
+            ([_], [word]) if keeps(word) => vec![word.clone()],
+            ([one], [_]) => vec![one.record.id.clone()],
+            _ => {
+                let word = |(index, variant, name): &(usize, String, String)| {
+                    let record = &self.records[*index].record;
+                    match record.variants.len() {
+                        _ if keeps(name) => name.clone(),
+                        0 | 1 => record.id.clone(),
+                        _ => format!("{}:{variant}", record.id),
+                    }
+                };
+                self.arms.iter().map(word).collect()
+            }
+        }
     }
 
     pub fn arms(&self) -> Vec<Arm<'_>> {

@@ -18,6 +18,7 @@ use pages::{HAS_BUNDLE, Page, Purpose};
 use store::Store;
 
 use super::compare::CompareQuestion;
+use crate::browser;
 
 /// What to report, and in which form.
 #[derive(clap::Args, Debug)]
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Leave scripts out of the HTML file, for places that refuse them: no zoom, no flame graph
     #[arg(long, requires = "html")]
     no_scripts: bool,
+    /// Open the HTML file in a browser
+    #[arg(long, requires = "html")]
+    open: bool,
     /// Print a mail of 72 columns for a kernel list [default]
     #[arg(long, conflicts_with = "markdown")]
     mail: bool,
@@ -44,8 +48,10 @@ pub struct Arguments {
     /// Report what `knee replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
-    /// Report a simulation, beside the records if some are named; what follows are the arguments of
-    /// `knee simulate`
+    /// Report a simulation, beside the records if some are named
+    ///
+    /// What follows are the arguments of `knee simulate`. Beside a record, times inside and outside of the lock,
+    /// parameters, designs and CPU counts are those of the record unless they are given.
     #[arg(long, value_name = "ARGUMENTS", num_args = 1.., allow_hyphen_values = true)]
     simulate: Vec<String>,
 }
@@ -56,7 +62,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let purpose = if arguments.no_scripts { Purpose::FileWithoutScripts } else { Purpose::File };
     match &arguments.html {
         Some(path) if path.as_os_str() == "-" => print_bytes(&pages::html(&page, purpose))?,
-        Some(path) => written(path, &page, purpose)?,
+        Some(path) => {
+            written(path, &page, purpose)?;
+            if arguments.open {
+                browser::open(&path.to_string_lossy());
+            }
+        }
         None if arguments.markdown => print(pages::markdown(&page))?,
         None => print(pages::mail(&page))?,
     }
@@ -75,12 +86,11 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         return measured::page(what, &arguments.question, store);
     }
     if what.is_empty() {
-        return Ok(simulation::page(&simulation::simulated(words)?, words));
+        return Ok(simulation::page(&simulation::Request::parse(words)?.simulation()?, words));
     }
     // A record that is not there is said before the simulation takes its time.
     let measured = measured::page(what, &arguments.question, store)?;
-    let simulated = simulation::simulated(words)?;
-    Ok(beside::beside(measured, &simulated)?.and(simulation::page(&simulated, words)))
+    beside::beside(measured, words)
 }
 
 /// Writes the file whole or not at all.

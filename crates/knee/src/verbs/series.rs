@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
+use text::quantity::signed;
 use text::table::{Align, Table};
 
 use super::bisect;
@@ -163,7 +164,7 @@ fn table(patches: &[Patch], range: &Range, request: &Request, style: &Style) -> 
 }
 
 fn percent(log: f64) -> String {
-    format!("{:+.2}", 100.0 * log.exp_m1())
+    signed(100.0 * log.exp_m1(), 2)
 }
 
 fn change(judged: &Judgement) -> String {

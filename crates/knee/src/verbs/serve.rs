@@ -6,19 +6,20 @@ mod response;
 mod routes;
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use host::children;
 use host::terminal::{hint, print_line, talk};
 use request::{Asked, Request};
 use response::Response;
 use routes::Routes;
 use store::Store;
+
+use crate::browser;
 
 /// Where to listen.
 #[derive(clap::Args, Debug)]
@@ -50,7 +51,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     print_line(&address)?;
     hint("only this host can open it; Ctrl-C ends it");
     if arguments.open {
-        open(&address);
+        browser::open(&address);
     }
     let routes = Arc::new(Routes::new(store.clone(), port));
     let busy = Arc::new(AtomicUsize::new(0));
@@ -87,13 +88,6 @@ fn listen(port: u16) -> Result<(TcpListener, u16)> {
         }
     }
     bail!("all ports from {port} to {last} of 127.0.0.1 are in use; name another one with --port")
-}
-
-/// Starts the browser, which may not be there.
-fn open(address: &str) {
-    if let Err(why) = children::spawn(Command::new("xdg-open").arg(address)) {
-        talk(format_args!("no browser was opened (xdg-open: {why}); open {address}"));
-    }
 }
 
 /// The right to answer one request.

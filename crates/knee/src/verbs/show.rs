@@ -1,6 +1,5 @@
 //! `knee show`: shows a record as tables and curves.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use host::nearest;
 use host::terminal::{print, talk};
-use records::{Opened, Outcome};
-use reports::{Detail, detailed, summary, svg};
+use records::Opened;
+use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, summary, svg};
 use store::Store;
 use text::Style;
 
@@ -65,24 +64,20 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The requested metrics. For imported results without a request: all metrics if there are few,
-/// otherwise the tool's primary metric.
+/// The requested metrics, or those that are shown without a request.
 fn metrics(arguments: &Arguments, record: &Opened) -> Vec<String> {
-    const FEW: usize = 4;
-    if record.record.source.is_none() || !arguments.metrics.is_empty() {
+    if !arguments.metrics.is_empty() {
         return arguments.metrics.clone();
     }
-    let primary = record.record.experiment.compare.metric.clone();
-    let mut shown: Vec<String> =
-        names(record).into_iter().filter(|n| !n.ends_with("/op")).collect();
-    if shown.len() > FEW {
-        let (count, list) = (shown.len(), shown.join(", "));
+    let ShownMetrics { shown, left_out } = shown_metrics(record);
+    if !left_out.is_empty() {
         talk(format_args!(
-            "{count} metrics, {primary} is shown; --metric NAME shows others: {list}"
+            "{} metrics, {} is shown; --metric NAME shows others: {}",
+            shown.len() + left_out.len(),
+            shown.join(", "),
+            left_out.join(", ")
         ));
-        shown.retain(|name| *name == primary);
     }
-    shown.sort_by_key(|name| *name != primary);
     shown
 }
 
@@ -92,7 +87,7 @@ fn check_metrics(requested: &[String], record: &Opened) -> Result<()> {
         if record.runs.iter().any(|run| run.value(name).is_some()) {
             continue;
         }
-        let known = names(record);
+        let known = metric_names(record);
         let hint = nearest(name, known.iter().map(String::as_str));
         bail!(
             "no run of {} has the metric '{name}'{hint}; `knee list metrics` shows all",
@@ -100,16 +95,4 @@ fn check_metrics(requested: &[String], record: &Opened) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// The names of all metrics and counters in a record.
-fn names(record: &Opened) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for run in &record.runs {
-        if let Outcome::Finished { metrics, counters, .. } = &run.outcome {
-            names.extend(metrics.keys().cloned());
-            names.extend(counters.keys().flat_map(|name| [name.clone(), format!("{name}/op")]));
-        }
-    }
-    names
 }

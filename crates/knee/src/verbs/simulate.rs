@@ -150,6 +150,18 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// What is to be simulated, as it was named.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The parameters of mechanisms that were set.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.set.iter().map(|(name, _)| name.as_str())
+    }
+}
+
 /// Simulates the algorithms and prints their curves.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(accesses) = arguments.trace {

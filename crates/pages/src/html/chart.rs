@@ -20,6 +20,10 @@ const IDLE_HEIGHT: f64 = 48.0;
 const TOP: f64 = 14.0;
 /// Below the axis, for numbers of CPUs.
 const BELOW: f64 = 24.0;
+/// Free below these, for what the curves run over where that is more than a word.
+const NAME_BELOW: f64 = 18.0;
+/// Letters that fit left of the numbers of CPUs.
+const SHORT: usize = 8;
 /// Free at both ends, in percent of the width.
 const INSET: f64 = 4.0;
 /// Labels on the value axis, at most, beside 0.
@@ -98,7 +102,8 @@ pub fn chart(markup: &mut Markup, panel: &CurvePanel, id: &str) {
         if panel.lines.iter().flat_map(|line| &line.points).any(|point| point.idle.is_some()) {
             markup.element("div", &[("class", "plot idle")], |markup| idle(markup, panel, &place));
         }
-        how_to_read(markup, reading::CURVES);
+        let is_over_cpus = panel.over == OVER_CPUS;
+        how_to_read(markup, if is_over_cpus { reading::CURVES } else { reading::VALUES });
     });
 }
 
@@ -163,7 +168,7 @@ fn mark(markup: &mut Markup, index: usize, (x, y): (&str, &str), title: &str) {
 
 /// Labels left of the field.
 fn values(markup: &mut Markup, place: &Place, over: &str) {
-    let height = format!("{:.0}", HEIGHT + BELOW);
+    let height = format!("{:.0}", HEIGHT + below(over));
     let attributes =
         [("class", "axis"), ("width", "52"), ("height", height.as_str()), ("aria-hidden", "true")];
     markup.element("svg", &attributes, |markup| {
@@ -172,13 +177,20 @@ fn values(markup: &mut Markup, place: &Place, over: &str) {
             let y = format!("{:.1}", place.y(value) + 4.0);
             markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], &short(value));
         }
-        let y = format!("{:.1}", HEIGHT + 18.0);
-        markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], over);
+        if over.len() <= SHORT {
+            let y = format!("{:.1}", HEIGHT + 18.0);
+            markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], over);
+        }
     });
 }
 
+/// What is free below the axis.
+fn below(over: &str) -> f64 {
+    if over.len() <= SHORT { BELOW } else { BELOW + NAME_BELOW }
+}
+
 fn field(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
-    let height = format!("{:.0}", HEIGHT + BELOW);
+    let height = format!("{:.0}", HEIGHT + below(&panel.over));
     let told = in_words(panel);
     let attributes = [
         ("class", "field"),
@@ -228,6 +240,11 @@ fn grid(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
         let y = format!("{:.1}", HEIGHT + 18.0);
         let at = [("x", x.as_str()), ("y", &y), ("text-anchor", "middle")];
         markup.leaf("text", &at, &cpus.to_string());
+    }
+    if panel.over.len() > SHORT {
+        let y = format!("{:.1}", HEIGHT + 18.0 + NAME_BELOW);
+        let at = [("x", "50%"), ("y", y.as_str()), ("text-anchor", "middle")];
+        markup.leaf("text", &at, &panel.over);
     }
 }
 

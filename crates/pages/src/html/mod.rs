@@ -10,7 +10,7 @@ mod ledger;
 mod markup;
 mod table;
 
-use crate::page::{Block, Page, Section};
+use crate::page::{Block, Page, Section, brief};
 
 use chart::chart;
 use data::data;
@@ -73,18 +73,25 @@ pub fn policy(purpose: Purpose) -> String {
 
 /// The whole file.
 pub fn html(page: &Page, purpose: Purpose) -> String {
-    document(&format!("{}: {}", page.kind, page.title), purpose, Scripts::Drawings, |markup| {
+    let title = brief(&page.title);
+    document(&format!("{}: {title}", page.kind.name()), purpose, Scripts::Drawings, |markup| {
         markup.element("header", &[("class", "top")], |markup| {
             markup.element("p", &[("class", "kind")], |markup| {
                 if purpose == Purpose::Served {
                     markup.leaf("a", &[("href", "/")], "All records");
                     markup.text(" / ");
                 }
-                markup.text(page.kind);
+                markup.text(page.kind.name());
             });
-            markup.leaf("h1", &[], &page.title);
+            markup.leaf("h1", &[], &title);
         });
-        markup.element("main", &[("id", "main")], |markup| {
+        let follows = page.is_growing && purpose == Purpose::Served;
+        let main = [("id", "main"), ("data-growing", "yes")];
+        markup.element("main", &main[..if follows { 2 } else { 1 }], |markup| {
+            if follows {
+                let attributes = [("class", "growing"), ("role", "status")];
+                markup.leaf("p", &attributes, "A run goes on.");
+            }
             answer(markup, page);
             for (index, part) in page.sections.iter().enumerate() {
                 section(markup, part, index);
@@ -156,7 +163,8 @@ pub fn document(
 fn answer(markup: &mut Markup, page: &Page) {
     markup.element("section", &[("class", "answer"), ("aria-label", "Answer")], |markup| {
         for sentence in &page.answers {
-            markup.element("p", &[("class", "verdict")], |markup| markup.sentence(sentence));
+            let sentence = brief(sentence);
+            markup.element("p", &[("class", "verdict")], |markup| markup.sentence(&sentence));
         }
         if page.counts.is_empty() {
             return;

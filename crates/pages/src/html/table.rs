@@ -4,7 +4,7 @@ use text::table::Align;
 
 use crate::html::Markup;
 use crate::html::interval::{interval, reach};
-use crate::page::{PageTable, RowMark};
+use crate::page::{PLACES, PageTable, RowMark};
 
 /// The table; one that is not open is folded.
 pub fn table(markup: &mut Markup, block: &PageTable) {
@@ -35,8 +35,8 @@ fn content(markup: &mut Markup, block: &PageTable) {
     how_to_read(markup, block.reading);
 }
 
-/// Headings of columns that say which row it is.
-const PLACES: [&str; 3] = ["CPUs", "tasks", "variant"];
+/// A cell with more letters is a sentence, which may be broken into lines.
+const PROSE_MIN: usize = 60;
 
 /// Columns in the order of a page: where, the verdict, its drawing, then the numbers. On a phone only the first
 /// ones are in sight.
@@ -91,7 +91,11 @@ fn row(
     let column = |markup: &mut Markup, index: usize| {
         let (heading, align) = &block.table.columns()[index];
         let is_verdict = mark.is_some() && heading == "verdict";
-        let class = if is_verdict { "left said" } else { class(*align) };
+        let class = match align {
+            _ if is_verdict => "left said",
+            Align::Left if cells[index].chars().count() > PROSE_MIN => "left prose",
+            align => class(*align),
+        };
         markup.leaf("td", &[("class", class)], cells[index].trim_end());
     };
     markup.element("tr", attributes, |markup| {

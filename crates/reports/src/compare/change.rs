@@ -2,10 +2,11 @@
 //! decimal place that the interval allows.
 
 use analysis::{
-    Comparison, Contrast, Method, MetricComparison, Scale, Spread, Verdict, rounded,
-    with_uncertainty,
+    CellComparison, Comparison, Contrast, Method, MetricComparison, Scale, Spread, Verdict,
+    rounded, with_uncertainty,
 };
 use text::Style;
+use text::prose::counted;
 
 /// A mean and, where it is known, the sample standard deviation.
 pub fn value(spread: Option<&Spread>) -> (String, String) {
@@ -121,7 +122,7 @@ pub fn assumed<'a>(contrasts: impl IntoIterator<Item = &'a Contrast>) -> Option<
 
 /// All contrasts of the primary metric.
 pub fn of_primary(comparison: &Comparison) -> impl Iterator<Item = &Contrast> {
-    let metrics = comparison.cells.iter().filter_map(|cell| primary(cell));
+    let metrics = comparison.cells.iter().filter_map(|cell| cell.metrics.first());
     metrics.flat_map(|metric| &metric.contrasts)
 }
 
@@ -132,9 +133,20 @@ pub fn decides(comparison: &Comparison, metric: &MetricComparison) -> bool {
     firsts.into_iter().any(|first| std::ptr::eq(first, metric))
 }
 
-/// The metric that decides, in a cell.
-pub fn primary(cell: &analysis::CellComparison) -> Option<&MetricComparison> {
+/// The metric that decides, in a cell where it has values.
+pub fn primary(cell: &CellComparison) -> Option<&MetricComparison> {
     cell.metrics.first().filter(|metric| metric.sides.iter().any(Option::is_some))
+}
+
+/// Why a load has no value of the metric that decides.
+pub fn without_values(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> String {
+    let deciding = load.iter().find_map(|(_, cell)| cell.metrics.first());
+    let name = deciding.map_or(&comparison.primary, |metric| &metric.metric);
+    let passes = load.iter().flat_map(|(_, cell)| cell.passes.iter().flatten());
+    match passes.filter(|run| run.metrics.contains_key(name)).count() {
+        0 => format!("no run has the deciding metric, {name}"),
+        runs => format!("none of the {} with {name} counts", counted(runs, "run")),
+    }
 }
 
 fn mark(contrast: &Contrast) -> &'static str {

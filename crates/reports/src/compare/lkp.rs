@@ -5,6 +5,7 @@
 use analysis::{CellComparison, CellKey, Comparison, Contrast, MetricComparison, Scale, Spread};
 use text::Style;
 use text::prose::wrapped;
+use text::quantity::{fixed, signed};
 use text::table::{Align, Table};
 
 use crate::compare::change::{interval, percent, primary, verdict, whole};
@@ -179,7 +180,7 @@ fn value(spread: Option<&Spread>, widths: Widths, style: Style) -> String {
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1e8 => format!("{value:.3e}"),
-        size if size < 999.995 => format!("{value:.2}"),
+        size if size < 999.995 => fixed(value, 2),
         _ => format!("{value:.0}"),
     }
 }
@@ -201,8 +202,8 @@ fn change(
     });
     match (scale, contrast.and_then(|contrast| contrast.change).or(of_means)) {
         (_, None) => format!("{:>room$} ", "-"),
-        (Scale::Relative, Some(change)) => format!("{:+room$.1}%", 100.0 * change),
-        (Scale::Absolute, Some(change)) => format!("{change:+room$.1} "),
+        (Scale::Relative, Some(change)) => format!("{:>room$}%", signed(100.0 * change, 1)),
+        (Scale::Absolute, Some(change)) => format!("{:>room$} ", signed(change, 1)),
     }
 }
 

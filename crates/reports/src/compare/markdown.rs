@@ -4,7 +4,7 @@
 use analysis::Comparison;
 use text::Style;
 
-use crate::compare::change::primary;
+use crate::compare::change::{primary, without_values};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::lines;
 use crate::compare::notes::{closing, indexes, of_cells};
@@ -24,11 +24,10 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
             text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
         }
-        text += &if load.iter().any(|(_, cell)| primary(cell).is_some()) {
-            table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown()
-        } else {
-            format!("no run has the deciding metric, {}\n", comparison.primary)
-        };
+        if load.iter().all(|(_, cell)| primary(cell).is_none()) {
+            text += &format!("{}\n\n", without_values(comparison, &load));
+        }
+        text += &table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown();
         text += &list(&of_cells(comparison, &places, &indexes(&load)));
         if let Some(also) = also_changed(comparison, &indexes(&load)) {
             text += &format!("\n{}\n\n{}", also.title, also.table.markdown());

@@ -6,13 +6,14 @@ use text::Style;
 use text::table::Table;
 
 use crate::compare::answer::{VerdictCounts, answers, counts};
-use crate::compare::change::{primary, verdict};
+use crate::compare::change::{primary, verdict, without_values};
 use crate::compare::curves::{ideal_per_cpu, lanes, metric_title};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{lines, names};
 use crate::compare::notes::{closing, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads, size};
 use crate::compare::verdicts::{Deviations, described, narrow, rows, table};
+use crate::loads::LoadSetting;
 use text::WIDTH_MAX;
 
 /// Pages have no width and know all symbols.
@@ -36,8 +37,12 @@ pub struct ComparisonParts {
 pub struct LoadPart {
     /// Workload, parameters and settings.
     pub title: String,
-    /// The metric that decides, with its unit and direction; empty where no run has it.
+    /// What its tasks did, as far as variants do not differ in it.
+    pub setting: LoadSetting,
+    /// The metric that decides, with its unit and direction.
     pub metric: String,
+    /// Why it has no values; empty where it has some.
+    pub why_no_values: String,
     pub table: Table,
     /// What each row of the table is about.
     pub rows: Vec<ComparedRow>,
@@ -59,7 +64,7 @@ pub struct ComparedRow {
     /// What tells the cell from all others.
     pub place: String,
     pub metric: String,
-    /// The verdict in words; empty where no run has the metric.
+    /// The verdict in words.
     pub verdict: String,
     pub contrast: Option<Contrast>,
 }
@@ -95,9 +100,10 @@ fn load_part(
     load: &[(usize, &CellComparison)],
 ) -> LoadPart {
     let (cells, rows) = (indexes(load), rows(comparison, load));
-    let metric = load.iter().find_map(|(_, cell)| primary(cell));
+    let has_values = load.iter().any(|(_, cell)| primary(cell).is_some());
+    let metric = load.iter().find_map(|(_, cell)| cell.metrics.first());
     let row = |(index, cell): &(usize, &CellComparison), variant: usize| {
-        let metric = primary(cell);
+        let metric = cell.metrics.first();
         let contrast = metric.and_then(|metric| metric.contrasts.get(variant - 1));
         let said = |(metric, contrast): (&MetricComparison, &Contrast)| {
             verdict(metric, contrast, comparison.smallest_effect)
@@ -116,7 +122,9 @@ fn load_part(
         load.iter().flat_map(|cell| variants.clone().map(move |variant| row(cell, variant)));
     LoadPart {
         title: heading(&load[0].1.key),
+        setting: setting(load),
         metric: metric.map(described).unwrap_or_default(),
+        why_no_values: if has_values { String::new() } else { without_values(comparison, load) },
         rows: described_rows.collect(),
         table: table(comparison, &rows, Deviations::Both, PAGE),
         narrow: narrow(comparison, load),
@@ -124,6 +132,13 @@ fn load_part(
         also: also_changed(comparison, &cells).map(|also| (also.title, also.table)),
         lanes: lane_parts(comparison, load),
     }
+}
+
+fn setting(load: &[(usize, &CellComparison)]) -> LoadSetting {
+    let key = &load[0].1.key;
+    let runs = load.iter().flat_map(|(_, cell)| cell.passes.iter().flatten());
+    let works = runs.flat_map(|run| &run.metrics).map(|(name, ns)| (name, *ns));
+    LoadSetting::new(&key.workload, &key.parameters, works)
 }
 
 fn lane_parts(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> Vec<LanePart> {

@@ -8,7 +8,9 @@ use text::quantity::short;
 use text::table::{Align, Table};
 
 use crate::compare::WIDTH_LEAST;
-use crate::compare::change::{aligned, change, interval, percent, primary, value, verdict};
+use crate::compare::change::{
+    aligned, change, interval, percent, primary, value, verdict, without_values,
+};
 use crate::compare::exploratory::also_changed;
 use crate::compare::head::{head, names};
 use crate::compare::notes::{below, indexes, of_cells};
@@ -36,7 +38,7 @@ pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
 /// One row: a cell and a variant of it.
 pub struct VerdictRow<'a> {
     cell: &'a CellComparison,
-    /// The primary metric; absent where no run of the cell has it.
+    /// The metric that decides, which may have no values.
     metric: Option<&'a MetricComparison>,
     variant: usize,
 }
@@ -53,7 +55,7 @@ pub fn rows<'a>(
     load: &[(usize, &'a CellComparison)],
 ) -> Vec<VerdictRow<'a>> {
     let variants = 1..comparison.variants.len();
-    let row = |cell, variant| VerdictRow { cell, metric: primary(cell), variant };
+    let row = |cell, variant| VerdictRow { cell, metric: cell.metrics.first(), variant };
     load.iter()
         .flat_map(|(_, cell)| variants.clone().map(move |variant| row(cell, variant)))
         .collect()
@@ -78,9 +80,6 @@ const DEVIATIONS: [Deviations; 4] =
 /// The first form that fits: all variants in one table before a table for each.
 fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Style) -> String {
     let rows = rows(comparison, load);
-    if rows.iter().all(|row| row.metric.is_none()) {
-        return format!("no run has the deciding metric, {}\n", comparison.primary);
-    }
     let fits = |text: &String| text.lines().all(|line| line.chars().count() <= style.width);
     let one = |deviations| table(comparison, &rows, deviations, style).text();
     let each = |deviations| each_variant(comparison, load, deviations, style);
@@ -88,6 +87,9 @@ fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Sty
     let forms = forms.chain(DEVIATIONS.iter().map(|d| (each(*d), *d)));
     let found = forms.into_iter().find(|(text, _)| fits(text));
     let (text, deviations) = found.unwrap_or_else(|| (each(Deviations::Short), Deviations::Short));
+    if load.iter().all(|(_, cell)| primary(cell).is_none()) {
+        return wrapped(&without_values(comparison, load), style.width, 2) + &text;
+    }
     about(&rows, deviations, style) + &text + &left_out(deviations, style)
 }
 

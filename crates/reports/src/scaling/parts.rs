@@ -9,8 +9,8 @@ use text::Style;
 use crate::curve_panel::{CurvePanel, for_curves};
 use crate::curve_table::RATE;
 use crate::known_metric;
-use crate::loads::{forms, lanes, loads, parameters};
-use crate::scaling::{Detail, FormPart, Report, lane};
+use crate::loads::{LoadSetting, forms, lanes, loads, parameters};
+use crate::scaling::{Detail, FormPart, Report, has, lane};
 use text::WIDTH_MAX;
 
 /// Pages have no width and know all symbols.
@@ -19,19 +19,25 @@ const PAGE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };
 /// A load: its tables, one for each form, and its curves.
 pub struct RecordPart {
     pub title: String,
+    /// What its tasks did; `None` for commands.
+    pub setting: Option<LoadSetting>,
     pub forms: Vec<FormPart>,
     pub panels: Vec<CurvePanel>,
 }
 
-/// All loads of a record, as the scaling report shows them.
-pub fn record_parts(record: &Opened) -> Vec<RecordPart> {
+/// All loads of a record, as the scaling report shows them: these metrics, or without any the columns of each
+/// kind of load.
+pub fn record_parts(record: &Opened, metrics: &[String]) -> Vec<RecordPart> {
     let curves = curves(record);
-    let report = Report { record, detail: &Detail::default(), style: PAGE };
+    let detail = Detail { metrics: metrics.to_vec(), ..Detail::default() };
+    let report = Report { record, detail: &detail, style: PAGE };
     let mut commands = BTreeSet::new();
     let mut parts = Vec::new();
     for load in loads(&curves) {
         let point = load[0].point;
-        if point.command.is_none() {
+        if !metrics.is_empty() {
+            parts.extend(report.part_of_metrics(&load));
+        } else if point.command.is_none() {
             parts.push(report.load_part(&load));
         } else if commands.insert(&point.workload) {
             let all = curves.iter().filter(|curve| curve.point.workload == point.workload);
@@ -49,13 +55,29 @@ impl Report<'_> {
         };
         let panel = |lane: Vec<&Curve>| self.panel(&lane, RATE);
         let drawn = if is_rate { lanes(load) } else { Vec::new() };
-        let title =
-            [vec![load[0].point.workload.clone()], parameters(load[0].point)].concat().join(" ");
         RecordPart {
-            title: if is_rate { title } else { format!("{title}, each operation timed") },
+            title: load_title(load),
+            setting: setting(load),
             forms: forms(load).into_iter().map(form).collect(),
             panels: drawn.into_iter().map(panel).collect(),
         }
+    }
+
+    /// A load by the requested metrics; `None` where no run has one of them.
+    fn part_of_metrics(&self, load: &[&Curve]) -> Option<RecordPart> {
+        let metrics = || self.detail.metrics.iter().filter(|metric| has(load, metric));
+        let by_metric = |metric: &String| {
+            forms(load).into_iter().map(|curves| self.metric_part(&curves, metric)).collect()
+        };
+        let parts: Vec<Vec<FormPart>> = metrics().map(by_metric).collect();
+        let panels = metrics()
+            .flat_map(|metric| lanes(load).into_iter().map(move |lane| self.panel(&lane, metric)));
+        (!parts.is_empty()).then(|| RecordPart {
+            title: load_title(load),
+            setting: setting(load),
+            panels: panels.collect(),
+            forms: parts.into_iter().flatten().collect(),
+        })
     }
 
     fn whole_command_part(&self, curves: &[&Curve]) -> RecordPart {
@@ -63,6 +85,7 @@ impl Report<'_> {
         let metric = self.record.record.deciding(point);
         RecordPart {
             title: point.workload.clone(),
+            setting: None,
             forms: vec![self.command_part(curves)],
             panels: curves.iter().map(|curve| self.panel(&[curve], &metric)).collect(),
         }
@@ -80,4 +103,19 @@ impl Report<'_> {
         let title = lane(curves[0]).trim_start().to_string();
         for_curves(title, curves, &names, metric, unit)
     }
+}
+
+/// "lock_ticket hold_ns=200": the workload with its parameters.
+fn load_title(load: &[&Curve]) -> String {
+    let point = load[0].point;
+    let title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
+    if point.pass == Pass::Rate { title } else { format!("{title}, each operation timed") }
+}
+
+fn setting(load: &[&Curve]) -> Option<LoadSetting> {
+    let point = load[0].point;
+    let runs = load.iter().flat_map(|curve| &curve.cells).flat_map(|cell| &cell.runs);
+    let works = runs.filter_map(|run| run.metrics()).flatten().map(|(name, ns)| (name, *ns));
+    let own = point.command.is_none();
+    own.then(|| LoadSetting::new(&point.workload, &point.parameters, works))
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
+use text::quantity::signed;
 
 use super::inside::{self, Inside};
 use super::{answer_text, as_json, news};
@@ -183,8 +184,8 @@ fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks
     };
     let commits = &session.range.commits;
     let parent = commits[change].parents.first().copied().unwrap_or(0);
-    let [of_change, of_ends] =
-        [explained.change, explained.ends].map(|log| format!("{:+.1} %", 100.0 * log.exp_m1()));
+    let [of_change, of_ends] = [explained.change, explained.ends]
+        .map(|log| format!("{} %", signed(100.0 * log.exp_m1(), 1)));
     let mut text = format!(
         "It is one of several: it explains {of_change} of the {of_ends} between the ends. Search on"
     );

@@ -4,6 +4,7 @@ use bisection::{Ends, Foresight, Quantiles};
 use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
 use host::counted;
 use host::terminal::{hint, talk};
+use text::quantity::signed;
 
 /// Says what there is to search.
 pub fn before(request: &Request, range: &Range) {
@@ -135,8 +136,8 @@ fn candidates(all: usize, unread: usize, reproducible: Option<bool>) {
 
 fn ends_text(ends: &Ends) -> String {
     format!(
-        "bad {:+.2} % against good, +-{:.2} % (standard error), {} that spread by {:.2} %",
-        100.0 * ends.difference.exp_m1(),
+        "bad {} % against good, +-{:.2} % (standard error), {} that spread by {:.2} %",
+        signed(100.0 * ends.difference.exp_m1(), 2),
         100.0 * ends.error,
         counted(ends.runs as usize, "run"),
         100.0 * ends.deviation
@@ -166,8 +167,9 @@ pub fn confirmed(confirmed: Confirmed) -> &'static str {
 
 /// What other layouts of the same code say.
 pub fn layouts(check: &LayoutCheck) -> String {
-    let one =
-        |(change, error): (&f64, &f64)| format!("{:+.2} % +-{:.2}", 100.0 * change, 100.0 * error);
+    let one = |(change, error): (&f64, &f64)| {
+        format!("{} % +-{:.2}", signed(100.0 * change, 2), 100.0 * error)
+    };
     let all: Vec<String> = check.changes.iter().zip(&check.errors).map(one).collect();
     let verdict = if check.holds {
         "it is the code, not its place"

@@ -2,7 +2,7 @@
 
 use studies::hosts::Origin;
 use studies::replays::{
-    Figure, Grade, GradedTarget, Interval, Provenance, Replay, Reported, SimulatedSide,
+    Figure, Grade, GradedTarget, Input, Interval, Provenance, Replay, Reported, SimulatedSide,
 };
 use text::Style;
 use text::prose::wrapped;
@@ -73,26 +73,41 @@ pub fn basis(replay: &Replay, draws: u64) -> String {
     )
 }
 
-/// The numbers that were put in, a line each with its origin.
-pub fn inputs(replay: &Replay, style: Style) -> String {
-    let mut text = String::new();
-    for input in &replay.inputs {
+/// What was put into a replay.
+pub struct InputLine {
+    /// `found`, `measured`, `assumed` or `fitted`.
+    pub origin: &'static str,
+    /// The name, the value, and where it is from.
+    pub text: String,
+    /// When and why it was chosen, if that was after results had been seen.
+    pub chosen_late: Option<&'static str>,
+}
+
+/// All inputs of a replay.
+pub fn input_lines(replay: &Replay) -> Vec<InputLine> {
+    let line = |input: &Input| {
         let (origin, why) = match &input.number.origin {
             Origin::Found(source) => ("found", source),
             Origin::Measured(at, _) => ("measured", at),
             Origin::Assumed(why) => ("assumed", why),
         };
-        let line = format!("{:8}  {}: {} ({why})", origin, input.name, input.number.text);
-        text += &wrapped(&line, style.width, 10);
-        if let Some(when_and_why) = input.chosen_late {
-            let line = format!("          chosen late: {when_and_why}");
-            text += &wrapped(&line, style.width, 10);
+        let text = format!("{}: {} ({why})", input.name, input.number.text);
+        InputLine { origin, text, chosen_late: input.chosen_late }
+    };
+    let fitted = replay.incident.fitted.as_ref().zip(replay.fitted).map(|(fitted, value)| {
+        let text = format!("{}: {} (to {})", fitted.name, interval(value), fitted.to);
+        InputLine { origin: "fitted", text, chosen_late: None }
+    });
+    replay.inputs.iter().map(line).chain(fitted).collect()
+}
+
+fn inputs(replay: &Replay, style: Style) -> String {
+    let mut text = String::new();
+    for InputLine { origin, text: input, chosen_late } in input_lines(replay) {
+        text += &wrapped(&format!("{origin:8}  {input}"), style.width, 10);
+        if let Some(when_and_why) = chosen_late {
+            text += &wrapped(&format!("          chosen late: {when_and_why}"), style.width, 10);
         }
-    }
-    if let (Some(fitted), Some(value)) = (&replay.incident.fitted, replay.fitted) {
-        let value = interval(value);
-        let line = format!("fitted    {}: {value} (to {})", fitted.name, fitted.to);
-        text += &wrapped(&line, style.width, 10);
     }
     text
 }

@@ -1,52 +1,130 @@
-//! Simulated rates beside measured ones: in the drawing of the load, and as a table.
+//! Simulated rates beside measured ones: in the drawing of the load, and as a table. What `--simulate` leaves open
+//! is as in the record: times inside and outside of the lock, designs and parameters, CPU counts.
 
 use anyhow::{Result, ensure};
 use pages::{Block, Page, PageTable, Section, reading};
-use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint, value_panel};
+use reports::{CurvePanel, LoadSetting, OVER_CPUS, PanelLine, PanelPoint, value_panel};
 use studies::simulations::SimulatedCurve;
 use text::quantity::{fixed, short};
 use text::table::{Align, Table};
 
-use crate::verbs::report::simulation::values;
-use crate::verbs::simulate::{Simulation, tables};
+use crate::verbs::report::simulation::{Request, page as simulated_page, values};
+use crate::verbs::simulate::tables;
 
-/// The measured page with the simulated curves beside those of their loads.
-pub fn beside(mut page: Page, simulation: &Simulation) -> Result<Page> {
-    let mut drawn = 0;
-    for section in &mut page.sections {
-        let title = section.title.clone();
-        for curve in simulation.curves.iter().filter(|curve| is_of(&title, curve)) {
-            drawn += add(section, curve, &tables::title(simulation));
+/// The measured page with the simulated curves beside those of their loads, and what was simulated below.
+pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
+    let request = Request::parse(words)?;
+    let asked = |section: &Section| {
+        let load =
+            section.load.as_ref().filter(|_| section.blocks.iter().any(is_curve_of_rates))?;
+        let is_named = request.names().iter().any(|name| is_load_of(load, name));
+        is_named.then(|| flags(&request, load, &counts(section)))
+    };
+    let all: Vec<Option<Vec<String>>> = page.sections.iter().map(asked).collect();
+    // Loads that differ in nothing of this are simulated together.
+    let mut settings: Vec<&Vec<String>> = Vec::new();
+    for setting in all.iter().flatten() {
+        if !settings.contains(&setting) {
+            settings.push(setting);
         }
     }
-    let names: Vec<String> = simulation.curves.iter().map(load_name).collect();
     ensure!(
-        drawn > 0,
-        "--simulate: no curve over CPUs of the records is of {}: simulate what was measured, or leave the \
-         records out",
-        names.join(" or ")
+        !settings.is_empty(),
+        "--simulate {}: the records have no curve over CPUs of its workload (lock_NAME, mechanism_NAME): \
+         simulate what was measured, or leave the records out",
+        request.names().join(",")
     );
-    Ok(page)
+    let mut simulated = Vec::new();
+    for setting in settings {
+        let words = [words, setting].concat();
+        let simulation = Request::parse(&words)?.simulation()?;
+        let title = tables::title(&simulation);
+        for (section, own) in page.sections.iter_mut().zip(&all) {
+            let Some(load) = section.load.clone().filter(|_| own.as_ref() == Some(setting)) else {
+                continue;
+            };
+            for curve in simulation.curves.iter().filter(|curve| is_load_of(&load, &curve.name)) {
+                add(section, curve, &title);
+            }
+        }
+        simulated.push(simulated_page(&simulation, &words));
+    }
+    Ok(simulated.into_iter().fold(page, Page::and))
 }
 
-/// The load that runs what a curve simulates: `lock_mcs` for `mcs`.
-fn load_name(curve: &SimulatedCurve) -> String {
-    let (name, is_mechanism) = match curve.name.split_once(':') {
-        Some((mechanism, _design)) => (mechanism, true),
-        None => (curve.name.as_str(), false),
+/// Whether a load runs what a name of `knee simulate` means: `lock_mcs` for `mcs` and `all`,
+/// `mechanism_file_locks` for `file_locks` and, of the same design, for `file_locks:after`. With a lock of its own
+/// for each task there is nothing to simulate.
+fn is_load_of(load: &LoadSetting, name: &str) -> bool {
+    let has = |parameter: &str, value: &str| {
+        load.parameters.get(parameter).is_some_and(|own| own == value)
     };
-    format!("{}_{name}", if is_mechanism { "mechanism" } else { "lock" })
+    let (name, design) = name.split_once(':').map_or((name, None), |(name, one)| (name, Some(one)));
+    if let Some(lock) = load.workload.strip_prefix("lock_") {
+        return (lock == name || name == "all") && !has("lock", "own");
+    }
+    let mechanism = load.workload.strip_prefix("mechanism_");
+    mechanism == Some(name) && design.is_none_or(|design| has("design", design))
 }
 
-/// Whether a section is about the load of a curve: its title begins with the load's name.
-fn is_of(title: &str, curve: &SimulatedCurve) -> bool {
-    title.split_whitespace().next() == Some(load_name(curve).as_str())
+/// Arguments that make a simulation what a load was, beside those that the request has.
+fn flags(request: &Request, load: &LoadSetting, counts: &[String]) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut add = |flag: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|_| !request.gives(flag)) {
+            flags.extend([format!("--{flag}"), value]);
+        }
+    };
+    let ns = |parameter: &str| load.ns(parameter).map(|ns| format!("{ns:.0}ns"));
+    let text = |parameter: &str| load.parameters.get(parameter);
+    if load.workload.starts_with("lock_") {
+        let varies = text("idle_ns").is_some_and(|text| text.ends_with("~exp"));
+        let how = if varies { "exp" } else { "constant" };
+        add("work", ns("idle_ns").map(|ns| format!("{ns}~{how}")));
+        add("hold", ns("hold_ns"));
+        // The counter that the lock guards lies on the line of the lock.
+        add("data", Some("0".to_string()));
+        add("read", Some("0".to_string()));
+        let to_a_write = text("reads_to_a_write").and_then(|reads| reads.parse().ok());
+        let percent = |reads: f64| format!("{:.0}", 100.0 * reads / (reads + 1.0));
+        add("reads", to_a_write.map(percent));
+    } else {
+        add("work", ns("idle_ns"));
+        add("over", text("over").cloned());
+        add("design", text("design").cloned());
+        let own = ["idle_ns", "over", "design"];
+        for (name, value) in
+            load.parameters.iter().filter(|(name, _)| !own.contains(&name.as_str()))
+        {
+            let is_given = request.sets(name);
+            add("set", Some(format!("{name}={value}")).filter(|_| !is_given));
+        }
+    }
+    add("cpus", Some(counts.join(",")));
+    flags
 }
 
-/// Adds the curve, simulated in this setting, to the rates of a section. Returns to how many drawings.
-fn add(section: &mut Section, curve: &SimulatedCurve, setting: &str) -> usize {
+/// The CPU counts at which a section has rates of one task for each CPU.
+fn counts(section: &Section) -> Vec<String> {
+    let mut counts: Vec<u32> = Vec::new();
+    for block in section.blocks.iter().filter(|block| is_curve_of_rates(block)) {
+        if let Block::Curves(panel) = block {
+            let points = panel.lines.iter().flat_map(|line| &line.points);
+            counts.extend(points.filter(|one| one.tasks == one.cpus).map(|one| one.cpus));
+        }
+    }
+    counts.sort_unstable();
+    counts.dedup();
+    counts.iter().map(u32::to_string).collect()
+}
+
+fn is_curve_of_rates(block: &Block) -> bool {
+    matches!(block, Block::Curves(panel) if is_rate(panel))
+}
+
+/// Adds the curve, simulated in this setting, to the rates of a section.
+fn add(section: &mut Section, curve: &SimulatedCurve, setting: &str) {
     let mut blocks = Vec::new();
-    let mut drawn = 0;
     for block in std::mem::take(&mut section.blocks) {
         match block {
             Block::Curves(mut panel) if is_rate(&panel) => {
@@ -55,13 +133,11 @@ fn add(section: &mut Section, curve: &SimulatedCurve, setting: &str) -> usize {
                 let simulated = value_panel("", OVER_CPUS, vec![(name, values(curve))]);
                 panel.lines.extend(simulated.lines);
                 blocks.extend([Block::Curves(panel), Block::Table(table)]);
-                drawn += 1;
             }
             other => blocks.push(other),
         }
     }
     section.blocks = blocks;
-    drawn
 }
 
 fn is_rate(panel: &CurvePanel) -> bool {

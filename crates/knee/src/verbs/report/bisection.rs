@@ -2,10 +2,10 @@
 
 use analysis::rounded;
 use anyhow::{Context, Result};
-use bisection::Search;
-use bisector::{Session, Source, StepRuns};
+use bisection::{Answer, Search};
+use bisector::{Commit, Session, Source, StepRuns};
 use host::counted;
-use pages::{Block, Page, PageTable, Section};
+use pages::{Block, Page, PageKind, PageTable, Section};
 use reports::{Reaching, bisection_rests_on, bisection_sentence, quoted, value_panel};
 use store::Store;
 use text::table::{Align, Table};
@@ -35,6 +35,7 @@ pub fn page(which: &str, store: &Store) -> Result<Page> {
     match &answer {
         Some(answer) => with_report(&session, answer, |report| {
             answers.push(bisection_sentence(report));
+            answers.extend(culprit(&session, report.answer));
             method.push(bisection_rests_on(report));
         }),
         None => answers.push(format!(
@@ -44,20 +45,20 @@ pub fn page(which: &str, store: &Store) -> Result<Page> {
         )),
     }
     answers.extend(session.compared().iter().cloned());
-    let open = |title: &str, blocks| Section { title: title.to_string(), is_open: true, blocks };
     let mut sections = Vec::new();
     if search.are_ends_apart() {
-        sections.push(open("Where the change may be", where_it_may_be(&session, search)));
+        sections.push(Section::open("Where the change may be", where_it_may_be(&session, search)));
     }
-    sections.push(open("Measured", vec![levels(&session, search), steps(&session)]));
+    sections.push(Section::open("Measured", vec![levels(&session, search), steps(&session)]));
     let why = |(commit, why): (&usize, &String)| {
         format!("{}: {why}", session.range.commits[*commit].short())
     };
     let skipped: Vec<String> = session.skipped().iter().map(why).collect();
     let doubts = vec![("Not tested".to_string(), skipped)];
     Ok(Page {
-        title: format!("Bisection {id}"),
-        kind: "Measurement",
+        title: format!("{} of {}", session.request.metric, what_ran(&session)),
+        kind: PageKind::Bisection,
+        is_growing: false,
         answers,
         counts: Vec::new(),
         sections,
@@ -65,8 +66,8 @@ pub fn page(which: &str, store: &Store) -> Result<Page> {
         doubts: doubts.into_iter().filter(|(_, why)| !why.is_empty()).collect(),
         facts: facts(&session),
         again: vec![
-            format!("knee bisect log {id} --json"),
             format!("knee report --bisection {id}"),
+            format!("knee bisect log {id} --json"),
         ],
     })
 }
@@ -140,29 +141,41 @@ fn steps(session: &Session) -> Block {
     Block::Table(PageTable { is_open: false, ..PageTable::plain(&caption, table, READING) })
 }
 
+/// The subject of the commit that is named.
+fn culprit(session: &Session, answer: &Answer) -> Option<String> {
+    let Answer::Named { change, .. } = answer else { return None };
+    Some(in_words(session.range.commits.get(*change)?))
+}
+
+/// "8b5c810b999d 2026-11-24 mm: split the lock".
+fn in_words(commit: &Commit) -> String {
+    format!("{} {} {}", commit.short(), commit.date, commit.subject).trim_end().to_string()
+}
+
+/// What was measured at each commit.
+fn what_ran(session: &Session) -> String {
+    match &session.request.kernels {
+        Some(kernels) => {
+            format!("{} in a virtual machine, kernels built by knee", kernels.workload)
+        }
+        None => session.request.command.clone(),
+    }
+}
+
 fn facts(session: &Session) -> Vec<(String, String)> {
     let request = &session.request;
     let commits = &session.range.commits;
     let place = match &request.source {
         Source::Git { directory, .. } | Source::Steps { directory } => directory,
     };
-    let end = |number: usize| {
-        let commit = &commits[number];
-        format!("{} {} {}", commit.short(), commit.date, commit.subject).trim_end().to_string()
-    };
-    let measured = match &request.kernels {
-        Some(kernels) => {
-            format!("{} in a virtual machine, kernels built by knee", kernels.workload)
-        }
-        None => request.command.clone(),
-    };
     let facts = [
+        ("bisection", session.bisection.id.clone()),
         ("from", place.display().to_string()),
-        ("good end", end(0)),
-        ("bad end", end(commits.len() - 1)),
+        ("good end", in_words(&commits[0])),
+        ("bad end", commits.last().map(in_words).unwrap_or_default()),
         ("commits", (commits.len() - 1).to_string()),
         ("build", request.build.as_deref().map(quoted).unwrap_or_default()),
-        ("measured", measured),
+        ("measured", what_ran(session)),
         ("metric", request.metric.clone()),
     ];
     let facts = facts.into_iter().filter(|(_, text)| !text.is_empty());

@@ -4,7 +4,9 @@ use analysis::ledger::Explained;
 use anyhow::Result;
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
-use reports::{LedgerPart, LedgerSide, difference_part, explained_part, growth_part, quoted};
+use reports::{
+    LedgerPart, LedgerSide, difference_part, explained_part, growth_part, quoted, shown_metrics,
+};
 use store::Store;
 use text::prose::counted;
 
@@ -16,7 +18,8 @@ pub fn page(what: &[String], question: &CompareQuestion, store: &Store) -> Resul
     let mut whole: Option<Page> = None;
     for what in each_variant(what, store) {
         let named = NamedRecords::resolve(&what, store)?;
-        let page = of_named(&named, question, store, &again(&what))?;
+        let words = [named.lasting_words(&what), question.words()].concat();
+        let page = of_named(&named, question, store, &again(&words))?;
         whole = Some(match whole {
             None => page,
             Some(first) => first.and(page),
@@ -25,13 +28,10 @@ pub fn page(what: &[String], question: &CompareQuestion, store: &Store) -> Resul
     Ok(whole.expect("there is at least one list of words"))
 }
 
-/// The command that prints what the page is made of.
-fn again(what: &[String]) -> String {
-    let words: Vec<String> = what.iter().map(|word| quoted(word)).collect();
-    match &words[..] {
-        [] => String::new(),
-        words => format!("knee report {}", words.join(" ")),
-    }
+/// The command that prints the page as a mail.
+fn again(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("knee report {}", words.join(" "))
 }
 
 fn of_named(
@@ -43,7 +43,11 @@ fn of_named(
     let records: Vec<&Opened> = named.records.iter().collect();
     let arms = named.arms();
     let measured = match &records[..] {
-        [one] if arms.len() < 2 => record(one),
+        [one] if arms.len() < 2 => {
+            let asked = question.metrics(&arms)?;
+            let metrics = if asked.is_empty() { shown_metrics(one).shown } else { asked.to_vec() };
+            record(one, &metrics, again)
+        }
         _ => comparison(&question.compared(named, store)?, &records, again),
     };
     let looks: Vec<Vec<Profile>> =

@@ -2,19 +2,18 @@
 
 use anyhow::Result;
 use host::terminal::hint;
-use pages::{Block, Page, PageTable, Section};
+use pages::{Block, Page, PageKind, PageTable, Section};
 use reports::value_panel;
-use studies::replays::{self, Figure, GradedTarget, Replay};
-use text::Style;
+use studies::replays::{self, Figure, Grade, GradedTarget, Replay};
+use text::prose::counted;
 use text::table::{Align, Table};
 
-use crate::verbs::replay::{find, tables};
+use crate::verbs::replay::find;
+use crate::verbs::replay::tables::{self, InputLine};
 
 /// Random draws of what is known as a range, as `knee replay` takes by default.
 const DRAWS: u64 = 20;
 const SEED: u64 = 1;
-
-const WIDE: Style = Style { width: 1 << 20, terminal: true, color: false };
 
 /// The page of an incident or a publication.
 pub fn page(name: &str) -> Result<Page> {
@@ -28,7 +27,8 @@ pub fn page(name: &str) -> Result<Page> {
     facts.push(("hosts".to_string(), incident.hosts.join(", ")));
     Ok(Page {
         title: format!("{}  {}", incident.name, incident.title),
-        kind: "Replay, simulated",
+        kind: PageKind::Replay,
+        is_growing: false,
         answers: vec![answer(&replay.rows)],
         counts: Vec::new(),
         sections: sections(&replay),
@@ -42,25 +42,39 @@ pub fn page(name: &str) -> Result<Page> {
     })
 }
 
-/// "Of 4 reported figures, 2 are predicted within …".
+/// "The simulation gets the direction of 3 of 4 reported figures right: …".
 fn answer(rows: &[GradedTarget]) -> String {
+    let (fitted, tested): (Vec<&GradedTarget>, Vec<&GradedTarget>) =
+        rows.iter().partition(|row| row.grade == Grade::Fitted);
+    let missed: Vec<&&GradedTarget> =
+        tested.iter().filter(|row| row.grade == Grade::NotPredicted).collect();
+    let right = tested.len() - missed.len();
+    let mut answer = format!(
+        "The simulation gets the direction of {right} of {} right",
+        counted(tested.len(), "reported figure")
+    );
     let mut grades: Vec<(&str, usize)> = Vec::new();
-    for row in rows {
-        let name = row.grade.name();
-        match grades.iter_mut().find(|(known, _)| *known == name) {
+    for row in tested.iter().filter(|row| row.grade != Grade::NotPredicted) {
+        match grades.iter_mut().find(|(known, _)| *known == row.grade.name()) {
             Some((_, n)) => *n += 1,
-            None => grades.push((name, 1)),
+            None => grades.push((row.grade.name(), 1)),
         }
     }
     let grades: Vec<String> = grades.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    let open = rows.iter().filter(|row| row.is_open()).count();
-    let open = if open > 0 { format!("; {open} open") } else { String::new() };
-    let targets = text::prose::counted(rows.len(), "reported figure");
-    format!("Of {targets}, by grade of the prediction: {}{open}", grades.join(", "))
+    if !grades.is_empty() {
+        answer += &format!(" (by grade: {})", grades.join(", "));
+    }
+    let open = missed.iter().filter(|row| row.is_open()).count();
+    if open > 0 {
+        answer += &format!("; why {open} of the others differ is open");
+    }
+    if !fitted.is_empty() {
+        answer += &format!("; {} more was fitted, so it is no prediction", fitted.len());
+    }
+    answer
 }
 
 fn sections(replay: &Replay) -> Vec<Section> {
-    let open = |title: &str, blocks| Section { title: title.to_string(), is_open: true, blocks };
     let reading = pages::reading::REPLAY;
     let targets = PageTable::plain("Reported and predicted", tables::table(&replay.rows), reading);
     let mut blocks = vec![Block::Table(targets)];
@@ -69,24 +83,22 @@ fn sections(replay: &Replay) -> Vec<Section> {
             Block::Table(PageTable::plain("Both sides of each ratio", table, reading))
         }),
     );
-    let mut sections = vec![open("Targets", blocks)];
+    let mut sections = vec![Section::open("Targets", blocks)];
     if let Some(figure) = &replay.figure {
         let table = PageTable::plain(figure.title, tables::figure_table(figure), reading);
         // Numbers of rows are no quantity to draw over.
         let curves = (figure.columns[0] != "row").then(|| Block::Curves(curves(figure)));
         let blocks = curves.into_iter().chain([Block::Table(table)]).collect();
-        sections.push(open("Figure", blocks));
+        sections.push(Section::open("Figure", blocks));
     }
-    let inputs: Vec<String> =
-        tables::inputs(replay, WIDE).lines().map(|line| line.trim().to_string()).collect();
     let mut table = Table::new([("origin", Align::Left), ("input", Align::Left)]);
-    for line in inputs {
-        let (origin, input) = line.split_once("  ").unwrap_or(("", &line));
-        table.row(vec![origin.to_string(), input.trim().to_string()]);
+    for InputLine { origin, text, chosen_late } in tables::input_lines(replay) {
+        let late = chosen_late.map(|late| format!("; chosen late: {late}")).unwrap_or_default();
+        table.row(vec![origin.to_string(), text + &late]);
     }
-    let inputs = PageTable::plain("What was put in", table, &[]);
+    let inputs = PageTable::plain("What was put in", table, pages::reading::INPUTS);
     let blocks = vec![Block::Table(inputs)];
-    sections.push(Section { title: "Inputs".to_string(), is_open: false, blocks });
+    sections.push(Section { is_open: false, ..Section::open("Inputs", blocks) });
     sections
 }
 

@@ -1,22 +1,53 @@
 //! The page of a simulation: rates over CPUs, where the time goes, and what it rests on.
 
 use anyhow::Result;
-use clap::{Args, Command, FromArgMatches};
-use pages::{Block, Page, PageTable, Section};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use pages::{Block, Page, PageKind, PageTable, Section};
 use reports::{OVER_CPUS, Reaching, quoted, value_panel};
 use studies::simulations::SimulatedCurve;
 use text::quantity::short;
 
 use crate::verbs::simulate::{self, Simulation, tables};
 
-/// What `knee simulate` would compute with these arguments.
-pub fn simulated(words: &[String]) -> Result<Simulation> {
-    let command = simulate::Arguments::augment_args(Command::new("knee simulate"));
-    let line = [&["knee simulate".to_string()], words].concat();
-    let matches = command.try_get_matches_from(line);
-    let arguments = matches.and_then(|matches| simulate::Arguments::from_arg_matches(&matches));
-    let arguments = arguments.map_err(|error| anyhow::anyhow!("--simulate: {error}"))?;
-    simulate::simulation(&arguments)
+/// What `knee simulate` is asked for.
+pub struct Request {
+    arguments: simulate::Arguments,
+    matches: ArgMatches,
+}
+
+impl Request {
+    /// Reads the arguments of `knee simulate`.
+    pub fn parse(words: &[String]) -> Result<Request> {
+        let command = simulate::Arguments::augment_args(Command::new("knee simulate"));
+        let line = [&["knee simulate".to_string()], words].concat();
+        let matches = command.try_get_matches_from(line);
+        let read = matches.and_then(|matches| {
+            let arguments = simulate::Arguments::from_arg_matches(&matches)?;
+            Ok(Request { arguments, matches })
+        });
+        read.map_err(|error| anyhow::anyhow!("--simulate: {error}"))
+    }
+
+    /// Simulates it.
+    pub fn simulation(&self) -> Result<Simulation> {
+        simulate::simulation(&self.arguments)
+    }
+
+    /// The names of what is to be simulated.
+    pub fn names(&self) -> &[String] {
+        self.arguments.names()
+    }
+
+    /// Whether the user gave the flag.
+    pub fn gives(&self, flag: &str) -> bool {
+        flag != "set" && self.matches.value_source(flag) == Some(ValueSource::CommandLine)
+    }
+
+    /// Whether the user set a parameter of a mechanism.
+    pub fn sets(&self, parameter: &str) -> bool {
+        self.arguments.settings().any(|name| name == parameter)
+    }
 }
 
 /// The page of a simulation with these arguments.
@@ -24,7 +55,8 @@ pub fn page(simulation: &Simulation, words: &[String]) -> Page {
     let again: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     Page {
         title: tables::title(simulation),
-        kind: "Simulation",
+        kind: PageKind::Simulation,
+        is_growing: false,
         answers: answers(simulation),
         counts: Vec::new(),
         sections: sections(simulation),
@@ -56,16 +88,18 @@ fn answers(simulation: &Simulation) -> Vec<String> {
 
 fn sections(simulation: &Simulation) -> Vec<Section> {
     let reading = pages::reading::SIMULATED;
-    let open = |title: &str, blocks| Section { title: title.to_string(), is_open: true, blocks };
     let plain = |caption: &str, table| Block::Table(PageTable::plain(caption, table, reading));
     let lines = simulation.curves.iter().map(|one| (one.name.clone(), values(one))).collect();
     let curves = value_panel("operations/s, simulated", OVER_CPUS, lines);
     let mut blocks = vec![Block::Curves(curves)];
     let rates = tables::rate_tables(&simulation.curves);
     blocks.extend(rates.into_iter().map(|table| plain("operations/s, simulated", table)));
-    let mut sections = vec![open("Rates", blocks)];
+    let mut sections = vec![Section::open("Rates", blocks)];
     sections.extend(tables::ledger_table(&simulation.curves).map(|table| {
-        open("Where the time goes", vec![plain("CPU time per operation with most CPUs", table)])
+        Section::open(
+            "Where the time goes",
+            vec![plain("CPU time per operation with most CPUs", table)],
+        )
     }));
     sections
 }

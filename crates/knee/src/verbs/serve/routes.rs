@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use host::paths;
 use pages::{ListedExperiment, ListedRecord, Listing, Purpose, Tone};
 use store::{Index, Listed, Store};
+use text::prose::counted;
 
 use crate::verbs::compare::{self, CompareQuestion};
 use crate::verbs::report::measured;
@@ -108,6 +109,13 @@ impl Routes {
         let is_shown = ["whole", "partial", "growing", "unfinished"].contains(&one.state.as_str());
         let failed =
             if one.failed > 0 { format!(", {} failed", one.failed) } else { String::new() };
+        // Runs in the place of disturbed ones were not planned.
+        let runs = match one.runs < one.planned {
+            true => format!("{} of {} runs", one.runs, one.planned),
+            false => counted(one.runs as usize, "run"),
+        };
+        let known = [one.host.as_str(), &one.kernel].into_iter().filter(|name| *name != "?");
+        let known: Vec<&str> = known.collect();
         let started = one.started.map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string());
         let is_whole = ["whole", "partial"].contains(&one.state.as_str());
         ListedRecord {
@@ -116,8 +124,8 @@ impl Routes {
             started: started.unwrap_or_default(),
             state: one.state.clone(),
             workloads: one.workloads.clone(),
-            host: format!("{}, {}", one.host, one.kernel),
-            runs: format!("{} of {} runs{failed}", one.runs, one.planned),
+            host: known.join(", "),
+            runs: format!("{runs}{failed}"),
             verdicts: if is_judged && is_whole { self.verdicts(one) } else { Vec::new() },
         }
     }

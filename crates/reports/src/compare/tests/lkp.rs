@@ -66,8 +66,8 @@ fn the_bot_s_table_of_three_commits() {
                      %stddev     %change         %stddev
                          \          |                \
                   1544 +- 4%      +63.9%      2531        stress-ng.xattr.ops
-                 62.07             -0.0%     62.06        stress-ng.time.elapsed_time
-                 62.07             -0.0%     62.06        stress-ng.time.elapsed_time.max
+                 62.07             +0.0%     62.06        stress-ng.time.elapsed_time
+                 62.07             +0.0%     62.06        stress-ng.time.elapsed_time.max
                   2237             +0.0%      2237        stress-ng.time.file_system_inputs
                   1842 +- 4%      +17.6%      2166        stress-ng.time.involuntary_context_switches
                 551.00             -0.3%    549.40        stress-ng.time.major_page_faults
@@ -267,8 +267,8 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
                    %stddev %change       %stddev
                        \      |              \
                 1544 +- 4%  +63.9%    2531        stress-ng.xattr.ops
-               62.07         -0.0%   62.06        stress-ng.time.elapsed_time
-               62.07         -0.0%   62.06        stress-ng.time.elapsed_time.max
+               62.07         +0.0%   62.06        stress-ng.time.elapsed_time
+               62.07         +0.0%   62.06        stress-ng.time.elapsed_time.max
                 2237         +0.0%    2237        stress-ng.time.file_system_inputs
                 1842 +- 4%  +17.6%    2166        ..ime.involuntary_context_switches
               551.00         -0.3%  549.40        stress-ng.time.major_page_faults
