@@ -5,9 +5,9 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { createConnection } from "node:net";
-import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { open, program, start } from "./browser.mjs";
@@ -22,7 +22,7 @@ const explained = join(import.meta.dirname, "records/20261124-121413-a12a52");
 const grown = join(import.meta.dirname, "records/20261124-122907-191496");
 const axe = resolve(import.meta.dirname, "../node_modules/axe-core/axe.min.js");
 
-let browser, folder;
+let browser, folder, varied;
 const files = {};
 
 function knee(...words) {
@@ -37,8 +37,16 @@ function knee(...words) {
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), "knee-pages-"));
+  const variants = ["a", "b", "c"].flatMap((name) => ["--variant", `${name}=`]);
+  const few = ["--cpus", "1,2", "--as", "processes,threads", "--blocks", "4", "--seconds", "0.01"];
+  knee("run", "getppid", ...few, ...variants);
+  const [made] = readdirSync(join(folder, "records"), { recursive: true }).filter((name) => name.endsWith("record.json"));
+  varied = join(folder, "varied", basename(dirname(made)));
+  mkdirSync(join(folder, "varied"));
+  renameSync(join(folder, "records", dirname(made)), varied);
   for (const [name, words] of Object.entries({
     compared: [compared],
+    varied: [varied],
     measured: [measured],
     explained: [explained],
     grown: [grown],
@@ -66,30 +74,38 @@ test("a page from a file asks for nothing and says nothing", { skip }, async () 
 });
 
 test("without scripts every verdict and every curve stands in the page", { skip }, async () => {
-  const json = JSON.parse(knee("compare", compared, "--json"));
-  const { context, page } = await open(browser, address("compared"), { javaScriptEnabled: false });
-  let rows = 0;
+  const json = JSON.parse(knee("compare", varied, "--json"));
+  const names = json.variants.map((variant) => variant.name);
+  assert.deepEqual([json.cells.length, names.length], [4, 3], "two forms at two CPU counts");
+  const { context, page } = await open(browser, address("varied"), { javaScriptEnabled: false });
   for (const [index, cell] of json.cells.entries()) {
-    for (const [variant, contrast] of cell.metrics[0].contrasts.entries()) {
-      const row = page.locator(`tr[data-cell="${index}"]`).filter({ has: page.locator("td") });
-      const name = json.variants[variant + 1].name;
-      assert.ok((await row.count()) > 0, `cell ${index}, ${name}`);
-      assert.equal(await row.first().getAttribute("data-variant"), name);
-      assert.ok((await row.first().textContent()).includes(String(contrast.n)));
-      rows += 1;
+    const { contrasts } = cell.metrics[0];
+    assert.equal(contrasts.length, names.length - 1);
+    for (const [variant, contrast] of contrasts.entries()) {
+      const rows = page.locator(`.part tr[data-cell="${index}"][data-variant="${names[variant + 1]}"]`);
+      const texts = await rows.allTextContents();
+      assert.ok(texts.length > 0, `cell ${index}, ${names[variant + 1]}`);
+      const verdict = await rows.last().getAttribute("data-verdict");
+      for (const text of texts) assert.ok(text.includes(verdict) && text.includes(String(contrast.n)), `${text}: ${verdict}`);
+      const words = { better: "faster", worse: "slower", same: "same", cannot_tell: "cannot tell", unjudged: "no verdict" };
+      assert.ok(verdict.startsWith(words[contrast.verdict.is]), `${verdict}, ${contrast.verdict.is}`);
     }
   }
-  assert.ok(rows > 0);
+  const drawn = page.locator("polyline[data-line]");
+  const curves = json.curves.filter((curve) => curve.cells.length > 1);
+  assert.equal(curves.length, 2, "one of each form");
+  const lines = curves.flatMap((curve) => names.map((name, variant) => [name, curve.cells.filter((cell) => json.cells[cell].metrics[0].sides[variant]).length]));
+  const found = await drawn.evaluateAll((all) => all.map((one) => [one.dataset.line, one.getAttribute("points").split(" ").length]));
+  assert.deepEqual(found, lines);
   await context.close();
   const summary = JSON.parse(knee("show", measured, "--json"));
-  const drawn = await open(browser, address("measured"), { javaScriptEnabled: false });
+  const record = await open(browser, address("measured"), { javaScriptEnabled: false });
   const rates = summary.curves.filter((curve) => curve.pass === "rate" && curve.cells.length > 1);
-  assert.equal(await drawn.page.locator("polyline[data-line]").count(), rates.length);
-  for (const line of await drawn.page.locator("polyline[data-line]").all()) {
-    const points = (await line.getAttribute("points")).split(" ").length;
-    assert.equal(points, rates[0].cells.filter((cell) => cell.metrics.operations_per_s).length);
-  }
-  await drawn.context.close();
+  const points = rates.map((curve) => curve.cells.filter((cell) => cell.metrics.operations_per_s).length);
+  const polylines = record.page.locator("polyline[data-line]");
+  assert.ok(points.length > 0);
+  assert.deepEqual(await polylines.evaluateAll((all) => all.map((one) => one.getAttribute("points").split(" ").length)), points);
+  await record.context.close();
 });
 
 test("axe finds nothing, in light and in dark", { skip }, async () => {
@@ -183,6 +199,18 @@ test("a chart is explored by keyboard, and its view is in the address", { skip }
   const csv = readFileSync(await (await download).path(), "utf8");
   assert.match(csv, /^line,form,cpus,tasks,run,block,operations_per_s,left_out\r\n/);
   assert.ok(csv.split("\r\n").length > 4);
+  const field = page.locator(".explore [role=application]").first();
+  const told = page.locator(".explore .told").first();
+  await field.focus();
+  await page.keyboard.press("End");
+  const last = await told.textContent();
+  assert.match(last, /^\d+ CPUs: .*processes \S+ ±/);
+  await page.keyboard.press("ArrowLeft");
+  assert.notEqual(await told.textContent(), last);
+  await page.keyboard.press("+");
+  assert.match(page.url(), /zoom\.[\d.]+-[\d.]+$/);
+  await page.keyboard.press("Escape");
+  assert.doesNotMatch(page.url(), /zoom/);
   assert.deepEqual([requests.filter((one) => !one.startsWith("blob:")), said], [[], []]);
   await again.context.close();
   await context.close();
@@ -359,6 +387,33 @@ test("the list follows a run, and keeps what is typed into the search", { skip }
     assert.equal(await page.getByLabel("Search").inputValue(), "half a wo");
     assert.deepEqual(said, []);
     await context.close();
+  });
+});
+
+test("the page of a run that goes on follows it", { skip }, async (t) => {
+  await served(async (home, _pid, records) => {
+    const words = ["--records", records, "run", "getppid", "--cpus", "1,2", "--blocks", "5000", "--seconds", "0.02"];
+    const env = { ...process.env, XDG_CACHE_HOME: join(folder, "cache"), HOME: folder };
+    const running = spawn(KNEE, words, { env, stdio: "ignore" });
+    const ended = new Promise((end) => running.once("exit", end));
+    try {
+      const { context, page, said } = await open(browser, home);
+      const going = page.locator(".records li", { hasText: "growing" }).getByRole("link");
+      await going.waitFor();
+      const isScripted = (await page.locator("script").count()) > 0;
+      await going.click();
+      assert.match(await page.locator(".growing").textContent(), /A run goes on/);
+      const so_far = () => page.locator(".answer").textContent();
+      assert.match(await so_far(), /goes on: so far it has \d+ of 10000 planned runs/);
+      if (!isScripted) return t.skip("this knee was built without Node.js");
+      const first = await so_far();
+      await page.waitForFunction((first) => document.querySelector(".answer")?.textContent !== first, first);
+      assert.deepEqual(said, []);
+      await context.close();
+    } finally {
+      running.kill("SIGINT");
+      await ended;
+    }
   });
 });
 

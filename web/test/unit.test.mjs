@@ -141,6 +141,19 @@ test("many runs and many CPU counts become what a drawing can show", () => {
   assert.deepEqual(explore.labelled([7], true), [7]);
 });
 
+test("zooming by keyboard stays within the counts, and a point is told in words", () => {
+  const all = [1, 2, 4, 8, 16];
+  assert.deepEqual(explore.magnified(all, [1, 16], 4, 0.5), [2, 10]);
+  assert.deepEqual(explore.magnified(all, [3, 5], 4, 0.01), [2, 8], "from neighbour to neighbour");
+  assert.deepEqual(explore.magnified(all, [2, 8], 4, Infinity), [1, 16]);
+  assert.deepEqual(explore.magnified(all, [1, 16], 1, 0.5), [1, 8.5]);
+  const points = [[1, 1, 1000, null, null], [2, 2, 3000, 150, null]];
+  const chart = { id: "s1-0", metric: "m", unit: "", over: "CPUs", ideal: null, lines: [{ name: "a", form: "", knee: null, points }] };
+  assert.equal(explore.inWords(chart, { ...view.PLAIN, hidden: [] }, 2), "2 CPUs: a 3k ± 150");
+  assert.equal(explore.inWords(chart, { ...view.PLAIN, hidden: [], perCpu: true }, 2), "2 CPUs: a 1.5k ± 75");
+  assert.equal(explore.inWords(chart, { ...view.PLAIN, hidden: [0] }, 1), "1 CPU: ");
+});
+
 test("rows of a profiled record's ledger add up, and changes are those of count and cost", { skip }, async () => {
   const page = await pageOf(join(records, "20261124-121413-a12a52"));
   assert.ok(page.ledgers.length > 0);

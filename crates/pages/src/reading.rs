@@ -46,7 +46,7 @@ pub const BESIDE: &[&str] = &[
     "Rates of a simulation depend on numbers of the host that were found or assumed: compare how both grow from \
      the first CPU count, not operations/s. In brackets, the lowest and highest rate of all draws of these numbers.",
     "The simulation has the times inside and outside of the lock, the parameters and the CPU counts of the measured \
-     load, except for those that --simulate names; the caption has what was simulated.",
+     load, except for those that --simulate names: “Do it again” has all of them.",
 ];
 
 /// Doses of time.

@@ -16,9 +16,9 @@ pub fn record(opened: &Opened, metrics: &[String], again: &str) -> Page {
     let mut answers: Vec<String> = doses.iter().filter_map(DoseReport::sentence).collect();
     answers.extend(parts.iter().flat_map(|part| self::answers(part, parts.len() > 1)));
     if answers.is_empty() {
-        answers.extend(parts.iter().flat_map(|part| &part.forms).filter_map(only_value));
-    }
-    if answers.is_empty() {
+        // Of several metrics the first decides.
+        let firsts = parts.iter().filter_map(|part| part.forms.first());
+        answers.extend(firsts.filter_map(only_value));
         answers.push(without_curves(opened));
     }
     let all = answers.len();
@@ -140,12 +140,13 @@ fn section(part: RecordPart, is_open: bool) -> Section {
         panels.into_iter().filter(|panel| panel.is_curve()).map(Block::Curves).collect();
     for FormPart { title, table, sentences } in forms {
         let has = |name: &str| table.columns().iter().any(|(heading, _)| heading == name);
+        let is_of_rates = !has("p99") && !has("median");
         let reading = match () {
+            _ if is_of_rates => reading::RATES,
             _ if has("p99") => reading::LATENCIES,
-            _ if has("median") => reading::METRIC,
-            _ => reading::RATES,
+            _ => reading::METRIC,
         };
-        let narrow = first_columns(&title, &table);
+        let narrow = if is_of_rates { first_columns(&title, &table) } else { String::new() };
         let table = PageTable { narrow, ..PageTable::plain(&title, table, reading) };
         blocks.extend([Block::Table(table), Block::Text(sentences)]);
     }

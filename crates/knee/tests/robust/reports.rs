@@ -117,17 +117,62 @@ fn a_port_in_use_is_passed_over_and_the_next_one_said() {
 fn simulated_rates_stand_beside_measured_ones() {
     let home = Home::new();
     home.run("run lock_ticket --as threads --cpus 1..2 --blocks 2 --seconds 0.02");
-    for page in forms(&home, "last --simulate ticket --cpus 1,2 --draws 1") {
+    for page in forms(&home, "last --simulate ticket --draws 1") {
         assert!(page.contains("Measured beside simulated: ticket"), "{page}");
         assert!(page.contains("simulated, not measured"), "{page}");
     }
     let other = home.run("report last --simulate mcs --cpus 1,2 --draws 1");
     assert_eq!(other.status.code(), Some(2));
     assert!(
-        other.stderr.contains("no curve over CPUs of the records is of lock_mcs"),
+        other
+            .stderr
+            .contains("--simulate mcs: the records have no curve over CPUs of its workload"),
         "{}",
         other.stderr
     );
+}
+
+#[test]
+fn a_simulation_takes_from_the_record_what_is_not_given() {
+    let home = Home::new();
+    home.run("run lock_ticket --set hold_ns=300,700 --set idle_ns=2000 --cpus 1..2 --blocks 2 --seconds 0.02");
+    let again = |arguments: &str| -> Vec<String> {
+        let ended =
+            home.run(&format!("report last --markdown --simulate ticket --draws 1 {arguments}"));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let lines =
+            ended.stdout.lines().filter_map(|line| line.trim().strip_prefix("knee simulate "));
+        lines.map(|line| line.replace('\'', "")).collect()
+    };
+    // What the work took is measured on a host that may be busy: its length is near what was asked for.
+    let ns = |line: &str, flag: &str| -> f64 {
+        let value =
+            line.split(&format!("--{flag} ")).nth(1).unwrap_or_else(|| panic!("{flag}: {line}"));
+        value.split("ns").next().unwrap().parse().unwrap()
+    };
+    let commands = again("");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for (line, hold) in commands.iter().zip([300.0, 700.0]) {
+        assert!((0.5..2.0).contains(&(ns(line, "hold") / hold)), "{line}");
+        assert!((0.5..2.0).contains(&(ns(line, "work") / 2000.0)), "{line}");
+        assert!(line.contains("ns~constant --hold") && line.ends_with("--cpus 1,2"), "{line}");
+    }
+    let commands = again("--hold 5us --work 1us --cpus 2");
+    assert_eq!(commands, ["ticket --draws 1 --hold 5us --work 1us --cpus 2 --data 0 --read 0"]);
+}
+
+#[test]
+fn a_page_names_its_record_and_shows_the_metric_that_was_asked_for() {
+    let home = Home::new();
+    home.run("run getppid --cpus 1..2 --blocks 2 --seconds 0.02");
+    let ended = home.run("report last --metric fairness --markdown");
+    assert!(ended.stdout.contains("| fairness |"), "{}", ended.stdout);
+    let again = ended.stdout.lines().find(|line| line.contains("knee report ")).unwrap();
+    assert!(again.ends_with(" --metric fairness") && !again.contains("last"), "{again}");
+    let again = home.run(again.trim().trim_start_matches("knee ")).stdout;
+    assert!(again.starts_with("Measurement: getppid"), "{again}");
+    let unknown = home.run("report last --metric no_such_metric");
+    assert_eq!(unknown.status.code(), Some(2), "{}", unknown.stdout);
 }
 
 #[test]

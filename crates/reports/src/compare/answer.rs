@@ -3,7 +3,7 @@
 use analysis::{Comparison, Contrast, MetricComparison, Verdict};
 use text::prose::counted;
 
-use crate::compare::change::{change, interval, percent, primary};
+use crate::compare::change::{change, interval, percent, primary, without_values};
 use crate::compare::places;
 
 /// How often each verdict was reached by the metric that decides.
@@ -71,7 +71,7 @@ fn answer(comparison: &Comparison, variant: usize) -> String {
     let mut all = judged(comparison, variant);
     all.sort_by(|a, b| b.size().total_cmp(&a.size()));
     match &all[..] {
-        [] => format!("No verdict about {}: no run has {}", names[1], comparison.primary),
+        [] => format!("No verdict about {} against {}: nothing is compared", names[1], names[0]),
         [one] => alone(comparison, one, &names),
         _ => among(comparison, &all, &names),
     }
@@ -85,6 +85,10 @@ fn alone(comparison: &Comparison, one: &Judged, [baseline, variant]: &[String; 2
     let change = in_words(comparison, one);
     match &contrast.verdict {
         Verdict::Same => format!("{variant} and {baseline} are the same ({change}): {at}"),
+        Verdict::Unjudged { .. } if primary(&comparison.cells[one.cell]).is_none() => {
+            let why = without_values(comparison, &[(one.cell, &comparison.cells[one.cell])]);
+            format!("No verdict about {variant} against {baseline}, as {why}: {at}")
+        }
         Verdict::Unjudged { .. } if contrast.n == 0 => {
             format!("No verdict about {variant} against {baseline}, as no block counts: {at}")
         }
@@ -145,9 +149,9 @@ fn among(comparison: &Comparison, all: &[Judged], [baseline, variant]: &[String;
 /// The contrasts of a variant by the metric that decides, cell by cell.
 fn judged(comparison: &Comparison, variant: usize) -> Vec<Judged<'_>> {
     let cells = comparison.cells.iter().enumerate();
-    let one = |(cell, of_cell)| {
-        let metric = primary(of_cell)?;
+    let judged = cells.filter_map(|(cell, of_cell)| {
+        let metric = of_cell.metrics.first()?;
         Some(Judged { cell, metric, contrast: metric.contrasts.get(variant - 1)? })
-    };
-    cells.filter_map(one).collect()
+    });
+    judged.collect()
 }

@@ -3,8 +3,9 @@
 
 use anyhow::{Result, ensure};
 use pages::{Block, Page, PageTable, Section, reading};
-use reports::{CurvePanel, LoadSetting, OVER_CPUS, PanelLine, PanelPoint, value_panel};
+use reports::{CurvePanel, LoadSetting, OVER_CPUS, PanelLine, PanelPoint, Reaching, value_panel};
 use studies::simulations::SimulatedCurve;
+use text::prose::counted;
 use text::quantity::{fixed, short};
 use text::table::{Align, Table};
 
@@ -43,13 +44,51 @@ pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
             let Some(load) = section.load.clone().filter(|_| own.as_ref() == Some(setting)) else {
                 continue;
             };
+            let host = &simulation.host.name;
             for curve in simulation.curves.iter().filter(|curve| is_load_of(&load, &curve.name)) {
+                page.answers.extend(growth(section, curve, host));
                 add(section, curve, &title);
             }
         }
-        simulated.push(simulated_page(&simulation, &words));
+        simulated.push(below(simulated_page(&simulation, &words), &title));
     }
     Ok(simulated.into_iter().fold(page, Page::and))
+}
+
+/// The page of a simulation for below measured ones, which have the answer: folded, with what was simulated.
+fn below(mut page: Page, title: &str) -> Page {
+    page.answers.clear();
+    for section in &mut page.sections {
+        section.is_open = false;
+        section.title += &format!(", {title}");
+    }
+    page
+}
+
+/// How the rates of a section and of a curve grow up to the most CPUs that both have, a sentence for each line.
+fn growth(section: &Section, curve: &SimulatedCurve, host: &str) -> Vec<String> {
+    let panels = section.blocks.iter().filter_map(|block| match block {
+        Block::Curves(panel) if is_rate(panel) => Some(panel),
+        _ => None,
+    });
+    let lines = panels.flat_map(|panel| &panel.lines).filter(|line| is_measured(line));
+    let sentence = |line: &PanelLine| {
+        let both = both(line, curve);
+        let (first, last) = (both.first()?, both.last()?);
+        let times = |rates: fn(&Both) -> f64| fixed(rates(last) / rates(first), 2);
+        (first.0.cpus < last.0.cpus).then(|| {
+            format!(
+                "{}, {}: {} reach {} times the rate of {}; simulated on {host}: {} times",
+                section.title,
+                line.name,
+                counted(last.0.cpus as usize, "CPU"),
+                times(|(point, _)| point.spread.mean),
+                counted(first.0.cpus as usize, "CPU"),
+                times(|(_, (_, rate, _))| *rate),
+            )
+        })
+    };
+    lines.filter_map(sentence).collect()
 }
 
 /// Whether a load runs what a name of `knee simulate` means: `lock_mcs` for `mcs` and `all`,
@@ -154,8 +193,7 @@ fn compared(panel: &CurvePanel, curve: &SimulatedCurve, setting: &str) -> PageTa
         ("measured, x first", Align::Right),
         ("simulated, x first", Align::Right),
     ]);
-    for line in panel.lines.iter().filter(|line| line.points.iter().any(|one| !one.runs.is_empty()))
-    {
+    for line in panel.lines.iter().filter(|line| is_measured(line)) {
         for row in rows(line, curve) {
             table.row(row);
         }
@@ -164,13 +202,24 @@ fn compared(panel: &CurvePanel, curve: &SimulatedCurve, setting: &str) -> PageTa
     PageTable::plain(&caption, table, reading::BESIDE)
 }
 
-fn rows(line: &PanelLine, curve: &SimulatedCurve) -> Vec<Vec<String>> {
+fn is_measured(line: &PanelLine) -> bool {
+    line.points.iter().any(|one| !one.runs.is_empty())
+}
+
+/// A measured point and the simulated value at its CPU count.
+type Both<'a> = (&'a PanelPoint, Reaching);
+
+/// The points at the CPU counts that were measured and simulated.
+fn both<'a>(line: &'a PanelLine, curve: &SimulatedCurve) -> Vec<Both<'a>> {
     let simulated = values(curve);
-    let at = |cpus: u32| simulated.iter().find(|(other, ..)| *other == cpus);
-    let both = line.points.iter().filter_map(|point| Some((point, at(point.cpus)?)));
-    let both: Vec<_> = both.collect();
+    let at = |cpus: u32| simulated.iter().find(|(other, ..)| *other == cpus).copied();
+    line.points.iter().filter_map(|point| Some((point, at(point.cpus)?))).collect()
+}
+
+fn rows(line: &PanelLine, curve: &SimulatedCurve) -> Vec<Vec<String>> {
+    let both = both(line, curve);
     let Some((first, (_, first_simulated, _))) = both.first() else { return Vec::new() };
-    let row = |(point, (cpus, rate, range)): &(&PanelPoint, &reports::Reaching)| {
+    let row = |(point, (cpus, rate, range)): &Both| {
         let range = range.map(|(low, high)| format!(" [{}, {}]", short(low), short(high)));
         vec![
             cpus.to_string(),
