@@ -16,8 +16,8 @@ use crate::record::unfinished;
 /// More changes than these are only in the tables of their loads.
 const CHANGES_FIRST: usize = 12;
 
-/// Laws are fitted to the curves of the first loads, up to so many points: a page should not take minutes.
-const LAWS_POINTS_MAX: usize = 100;
+/// Laws are fitted to the curves of comparisons with at most so many rows: a page should not take minutes.
+const LAWS_ROWS_MAX: usize = 200;
 
 /// Whether a load has a curve to draw.
 fn is_curve(load: &LoadPart) -> bool {
@@ -34,25 +34,20 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
     let matter = |load: &LoadPart| !several || load.rows.iter().any(is_change);
     let (first, rest): (Vec<&LoadPart>, Vec<&LoadPart>) =
         parts.loads.iter().partition(|load| matter(load));
-    let (mut points, mut without_laws) = (0, 0);
-    let all = first.into_iter().map(|load| (load, true));
-    let mut loads = Vec::new();
-    for (load, is_open) in all.chain(rest.into_iter().map(|load| (load, false))) {
-        points += load.rows.len();
-        let laws = if points <= LAWS_POINTS_MAX { Laws::Fitted } else { Laws::LeftOut };
-        without_laws += usize::from(laws == Laws::LeftOut && is_curve(load));
-        loads.push((load, is_open, laws));
-    }
+    let rows: usize = parts.loads.iter().map(|load| load.rows.len()).sum();
+    let laws = if rows <= LAWS_ROWS_MAX { Laws::Fitted } else { Laws::LeftOut };
+    let open = first.into_iter().map(|load| (load, true));
+    let loads: Vec<_> = open.chain(rest.into_iter().map(|load| (load, false))).collect();
     sections.extend(in_parallel(loads.len(), |index| {
-        let (load, is_open, laws) = loads[index];
+        let (load, is_open) = loads[index];
         section(comparison, &parts, load, (is_open, laws))
     }));
     let mut method = parts.closing.clone();
-    if without_laws > 0 {
-        method.push(format!(
-            "knees and cliffs are marked in the first loads only; `knee scale` finds those of the \
-             other {without_laws}"
-        ));
+    if laws == Laws::LeftOut && parts.loads.iter().any(is_curve) {
+        method.push(
+            "knees and cliffs are not marked in so many curves; `knee scale` finds them"
+                .to_string(),
+        );
     }
     let mut page = Page {
         title: title(comparison),

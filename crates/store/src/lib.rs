@@ -11,7 +11,9 @@ mod listed;
 mod samples;
 
 pub use compact::{Compacted, compact};
-pub use folder::{Growing, Id, Store, alteration, boots, discard, open, profiles, samples};
+pub use folder::{
+    Growing, Id, Store, alteration, boots, discard, open, profiles, read_record, samples,
+};
 pub use index::{Filter, Index};
 pub use keep::{annotate, remove};
 pub use listed::Listed;

@@ -68,10 +68,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 /// The words; if they name several records with the same variants, the words once per variant,
 /// each with `:VARIANT` appended.
 pub fn each_variant(what: &[String], store: &Store) -> Vec<Vec<String>> {
+    if what.len() < 2 {
+        return vec![what.to_vec()];
+    }
     let variants = |name: &String| -> Option<Vec<String>> {
-        let record = store::open(&record_and_variant(name, store).ok()?.0).ok()?.record;
-        let is_whole = record_and_variant(name, store).is_ok_and(|(_, variant)| variant.is_none());
-        is_whole.then(|| record.variants.into_iter().map(|variant| variant.name).collect())
+        let (folder, variant) = record_and_variant(name, store).ok()?;
+        let record = store::read_record(&folder).ok().filter(|_| variant.is_none())?;
+        Some(record.variants.into_iter().map(|variant| variant.name).collect())
     };
     let variant_lists: Vec<Option<Vec<String>>> = what.iter().map(variants).collect();
     match &variant_lists[..] {

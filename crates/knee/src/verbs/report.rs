@@ -82,6 +82,21 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         return replay::page(name);
     }
     let (what, words) = (&arguments.what, &arguments.simulate);
+    let own = [
+        "--html",
+        "--mail",
+        "--markdown",
+        "--no-scripts",
+        "--open",
+        "--smallest-effect",
+        "--metric",
+        "--force",
+    ];
+    if let Some(late) = words.iter().find(|word| own.contains(&word.as_str())) {
+        bail!(
+            "--simulate: all words after it are arguments of `knee simulate`: put {late} before --simulate"
+        );
+    }
     if words.is_empty() {
         return measured::page(what, &arguments.question, store);
     }

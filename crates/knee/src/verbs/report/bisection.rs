@@ -113,7 +113,7 @@ fn levels(session: &Session, search: &Search) -> Block {
         let [low, high] = [build.mean - reach, build.mean + reach].map(f64::exp);
         (build.commit as u32, build.mean.exp(), Some((low, high)))
     });
-    let lines = vec![("mean +- 2 standard errors".to_string(), points.collect())];
+    let lines = vec![("mean ± 2 standard errors".to_string(), points.collect())];
     Block::Curves(value_panel(&session.request.metric, "number of the commit", lines))
 }
 

@@ -110,9 +110,10 @@ impl Routes {
         let failed =
             if one.failed > 0 { format!(", {} failed", one.failed) } else { String::new() };
         // Runs in the place of disturbed ones were not planned.
-        let runs = match one.runs < one.planned {
-            true => format!("{} of {} runs", one.runs, one.planned),
-            false => counted(one.runs as usize, "run"),
+        let runs = if one.runs < one.planned {
+            format!("{} of {} runs", one.runs, one.planned)
+        } else {
+            counted(one.runs as usize, "run")
         };
         let known = [one.host.as_str(), &one.kernel].into_iter().filter(|name| *name != "?");
         let known: Vec<&str> = known.collect();
