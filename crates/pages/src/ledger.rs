@@ -1,25 +1,14 @@
 //! The page of ledgers: where the time of an operation goes, what changed, and what grows with CPUs.
 
-use records::Opened;
-use reports::{LedgerPart, facts};
+use reports::LedgerPart;
 
 use crate::page::{Block, Page, PageKind, PageTable, Section};
 use crate::reading;
 
-/// The page of ledgers, the first of which has the answer.
-pub fn ledgers(title: &str, parts: Vec<LedgerPart>, records: &[&Opened], again: &str) -> Page {
+/// The page of ledgers, the first of which has the answer, for below what was measured.
+pub fn ledgers(title: &str, parts: Vec<LedgerPart>) -> Page {
     let answers: Vec<String> =
         parts.iter().take(1).map(|part| part.answer.clone()).filter(|a| !a.is_empty()).collect();
-    let (mut known, mut commands) = (Vec::new(), vec![again.to_string()]);
-    for record in records {
-        for (label, text) in facts(record).into_iter().filter(|(_, text)| !text.is_empty()) {
-            match label {
-                "rerun" => commands.push(text),
-                _ if known.iter().any(|(_, other)| *other == text) => (),
-                _ => known.push((label.to_string(), text)),
-            }
-        }
-    }
     let sections = parts.into_iter().enumerate().map(|(index, part)| section(part, index == 0));
     Page {
         title: title.to_string(),
@@ -30,8 +19,8 @@ pub fn ledgers(title: &str, parts: Vec<LedgerPart>, records: &[&Opened], again: 
         sections: sections.collect(),
         method: Vec::new(),
         doubts: Vec::new(),
-        facts: known,
-        again: commands.into_iter().filter(|command| !command.is_empty()).collect(),
+        facts: Vec::new(),
+        again: Vec::new(),
     }
 }
 

@@ -5,18 +5,16 @@ use reports::{LedgerNode, LedgerTree};
 use text::prose::wrapped;
 use text::table::{Align, Table};
 
-use crate::page::{Block, PLACES, Page, PageTable, brief};
+use crate::page::{Block, LEDGER_DEPTH_MAX, PLACES, Page, PageTable, brief};
 
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
 /// Columns of a ledger's names.
 const NAME: usize = 40;
-/// Ledger rows below this depth are left out of mails.
-const DEPTH_MAX: usize = 4;
 
 /// The whole text.
 pub fn mail(page: &Page) -> String {
-    let mut text = sentence(&format!("{}: {}", page.kind.name(), brief(&page.title)), 0);
+    let mut text = sentence(&format!("{}: {}", page.kind.name(), page.brief_title()), 0);
     text.push('\n');
     for answer in &page.answers {
         text += &sentence(&brief(answer), 0);
@@ -138,7 +136,7 @@ fn node(lines: &mut String, row: &LedgerNode, room: usize, depth: usize) {
     }
     *lines += line.trim_end();
     lines.push('\n');
-    if depth < DEPTH_MAX {
+    if depth < LEDGER_DEPTH_MAX {
         row.rows.iter().for_each(|part| node(lines, part, room, depth + 1));
     }
 }

@@ -3,14 +3,11 @@
 use host::terminal::one_line;
 use reports::{LedgerNode, LedgerTree};
 
-use crate::page::{Block, Page, PageTable, Section, brief};
-
-/// Ledger rows below this depth are left out.
-const DEPTH_MAX: usize = 4;
+use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, Section, brief};
 
 /// The whole text.
 pub fn markdown(page: &Page) -> String {
-    let mut text = format!("## {}: {}\n\n", page.kind.name(), safe(&brief(&page.title)));
+    let mut text = format!("## {}: {}\n\n", page.kind.name(), safe(&page.brief_title()));
     for answer in &page.answers {
         text += &format!("**{}**\n\n", safe(&brief(answer)));
     }
@@ -84,7 +81,7 @@ fn node(text: &mut String, row: &LedgerNode, depth: usize) {
     *text += &format!("| {}{} |", "\u{2003}".repeat(depth), safe(&row.name));
     row.values.iter().chain(&row.details).for_each(|cell| *text += &format!(" {cell} |"));
     text.push('\n');
-    if depth < DEPTH_MAX {
+    if depth < LEDGER_DEPTH_MAX {
         row.rows.iter().for_each(|part| node(text, part, depth + 1));
     }
 }

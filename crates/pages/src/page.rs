@@ -8,8 +8,15 @@ use text::table::Table;
 /// Headings of columns that say which row it is.
 pub const PLACES: [&str; 4] = ["CPUs", "tasks", "variant", "measured"];
 
-/// A name in an answer that is longer than this hides the answer.
+/// Ledger rows below this depth are left out where nothing can be folded.
+pub const LEDGER_DEPTH_MAX: usize = 4;
+
+/// A longer name hides the answer that it stands in.
 const NAME_MAX: usize = 80;
+/// A longer sentence, or part of one between names, has a name in it.
+const SENTENCE_MAX: usize = 320;
+/// A longer title pushes the answer out of sight.
+const TITLE_MAX: usize = 160;
 
 /// A page.
 pub struct Page {
@@ -133,28 +140,32 @@ pub struct RowMark {
     pub smallest_effect: f64,
 }
 
-/// A title or a sentence with long names cut: names between backquotes, or all of it where there are none. The
-/// facts of a page have them whole.
+/// A sentence with long names cut: names between backquotes, or all of it where there are none. The facts of a
+/// page have them whole.
 pub fn brief(text: &str) -> String {
-    let cut = |name: &str, most: usize| {
-        let letters: Vec<char> = name.chars().collect();
-        if letters.len() <= most {
-            return name.to_string();
-        }
-        letters[..most - 1].iter().chain(&['…']).collect()
-    };
     let parts: Vec<&str> = text.split('`').collect();
-    let is_code = parts.len() > 1 && parts.len() % 2 == 1;
-    if !is_code {
-        return cut(text, 4 * NAME_MAX);
+    if parts.len() == 1 || parts.len().is_multiple_of(2) {
+        return cut(text, SENTENCE_MAX);
     }
     let part = |(index, part): (usize, &&str)| {
-        if index % 2 == 1 { cut(part, NAME_MAX) } else { cut(part, 4 * NAME_MAX) }
+        cut(part, if index % 2 == 1 { NAME_MAX } else { SENTENCE_MAX })
     };
     parts.iter().enumerate().map(part).collect::<Vec<_>>().join("`")
 }
 
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most - 1) {
+        Some((end, last)) if end + last.len_utf8() < text.len() => format!("{}…", &text[..end]),
+        Some(_) | None => text.to_string(),
+    }
+}
+
 impl Page {
+    /// The title, cut where it has long names.
+    pub fn brief_title(&self) -> String {
+        cut(&self.title, TITLE_MAX)
+    }
+
     /// The heading of the facts.
     pub fn facts_title(&self) -> &'static str {
         match self.kind {
@@ -230,5 +241,20 @@ impl PageTable {
             reading,
             is_open: true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_where_they_would_hide_the_answer() {
+        let long = "é".repeat(4096);
+        let cut = brief(&format!("`{long}` is faster than `b`: +2 %"));
+        assert_eq!(cut, format!("`{}…` is faster than `b`: +2 %", "é".repeat(79)));
+        assert_eq!(brief(&long).chars().count(), 320);
+        assert_eq!(brief(&"é".repeat(320)), "é".repeat(320));
+        assert_eq!(brief("a`b is slower"), "a`b is slower");
     }
 }

@@ -4,6 +4,7 @@
 use reports::{LedgerNode, LedgerTree};
 
 use crate::html::Markup;
+use crate::html::chart::COLOURS;
 use crate::html::table::how_to_read;
 use crate::reading;
 
@@ -13,8 +14,6 @@ const OPEN_DEPTH: usize = 2;
 const DEPTH_MAX: usize = 9;
 /// With more columns, bars are thin.
 const THICK_MAX: usize = 3;
-/// How many colours sides have.
-const COLOURS: usize = 7;
 
 /// The whole tree.
 pub fn ledger(markup: &mut Markup, tree: &LedgerTree, id: &str) {

@@ -73,7 +73,7 @@ pub fn policy(purpose: Purpose) -> String {
 
 /// The whole file.
 pub fn html(page: &Page, purpose: Purpose) -> String {
-    let title = brief(&page.title);
+    let title = page.brief_title();
     document(&format!("{}: {title}", page.kind.name()), purpose, Scripts::Drawings, |markup| {
         markup.element("header", &[("class", "top")], |markup| {
             markup.element("p", &[("class", "kind")], |markup| {

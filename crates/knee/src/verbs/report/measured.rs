@@ -59,7 +59,7 @@ fn of_named(
     let title = measured.title.clone();
     let profiled = Profiled { named, looks: &looks, explained: &explained };
     let parts = profiled.parts(question.force)?;
-    Ok(measured.and(ledgers(&title, parts, &[], "")))
+    Ok(measured.and(ledgers(&title, parts)))
 }
 
 /// Records with their profiles, explained.
