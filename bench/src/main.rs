@@ -21,6 +21,7 @@ mod gain;
 mod listing;
 mod locks;
 mod looking;
+mod own_loads;
 mod peer;
 mod perf_data;
 mod planted;
@@ -58,7 +59,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile or bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -105,6 +106,12 @@ struct Options {
     /// Length of each profiled run, in seconds
     #[arg(long, default_value_t = 0.2)]
     look_seconds: f64,
+    /// Folder of will-it-scale, for own-loads
+    #[arg(long, value_name = "DIR")]
+    suite: Option<PathBuf>,
+    /// Run only these tests of will-it-scale, without `.c`
+    #[arg(long, value_delimiter = ',')]
+    test: Vec<String>,
     /// Save the report in bench/results
     #[arg(long)]
     save: bool,
@@ -181,6 +188,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("fragile", fragile::measure),
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
+    on_request("own-loads", own_loads::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
 

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use own_loads::Compiler;
-use tempfile::TempDir;
+use own_loads::{Compiler, Scratch};
 
 use crate::assembly::annotate;
 use crate::equivalent;
@@ -62,7 +61,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let path = file.canonicalize().context("resolving its path")?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let compiler = Compiler::for_file(file)?;
-    let folder = TempDir::new().context("making a folder for the compiler")?;
+    let folder = Scratch::new()?;
     write_headers(folder.path())?;
     let folder = folder.path();
     let mut arguments: Vec<OsString> = FLAGS.iter().map(OsString::from).collect();

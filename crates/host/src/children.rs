@@ -66,7 +66,7 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     let stderr = memfd::create(c"stderr").map_err(io::Error::other)?;
     command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = spawn(command)?;
-    let status = wait(&mut child, || signals::received().is_some())?;
+    let status = wait(&mut child, signals::ask_to_end)?;
     let status = status.ok_or_else(|| io::Error::other("interrupted"))?;
     let read = |mut file: File| {
         let mut bytes = Vec::new();

@@ -1,5 +1,6 @@
 //! Signals: their names, and those that ask knee to end (Ctrl-C, SIGTERM, SIGHUP).
 
+use std::marker::PhantomData;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +13,7 @@ pub fn catch() {
     extern "C" fn remember(signal: i32) {
         RECEIVED.store(signal, Relaxed);
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in ENDS {
         // SAFETY: the struct is plain data; the handler stores to an atomic, which is safe
         // in a handler. No SA_RESTART, so that waiting calls return.
         unsafe {
@@ -48,6 +49,42 @@ pub fn block(signals: &[i32]) -> libc::sigset_t {
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
         before
     }
+}
+
+/// The signals that ask knee to end.
+const ENDS: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// While it lives, signals that ask knee to end do not reach the thread that made it, nor threads that it starts.
+pub struct Held {
+    before: libc::sigset_t,
+    /// A mask belongs to its thread.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Held {
+    /// Holds them from now on.
+    #[expect(clippy::new_without_default, reason = "it changes the thread")]
+    pub fn new() -> Held {
+        Held { before: block(&ENDS), of_this_thread: PhantomData }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the mask of this thread from before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Whether a signal has asked knee to end, or waits to do so because it is held or blocked.
+pub fn ask_to_end() -> bool {
+    // SAFETY: plain calls on live data; a zeroed set is valid.
+    let is_pending = || unsafe {
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&mut pending);
+        ENDS.iter().any(|signal| libc::sigismember(&pending, *signal) == 1)
+    };
+    received().is_some() || is_pending()
 }
 
 /// The name of a signal, such as `SIGKILL`.

@@ -6,6 +6,7 @@ mod cache;
 mod compiler;
 mod folder;
 mod program;
+mod scratch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use records::{CompiledLoad, Experiment, OwnLoad};
 
 pub use compiler::Compiler;
 pub use folder::{ListedLoad, list};
+pub use scratch::Scratch;
 
 /// The header that loads include.
 pub const HEADER: &str = include_str!("../c/knee.h");

@@ -15,6 +15,7 @@ use records::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
 use serde::Deserialize;
 
 use crate::compiler::{Compiler, Language};
+use crate::scratch::Scratch;
 use crate::{Linkage, cache};
 
 /// What will-it-scale's Makefile gives the compiler, and threads.
@@ -49,7 +50,7 @@ pub fn build(
     linkage: Linkage,
 ) -> Result<CompiledLoad> {
     let root = cache::root()?;
-    let beside = tempfile::Builder::new().prefix("building-").tempdir_in(&root)?;
+    let beside = Scratch::new()?;
     fs::write(beside.path().join("knee.h"), crate::HEADER)?;
     let input = compile(own, bytes, compiler, beside.path())?;
     let harness = harness(&root)?;
@@ -102,7 +103,7 @@ fn harness(root: &Path) -> Result<PathBuf> {
     if object.is_file() {
         return Ok(object);
     }
-    let beside = tempfile::Builder::new().prefix("building-").tempdir_in(root)?;
+    let beside = Scratch::new()?;
     fs::write(beside.path().join("knee.h"), crate::HEADER)?;
     fs::create_dir(beside.path().join("harness"))?;
     for (name, text) in cache::HARNESS {

@@ -97,8 +97,8 @@ pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, o
     m.forget_history(begin, 0);
 }
 
-/// A mechanism of the list [`MECHANISMS`], with the constants of its [`Mechanism`] that are the same over
-/// every lock: code that needs only these is compiled once, not once for each lock.
+/// A mechanism of the list [`MECHANISMS`], or one of the user's own, with the constants of its [`Mechanism`] that are the
+/// same over every lock: code that needs only these is compiled once, not once for each lock.
 #[derive(Debug)]
 pub struct ListedMechanism {
     /// The name of its file, used wherever the mechanism is named.
@@ -119,9 +119,27 @@ pub struct ListedMechanism {
     pub scenarios: &'static [Scenario],
     /// [`Mechanism::INTERRUPTS`]
     pub interrupts: bool,
+    /// The names of [`Mechanism::DESIGNS`]
+    designs: fn() -> Vec<&'static str>,
 }
 
 impl ListedMechanism {
+    /// The constants of a mechanism, and the text of its file.
+    pub const fn new<X: Mechanism>(source: &'static str) -> ListedMechanism {
+        ListedMechanism {
+            name: X::NAME,
+            source,
+            parts: X::PARTS,
+            operation: X::OPERATION,
+            choices: X::CHOICES,
+            settings: X::SETTINGS,
+            equivalent: X::EQUIVALENT,
+            scenarios: X::SCENARIOS,
+            interrupts: X::INTERRUPTS,
+            designs: || X::DESIGNS.iter().map(|(name, _)| *name).collect(),
+        }
+    }
+
     /// The mechanism of this name.
     pub fn named(name: &str) -> Option<&'static ListedMechanism> {
         MECHANISMS.iter().find(|mechanism| mechanism.name == name)
@@ -139,14 +157,7 @@ impl ListedMechanism {
 
     /// The names of the designs.
     pub fn designs(&self) -> Vec<&'static str> {
-        struct Names;
-        impl Visitor for Names {
-            type Out = Vec<&'static str>;
-            fn mechanism<X: Mechanism>(self) -> Self::Out {
-                X::DESIGNS.iter().map(|(name, _)| *name).collect()
-            }
-        }
-        visit_over::<Ticket, _>(self.name, Names).unwrap_or_default()
+        (self.designs)()
     }
 }
 
@@ -163,17 +174,9 @@ macro_rules! mechanisms {
         $(pub mod $module;)*
 
         /// Every mechanism, in alphabetical order.
-        pub static MECHANISMS: &[ListedMechanism] = &[$(ListedMechanism {
-            name: stringify!($module),
-            source: include_str!(concat!(stringify!($module), ".rs")),
-            parts: $module::$type::<Ticket>::PARTS,
-            operation: $module::$type::<Ticket>::OPERATION,
-            choices: $module::$type::<Ticket>::CHOICES,
-            settings: $module::$type::<Ticket>::SETTINGS,
-            equivalent: $module::$type::<Ticket>::EQUIVALENT,
-            scenarios: $module::$type::<Ticket>::SCENARIOS,
-            interrupts: $module::$type::<Ticket>::INTERRUPTS,
-        },)*];
+        pub static MECHANISMS: &[ListedMechanism] = &[$(ListedMechanism::new::<$module::$type<Ticket>>(
+            include_str!(concat!(stringify!($module), ".rs")),
+        ),)*];
 
         /// Visits the mechanism of this name, built over the lock `over`. `None` if there is no
         /// such mechanism, or no such guard ([`locks::guards`]).

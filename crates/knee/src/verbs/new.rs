@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use host::terminal::hint;
+use own_algorithms::folder::{self, Kind};
 
 /// What to write.
 #[derive(clap::Args)]
@@ -16,7 +17,7 @@ pub struct Arguments {
     what: NewKind,
     /// File or folder to write, which must not exist
     file: PathBuf,
-    /// Source tree of knee, on which the lock's crate depends [default: the one this knee was built in]
+    /// Source tree of knee, on which the crate of a lock or mechanism depends [default: the one this knee was built in]
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
 }
@@ -27,6 +28,8 @@ enum NewKind {
     Load,
     /// A folder with a lock in Rust, and a program that checks, mutates and simulates it
     Lock,
+    /// A folder with a data structure in Rust in its designs, and a program that checks, mutates and simulates them
+    Mechanism,
 }
 
 /// Writes the file.
@@ -39,7 +42,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             );
             load(&arguments.file)?;
         }
-        NewKind::Lock => lock(&arguments.file, arguments.tree.as_deref())?,
+        NewKind::Lock => algorithm(Kind::Lock, arguments)?,
+        NewKind::Mechanism => algorithm(Kind::Mechanism, arguments)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,13 +67,14 @@ fn load(file: &Path) -> Result<()> {
     Ok(())
 }
 
-fn lock(folder: &Path, tree: Option<&Path>) -> Result<()> {
+fn algorithm(kind: Kind, arguments: &Arguments) -> Result<()> {
     let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    own_locks::folder::write(folder, tree.unwrap_or(&built_in))?;
+    let folder = &arguments.file;
+    folder::write(kind, folder, arguments.tree.as_deref().unwrap_or(&built_in))?;
     let shown = folder.display();
     hint(format_args!("written: {shown}; try: cd {shown} && make check mutants simulate run"));
     hint(
-        "the first make compiles knee's engines, which takes minutes; after a change of the lock, seconds",
+        "the first make compiles knee's engines, which takes minutes; after a change of its file, seconds",
     );
     Ok(())
 }

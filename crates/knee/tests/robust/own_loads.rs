@@ -215,21 +215,42 @@ fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
 }
 
 #[test]
-fn a_new_lock_is_a_folder_with_its_name_and_is_never_written_over() {
+fn a_new_lock_or_mechanism_is_a_crate_with_its_name_and_is_never_written_over() {
     let home = Home::new();
-    let ended = home.start(&mut home.knee("new lock my_lock")).end();
-    assert!(ended.status.success(), "{}", ended.stderr);
-    for file in ["Cargo.toml", "Cargo.lock", "Makefile", "src/main.rs", "src/my_lock.rs"] {
-        let text = fs::read_to_string(home.path("my_lock").join(file)).unwrap();
-        assert!(!text.contains("OWN_"), "{file}: {text}");
+    for (kind, name) in [("lock", "my_lock"), ("mechanism", "my_path")] {
+        let ended = home.start(&mut home.knee(&format!("new {kind} {name}"))).end();
+        assert!(ended.status.success(), "{}", ended.stderr);
+        let folder = home.path(name);
+        let source = format!("src/{name}.rs");
+        for file in ["Cargo.toml", "Makefile", "src/main.rs", "examples/load.rs", &source] {
+            let text = fs::read_to_string(folder.join(file)).unwrap();
+            assert!(text.contains(name), "{file}: {text}");
+            for template in ["OWN_", "own_lock", "own_mechanism"] {
+                assert!(!text.contains(template), "{file}: {text}");
+            }
+        }
+        // Cargo accepts the manifest and finds every dependency in the lock file, without a network.
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["metadata", "--offline", "--format-version", "1"]).current_dir(&folder);
+        let answered = cargo.output().unwrap();
+        let said = String::from_utf8_lossy(&answered.stderr);
+        assert!(answered.status.success(), "{said}");
+        let found: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
+        let packages = found["packages"].as_array().unwrap();
+        let own = packages.iter().find(|package| package["name"] == name).unwrap();
+        assert_eq!(own["dependencies"][0]["name"], "own_algorithms");
+        assert_eq!(own["targets"].as_array().unwrap().len(), 2, "a program and a load: {own}");
+        let mut make = Command::new("make");
+        let words = ["--dry-run", "check", "mutants", "simulate", "run"];
+        let planned = make.args(words).current_dir(&folder).output().unwrap();
+        let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
+        assert!(planned.contains(&format!("examples/lib{name}.a")), "{planned}");
     }
-    let manifest = fs::read_to_string(home.path("my_lock/Cargo.toml")).unwrap();
-    let quoted = manifest.split('"').find(|word| word.ends_with("crates/own_locks")).unwrap();
-    assert!(fs::exists(format!("{quoted}/Cargo.toml")).unwrap(), "{quoted}");
     for (words, part) in [
         ("new lock my_lock", "creating my_lock: File exists"),
+        ("new mechanism my_lock", "creating my_lock: File exists"),
         ("new lock My-Lock", "use lower-case letters"),
-        ("new lock loop", "no word of the language"),
+        ("new mechanism loop", "no word of the language"),
         ("new lock other --tree .", "no source tree of knee"),
         ("new load x.c --tree .", "leave it out"),
     ] {

@@ -150,7 +150,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("laws", &["analysis", "host"]),
     ("machine", &[]),
     ("own_loads", &["host", "records"]),
-    ("own_locks", &["algorithms", "engines", "host", "machine", "studies"]),
+    ("own_algorithms", &["algorithms", "engines", "host", "machine", "studies"]),
     ("pages", &["analysis", "host", "records", "reports", "text"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),

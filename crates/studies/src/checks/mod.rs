@@ -79,6 +79,20 @@ pub fn with_own_lock<L: Lock>(
     LockCheck { size, mutation, act }.lock::<L>()
 }
 
+/// Calls `act` with the tasks of a mechanism of this type at their start: of one that is not in the list. `None` if it has
+/// no such design.
+pub fn with_own_mechanism<X: Mechanism>(
+    mechanism: &ListedMechanism,
+    design: &str,
+    scenario: Scenario,
+    mutation: Mutation,
+    act: &mut SetupFn,
+) -> Option<io::Result<()>> {
+    use mechanisms::Visitor;
+    let settings = scenario.settings(mechanism);
+    MechanismCheck { design, scenario, settings, mutation, act }.mechanism::<X>()
+}
+
 /// Calls `act` with the tasks of a mechanism in this design, over the lock of this name. `None`
 /// if there is no such mechanism, design or lock.
 pub fn with_mechanism<R>(

@@ -13,7 +13,7 @@ use engines::{AccessChange, Mutant};
 use host::in_parallel;
 use machine::CodeSite;
 
-use super::{CheckSize, Mutation, SetupFn, visit_lock, with_result, with_scenario};
+use super::{CheckSize, Mutation, SetupFn, visit_lock, visit_mechanism, with_result};
 
 /// Sizes to try, the cheapest first. Reuse of a node needs two acquires, or three with another
 /// task queued behind it; a queue needs three tasks; state kept for each lock needs two locks.
@@ -259,9 +259,33 @@ fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant
 
 // Mechanisms.
 
+/// A mechanism to mutate: one of the list, or one of the user's own.
+pub struct MechanismSubject<'a> {
+    pub mechanism: &'a ListedMechanism,
+    /// Calls its argument with the tasks of this mechanism at their start.
+    pub with_tasks: &'a WithDesign<'a>,
+}
+
+/// Calls its last argument with the tasks of one mechanism in this design at their start. `None` if it has no such
+/// design.
+pub type WithDesign<'a> = dyn Fn(&str, Scenario, Mutation, &mut SetupFn) -> Option<Result<(), std::io::Error>>
+    + Sync
+    + 'a;
+
+/// Judges all mutants of a listed mechanism, in the order of its source.
+pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
+    judge_mechanism_subject(&MechanismSubject {
+        mechanism,
+        with_tasks: &|design, scenario, mutation, act| {
+            visit_mechanism(mechanism.name, design, OVER, scenario, mutation, act)
+        },
+    })
+}
+
 /// Judges all mutants of a mechanism, in the order of its source: each in all designs that have
 /// its access, until it is caught in one.
-pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
+pub fn judge_mechanism_subject(subject: &MechanismSubject) -> Result<Vec<JudgedMutant>> {
+    let mechanism = subject.mechanism;
     let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
     let own = [format!("/{}.rs", mechanism.name), format!("/{}/", mechanism.name)];
     for design in mechanism.designs() {
@@ -269,7 +293,12 @@ pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>>
         let collect = Mutation::Collect(&collected);
         for scenario in scenarios_reaching_more(mechanism).chain([&SAMPLED]) {
             let memory = Memory::SequentiallyConsistent;
-            sample_design(mechanism, design, *scenario, collect, memory)?;
+            let fault = subject.sample_design(design, *scenario, collect, memory)?;
+            if let Some(fault) = fault {
+                bail!(
+                    "the design {design} itself is at fault, so mutants would say nothing: {fault}"
+                );
+            }
         }
         for mutant in collected.into_inner() {
             let is_own = own.iter().any(|path| mutant.site.file.contains(path));
@@ -286,9 +315,9 @@ pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>>
     let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
         let line = line_of(&mutant.site, &sources);
         let equivalent = listed_as(mechanism.equivalent, mutant, &line);
-        let mut caught = sample_designs(mechanism, designs, equivalent, *mutant)?;
+        let mut caught = subject.sample_designs(designs, equivalent, *mutant)?;
         if caught.is_none() && equivalent.is_none() {
-            caught = search_designs(mechanism, designs, *mutant)?;
+            caught = subject.search_designs(designs, *mutant)?;
         }
         Ok(JudgedMutant { mutant: *mutant, line, fate: fate(caught, equivalent) })
     };
@@ -296,66 +325,72 @@ pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>>
     in_parallel(mutants.len(), |i| judge_one(&mutants[i])).into_iter().collect()
 }
 
-/// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
-fn sample_designs(
-    mechanism: &ListedMechanism,
-    designs: &[&str],
-    equivalent: Option<&Equivalent>,
-    mutant: Mutant,
-) -> Result<Option<CaughtMutant>> {
-    let several = equivalent.is_none().then(|| scenarios_of_several_tasks(mechanism));
-    let scenarios = scenarios_of_one_task(mechanism).chain([&SAMPLED]);
-    for scenario in scenarios.chain(several.into_iter().flatten()) {
-        for memory in MEMORIES {
-            for design in designs {
-                let mutation = Mutation::Apply(mutant);
-                let fault = sample_design(mechanism, design, *scenario, mutation, memory)?;
-                if let Some(fault) = fault {
-                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
+impl MechanismSubject<'_> {
+    /// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
+    fn sample_designs(
+        &self,
+        designs: &[&str],
+        equivalent: Option<&Equivalent>,
+        mutant: Mutant,
+    ) -> Result<Option<CaughtMutant>> {
+        let several = equivalent.is_none().then(|| scenarios_of_several_tasks(self.mechanism));
+        let scenarios = scenarios_of_one_task(self.mechanism).chain([&SAMPLED]);
+        for scenario in scenarios.chain(several.into_iter().flatten()) {
+            for memory in MEMORIES {
+                for design in designs {
+                    let mutation = Mutation::Apply(mutant);
+                    let fault = self.sample_design(design, *scenario, mutation, memory)?;
+                    if let Some(fault) = fault {
+                        return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
+                    }
                 }
             }
         }
+        Ok(None)
     }
-    Ok(None)
-}
 
-/// Searches these designs with the mutant.
-fn search_designs(
-    mechanism: &ListedMechanism,
-    designs: &[&str],
-    mutant: Mutant,
-) -> Result<Option<CaughtMutant>> {
-    for scenario in scenarios_of_several_tasks(mechanism) {
-        for memory in MEMORIES {
-            for design in designs {
-                let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
-                let search = |setup: &Setup| search(setup, &options);
-                let mutation = Mutation::Apply(mutant);
-                let searched =
-                    with_scenario(mechanism.name, design, OVER, *scenario, mutation, search);
-                let searched = searched.context("a listed mechanism and lock")???;
-                if let Some(Failure { fault, .. }) = searched.failure {
-                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
+    /// Searches these designs with the mutant.
+    fn search_designs(&self, designs: &[&str], mutant: Mutant) -> Result<Option<CaughtMutant>> {
+        for scenario in scenarios_of_several_tasks(self.mechanism) {
+            for memory in MEMORIES {
+                for design in designs {
+                    let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
+                    let search = |setup: &Setup| search(setup, &options);
+                    let mutation = Mutation::Apply(mutant);
+                    let searched = self.with_tasks(design, *scenario, mutation, search)??;
+                    if let Some(Failure { fault, .. }) = searched.failure {
+                        return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
+                    }
                 }
             }
         }
+        Ok(None)
     }
-    Ok(None)
-}
 
-/// Samples schedules of a design; a scenario of one task has only one.
-fn sample_design(
-    mechanism: &ListedMechanism,
-    design: &str,
-    scenario: Scenario,
-    mutation: Mutation,
-    memory: Memory,
-) -> Result<Option<Fault>> {
-    let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
-    let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
-    let sampled = with_scenario(mechanism.name, design, OVER, scenario, mutation, sample);
-    let sampled = sampled.context("a listed mechanism and lock")???;
-    Ok(sampled.failure.map(|failure| failure.fault))
+    /// Samples schedules of a design; a scenario of one task has only one.
+    fn sample_design(
+        &self,
+        design: &str,
+        scenario: Scenario,
+        mutation: Mutation,
+        memory: Memory,
+    ) -> Result<Option<Fault>> {
+        let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
+        let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
+        let sampled = self.with_tasks(design, scenario, mutation, sample)??;
+        Ok(sampled.failure.map(|failure| failure.fault))
+    }
+
+    fn with_tasks<R>(
+        &self,
+        design: &str,
+        scenario: Scenario,
+        mutation: Mutation,
+        act: impl FnMut(&Setup) -> R,
+    ) -> Result<R> {
+        let result = with_result(act, |act| (self.with_tasks)(design, scenario, mutation, act));
+        Ok(result.context("a mechanism has the designs that it lists")??)
+    }
 }
 
 fn scenarios_of_one_task(mechanism: &ListedMechanism) -> impl Iterator<Item = &'static Scenario> {

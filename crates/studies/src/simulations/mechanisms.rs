@@ -75,6 +75,27 @@ pub fn mechanism_point(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedPoint> {
+    point(&run_listed, load, conditions, cpus, tasks)
+}
+
+/// Simulates a mechanism of this type, one that is not in the list. The load's lock inside does not count.
+pub fn own_mechanism_point<X: Mechanism>(
+    load: &MechanismLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    use mechanisms::Visitor;
+    point(&|simulation| simulation.mechanism::<X>(), load, conditions, cpus, tasks)
+}
+
+fn point(
+    run: RunMechanism,
+    load: &MechanismLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
     let described = conditions.host;
     let (mut runs, mut placements) = (Vec::new(), Vec::new());
     for (draw, conditions) in draws(conditions) {
@@ -83,8 +104,9 @@ pub fn mechanism_point(
         let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
         let warm_up = warm_up(length);
         let options = Options { seed, warm_up, length, preemption, pinned, trace: None };
-        let run = run_mechanism(load, &part_of(described.host(draw), &used), tasks, &options);
-        runs.push(run.with_context(|| format!("{cpus} CPUs of {}", described.name))?);
+        let part = part_of(described.host(draw), &used);
+        let result = run_one(run, load, &part, tasks, &options);
+        runs.push(result.with_context(|| format!("{cpus} CPUs of {}", described.name))?);
         placements.push(placement);
     }
     let rates = runs.iter().map(|run| run.simulated.rate()).collect();
@@ -108,12 +130,28 @@ pub fn run_mechanism(
     tasks: usize,
     options: &Options,
 ) -> Result<MechanismRun> {
-    let MechanismLoad { mechanism, over, .. } = load;
-    let settings = settings(mechanism, &load.given)?;
-    let simulation = Simulation { load, settings, host, tasks, options };
-    mechanisms::visit(mechanism.name, over, simulation)
-        .with_context(|| not_a_guard(over))?
+    run_one(&run_listed, load, host, tasks, options)
+}
+
+/// Runs one simulation.
+type RunMechanism<'a> = &'a dyn Fn(Simulation) -> Result<MechanismRun>;
+
+fn run_one(
+    run: RunMechanism,
+    load: &MechanismLoad,
+    host: &Host,
+    tasks: usize,
+    options: &Options,
+) -> Result<MechanismRun> {
+    let settings = settings(load.mechanism, &load.given)?;
+    run(Simulation { load, settings, host, tasks, options })
         .with_context(|| format!("{} with {tasks} tasks", load.name()))
+}
+
+/// Runs a mechanism of the list, over the lock of the load.
+fn run_listed(simulation: Simulation) -> Result<MechanismRun> {
+    let MechanismLoad { mechanism, over, .. } = simulation.load;
+    mechanisms::visit(mechanism.name, over, simulation).with_context(|| not_a_guard(over))?
 }
 
 struct Simulation<'a> {

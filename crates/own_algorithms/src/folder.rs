@@ -1,34 +1,53 @@
-//! The folder of a new lock: a small crate whose program checks, mutates and simulates it.
+//! The folder of a new lock or mechanism: a small crate whose program checks, mutates and simulates it.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// The files of a new lock, by path in its folder. OWN_NAME and OWN_TREE stand for names.
-const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", include_str!("../new/manifest.toml")),
-    ("Makefile", include_str!("../new/Makefile")),
-    (".gitignore", "/target\n"),
-    ("src/main.rs", include_str!("../new/main.rs")),
-    ("src/OWN_NAME.rs", include_str!("../new/lock.rs")),
-    ("examples/load.rs", include_str!("../new/load.rs")),
+/// What an algorithm is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something that implements `Lock`.
+    Lock,
+    /// Something that implements `Mechanism`.
+    Mechanism,
+}
+
+/// The files of a new lock, by path in its folder. `own_lock` stands for its name.
+const LOCK: &[(&str, &str)] = &[
+    ("Makefile", include_str!("../new/lock/Makefile")),
+    ("src/main.rs", include_str!("../new/lock/src/main.rs")),
+    ("src/own_lock.rs", include_str!("../new/lock/src/own_lock.rs")),
+    ("examples/load.rs", include_str!("../new/lock/examples/load.rs")),
 ];
 
-/// Writes the crate of a new lock to a folder that must not exist, which gives the lock its name. `tree` is a source
-/// tree of knee, on which the crate depends by path.
-pub fn write(folder: &Path, tree: &Path) -> Result<()> {
+/// The files of a new mechanism, by path in its folder. `own_mechanism` stands for its name.
+const MECHANISM: &[(&str, &str)] = &[
+    ("Makefile", include_str!("../new/mechanism/Makefile")),
+    ("src/main.rs", include_str!("../new/mechanism/src/main.rs")),
+    ("src/own_mechanism.rs", include_str!("../new/mechanism/src/own_mechanism.rs")),
+    ("examples/load.rs", include_str!("../new/mechanism/examples/load.rs")),
+];
+
+/// The files of both. OWN_NAME and OWN_TREE stand for names.
+const BOTH: &[(&str, &str)] =
+    &[("Cargo.toml", include_str!("../new/manifest.toml")), (".gitignore", "/target\n")];
+
+/// Writes the crate of a new algorithm to a folder that must not exist, which gives the algorithm its name. `tree` is a
+/// source tree of knee, on which the crate depends by path.
+pub fn write(kind: Kind, folder: &Path, tree: &Path) -> Result<()> {
     let shown = folder.display();
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     ensure!(
         is_crate_name(&name),
-        "{shown}: the folder's name becomes the lock's in Rust: use lower-case letters, digits and underscores, a letter \
-         first, and no word of the language"
+        "{shown}: the folder's name becomes the algorithm's in Rust: use lower-case letters, digits and underscores, a \
+         letter first, and no word of the language"
     );
-    let own_locks = tree.join("crates/own_locks/Cargo.toml");
+    let own_algorithms = tree.join("crates/own_algorithms/Cargo.toml");
     ensure!(
-        own_locks.is_file(),
-        "{}: no source tree of knee, on which the lock's crate depends; name one with --tree DIR",
+        own_algorithms.is_file(),
+        "{}: no source tree of knee, on which the crate depends; name one with --tree DIR",
         tree.display()
     );
     let tree = tree.canonicalize().with_context(|| format!("resolving {}", tree.display()))?;
@@ -38,12 +57,19 @@ pub fn write(folder: &Path, tree: &Path) -> Result<()> {
         "{tree_text}: Cargo.toml cannot hold this path as it is; use a path without quotes"
     );
     fs::create_dir(folder).with_context(|| format!("creating {shown}"))?;
-    for (path, text) in FILES {
-        let fill = |text: &str| text.replace("OWN_NAME", &name).replace("OWN_TREE", tree_text);
-        let path = folder.join(fill(path));
+    let (files, template) = match kind {
+        Kind::Lock => (LOCK, "own_lock"),
+        Kind::Mechanism => (MECHANISM, "own_mechanism"),
+    };
+    let name_it = |text: &str| text.replace(template, &name);
+    let fill = |text: &str| text.replace("OWN_NAME", &name).replace("OWN_TREE", tree_text);
+    let named = files.iter().map(|(path, text)| (name_it(path), name_it(text)));
+    let filled = BOTH.iter().map(|(path, text)| (path.to_string(), fill(text)));
+    for (path, text) in named.chain(filled) {
+        let path = folder.join(path);
         let parent = path.parent().context("a file has a folder")?;
         fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
-        fs::write(&path, fill(text)).with_context(|| format!("writing {}", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     // The versions of libraries that the tree is tested with; without it, cargo chooses.
     let lock = tree.join("Cargo.lock");
@@ -90,7 +116,7 @@ fn is_crate_name(name: &str) -> bool {
         "move",
         "mut",
         "override",
-        "own_locks",
+        "own_algorithms",
         "priv",
         "pub",
         "ref",
@@ -129,7 +155,7 @@ mod tests {
         for name in ["my_lock", "hclh2"] {
             assert!(is_crate_name(name), "{name}");
         }
-        for name in ["", "2fast", "my-lock", "Lock", "loop", "own_locks", "a/b", "lück"] {
+        for name in ["", "2fast", "my-lock", "Lock", "loop", "own_algorithms", "a/b", "lück"] {
             assert!(!is_crate_name(name), "{name}");
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! Dice, Marathe and Shavit, "Lock cohorting: a general technique for designing NUMA locks", 2012.
 
-use own_locks::machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image};
-use own_locks::{Equivalent, Hold, Lock, Shape};
+use own_algorithms::machine::{
+    Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image,
+};
+use own_algorithms::{Equivalent, Hold, Lock, Shape};
 
 /// Memory nodes with a lock of their own; those beyond share.
 const NODES: usize = 8;

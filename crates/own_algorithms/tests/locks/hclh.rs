@@ -2,8 +2,10 @@
 //! A node's state has its owner's home, whether it was the last of a moved queue, and whether its owner holds or wants
 //! the lock. Luchangco, Nussbaum and Shavit, "A hierarchical CLH queue lock", 2006.
 
-use own_locks::machine::{Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image};
-use own_locks::{Equivalent, Hold, Lock, Shape};
+use own_algorithms::machine::{
+    Annotation, Atom, Field, Line, Machine, Ordering, Region, Until, image,
+};
+use own_algorithms::{Equivalent, Hold, Lock, Shape};
 
 const HOMES: usize = 8;
 /// Queue nodes of a lock: one for each CPU, and one more.

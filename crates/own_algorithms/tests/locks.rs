@@ -1,11 +1,13 @@
 //! Locks as a user writes them: the one that `knee new lock` writes, and three from papers. Each passes the checks
 //! that its own program would run.
 
-use std::ffi::c_void;
-use std::ptr::null_mut;
+#![expect(
+    clippy::duplicate_mod,
+    reason = "the program and the load are two crates, which share a file"
+)]
 
 use engines::checker::{Memory, Options, search};
-use own_locks::Lock;
+use own_algorithms::{Lock, lock};
 use studies::checks::mutants::{Fate, LockSubject, judge_lock};
 use studies::checks::{CheckSize, Mutation, with_own_lock, with_result};
 
@@ -15,12 +17,19 @@ mod anderson;
 mod cohort_ticket;
 #[path = "locks/hclh.rs"]
 mod hclh;
-#[path = "../new/lock.rs"]
-mod written;
+// What `knee new lock` writes: the lock, its program and its load.
+#[path = "../new/lock/examples/load.rs"]
+mod load;
+#[path = "../new/lock/src/own_lock.rs"]
+mod own_lock;
+#[path = "../new/lock/src/main.rs"]
+#[expect(dead_code, reason = "cargo calls the main of a program")]
+mod program;
+mod symbols;
 
 #[test]
 fn the_written_lock_passes() {
-    passes::<written::OwnLock>();
+    passes::<own_lock::OwnLock>();
 }
 
 #[test]
@@ -56,12 +65,37 @@ fn passes<L: Lock>() {
     }
 }
 
+const WRITTEN: &str = include_str!("../new/lock/src/own_lock.rs");
+
+#[test]
+fn the_written_program_checks_mutates_simulates_and_describes_its_lock() {
+    for words in [
+        &["check", "--threads", "2"][..],
+        &["check", "--threads", "2", "--locks", "2", "--tso"],
+        &["mutants"],
+        &["simulate", "--cpus", "1,4", "--draws", "1"],
+        &["describe"],
+    ] {
+        let ended = lock::run::<own_lock::OwnLock>("own_lock", WRITTEN, words);
+        assert!(ended.unwrap(), "{words:?}");
+    }
+    for (words, part) in [
+        (&["check", "--threads", "99"][..], "must be 1 to"),
+        (&["simulate", "--against", "mcz"], "knee has no lock of this name"),
+        (&["simulate", "--host", "nowhere"], "nowhere"),
+        (&["check", "--replay", "0x"], "--replay"),
+    ] {
+        let why = lock::run::<own_lock::OwnLock>("own_lock", WRITTEN, words).unwrap_err();
+        assert!(format!("{why:#}").contains(part), "{words:?}: {why:#}");
+    }
+}
+
 #[test]
 fn mutants_of_the_written_lock_are_found_in_its_file_and_caught() {
     let judged = judge_lock(&LockSubject {
-        sources: &[("/lock.rs".to_string(), include_str!("../new/lock.rs"))],
-        equivalent: written::OwnLock::EQUIVALENT,
-        with_tasks: &|size, mutation, act| with_own_lock::<written::OwnLock>(size, mutation, act),
+        sources: &[("/own_lock.rs".to_string(), WRITTEN)],
+        equivalent: own_lock::OwnLock::EQUIVALENT,
+        with_tasks: &|size, mutation, act| with_own_lock::<own_lock::OwnLock>(size, mutation, act),
     });
     let judged = judged.unwrap();
     assert!(judged.len() >= 6, "{} mutants", judged.len());
@@ -72,37 +106,11 @@ fn mutants_of_the_written_lock_are_found_in_its_file_and_caught() {
     }
 }
 
-own_locks::load!(written::OwnLock, "written");
-
-/// What knee shares with a task, as knee.h lays it out.
-#[repr(C)]
-struct Control {
-    stop: *const u32,
-    count: *mut u64,
-    limit: u64,
-}
-
 #[test]
 fn as_a_load_its_tasks_count_under_the_lock() {
-    const TASKS: u32 = 3;
     const OPERATIONS: u64 = 2000;
-    let drive = |index: u32| {
-        let mut task: *mut c_void = null_mut();
-        assert_eq!(knee_task(null_mut(), index, &mut task), 0);
-        let (stop, mut count) = (0u32, 0u64);
-        let control = Control { stop: &stop, count: &mut count, limit: OPERATIONS };
-        assert_eq!(knee_drive(task, (&raw const control).cast()), 0);
-        assert_eq!(knee_operate(task), 0);
-        count
-    };
-    assert_eq!(knee_prepare(&TASKS), 0);
-    let counted: u64 = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..TASKS).map(|index| scope.spawn(move || drive(index))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-    });
-    assert_eq!(counted, u64::from(TASKS) * OPERATIONS);
-    let all = u64::from(TASKS) * (OPERATIONS + 1);
-    assert_eq!(knee_verify_all(null_mut(), all), 0);
-    // An operation too many is found.
-    assert_eq!(knee_verify_all(null_mut(), all + 1), -1);
+    let counted = symbols::drive(3, OPERATIONS);
+    assert_eq!(counted, 3 * (OPERATIONS + 1));
+    assert!(symbols::is_verified(counted));
+    assert!(!symbols::is_verified(counted + 1), "an operation too many passes");
 }

@@ -5,8 +5,8 @@
 //!
 //! T. E. Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", 1990.
 
-use own_locks::machine::{Annotation, Atom, Line, Machine, Ordering, Region, Until, image};
-use own_locks::{Hold, Lock, Shape};
+use own_algorithms::machine::{Annotation, Atom, Line, Machine, Ordering, Region, Until, image};
+use own_algorithms::{Hold, Lock, Shape};
 
 /// As many as tasks at the most, and a power of two, so that turns may wrap around.
 const SLOTS: usize = 128;

@@ -1,4 +1,4 @@
-//! OWN_NAME: a ticket lock to start from. A task takes a number and waits until that number is served.
+//! own_lock: a ticket lock to start from. A task takes a number and waits until that number is served.
 //!
 //!     next, serving     n tickets are out, ticket s holds the lock; n = s: unlocked
 //!     n, s -> n+1, s    lock: ticket n is mine
@@ -6,8 +6,8 @@
 //!
 //! This comment is the manual page. Replace the lock by your own, keep the type's name, and run `make check`.
 
-use own_locks::machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
-use own_locks::{Hold, Lock, Shape};
+use own_algorithms::machine::{Annotation, Atom, Machine, Ordering, Region, Until, image};
+use own_algorithms::{Hold, Lock, Shape};
 
 image! {
     /// The memory of one lock, zero when unlocked. For cache lines of their own: `Line<Atom<u32>>`.
