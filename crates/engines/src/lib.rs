@@ -4,6 +4,8 @@
 //! Tasks are steppable threads: coroutines that stop before each access, so that the engine
 //! decides which task takes the next step, and when.
 
+#![warn(missing_docs)]
+
 pub mod checker;
 mod mutated;
 pub mod simulated;

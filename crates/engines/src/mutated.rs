@@ -33,7 +33,9 @@ pub enum AccessChange {
 /// An algorithm with one access changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mutant {
+    /// Where the access is in the algorithm's source.
     pub site: CodeSite,
+    /// What the access does instead.
     pub change: AccessChange,
 }
 

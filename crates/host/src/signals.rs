@@ -13,16 +13,11 @@ pub fn catch() {
     extern "C" fn remember(signal: i32) {
         RECEIVED.store(signal, Relaxed);
     }
-    for signal in ENDS {
+    for signal in ENDS.into_iter().filter(|signal| !is_ignored(*signal)) {
         // SAFETY: the struct is plain data; the handler stores to an atomic, which is safe
         // in a handler. No SA_RESTART, so that waiting calls return.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut action);
-            if action.sa_sigaction == libc::SIG_IGN {
-                continue;
-            }
-            action = std::mem::zeroed();
             action.sa_sigaction = remember as extern "C" fn(i32) as usize;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
@@ -65,7 +60,9 @@ impl Held {
     /// Holds them from now on.
     #[expect(clippy::new_without_default, reason = "it changes the thread")]
     pub fn new() -> Held {
-        Held { before: block(&ENDS), of_this_thread: PhantomData }
+        // The kernel keeps a blocked signal even if it is ignored.
+        let heeded: Vec<i32> = ENDS.into_iter().filter(|signal| !is_ignored(*signal)).collect();
+        Held { before: block(&heeded), of_this_thread: PhantomData }
     }
 }
 
@@ -82,9 +79,18 @@ pub fn ask_to_end() -> bool {
     let is_pending = || unsafe {
         let mut pending: libc::sigset_t = std::mem::zeroed();
         libc::sigpending(&mut pending);
-        ENDS.iter().any(|signal| libc::sigismember(&pending, *signal) == 1)
+        ENDS.iter().any(|&signal| libc::sigismember(&pending, signal) == 1 && !is_ignored(signal))
     };
     received().is_some() || is_pending()
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a plain call that fills live plain data.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// The name of a signal, such as `SIGKILL`.

@@ -89,7 +89,7 @@ fn designs(mechanism: &ListedMechanism, names: &[String]) -> Result<Vec<&'static
     for name in names {
         if !all.contains(&name.as_str()) {
             let near = nearest(name, all.iter().copied());
-            bail!("--design {name}: no design has this name{near}; there are {}", all.join(", "));
+            bail!("--design {name}: must be one of {}{near}", all.join(", "));
         }
     }
     let is_named = |design: &&str| names.is_empty() || names.iter().any(|name| name == design);

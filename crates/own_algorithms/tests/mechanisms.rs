@@ -38,7 +38,7 @@ fn the_written_program_checks_mutates_simulates_and_describes_its_mechanism() {
     }
     for (words, part) in [
         (&["check", "--threads", "99"][..], "must be 1 to"),
-        (&["check", "--design", "afer"], "no design has this name; did you mean after"),
+        (&["check", "--design", "afer"], "must be one of before, after, did you mean 'after'?"),
         (&["check", "--replay", "0x"], "name it with --design"),
         (&["simulate", "--set", "reads=1"], "own_mechanism has no setting \"reads\""),
         (&["simulate", "--set", "read_one_in=0"], "must be a number from 1"),

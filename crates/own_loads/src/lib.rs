@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
+use host::signals::Held;
 use records::{CompiledLoad, Experiment, OwnLoad};
 
 pub use compiler::Compiler;
@@ -51,6 +52,8 @@ pub fn compile_all(experiment: &mut Experiment) -> Result<()> {
     let own: Vec<OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.clone()).collect();
     let variants = experiment.variants.iter().map(Some).chain([None]);
     let in_guests = variants.into_iter().any(|variant| experiment.guest(variant).is_some());
+    // In this thread, which waits, and in those that it starts.
+    let _held = Held::new();
     let compiled = host::in_parallel(own.len(), |index| {
         let compiled = compile(&own[index], Linkage::Dynamic)?;
         if in_guests {

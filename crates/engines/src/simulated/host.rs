@@ -14,6 +14,7 @@ pub const DISTANCES_MAX: usize = 8;
 /// A host. All costs are in picoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
+    /// The CPUs by number.
     pub cpus: Vec<CpuLocation>,
     /// The distance of each two nodes, an index of [`Host::transfers`]. A node is at distance 1
     /// from itself; distance 0 is between the threads of a core.
@@ -35,6 +36,7 @@ pub struct GuestCosts {
     pub vm_exit: Time,
     /// Kicking a virtual CPU that has halted: a call of the host, as waking is for tasks.
     pub kick: Time,
+    /// VM exits of spinning virtual CPUs. `None` where the processor has none.
     pub pause_loop_exiting: Option<PauseLoopExiting>,
 }
 

@@ -52,6 +52,7 @@ pub const NS: Time = 1000;
 pub struct Setup<'a> {
     /// The memory as all tasks find it. A simulation restores it at the end.
     pub region: &'a Region,
+    /// The host that they run on.
     pub host: &'a Host,
     /// The number of tasks.
     pub tasks: usize,

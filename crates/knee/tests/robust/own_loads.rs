@@ -1,11 +1,13 @@
 //! Loads that users wrote: compiled, measured like workloads, and whatever one does costs its own run.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::time::Duration;
 
 use records::{Outcome, RecordState};
 
-use crate::home::{Ended, Home};
+use crate::home::{Ended, Home, entries};
 use crate::skip::skip;
 
 /// A test of will-it-scale's interface around a body of C.
@@ -204,6 +206,46 @@ fn without_a_compiler_the_error_says_what_to_install() {
 }
 
 #[test]
+fn a_signal_while_the_compiler_works_ends_both_and_leaves_no_folder() {
+    use std::os::unix::process::ExitStatusExt;
+    let slow =
+        "#!/bin/sh\ntouch \"$STARTED\"\nwhile kill -0 $PPID 2>/dev/null; do sleep 0.1; done\n";
+    let home = Home::new();
+    fs::write(home.path("t.c"), TEST.replace("BODY", "while (1);")).unwrap();
+    fs::write(home.path("slow-cc"), slow).unwrap();
+    fs::set_permissions(home.path("slow-cc"), PermissionsExt::from_mode(0o755)).unwrap();
+    let root = home.path("cache/knee/own-loads");
+    let building = || {
+        let names =
+            entries(&root).into_iter().filter_map(|path| path.file_name().map(|n| n.to_owned()));
+        names.filter(|name| name.to_string_lossy().starts_with("building-")).count()
+    };
+    for (words, signal, left) in [
+        ("describe t.c", libc::SIGINT, 0),
+        ("run t.c", libc::SIGTERM, 0),
+        ("run t.c", libc::SIGKILL, 1),
+    ] {
+        let started = home.path("started");
+        let mut knee = home.knee(words);
+        knee.env("CC", home.path("slow-cc")).env("STARTED", &started);
+        let mut running = home.start(&mut knee);
+        while !started.exists() {
+            assert!(!running.has_ended(), "{words}: {}", running.end().stderr);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        fs::remove_file(&started).unwrap();
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!(ended.status.signal(), Some(signal), "{words}: {}", ended.stderr);
+        assert_eq!(building(), left, "{words}, signal {signal}");
+    }
+    // The next compiler's start removes what the killed knee left.
+    let refused = home.start(home.knee("run t.c").env("CC", "false")).end();
+    assert!(refused.stderr.contains("compiling t.c"), "{}", refused.stderr);
+    assert_eq!(building(), 0);
+}
+
+#[test]
 fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
     let load = include_str!("../../../own_loads/tests/loads/parent_id.c");
     let Some(home) = home("own_loads", &[("a.c", load), ("b.c", "int x;")]) else { return };
@@ -229,17 +271,19 @@ fn a_new_lock_or_mechanism_is_a_crate_with_its_name_and_is_never_written_over() 
                 assert!(!text.contains(template), "{file}: {text}");
             }
         }
-        // Cargo accepts the manifest and finds every dependency in the lock file, without a network.
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["metadata", "--offline", "--format-version", "1"]).current_dir(&folder);
-        let answered = cargo.output().unwrap();
-        let said = String::from_utf8_lossy(&answered.stderr);
-        assert!(answered.status.success(), "{said}");
-        let found: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
-        let packages = found["packages"].as_array().unwrap();
-        let own = packages.iter().find(|package| package["name"] == name).unwrap();
-        assert_eq!(own["dependencies"][0]["name"], "own_algorithms");
-        assert_eq!(own["targets"].as_array().unwrap().len(), 2, "a program and a load: {own}");
+        // Cargo accepts the manifest, and finds what it needs in the lock file, without a network.
+        let cargo = |words: &str| {
+            let mut cargo = Command::new(env!("CARGO"));
+            let answered = cargo.args(words.split(' ')).current_dir(&folder).output().unwrap();
+            assert!(answered.status.success(), "{}", String::from_utf8_lossy(&answered.stderr));
+            String::from_utf8_lossy(&answered.stdout).into_owned()
+        };
+        let tree = cargo("tree --offline --depth 1");
+        assert!(tree.contains("own_algorithms v"), "{tree}");
+        let own = cargo("metadata --offline --no-deps --format-version 1");
+        let own: serde_json::Value = serde_json::from_str(&own).unwrap();
+        let targets = own["packages"][0]["targets"].as_array().unwrap();
+        assert_eq!(targets.len(), 2, "a program and a load: {own}");
         let mut make = Command::new("make");
         let words = ["--dry-run", "check", "mutants", "simulate", "run"];
         let planned = make.args(words).current_dir(&folder).output().unwrap();

@@ -9,7 +9,7 @@ use machine::{IpiHandler, Native, Peers, Region, Yielding};
 use crate::load::{Parameter, Text, machine};
 
 unsafe extern "C" {
-    /// Of knee's harness: the value of a parameter.
+    /// Returns the value of a parameter; knee's harness defines it.
     fn knee_value(name: *const c_char) -> *const c_char;
 }
 
