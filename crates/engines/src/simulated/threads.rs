@@ -97,7 +97,7 @@ impl Thread {
 }
 
 /// The first function of a thread; it gets the address of the thread's stack pointer.
-extern "sysv64" fn begin(pointer: *const Cell<*mut usize>) -> ! {
+extern "C" fn begin(pointer: *const Cell<*mut usize>) -> ! {
     // SAFETY: `pointer` is the field of a thread, which lives as long as it may run.
     let thread =
         unsafe { &*pointer.byte_sub(std::mem::offset_of!(Thread, pointer)).cast::<Thread>() };
@@ -122,6 +122,46 @@ extern "sysv64" fn begin(pointer: *const Cell<*mut usize>) -> ! {
 ///
 /// # Safety
 /// `to` is where a thread has stopped in this function or will begin.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn switch(from: &Cell<*mut usize>, to: &Cell<*mut usize>) {
+    // SAFETY: by the contract. All registers that `asm` may declare as changed are; it saves the two others itself. The
+    // stack pointer stays aligned to 16 bytes. A thread that begins has no return address, where backtraces end.
+    unsafe {
+        asm!(
+            "stp x19, x29, [sp, #-16]!",
+            "adr x9, 2f",
+            "str x9, [sp, #-16]!",
+            "mov x10, sp",
+            "str x10, [x1]",
+            "ldr x10, [x0]",
+            "mov sp, x10",
+            "ldr x9, [sp], #16",
+            "mov x30, xzr",
+            "br x9",
+            "2:",
+            "ldp x19, x29, [sp], #16",
+            inout("x0") to.as_ptr() => _,
+            inout("x1") from.as_ptr() => _,
+            out("x20") _,
+            out("x21") _,
+            out("x22") _,
+            out("x23") _,
+            out("x24") _,
+            out("x25") _,
+            out("x26") _,
+            out("x27") _,
+            out("x28") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+/// Saves the stack pointer, and continues where another one was saved.
+///
+/// # Safety
+/// `to` is where a thread has stopped in this function or will begin.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn switch(from: &Cell<*mut usize>, to: &Cell<*mut usize>) {
     // SAFETY: by the contract. All registers that `asm` may declare as changed are; it saves the two others itself. The
@@ -145,7 +185,7 @@ unsafe fn switch(from: &Cell<*mut usize>, to: &Cell<*mut usize>) {
             out("r13") _,
             out("r14") _,
             out("r15") _,
-            clobber_abi("sysv64"),
+            clobber_abi("C"),
         );
     }
 }
