@@ -167,24 +167,30 @@ impl Case<'_> {
         Ok(Rates { per_s: metric("operations_per_s")?, per_cpu_s: metric("operations")? / cpu_s })
     }
 
-    /// A run, as their program says, which prints a line after each second.
+    /// A run, as their program says, which prints a line after each second until it is ended.
     fn by_will_it_scale(&self) -> Result<Rates> {
         // Lines as they are printed, though into a pipe. CPUs by number, as knee takes them.
         let mut program = Command::new("stdbuf");
-        program.arg("-oL").arg(self.theirs).args(["-m", "-s", "1", "-t", &self.tasks.to_string()]);
+        program.arg("-oL").arg(self.theirs).args(["-m", "-t", &self.tasks.to_string()]);
         program.stdout(Stdio::piped()).process_group(0);
         let mut child = program.spawn().context("starting will-it-scale's program by stdbuf")?;
         let said = child.stdout.take().context("its output is a pipe")?;
-        let (mut counted, mut used_ns, mut before_ns) = (0.0, 0.0, 0.0);
+        let (mut warm_up_ns, mut rates) = (None, None);
         for line in BufReader::new(said).lines() {
             let line = line?;
             let Some((_, total)) = line.split_once("total:") else { continue };
             let now_ns = group_cpu_ns(child.id())?;
-            (counted, used_ns, before_ns) = (total.parse::<f64>()?, now_ns - before_ns, now_ns);
+            if let Some(before_ns) = warm_up_ns.replace(now_ns) {
+                let counted = total.parse::<f64>()?;
+                rates =
+                    Some(Rates { per_s: counted, per_cpu_s: counted / (now_ns - before_ns) * 1e9 });
+                break;
+            }
         }
+        // SAFETY: a plain call. The group is that of the child, which has not been waited for.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         let status = child.wait()?;
-        ensure!(status.success() && counted > 0.0, "will-it-scale's program ended with {status}");
-        Ok(Rates { per_s: counted, per_cpu_s: counted / used_ns * 1e9 })
+        rates.with_context(|| format!("will-it-scale's program ended with {status}"))
     }
 }
 

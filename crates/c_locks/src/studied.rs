@@ -3,7 +3,7 @@
 
 use std::io;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use engines::checker::{Options, Setup, search};
 use studies::checks::mutants::{JudgedMutant, LockSubject, judge_lock};
 use studies::checks::{CheckSize, Mutation, SetupFn, with_own_lock, with_result};
@@ -18,9 +18,26 @@ pub fn with_tasks<R>(
     size: CheckSize,
     act: impl FnMut(&Setup) -> R,
 ) -> Result<R> {
+    ensure_words(program, size.threads)?;
     let result =
         with_program(program, || with_result(act, |act| Some(tasks(size, Mutation::None, act))));
     Ok(result.context("the tasks of the lock were never started")??)
+}
+
+/// Words that a search tells apart, less those of what the lock guards.
+const WORDS_MAX: usize = 65_000;
+
+/// Fails if the variables of this many tasks have more words than a search tells apart.
+fn ensure_words(program: &Program, tasks: usize) -> Result<()> {
+    let [own, shared] = [&program.thread_local, &program.data].map(|block| block.words.len());
+    let words = shared + tasks * own;
+    ensure!(
+        words <= WORDS_MAX,
+        "{}: {tasks} tasks with {own} thread-local words each and {shared} static ones: a search tells {WORDS_MAX} words \
+         apart; check fewer tasks, or make arrays smaller",
+        program.name
+    );
+    Ok(())
 }
 
 fn tasks(size: CheckSize, mutation: Mutation, act: &mut SetupFn) -> io::Result<()> {

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use c_locks::compile;
+use c_locks::{compile, with_tasks};
+use studies::checks::CheckSize;
 
 /// Compiles a text, which is refused with these words.
 fn check(text: &str, words: &[&str]) {
@@ -70,4 +71,18 @@ fn a_constructor_is_refused_by_its_name() {
     let body = "static int first;\n__attribute__((constructor)) static void begin(void) { first = 1; }\n\
                 static void my_lock(struct my_lock *lock) { lock->word = first; }";
     check(&lock(body), &["begin is a constructor", "where they are defined"]);
+}
+
+#[test]
+fn variables_of_all_tasks_that_no_search_tells_apart_are_refused() {
+    let body = "static _Thread_local char own[4096];\nstatic char all[4096];\n\
+        static void my_lock(struct my_lock *lock)\n{\n\town[lock->word & 1]++; all[lock->word & 1]++;\n}";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my_lock.c");
+    fs::write(&file, lock(body)).unwrap();
+    let program = Box::leak(Box::new(compile(&file, &[]).unwrap()));
+    let size = |threads| CheckSize { threads, acquires: 1, locks: 1 };
+    with_tasks(program, size(2), |_| ()).unwrap();
+    let why = with_tasks(program, size(15), |_| ()).unwrap_err().to_string();
+    assert!(why.contains("15 tasks with 4096 thread-local words each"), "{why}");
 }

@@ -92,6 +92,7 @@ impl Layout {
             own_words += if array.per_cpu { array.words.len() } else { 0 };
             roles += if array.per_cpu { each } else { each * array.length as u16 };
         }
+        assert!(words.len() < usize::from(NONE), "{} words are too many to search", words.len());
         let mut word_at = vec![NONE; region.used()];
         for (i, word) in words.iter().enumerate() {
             word_at[word.offset as usize..][..usize::from(word.size)].fill(i as u16);
