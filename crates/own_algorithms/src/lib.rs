@@ -21,7 +21,7 @@ pub use machine;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 /// What [`lock_load!`] and [`mechanism_load!`] expand to.
 #[doc(hidden)]
@@ -29,6 +29,24 @@ pub mod expansion {
     pub use crate::load::{Control, Parameter, Text};
     pub use crate::lock::load as lock;
     pub use crate::mechanism::load as mechanism;
+}
+
+/// Fails if a file uses an atomic of the standard library, whose accesses no machine sees.
+fn ensure_seen(name: &str, source: &str) -> Result<()> {
+    for (number, line) in (1..).zip(source.lines()) {
+        let code = line.split("//").next().unwrap_or_default();
+        let mut words = code.split(|c: char| !c.is_alphanumeric());
+        let word = words.find(|word| {
+            word.strip_prefix("Atomic").is_some_and(|rest| rest.starts_with(char::is_uppercase))
+        });
+        ensure!(
+            word.is_none(),
+            "{name}.rs:{number}: {}: the machine does not see accesses to an atomic of the standard library, so no \
+             interleaving of them would be tried; use own_algorithms::machine::Atom",
+            word.unwrap_or_default()
+        );
+    }
+    Ok(())
 }
 
 /// The exit status of an algorithm's program; the result says whether nothing is wrong.

@@ -71,6 +71,7 @@ pub fn run<L: Lock>(name: &str, source: &str, words: &[&str]) -> Result<bool> {
 }
 
 fn act<L: Lock>(lock: &Subject, verb: &Verb) -> Result<bool> {
+    crate::ensure_seen(lock.name, lock.source)?;
     match verb {
         Verb::Check(arguments) => check::run::<L>(lock, arguments),
         Verb::Mutants => {

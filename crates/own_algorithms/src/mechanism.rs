@@ -63,6 +63,7 @@ pub fn run<X: Mechanism>(source: &'static str, words: &[&str]) -> Result<bool> {
 }
 
 fn act<X: Mechanism>(source: &'static str, verb: &Verb) -> Result<bool> {
+    crate::ensure_seen(X::NAME, source)?;
     let mechanism = ListedMechanism::new::<X>(source);
     match verb {
         Verb::Check(arguments) => check::run::<X>(&mechanism, arguments),

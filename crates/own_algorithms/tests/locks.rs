@@ -91,6 +91,22 @@ fn the_written_program_checks_mutates_simulates_and_describes_its_lock() {
 }
 
 #[test]
+fn atomics_of_the_standard_library_are_refused_with_their_line() {
+    for (line, is_refused) in [
+        ("use std::sync::atomic::AtomicU32;", true),
+        ("static TURN: atomic::AtomicPtr<u8> = todo!();", true),
+        ("// AtomicU32 would not be seen.", false),
+        ("use std::sync::atomic::Ordering; // AtomicBool", false),
+    ] {
+        let source = format!("{WRITTEN}\n{line}\n");
+        let ended = lock::run::<own_lock::OwnLock>("own_lock", &source, &["check"]);
+        let said = format!("{ended:?}");
+        let at = format!("own_lock.rs:{}: Atomic", WRITTEN.lines().count() + 2);
+        assert_eq!(said.contains(&at), is_refused, "{line}: {said}");
+    }
+}
+
+#[test]
 fn mutants_of_the_written_lock_are_found_in_its_file_and_caught() {
     let judged = judge_lock(&LockSubject {
         sources: &[("/own_lock.rs".to_string(), WRITTEN)],
