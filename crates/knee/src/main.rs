@@ -52,7 +52,7 @@ enum Verb {
     Doctor(verbs::doctor::Arguments),
     /// Measure how workloads scale with CPUs
     Run(Box<verbs::run::RunArguments>),
-    /// Write the start of a load of your own
+    /// Write the start of a load, lock or mechanism of your own
     New(verbs::new::Arguments),
     /// Compare variants or records, with the confidence of each verdict
     Compare(verbs::compare::Arguments),

@@ -17,7 +17,7 @@ pub struct Arguments {
     what: NewKind,
     /// File or folder to write, which must not exist
     file: PathBuf,
-    /// Source tree of knee, on which the crate of a lock or mechanism depends [default: the one this knee was built in]
+    /// Source tree of knee, on which a lock's or mechanism's crate depends [default: the one this knee was built in]
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
 }
