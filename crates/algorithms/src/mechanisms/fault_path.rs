@@ -24,6 +24,12 @@
 //! A fault logs at random, or because the clock has ticked: a tick changes the time stamp for all
 //! tasks, so all of them come to the journal at the same time.
 //!
+//! Counted on Linux 6.18 by the tracepoints page_fault_user, jbd2_handle_start and xfs_trans_alloc, one task that writes
+//! 128 MiB of a file through a shared mapping: ext4, ext3 (by ext4's driver) and XFS log once a tick of 4 ms, whether
+//! or not the file had blocks. That was one fault in 30 to 600, since large folios leave 256 to 6500 faults for 65536 pages.
+//! A handle of ext4 asks for 3 credits. So `tick_faults` and `credits=3` stand for this kernel; `log_one_in=1`, the
+//! default, stands for a file system that logs at each fault.
+//!
 //! Differs from Linux: changes are counted, not kept; unused credits of a handle are not given
 //! back; the task that finds the transaction full writes it, where Linux wakes a thread; a
 //! reservation as in XFS waits for the transaction as a whole. Counters are atomic even under the
