@@ -7,6 +7,9 @@
 //! `mapping=shared_file` it stays in the page cache, so the second fault finds it. The defaults are will-it-scale's
 //! tlb_flush2; its tlb_flush1 and tlb_flush3 map files, with size_bytes=128M. discard_shared_address_space discards the same
 //! pages again and again.
+//!
+//! The first pass over a file also fills the page cache. A pass over 128 MiB takes some tenths of a second, so only runs of
+//! several seconds (`--seconds`) show the passes after it.
 
 use std::fs::File;
 use std::path::PathBuf;
