@@ -159,6 +159,8 @@ fn a_simulation_takes_from_the_record_what_is_not_given() {
     }
     let commands = again("--hold 5us --work 1us --cpus 2");
     assert_eq!(commands, ["ticket --draws 1 --hold 5us --work 1us --cpus 2 --data 0 --read 0"]);
+    let late = home.run("report last --simulate ticket --mail");
+    assert!(late.stderr.contains("put --mail before --simulate"), "{}", late.stderr);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use anyhow::{Result, ensure};
 use pages::{Block, Page, PageTable, Section, reading};
-use reports::{CurvePanel, LoadSetting, OVER_CPUS, PanelLine, PanelPoint, Reaching, value_panel};
+use reports::{
+    CurvePanel, LoadSetting, OVER_CPUS, PanelLine, PanelPoint, Reaching, quoted, value_panel,
+};
 use studies::simulations::SimulatedCurve;
 use text::prose::counted;
 use text::quantity::{fixed, short};
@@ -35,6 +37,12 @@ pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
          simulate what was measured, or leave the records out",
         request.names().join(",")
     );
+    if let Some(again) = page.again.first_mut() {
+        *again += &format!(
+            " --simulate {}",
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        );
+    }
     let mut simulated = Vec::new();
     for setting in settings {
         let words = [words, setting].concat();
