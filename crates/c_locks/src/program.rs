@@ -118,6 +118,9 @@ impl RelocationKind {
     }
 }
 
+/// An entry of a table that the assembly got: where its address lies, and the numbers after it.
+type TableEntry = ((Space, usize), Vec<u32>);
+
 impl Program {
     /// Takes an object file apart. `files` are the compiler's source files, by number.
     pub(crate) fn parse(name: &str, bytes: &[u8], assembly: &Annotated) -> Result<Program> {
@@ -344,7 +347,7 @@ impl<'a> Parts<'a> {
     }
 
     /// A table that the assembly got: entries of an address and numbers of four bytes.
-    fn table(&self, name: &str, entry_bytes: usize) -> Result<Vec<((Space, usize), Vec<u32>)>> {
+    fn table(&self, name: &str, entry_bytes: usize) -> Result<Vec<TableEntry>> {
         let Some(section) = self.file.section_by_name(name) else { return Ok(Vec::new()) };
         let data = section.data().with_context(|| format!("reading {name}"))?;
         let mut entries = Vec::new();
