@@ -43,7 +43,7 @@ pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
             words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
         );
     }
-    let mut simulated = Vec::new();
+    let (mut simulated, mut grown) = (Vec::new(), Vec::new());
     for setting in settings {
         let words = [words, setting].concat();
         let simulation = Request::parse(&words)?.simulation()?;
@@ -54,12 +54,17 @@ pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
             };
             let host = &simulation.host.name;
             for curve in simulation.curves.iter().filter(|curve| is_load_of(&load, &curve.name)) {
-                page.answers.extend(growth(section, curve, host));
+                grown.extend(growth(section, curve, host));
                 add(section, curve, &title);
             }
         }
         simulated.push(below(simulated_page(&simulation, &words), &title));
     }
+    for Growth { curve, .. } in &grown {
+        let told = format!("{curve}: best at ");
+        page.answers.retain(|answer| !answer.starts_with(&told) && !answer.starts_with("best at "));
+    }
+    page.answers.extend(grown.into_iter().take(GROWTHS_MAX).map(|growth| growth.sentence));
     Ok(simulated.into_iter().fold(page, Page::and))
 }
 
@@ -73,8 +78,18 @@ fn below(mut page: Page, title: &str) -> Page {
     page
 }
 
-/// How the rates of a section and of a curve grow up to the most CPUs that both have, a sentence for each line.
-fn growth(section: &Section, curve: &SimulatedCurve, host: &str) -> Vec<String> {
+/// Measured curves whose growth stands beside the simulated one in the answer; tables have all.
+const GROWTHS_MAX: usize = 4;
+
+/// How a measured and a simulated curve grow.
+struct Growth {
+    /// The load and the line that were measured.
+    curve: String,
+    sentence: String,
+}
+
+/// How the rates of a section and of a curve grow up to the most CPUs that both have, for each line.
+fn growth(section: &Section, curve: &SimulatedCurve, host: &str) -> Vec<Growth> {
     let panels = section.blocks.iter().filter_map(|block| match block {
         Block::Curves(panel) if is_rate(panel) => Some(panel),
         _ => None,
@@ -84,16 +99,16 @@ fn growth(section: &Section, curve: &SimulatedCurve, host: &str) -> Vec<String> 
         let both = both(line, curve);
         let (first, last) = (both.first()?, both.last()?);
         let times = |rates: fn(&Both) -> f64| fixed(rates(last) / rates(first), 2);
+        let curve = format!("{}, {}", section.title, line.name);
         (first.0.cpus < last.0.cpus).then(|| {
-            format!(
-                "{}, {}: {} reach {} times the rate of {}; simulated on {host}: {} times",
-                section.title,
-                line.name,
+            let sentence = format!(
+                "{curve}: {} reach {} times the rate of {}; simulated on {host}: {} times",
                 counted(last.0.cpus as usize, "CPU"),
                 times(|(point, _)| point.spread.mean),
                 counted(first.0.cpus as usize, "CPU"),
                 times(|(_, (_, rate, _))| *rate),
-            )
+            );
+            Growth { curve, sentence }
         })
     };
     lines.filter_map(sentence).collect()
