@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use analysis::sequential::LOOKS;
 use analysis::{ALPHA, Decision, Rule, blocks_at_most, judge};
 
-use crate::search::{Answer, Next, Search};
+use crate::answer::Answer;
+use crate::search::{Next, Search};
 
 /// Answers that comparisons may refute before the last one stands, unconfirmed.
 pub const DOUBTED_MAX: u32 = 3;
@@ -268,8 +269,9 @@ impl<W: Drawn> Blame<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::{Bisected, Comparing, Drawn, bisected};
+    use crate::answer::Answer;
     use crate::commits::Commits;
-    use crate::search::{Answer, Search, Settings};
+    use crate::search::{Search, Settings};
 
     /// A line of 40 commits. Commit 20 adds a tenth; runs alternate by a hundredth.
     struct Line {

@@ -10,12 +10,13 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
+use crate::answer::{Answer, Unresolved};
 use crate::bisected::{Bisected, Comparing, Drawn, bisected};
 use crate::commits::Commits;
 use crate::evidence::Build;
 use crate::forecast::Forecast;
 use crate::posterior::{Hypothesis, Posterior};
-use crate::search::{Answer, Search, Unresolved};
+use crate::search::Search;
 use crate::simulated::gaussian;
 
 /// Worlds that are searched, for ranges of few commits and of many.

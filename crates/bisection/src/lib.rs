@@ -4,6 +4,7 @@
 //!     Commits, Partition, Build ──> posterior ──> Situation::choose ──> Search::next_step ──> measure, or an answer
 //!                                       └──> pairs: two changes? ──> series_step
 
+mod answer;
 pub mod baselines;
 mod bisected;
 mod change_points;
@@ -22,6 +23,7 @@ pub mod selfcheck;
 mod series;
 pub mod simulated;
 
+pub use answer::{Answer, Ends, NotReproduced, Unresolved};
 pub use bisected::{COMPARED_MAX, Comparing, DOUBTED_MAX};
 pub use choice::{Choice, Costs};
 pub use commits::Commits;
@@ -30,5 +32,5 @@ pub use forecast::Forecast;
 pub use foresight::{Expected, Foresight, Means, Quantiles};
 pub use posterior::{LAYOUT_UNKNOWN, Layouts, Level, Posterior};
 pub use screening::{Effect, SCREENING_ALPHA, effects, settings_of};
-pub use search::{Answer, Ends, Next, NotReproduced, Search, Settings, Unresolved};
+pub use search::{Next, Search, Settings};
 pub use series::{Bracket, SeriesSettings, SeriesStep, runs_for, series_step};

@@ -7,25 +7,31 @@
 //!      │                 └──two changes explain it better──> Series ──> Several
 //!      └──equal, or not apart in time──> NotReproduced
 
+mod ends;
+
 use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
+use crate::answer::{Answer, NotReproduced, Unresolved};
 use crate::choice::{Choice, Costs, Situation};
 use crate::commits::Commits;
-use crate::evidence::{Build, Evidence, Pair};
+use crate::evidence::{Build, Evidence};
 use crate::forecast::Forecast;
 use crate::pairs::two_changes;
 use crate::partition::Partition;
 use crate::posterior::{LAYOUT_UNKNOWN, Posterior, posterior};
-use crate::series::{Bracket, SeriesSettings, SeriesStep, runs_for, series_step};
+use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
 
 /// How a search decides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Probability that names a commit.
+    /// Probability that names a commit, or that a set holds the culprit with.
     pub confidence: f64,
+    /// Whether a comparison with its parent must bear out what is named.
+    #[serde(default = "yes")]
+    pub compares: bool,
     /// Standard errors that the ends must differ by, before anything between them is tested. Before anything is blamed,
     /// all runs together must show more.
     pub ends_errors: f64,
@@ -46,6 +52,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             confidence: 0.95,
+            compares: true,
             ends_errors: 2.75,
             ends_runs_max: 200,
             smallest: 0.005,
@@ -57,29 +64,27 @@ impl Default for Settings {
     }
 }
 
-/// Pairs of runs of the ends before their difference is judged.
-const PAIRS_FIRST: u32 = 4;
-/// Standard errors beyond which a change that is not sure yet is worth the most runs.
-const NEARLY: f64 = 2.5;
-/// The ends count as equal when their difference is below a line over the share of `ends_runs_max` that was run: it
-/// begins at this share and rises by this number of standard errors for each further `ends_runs_max` (a triangular
-/// test). A change that would show 4.7 standard errors at `ends_runs_max` is lost so once in thousands.
-const HOPE_START: f64 = 0.4;
-const HOPE_SLOPE: f64 = 2.0;
-/// Standard errors below which a difference that was shown counts as lost: it was luck, or needs more runs of the ends.
-const LOST: f64 = 1.5;
-/// Standard errors that the sides must differ by, by all runs, before anything is blamed.
-const SURE: f64 = 3.5;
+fn yes() -> bool {
+    true
+}
+
+impl Settings {
+    /// The probability from which on a commit is named. A comparison bears an innocent commit out once in forty times, so
+    /// one that is to follow makes up for twice the doubt, and takes fewer runs than the search would.
+    fn named_from(&self) -> f64 {
+        let twice_the_doubt = 1.0 - 2.0 * (1.0 - self.confidence);
+        if self.compares { twice_the_doubt.max(0.5) } else { self.confidence }
+    }
+}
+
 /// Degrees of freedom that the spread of runs is known by, before a bound on runs is derived from it.
 const BOUND_FREEDOM: u32 = 20;
 /// Standard errors that the distance may be off by when the most runs of a search are derived: 95 %, one-sided.
 const DISTANCE_ERRORS: f64 = 1.645;
 /// The longest of forty searches takes about this multiple of the mean.
 const LONGEST: f64 = 2.5;
-/// Two changes are searched for instead of one when they are this probable.
+/// Two changes are searched for, instead of one searched on or named, when they are this probable.
 const TWO: f64 = 0.9;
-/// Before a change is named, two must be less probable than this.
-const TWO_AT_THE_END: f64 = 0.9;
 /// A test is futile below this share of what one run could tell about a known pair of levels.
 const FUTILE: f64 = 0.01;
 /// Tested commits of a line on which several changes are searched for.
@@ -91,85 +96,6 @@ pub enum Next {
     /// Runs of commits, to be interleaved.
     Measure(Vec<(usize, u32)>),
     Answer(Answer),
-}
-
-/// The result of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// The ends do not differ, as far as was measured.
-    NotReproduced { ends: Option<Ends>, why: NotReproduced },
-    /// One change.
-    Named { change: usize, probability: f64 },
-    /// The culprit is among these with the wanted probability; most probable first.
-    Set { changes: Vec<(usize, f64)>, why: Unresolved },
-    /// More than one change, each between two tested commits.
-    Several { brackets: Vec<Bracket> },
-}
-
-impl Answer {
-    /// The changes that the answer names.
-    pub fn blamed(&self) -> Vec<usize> {
-        match self {
-            Answer::Named { change, .. } => vec![*change],
-            Answer::Several { brackets } => {
-                let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
-                brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
-            }
-            Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
-        }
-    }
-
-    /// Whether one of several changes raises the metric. `None` for a change that is alone: the ends tell.
-    pub fn raises(&self, change: usize) -> Option<bool> {
-        let Answer::Several { brackets } = self else { return None };
-        let own = brackets.iter().find(|bracket| bracket.with == change)?;
-        Some(own.size > 0.0)
-    }
-}
-
-/// Why the ends count as equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotReproduced {
-    /// Both ends are one build.
-    EqualBuilds,
-    /// The difference is surely below the smallest that matters.
-    Same,
-    /// No difference was shown by the most runs allowed.
-    NotShown,
-    /// The ends differed at first, by luck: with the runs of the search they do not.
-    Lost,
-}
-
-/// Why one change could not be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unresolved {
-    /// The commits between cannot be built or run.
-    Untestable,
-    /// More runs would tell too little: builds differ by more than the change does.
-    Futile,
-    /// The budget is used up.
-    Budget,
-    /// As many runs were made as the longest searches take at this distance of the ends.
-    Bound,
-    /// There is more than one change, on different branches.
-    SeveralOnBranches,
-}
-
-/// The difference between the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ends {
-    /// Bad minus good, as a logarithm, with its standard error.
-    pub difference: f64,
-    pub error: f64,
-    /// Standard deviation of a run.
-    pub deviation: f64,
-    /// Runs of both.
-    pub runs: u32,
-    /// Degrees of freedom of the standard error.
-    pub freedom: u32,
 }
 
 /// A search and all that it knows.
@@ -281,56 +207,6 @@ impl Search {
         self.next_of_one()
     }
 
-    /// The ends until they are apart; `None` when they are.
-    fn verify(&self) -> Option<Next> {
-        let done = self.builds()[0].runs.min(self.builds()[1].runs);
-        if done < PAIRS_FIRST {
-            return Some(self.pairs_of_ends(PAIRS_FIRST - done));
-        }
-        let ends = self.ends()?;
-        let Settings { ends_errors, smallest, .. } = self.settings;
-        let critical = with_few_runs(ends_errors, f64::from(ends.freedom)) * ends.error;
-        if ends.difference.abs() > critical && ends.difference != 0.0 {
-            return None;
-        }
-        let surely = with_few_runs(SURE, f64::from(ends.freedom)) * ends.error;
-        if ends.difference.abs() + surely < smallest {
-            let why = NotReproduced::Same;
-            return Some(Next::Answer(Answer::NotReproduced { ends: Some(ends), why }));
-        }
-        let share = f64::from(self.runs()) / f64::from(self.settings.ends_runs_max.max(1));
-        let hope = HOPE_SLOPE * (share - HOPE_START);
-        let is_hopeless = ends.difference.abs() < hope * ends.error;
-        let most = if is_hopeless { self.runs() } else { 2 * self.settings.ends_runs_max };
-        let most = most.min(self.settings.runs_max.unwrap_or(u32::MAX));
-        Some(self.more_of_ends(&ends, most, NotReproduced::NotShown))
-    }
-
-    /// Runs of both ends in turn.
-    fn pairs_of_ends(&self, pairs: u32) -> Next {
-        let [good, bad] = [0, 1].map(|end| self.builds()[end].commit);
-        Next::Measure(vec![(good, pairs), (bad, pairs)])
-    }
-
-    /// More runs of the ends, or the answer that as many as allowed show no difference.
-    fn more_of_ends(&self, ends: &Ends, most: u32, why: NotReproduced) -> Next {
-        if self.runs() >= most {
-            return Next::Answer(Answer::NotReproduced { ends: Some(*ends), why });
-        }
-        let left = most - self.runs();
-        self.pairs_of_ends((ends.runs / 16).clamp(1, left.div_ceil(2)))
-    }
-
-    /// The most runs without a change that is sure: the more standard errors show, the longer it may still become sure.
-    fn unsure_runs_most(&self, errors: f64) -> u32 {
-        let times = match errors {
-            errors if errors < LOST => 1,
-            errors if errors < NEARLY => 3,
-            _ => 5,
-        };
-        times * self.settings.ends_runs_max
-    }
-
     /// A bound on all runs, once it is sure that there is a change: what the longest searches take at the smallest
     /// distance that its size and the spread of runs leave open.
     fn derive_bound(&mut self, posterior: &Posterior) {
@@ -342,44 +218,9 @@ impl Search {
         self.bound = Some(self.runs() + (LONGEST * longest).min(1e6) as u32);
     }
 
-    /// Whether all runs together show a change.
-    fn is_sure(&self, posterior: &Posterior) -> bool {
-        let (_, freedom) = self.evidence.variance();
-        posterior.errors() > with_few_runs(SURE, f64::from(freedom))
-    }
-
     /// The runs that the search never exceeds while it is sure that there is one change. Several changes may take more.
     pub fn bound(&self) -> Option<u32> {
         self.bound
-    }
-
-    /// What to do about a difference that may have been luck: nothing while it may still show.
-    fn doubted(&self, posterior: &Posterior, is_named: bool) -> Option<Next> {
-        let ends = self.ends()?;
-        // Two builds may differ by their layouts alone. That is no luck, so the search goes on.
-        let of_ends = (ends.difference.abs() / ends.error).min(NEARLY - 0.1);
-        let errors = posterior.errors().max(of_ends);
-        let most = self.unsure_runs_most(errors);
-        let is_lost = errors < LOST || self.runs() >= most;
-        (is_lost || is_named).then(|| match self.more_of_ends(&ends, most, NotReproduced::Lost) {
-            Next::Measure(wanted) => self.within_budget(posterior, wanted),
-            answer => answer,
-        })
-    }
-
-    /// The difference of the ends; `None` without two runs of each.
-    pub fn ends(&self) -> Option<Ends> {
-        let pairs: Vec<Pair> = self.evidence.pairs().collect();
-        let weight: f64 = pairs.iter().map(Pair::weight).sum();
-        let runs: u32 = pairs.iter().flat_map(|pair| pair.ends).map(|end| end.runs).sum();
-        if runs < 4 {
-            return None;
-        }
-        let (variance, freedom) = self.evidence.variance();
-        let difference =
-            pairs.iter().map(|pair| pair.weight() * pair.difference()).sum::<f64>() / weight;
-        let error = (variance / weight).sqrt();
-        Some(Ends { difference, error, deviation: variance.sqrt(), runs, freedom })
     }
 
     fn next_of_one(&mut self) -> Next {
@@ -391,12 +232,12 @@ impl Search {
         let two = two_changes(&self.evidence, &self.partition, &self.settings.layouts, &posterior);
         let situation = self.situation(&posterior);
         let best = posterior.best();
-        let is_named = posterior.probability[best] >= self.settings.confidence
+        let is_named = posterior.probability[best] >= self.settings.named_from()
             && !situation.is_splittable(&self.partition.segments[best]);
         if !is_sure && let Some(next) = self.doubted(&posterior, is_named) {
             return next;
         }
-        if two > if is_named { TWO_AT_THE_END } else { TWO } {
+        if two > TWO {
             if !self.commits.is_linear() {
                 return self.set(&posterior, Unresolved::SeveralOnBranches);
             }
@@ -572,15 +413,6 @@ impl Search {
     pub fn commits(&self) -> &Commits {
         &self.commits
     }
-}
-
-/// The quantile of Student's t that is as rare as `errors` of a normal distribution: Cornish and Fisher's
-/// expansion.
-fn with_few_runs(errors: f64, freedom: f64) -> f64 {
-    let square = errors * errors;
-    let first = (square + 1.0) / (4.0 * freedom);
-    let second = (5.0 * square * square + 16.0 * square + 3.0) / (96.0 * freedom * freedom);
-    errors * (1.0 + first + second)
 }
 
 #[cfg(test)]

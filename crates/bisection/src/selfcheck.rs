@@ -5,13 +5,14 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
+use crate::answer::Answer;
 use crate::baselines::{Named, bayesect, git_bisect};
 use crate::bisected::{Bisected, Drawn};
 use crate::evidence::Build;
 use crate::forecast::Forecast;
 use crate::posterior::LAYOUT_UNKNOWN;
 use crate::screening::{effects, settings_of};
-use crate::search::{Answer, Settings};
+use crate::search::Settings;
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
 use crate::simulated::{Noise, Range, World, gaussian};
 

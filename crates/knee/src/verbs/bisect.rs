@@ -124,7 +124,9 @@ struct SearchArguments {
     /// Skip a commit whose run takes longer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = RUNS)]
     timeout: f64,
-    /// Probability that names a commit
+    /// Probability of the commit that is named
+    ///
+    /// Where the comparison with its parent follows, the search ends at twice the doubt: at 90 % for 95 %.
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "95%", help_heading = SEARCH)]
     confidence: f64,
     /// Refuse to begin, or end with a set, where it would take longer: 30m, 2h
@@ -271,6 +273,7 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
     let kernels = kernels::asked(&search.kernels, &metric)?;
     let settings = Settings {
         confidence: search.confidence,
+        compares: !search.no_confirm,
         ends_runs_max: search.ends_runs,
         smallest: search.smallest_effect.ln_1p(),
         runs_max: search.max_runs,

@@ -1,0 +1,84 @@
+//! What a search comes to.
+
+use serde::Serialize;
+
+use crate::series::Bracket;
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// The ends do not differ, as far as was measured.
+    NotReproduced { ends: Option<Ends>, why: NotReproduced },
+    /// One change.
+    Named { change: usize, probability: f64 },
+    /// The culprit is among these with the wanted probability; most probable first.
+    Set { changes: Vec<(usize, f64)>, why: Unresolved },
+    /// More than one change, each between two tested commits.
+    Several { brackets: Vec<Bracket> },
+}
+
+impl Answer {
+    /// The changes that the answer names.
+    pub fn blamed(&self) -> Vec<usize> {
+        match self {
+            Answer::Named { change, .. } => vec![*change],
+            Answer::Several { brackets } => {
+                let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
+                brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
+            }
+            Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
+        }
+    }
+
+    /// Whether one of several changes raises the metric. `None` for a change that is alone: the ends tell.
+    pub fn raises(&self, change: usize) -> Option<bool> {
+        let Answer::Several { brackets } = self else { return None };
+        let own = brackets.iter().find(|bracket| bracket.with == change)?;
+        Some(own.size > 0.0)
+    }
+}
+
+/// Why the ends count as equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotReproduced {
+    /// Both ends are one build.
+    EqualBuilds,
+    /// The difference is surely below the smallest that matters.
+    Same,
+    /// No difference was shown by the most runs allowed.
+    NotShown,
+    /// The ends differed at first, by luck: with the runs of the search they do not.
+    Lost,
+}
+
+/// Why one change could not be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unresolved {
+    /// The commits between cannot be built or run.
+    Untestable,
+    /// More runs would tell too little: builds differ by more than the change does.
+    Futile,
+    /// The budget is used up.
+    Budget,
+    /// As many runs were made as the longest searches take at this distance of the ends.
+    Bound,
+    /// There is more than one change, on different branches.
+    SeveralOnBranches,
+}
+
+/// The difference between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ends {
+    /// Bad minus good, as a logarithm, with its standard error.
+    pub difference: f64,
+    pub error: f64,
+    /// Standard deviation of a run.
+    pub deviation: f64,
+    /// Runs of both.
+    pub runs: u32,
+    /// Degrees of freedom of the standard error.
+    pub freedom: u32,
+}
