@@ -254,9 +254,8 @@ impl Session {
             }
         }
         let mut read = Reads::parse(&fs::read_to_string(&file).unwrap_or_default());
-        for end in [0, last] {
-            read.add(self.workshop.kernel_reads(&self.range.commits[end]));
-        }
+        let ends = [0, last].map(|end| &self.range.commits[end]);
+        read.add(self.workshop.kernel_reads(&ends));
         let unread: Vec<usize> = match self.workshop.repository() {
             Some(repository) => {
                 let weights = reads::weights(&self.range, repository, &read)?;

@@ -80,12 +80,14 @@ impl Workshop {
         self.folder.join(name(&commit.id))
     }
 
-    /// The files that the build of a kernel in a folder read; empty for programs, whose compilers report them.
-    pub fn kernel_reads(&self, commit: &Commit) -> BTreeSet<PathBuf> {
-        match self.kernels {
-            Some(_) => files_read(&self.place(commit)),
-            None => BTreeSet::new(),
+    /// The files that the builds of these commits read, if they are kernels; nothing if that is not known of all of them.
+    pub fn kernel_reads(&self, commits: &[&Commit]) -> BTreeSet<PathBuf> {
+        if self.kernels.is_none() {
+            return BTreeSet::new();
         }
+        let each: Vec<_> = commits.iter().map(|commit| files_read(&self.place(commit))).collect();
+        let are_known = each.iter().all(|read| !read.is_empty());
+        if are_known { each.into_iter().flatten().collect() } else { BTreeSet::new() }
     }
 
     /// Builds a commit. `reads`: the file in which compilers note what they read.
