@@ -139,14 +139,83 @@ impl Proportion {
 
 /// Simulates every rule on every kind of noise, with every change.
 pub fn selfcheck(trials: u32, seed: u64) -> Selfcheck {
-    let contenders = contenders();
-    let rows_on = |noise: Noise| {
-        let row = move |contender| row(contender, noise, trials, seed);
-        contenders.iter().map(row).collect::<Vec<_>>()
-    };
-    let rows: Vec<RuleRow> = Noise::ALL.into_iter().flat_map(rows_on).collect();
-    let promises = promises(&rows);
-    Selfcheck { trials, seed, rows, promises }
+    let simulation = VerdictSimulation::new(trials, seed);
+    simulation.joined(&in_parallel(simulation.pieces(), |piece| simulation.tallies(piece)))
+}
+
+/// The simulation of all rules, as pieces that may be simulated anywhere.
+pub struct VerdictSimulation {
+    contenders: Vec<Contender>,
+    trials: u32,
+    seed: u64,
+}
+
+/// Parts of the trials, each with random numbers of its own, the same for all rules. Enough for all CPUs.
+const PARTS: u32 = 16;
+
+/// How often a rule gave each [`Answer`], and the number of its runs.
+pub type Tally = [u32; 4];
+
+impl VerdictSimulation {
+    pub fn new(trials: u32, seed: u64) -> VerdictSimulation {
+        VerdictSimulation { contenders: contenders(), trials, seed }
+    }
+
+    /// Number of pieces: each is a part of the trials on one kind of noise.
+    pub fn pieces(&self) -> usize {
+        Noise::ALL.len() * PARTS as usize
+    }
+
+    /// The tallies of a piece, for each rule and each of [`EFFECTS`].
+    pub fn tallies(&self, piece: usize) -> Vec<Tally> {
+        let (noise, part) = (Noise::ALL[piece / PARTS as usize], piece as u32 % PARTS);
+        let of_rule = |contender| EFFECTS.map(|effect| self.tally(contender, noise, effect, part));
+        self.contenders.iter().flat_map(of_rule).collect()
+    }
+
+    fn tally(&self, contender: &Contender, noise: Noise, effect: f64, part: u32) -> Tally {
+        let which = u64::from(part) << 40 | (noise as u64) << 32 | (effect * 1000.0) as u64;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed ^ which);
+        let mut tally = [0_u32; 4];
+        for _ in 0..(self.trials + part) / PARTS {
+            let random = Xoshiro256PlusPlus::seed_from_u64(random.random());
+            let (answer, runs) = trial(contender, noise, effect, random);
+            tally[answer as usize] += 1;
+            tally[3] += runs;
+        }
+        tally
+    }
+
+    /// Joins the tallies of all pieces, in order.
+    pub fn joined(&self, pieces: &[Vec<Tally>]) -> Selfcheck {
+        let of_noise = |(noise, parts): (Noise, &[Vec<Tally>])| {
+            let row = |(index, contender): (usize, &Contender)| RuleRow {
+                noise,
+                rule: contender.name.clone(),
+                equivalence: contender.equivalence,
+                cells: (0..EFFECTS.len())
+                    .map(|effect| self.cell(parts, index * EFFECTS.len() + effect, EFFECTS[effect]))
+                    .collect(),
+            };
+            self.contenders.iter().enumerate().map(row).collect::<Vec<_>>()
+        };
+        let parts = Noise::ALL.into_iter().zip(pieces.chunks(PARTS as usize));
+        let rows: Vec<RuleRow> = parts.flat_map(of_noise).collect();
+        let promises = promises(&rows);
+        Selfcheck { trials: self.trials, seed: self.seed, rows, promises }
+    }
+
+    fn cell(&self, parts: &[Vec<Tally>], index: usize, effect: f64) -> RuleCell {
+        let sum = |what: usize| parts.iter().map(|part| part[index][what]).sum::<u32>();
+        let share = |answer: Answer| Proportion::new(sum(answer as usize), self.trials);
+        RuleCell {
+            effect,
+            changed: share(Answer::Changed),
+            same: share(Answer::Same),
+            cannot_tell: share(Answer::CannotTell),
+            runs: f64::from(sum(3)) / f64::from(self.trials.max(1)),
+        }
+    }
 }
 
 /// A rule with its name. It makes as many runs as it needs.
@@ -288,40 +357,6 @@ fn rerun() -> Box<Decide> {
         }
         Answer::CannotTell
     })
-}
-
-fn row(contender: &Contender, noise: Noise, trials: u32, seed: u64) -> RuleRow {
-    let cell = |effect: f64| cell(contender, noise, effect, trials, seed);
-    let cells = EFFECTS.into_iter().map(cell).collect();
-    RuleRow { noise, rule: contender.name.clone(), equivalence: contender.equivalence, cells }
-}
-
-fn cell(contender: &Contender, noise: Noise, effect: f64, trials: u32, seed: u64) -> RuleCell {
-    // Enough parts for all CPUs. Each has its own random numbers, the same for all rules.
-    const PARTS: u32 = 16;
-    let part = |part: usize| {
-        let part = part as u32;
-        let which = u64::from(part) << 40 | (noise as u64) << 32 | (effect * 1000.0) as u64;
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ which);
-        let mut tally = [0_u32; 4];
-        for _ in 0..(trials + part) / PARTS {
-            let random = Xoshiro256PlusPlus::seed_from_u64(random.random());
-            let (answer, runs) = trial(contender, noise, effect, random);
-            tally[answer as usize] += 1;
-            tally[3] += runs;
-        }
-        tally
-    };
-    let parts = in_parallel(PARTS as usize, part);
-    let sum = |i: usize| parts.iter().map(|tally| tally[i]).sum::<u32>();
-    let share = |answer: Answer| Proportion::new(sum(answer as usize), trials);
-    RuleCell {
-        effect,
-        changed: share(Answer::Changed),
-        same: share(Answer::Same),
-        cannot_tell: share(Answer::CannotTell),
-        runs: f64::from(sum(3)) / f64::from(trials.max(1)),
-    }
 }
 
 fn trial(

@@ -3,7 +3,7 @@
 use host::in_parallel;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
 use crate::baselines::{Named, bayesect, git_bisect};
@@ -30,7 +30,7 @@ pub struct BisectCheck {
 }
 
 /// One rule on one kind of range.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub about: String,
     pub rule: Rule,
@@ -57,7 +57,7 @@ pub struct Row {
 }
 
 /// The rules that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     Knee,
@@ -81,7 +81,7 @@ impl Rule {
 }
 
 /// Several changes along a line of commits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SeriesRow {
     pub about: String,
     /// Share in which exactly the changes were found.
@@ -93,7 +93,7 @@ pub struct SeriesRow {
 }
 
 /// A screening of options, one of which matters.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScreeningRow {
     pub about: String,
     /// Share in which exactly the culprit was found.
@@ -149,19 +149,81 @@ fn cases() -> Vec<Case> {
 
 /// Searches simulated ranges: `trials` of each kind.
 pub fn bisect_check(trials: u32, seed: u64) -> BisectCheck {
-    let rows = cases()
-        .iter()
-        .flat_map(|case| {
-            case.rules.iter().map(|rule| row(case, *rule, trials, seed)).collect::<Vec<_>>()
-        })
-        .collect();
-    BisectCheck {
-        trials,
-        seed,
-        rows,
-        series: series_cases().iter().map(|range| series_row(range, trials, seed)).collect(),
-        screenings: vec![screening_row(0.05, trials, seed), screening_row(0.0, trials, seed)],
-        choice_ms: choice_ms(seed),
+    let simulation = BisectSimulation::new(trials, seed);
+    // One after the other: each uses all CPUs, and the last is timed.
+    simulation.joined((0..simulation.pieces()).map(|piece| simulation.table_part(piece)).collect())
+}
+
+/// All simulated searches, as pieces that may be simulated anywhere.
+pub struct BisectSimulation {
+    trials: u32,
+    seed: u64,
+    cases: Vec<Case>,
+    series: Vec<(String, Range)>,
+}
+
+/// Sizes of the change that simulated screenings look for.
+const SCREENED: [f64; 2] = [0.05, 0.0];
+
+/// What one piece adds to the tables.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TablePart {
+    Row(Row),
+    Series(SeriesRow),
+    Screening(ScreeningRow),
+    ChoiceMs(f64),
+}
+
+impl BisectSimulation {
+    pub fn new(trials: u32, seed: u64) -> BisectSimulation {
+        BisectSimulation { trials, seed, cases: cases(), series: series_cases() }
+    }
+
+    /// Number of pieces: each is one row of a table, and the last the time of a choice.
+    pub fn pieces(&self) -> usize {
+        self.searches().count() + self.series.len() + SCREENED.len() + 1
+    }
+
+    fn searches(&self) -> impl Iterator<Item = (&Case, Rule)> {
+        self.cases.iter().flat_map(|case| case.rules.iter().map(move |rule| (case, *rule)))
+    }
+
+    /// Simulates one piece.
+    pub fn table_part(&self, piece: usize) -> TablePart {
+        let (trials, seed) = (self.trials, self.seed);
+        let series = piece.wrapping_sub(self.searches().count());
+        let screening = series.wrapping_sub(self.series.len());
+        if let Some((case, rule)) = self.searches().nth(piece) {
+            TablePart::Row(row(case, rule, trials, seed))
+        } else if let Some(range) = self.series.get(series) {
+            TablePart::Series(series_row(range, trials, seed))
+        } else if let Some(size) = SCREENED.get(screening) {
+            TablePart::Screening(screening_row(*size, trials, seed))
+        } else {
+            TablePart::ChoiceMs(choice_ms(seed))
+        }
+    }
+
+    /// Joins all pieces, in order.
+    pub fn joined(&self, parts: Vec<TablePart>) -> BisectCheck {
+        let mut check = BisectCheck {
+            trials: self.trials,
+            seed: self.seed,
+            rows: Vec::new(),
+            series: Vec::new(),
+            screenings: Vec::new(),
+            choice_ms: 0.0,
+        };
+        for part in parts {
+            match part {
+                TablePart::Row(row) => check.rows.push(row),
+                TablePart::Series(row) => check.series.push(row),
+                TablePart::Screening(row) => check.screenings.push(row),
+                TablePart::ChoiceMs(ms) => check.choice_ms = ms,
+            }
+        }
+        check
     }
 }
 

@@ -10,7 +10,8 @@ use store::{Growing, Id, Store};
 
 use crate::claims::Folder;
 use crate::parts::open_part;
-use crate::plan_file::Plan;
+use crate::pieces;
+use crate::plan_file::{Contents, Plan};
 
 /// One record that was collected.
 #[derive(Clone, Debug)]
@@ -37,6 +38,11 @@ pub fn collect(
     label: &str,
     partial: bool,
 ) -> Result<Vec<Collected>> {
+    ensure!(
+        matches!(plan.contents, Contents::Experiment(_)),
+        "{} holds a sweep, which leaves no records",
+        folder.root().display()
+    );
     let (parts, missing) = parts(folder, plan)?;
     ensure!(
         missing == 0 || partial,
@@ -55,6 +61,26 @@ pub fn collect(
     kinds.values().map(|parts| join(parts, plan, store, label, complete)).collect()
 }
 
+/// The texts of all pieces of a sweep, in order.
+pub fn collect_pieces(folder: &Folder, plan: &Plan) -> Result<Vec<String>> {
+    let (parts, missing) = parts(folder, plan)?;
+    ensure!(
+        missing == 0,
+        "{missing} of {} chunks are not done: run knee chunk {} on some host; a sweep is collected whole",
+        plan.chunks.len(),
+        folder.root().display()
+    );
+    let pieces =
+        parts.iter().flat_map(|part| part.blocks.iter().map(|piece| (*piece, &part.records)));
+    let texts = pieces.map(|(piece, records)| Ok((piece, pieces::read(records, piece)?)));
+    let texts: BTreeMap<u32, String> = texts.collect::<Result<_>>()?;
+    ensure!(
+        texts.keys().copied().eq(0..plan.blocks()),
+        "the chunks do not hold the pieces of the sweep"
+    );
+    Ok(texts.into_values().collect())
+}
+
 /// What of every claim counts, in the order of the blocks, and how many chunks are not done.
 fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
     let (mut parts, mut missing) = (Vec::new(), 0);
@@ -64,7 +90,7 @@ fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
             continue;
         };
         ensure!(
-            chunk.is_whole(done.blocks.keys(), plan.experiment.blocks()),
+            chunk.is_whole(done.blocks.keys(), plan.blocks()),
             "done/{number:04} does not list the blocks of its chunk: the plan was changed"
         );
         let mut claims: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();

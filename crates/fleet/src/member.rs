@@ -163,11 +163,10 @@ impl<M: Measurer> Member<M> {
             self.is_fit = true;
         }
         let chunk = self.plan.chunks[number];
-        let keeps =
-            kept_blocks(&self.folder, number, &chunk, claims, self.plan.experiment.blocks())?;
+        let keeps = kept_blocks(&self.folder, &self.plan, number, claims)?;
         let own: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
-        let spares = chunk.spares(self.plan.experiment.blocks());
-        let spares = spares.filter(|block| !own.is_empty() && !keeps.contains_key(block));
+        let spares =
+            self.plan.spares(&chunk).filter(|block| !own.is_empty() && !keeps.contains_key(block));
         let left: Vec<u32> = own.iter().copied().chain(spares).collect();
         let claim = Claim {
             owner: self.owner.clone(),
@@ -180,8 +179,8 @@ impl<M: Measurer> Member<M> {
         }
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
         hint(format_args!(
-            "chunk {number}: {} to measure on {}{kept}",
-            counted(own.len(), "block"),
+            "chunk {number}: {} to do on {}{kept}",
+            counted(own.len(), self.plan.noun()),
             self.owner.host
         ));
         let measured = self.measure_blocks(Share { chunk: number, claim: mine, blocks: left });
@@ -216,10 +215,10 @@ impl<M: Measurer> Member<M> {
     /// Says that the chunk is done, if every block is measured. Returns whether it is.
     fn settle(&self, number: usize, mine: u32, keeps: BTreeMap<u32, u32>) -> Result<bool> {
         let mut blocks = keeps;
-        for block in measured_by(&self.folder, number, mine)? {
+        for block in measured_by(&self.folder, &self.plan, number, mine)? {
             blocks.entry(block).or_insert(mine);
         }
-        if !self.plan.chunks[number].is_whole(blocks.keys(), self.plan.experiment.blocks()) {
+        if !self.plan.chunks[number].is_whole(blocks.keys(), self.plan.blocks()) {
             return Ok(false);
         }
         if !self.folder.finish(number, &Done { blocks })? {

@@ -1,4 +1,4 @@
-//! The records that claims of a chunk left: which of their blocks are whole.
+//! What claims of a chunk left: which of their blocks or pieces are whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,21 +10,21 @@ use records::{Opened, Run};
 use store::{Id, Store};
 
 use crate::claims::Folder;
-use crate::plan_file::Chunk;
+use crate::pieces;
+use crate::plan_file::{Contents, Plan};
 
-/// The blocks of a chunk that its first `claims` claims measured whole, each with the number of its claim.
-/// `planned` is the number of blocks of the experiment.
+/// The blocks or pieces of a chunk that its first `claims` claims have whole, each with the number of its claim.
 pub fn kept_blocks(
     folder: &Folder,
+    plan: &Plan,
     number: usize,
-    chunk: &Chunk,
     claims: u32,
-    planned: u32,
 ) -> Result<BTreeMap<u32, u32>> {
+    let chunk = &plan.chunks[number];
     let mut kept = BTreeMap::new();
     for claim in 1..=claims {
-        for block in measured_by(folder, number, claim)? {
-            if chunk.range().contains(&block) || chunk.spares(planned).contains(&block) {
+        for block in measured_by(folder, plan, number, claim)? {
+            if chunk.range().contains(&block) || plan.spares(chunk).contains(&block) {
                 kept.entry(block).or_insert(claim);
             }
         }
@@ -32,11 +32,20 @@ pub fn kept_blocks(
     Ok(kept)
 }
 
-/// The blocks that one claim measured whole; none if its owner died before its first run.
-pub fn measured_by(folder: &Folder, chunk: usize, claim: u32) -> Result<BTreeSet<u32>> {
-    match open_part(&folder.records_of(chunk, claim))? {
-        Some(part) => whole_blocks(&part),
-        None => Ok(BTreeSet::new()),
+/// The blocks or pieces that one claim has whole; none if its owner died before its first.
+pub fn measured_by(
+    folder: &Folder,
+    plan: &Plan,
+    chunk: usize,
+    claim: u32,
+) -> Result<BTreeSet<u32>> {
+    let records = folder.records_of(chunk, claim);
+    match &plan.contents {
+        Contents::Sweep(_) => pieces::computed(&records),
+        Contents::Experiment(_) => match open_part(&records)? {
+            Some(part) => whole_blocks(&part),
+            None => Ok(BTreeSet::new()),
+        },
     }
 }
 

@@ -1,11 +1,11 @@
-//! The plan of a fleet: the experiment, how its blocks are cut into chunks, and which hosts may measure.
+//! The plan of a fleet: the experiment or the sweep, how it is cut into chunks, and which hosts may work on them.
 
 use anyhow::{Context, Result, ensure};
 use records::{Experiment, Point, Record};
 use serde::{Deserialize, Serialize};
 
 /// Version of the files of a fleet.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Schedulers refuse larger arrays of jobs: Slurm's default is 1001.
 pub const CHUNKS_MAX: usize = 1000;
@@ -22,23 +22,49 @@ pub struct Plan {
     pub command: Vec<String>,
     /// Architecture that every host must have.
     pub architecture: String,
-    /// Release of the kernel that hosts must have, or a newer one.
+    /// Release of the kernel that hosts must have, or a newer one; empty if it does not matter.
     pub kernel: String,
-    /// The experiment, with its seed.
-    pub experiment: Experiment,
-    /// The points as the planning host resolved them; CPU lists and directories are each host's own.
-    pub points: Vec<Point>,
+    pub contents: Contents,
     /// How long an owner may show no sign of life, in seconds.
     pub lease_s: f64,
     pub chunks: Vec<Chunk>,
 }
 
-/// Some blocks in a row, which one host measures.
+/// What the chunks of a fleet hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    /// Blocks of an experiment, which are measured.
+    Experiment(Box<PlannedExperiment>),
+    /// Pieces of a sweep, which are computed.
+    Sweep(PlannedSweep),
+}
+
+/// An experiment whose blocks are cut into chunks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedExperiment {
+    /// The experiment, with its seed.
+    pub experiment: Experiment,
+    /// The points as the planning host resolved them; CPU lists and directories are each host's own.
+    pub points: Vec<Point>,
+}
+
+/// A computation of independent pieces, whose results no host and no time changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedSweep {
+    /// The command that computes it alone, by its words.
+    pub words: Vec<String>,
+    pub pieces: u32,
+}
+
+/// Some blocks or pieces in a row, which one host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
+    /// Number of the first block, or of the first piece of a sweep.
     pub first_block: u32,
+    /// Number of blocks, or of pieces.
     pub blocks: u32,
-    /// How long it takes, by earlier records or by the length of its runs.
+    /// How long it takes, by earlier records or by the length of its runs; 0 if nothing tells.
     pub estimated_s: f64,
 }
 
@@ -61,6 +87,21 @@ impl Chunk {
             blocks.into_iter().partition(|block| self.range().contains(*block));
         own.into_iter().eq(self.range()) && others.iter().all(|b| self.spares(planned).contains(b))
     }
+}
+
+/// Chunks into which a sweep is cut: enough for hosts of unequal speed to end at about the same time, and few
+/// enough for each to fill the CPUs of a host.
+const SWEEP_CHUNKS: u32 = 64;
+
+/// Cuts a sweep into chunks, at most 64 of them.
+pub fn cut_sweep(pieces: u32) -> Vec<Chunk> {
+    let size = pieces.div_ceil(SWEEP_CHUNKS).max(1);
+    let chunk = |first_block: u32| Chunk {
+        first_block,
+        blocks: size.min(pieces - first_block),
+        estimated_s: 0.0,
+    };
+    (0..pieces).step_by(size as usize).map(chunk).collect()
 }
 
 /// Cuts blocks of this length into chunks of about `chunk_s`, at most [`CHUNKS_MAX`] of them.
@@ -88,6 +129,38 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Number of blocks of the experiment, spares not counted, or of pieces of the sweep.
+    pub fn blocks(&self) -> u32 {
+        match &self.contents {
+            Contents::Experiment(planned) => planned.experiment.blocks(),
+            Contents::Sweep(sweep) => sweep.pieces,
+        }
+    }
+
+    /// Blocks that stand in for disturbed ones of a chunk. Nothing disturbs a computation.
+    pub fn spares(&self, chunk: &Chunk) -> std::ops::Range<u32> {
+        match &self.contents {
+            Contents::Experiment(_) => chunk.spares(self.blocks()),
+            Contents::Sweep(_) => 0..0,
+        }
+    }
+
+    /// The name of the experiment, or the verb of the sweep.
+    pub fn name(&self) -> String {
+        match &self.contents {
+            Contents::Experiment(planned) => planned.experiment.name.clone(),
+            Contents::Sweep(sweep) => sweep.words.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// What a block is called in sentences.
+    pub fn noun(&self) -> &'static str {
+        match &self.contents {
+            Contents::Experiment(_) => "block",
+            Contents::Sweep(_) => "piece",
+        }
+    }
+
     fn check(&self) -> Result<()> {
         let lease_s = self.lease_s;
         ensure!((0.01..=1e9).contains(&lease_s), "a lease of {lease_s} s is not in 0.01 to 1e9 s");
@@ -100,20 +173,26 @@ impl Plan {
         Ok(())
     }
 
+    /// Why a host with this version of knee cannot take chunks, and what to do; `None` if it can.
+    pub fn refusal_of_knee(&self, knee: &str) -> Option<String> {
+        (self.knee != knee).then(|| {
+            format!(
+                "its knee is {knee}, the plan needs {}: install that one, or plan again",
+                self.knee
+            )
+        })
+    }
+
     /// Why a host with this planned record cannot measure chunks, and what to do; `None` if it can.
     pub fn refusal(&self, knee: &str, architecture: &str, record: &Record) -> Option<String> {
         let kernel = record.host.kernel_release.clone().unwrap_or_default();
-        if self.knee != knee {
-            return Some(format!(
-                "its knee is {knee}, the plan needs {}: install that one, or plan again",
-                self.knee
-            ));
-        }
-        if let Some(why) = self.refusal_of_host(architecture, &kernel) {
+        let why = self.refusal_of_knee(knee);
+        if let Some(why) = why.or_else(|| self.refusal_of_host(architecture, &kernel)) {
             return Some(why);
         }
         let portable = |points: &[Point]| points.iter().map(portable_part).collect::<Vec<_>>();
-        if portable(&self.points) != portable(&record.points) {
+        let Contents::Experiment(planned) = &self.contents else { return None };
+        if portable(&planned.points) != portable(&record.points) {
             return Some(
                 "the experiment has other points there, since counts such as 'all' differ between hosts: \
                  name CPU counts that every host has"
@@ -177,6 +256,12 @@ mod tests {
             assert!(chunks.len() == 1 || !chunks[1].is_whole(own.iter().chain([&spare]), blocks));
         }
         assert!(cut(0, 1.0, 1.0).is_empty());
+        for pieces in [1, 63, 64, 65, 1000, 1_000_000] {
+            let chunks = cut_sweep(pieces);
+            assert!(chunks.len() <= 64);
+            let all: Vec<u32> = chunks.iter().flat_map(Chunk::range).collect();
+            assert!(all.into_iter().eq(0..pieces), "{pieces} pieces");
+        }
     }
 
     #[test]
@@ -189,8 +274,10 @@ mod tests {
                 command: Vec::new(),
                 architecture: String::new(),
                 kernel: String::new(),
-                experiment,
-                points: Vec::new(),
+                contents: Contents::Experiment(Box::new(PlannedExperiment {
+                    experiment,
+                    points: Vec::new(),
+                })),
                 lease_s,
                 chunks,
             };

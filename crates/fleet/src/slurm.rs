@@ -26,7 +26,7 @@ pub struct Job<'a> {
     /// The fleet's, with a copy of knee.
     pub directory: &'a Path,
     pub chunks: &'a [usize],
-    /// How long the longest chunk takes by estimate.
+    /// How long the longest chunk takes by estimate; 0 if nothing tells.
     pub longest_s: f64,
     pub constraint: Option<&'a str>,
     pub partition: Option<&'a str>,
@@ -68,12 +68,13 @@ pub fn script(job: &Job) -> Result<String> {
         "--nodes=1".to_string(),
         "--exclusive".to_string(),
         "--requeue".to_string(),
-        format!("--time={minutes}"),
         // Whole blocks are kept and the chunk is freed before the limit kills.
         "--signal=B:TERM@60".to_string(),
         "--open-mode=append".to_string(),
         format!("--output={directory}/logs/%a"),
     ];
+    // Without an estimate, the limit of the partition.
+    options.extend((job.longest_s > 0.0).then(|| format!("--time={minutes}")));
     options.extend(job.partition.map(|name| format!("--partition={name}")));
     options.extend(job.constraint.map(|features| format!("--constraint={features}")));
     // --yes: whoever submits has just planned, or has seen that the plan there is the same.

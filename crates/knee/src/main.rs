@@ -6,9 +6,12 @@
 
 mod browser;
 mod defaults;
+mod elsewhere;
 mod experiment_file;
 mod flags;
 mod question;
+mod sweep;
+mod sweep_line;
 mod verbs;
 
 use std::ffi::OsString;
@@ -78,11 +81,11 @@ enum Verb {
     /// Model-check algorithms: search all interleavings of their tasks
     Check(verbs::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
-    Simulate(verbs::simulate::Arguments),
+    Simulate(Box<verbs::simulate::SimulateArguments>),
     /// Measure this host and print it as a described host
     Calibrate(verbs::calibrate::Arguments),
     /// Simulate published measurements, and compare with them
-    Replay(verbs::replay::Arguments),
+    Replay(verbs::replay::ReplayArguments),
     /// Boot a kernel in a virtual machine, inspect it or run a program
     Boot(Box<verbs::boot::Arguments>),
     /// Show a record as tables and curves
@@ -103,7 +106,7 @@ enum Verb {
     /// Export records for other tools
     Export(verbs::export::Arguments),
     /// Estimate how often verdicts are right, beside other tools' rules
-    Selfcheck(verbs::selfcheck::Arguments),
+    Selfcheck(verbs::selfcheck::SelfcheckArguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
     /// Write the manual pages into a directory (internal)
@@ -128,20 +131,28 @@ fn main() -> ExitCode {
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, the server, whose readers go at any time, and verbs that
     // must clean up after themselves.
-    let survives_closed_pipe = matches!(
-        cli.verb,
-        Verb::Worker(_)
-            | Verb::Run(_)
-            | Verb::Fragile(_)
-            | Verb::Explain(_)
-            | Verb::Kernel(_)
-            | Verb::Bisect(_)
-            | Verb::Series(_)
-            | Verb::Screen(_)
-            | Verb::Chunk(_)
-            | Verb::Remote(_)
-            | Verb::Serve(_)
-    );
+    let sweep = match &cli.verb {
+        Verb::Simulate(arguments) => Some(&arguments.elsewhere),
+        Verb::Replay(arguments) => Some(&arguments.elsewhere),
+        Verb::Selfcheck(arguments) => Some(&arguments.elsewhere),
+        _ => None,
+    };
+    let has_hosts = sweep.is_some_and(|sweep| sweep.target().is_some());
+    let survives_closed_pipe = has_hosts
+        || matches!(
+            cli.verb,
+            Verb::Worker(_)
+                | Verb::Run(_)
+                | Verb::Fragile(_)
+                | Verb::Explain(_)
+                | Verb::Kernel(_)
+                | Verb::Bisect(_)
+                | Verb::Series(_)
+                | Verb::Screen(_)
+                | Verb::Chunk(_)
+                | Verb::Remote(_)
+                | Verb::Serve(_)
+        );
     if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -215,10 +226,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
         Verb::Chunk(arguments) => verbs::chunk::run(&arguments),
         Verb::Check(arguments) => verbs::check::run(&arguments),
-        Verb::Simulate(arguments) => verbs::simulate::run(&arguments),
+        Verb::Simulate(arguments) => verbs::simulate::run(*arguments, store),
         Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
         Verb::Remote(arguments) => verbs::remote::run(&arguments),
-        Verb::Replay(arguments) => verbs::replay::run(&arguments),
+        Verb::Replay(arguments) => verbs::replay::run(arguments, store),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
         Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
@@ -228,7 +239,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
-        Verb::Selfcheck(arguments) => verbs::selfcheck::run(&arguments),
+        Verb::Selfcheck(arguments) => verbs::selfcheck::run(arguments, store),
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),

@@ -7,7 +7,7 @@ mod thresholds;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::chance::gaussian;
 use crate::fit::{Fit, Known, Observation, Quantity};
@@ -20,7 +20,7 @@ pub use searches::SearchCheck;
 pub use thresholds::{ThresholdCheck, ThresholdRow};
 
 /// The answers about simulated curves.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScaleCheck {
     /// Curves of each kind.
     pub trials: u32,
@@ -68,10 +68,10 @@ impl Part {
 }
 
 /// Knees of one kind of curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KneeRow {
     /// What the curves are.
-    pub what: &'static str,
+    pub what: String,
     /// Whether the curves follow a law that is fitted.
     pub follows_a_law: bool,
     /// Share of curves whose true knee lies in the 90 % interval.
@@ -83,15 +83,15 @@ pub struct KneeRow {
 }
 
 /// A quantity of curves that follow the law of a lock with a hand-over.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QuantityRow {
-    pub name: &'static str,
+    pub name: String,
     /// Share of curves whose true quantity lies in the 90 % interval.
     pub inside: f64,
 }
 
 /// Cliffs of one size.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CliffRow {
     /// What the curves are.
     pub what: String,
@@ -103,9 +103,9 @@ pub struct CliffRow {
 }
 
 /// Forecasts from 1 to 8 CPUs with one kind of knowledge.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForecastRow {
-    pub from: &'static str,
+    pub from: String,
     /// Shares of curves whose rate at 16, 32 and 64 CPUs, and whose knee, are forecast within 20 %.
     pub within: [f64; 4],
 }
@@ -217,6 +217,23 @@ pub fn scale_check(trials: u32, seed: u64, parts: &[Part]) -> ScaleCheck {
     }
 }
 
+impl ScaleCheck {
+    /// Joins checks of different parts of the same curves.
+    pub fn joined(self, other: ScaleCheck) -> ScaleCheck {
+        let ScaleCheck { knees, quantities, cliffs, forecasts, searches, thresholds, .. } = other;
+        ScaleCheck {
+            trials: self.trials,
+            seed: self.seed,
+            knees: [self.knees, knees].concat(),
+            quantities: [self.quantities, quantities].concat(),
+            cliffs: [self.cliffs, cliffs].concat(),
+            forecasts: [self.forecasts, forecasts].concat(),
+            searches: self.searches.or(searches),
+            thresholds: self.thresholds.or(thresholds),
+        }
+    }
+}
+
 fn knees(trials: u32, seed: u64) -> Vec<KneeRow> {
     if trials == 0 {
         return Vec::new();
@@ -245,7 +262,7 @@ fn quantities(trials: u32, seed: u64) -> Vec<QuantityRow> {
     let inside = in_parallel(trials as usize, |i| quantities_of(&mut stream(seed, 100, i)));
     let names = ["held", "outside", "hand-over per waiting task", "highest rate"];
     let rows = names.iter().enumerate().map(|(index, name)| QuantityRow {
-        name,
+        name: name.to_string(),
         inside: share(inside.iter().map(|one| one[index])),
     });
     rows.collect()
@@ -265,7 +282,7 @@ fn forecasts(trials: u32, seed: u64) -> Vec<ForecastRow> {
         "the curve, the hold and the hand-over, to 20 %",
     ];
     let rows = known.iter().enumerate().map(|(index, from)| ForecastRow {
-        from,
+        from: from.to_string(),
         within: [0, 1, 2, 3].map(|what| share(forecasts.iter().map(|one| one[index][what]))),
     });
     rows.collect()
@@ -358,7 +375,7 @@ fn knee_row(
     let mut widths: Vec<f64> = found.iter().filter_map(|one| one.2).collect();
     widths.sort_by(f64::total_cmp);
     KneeRow {
-        what,
+        what: what.to_string(),
         follows_a_law,
         inside: share(found.iter().map(|one| one.0)),
         fitted: share(found.iter().map(|one| one.1)),

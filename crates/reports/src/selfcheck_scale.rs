@@ -76,7 +76,7 @@ fn knees(rows: &[KneeRow], style: &Style) -> String {
 fn quantities(rows: &[QuantityRow], style: &Style) -> String {
     let mut table = Table::new([("quantity", Align::Left), ("inside %", Align::Right)]);
     for row in rows {
-        table.row(vec![row.name.to_string(), percent(row.inside)]);
+        table.row(vec![row.name.clone(), percent(row.inside)]);
     }
     table.within(style.width).0
 }
@@ -107,7 +107,7 @@ fn forecasts(rows: &[ForecastRow], style: &Style) -> String {
         ("knee", Align::Right),
     ]);
     for row in rows {
-        table.row([row.from.to_string()].into_iter().chain(row.within.map(percent)).collect());
+        table.row([row.from.clone()].into_iter().chain(row.within.map(percent)).collect());
     }
     table.within(style.width).0
 }
@@ -145,7 +145,7 @@ fn thresholds(check: &ThresholdCheck, style: &Style) -> String {
     ]);
     for row in &check.rows {
         let called = [row.fragile, row.sensitive, row.robust, row.cannot_tell, row.flips];
-        let start = [row.what.to_string(), row.locks.to_string()];
+        let start = [row.what.clone(), row.locks.to_string()];
         table.row(start.into_iter().chain(called.map(percent)).collect());
     }
     let sentence = format!(

@@ -3,7 +3,7 @@
 //!     DIR/workload=NAME/month=YYYY-MM/records.parquet
 //!
 //! Each row is one value, of a run or of a raw sample. Readers that know Hive partitions (pandas,
-//! polars, DuckDB) take the folders as columns. The month is that of the record's start. The files are
+//! polars, DuckDB) take the folders as columns: docs/formats/record.md names them all. The month is that of the record's start. The files are
 //! written once into a new folder; the records remain the truth.
 
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ const SCHEMA: &str = "message values {
     OPTIONAL INT32 task;
     OPTIONAL INT64 at_ns;
     REQUIRED DOUBLE value;
+    OPTIONAL BINARY variant (UTF8);
+    REQUIRED BOOLEAN placebo;
 }";
 
 /// Rows in a row group: they are held in memory, in addition to the samples of one record.
@@ -171,6 +173,8 @@ struct RunColumns {
     parameters: ByteArray,
     pass: ByteArray,
     dir: ByteArray,
+    variant: Option<ByteArray>,
+    placebo: bool,
 }
 
 impl RunColumns {
@@ -182,7 +186,7 @@ impl RunColumns {
             run: run.run as i32,
             block: run.block as i32,
             started_us: run.started.as_microsecond(),
-            host: text(&record.host.hostname),
+            host: text(&host_of(record, run)),
             kernel: text(&record.host.kernel_release),
             semantics: point.semantics as i32,
             form: point.form.name().into(),
@@ -195,8 +199,16 @@ impl RunColumns {
                 Pass::Latency => "latency".into(),
             },
             dir: point.dir.to_string_lossy().as_ref().into(),
+            variant: (!point.variant.is_empty()).then(|| point.variant.as_str().into()),
+            placebo: run.placebo,
         }
     }
+}
+
+/// The name of the host that made a run: in a record of several hosts, that of its session.
+fn host_of(record: &Record, run: &Run) -> Option<String> {
+    let session = record.sessions.iter().rfind(|session| session.first_run <= run.run);
+    session.and_then(|session| session.node.clone()).or_else(|| record.host.hostname.clone())
 }
 
 struct ValueRow {
@@ -282,11 +294,15 @@ fn write_group(
                 let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
                 w.write_batch(&values, None, None)?
             }
+            ColumnWriter::BoolColumnWriter(w) => {
+                let values: Vec<bool> = rows.iter().map(|row| row.run.placebo).collect();
+                w.write_batch(&values, None, None)?
+            }
             ColumnWriter::ByteArrayColumnWriter(w) => {
                 let (values, present) = optional(rows, |row| text(row, column));
                 w.write_batch(&values, present.as_deref(), None)?
             }
-            _ => unreachable!("the schema has columns of these four types"),
+            _ => unreachable!("the schema has columns of these five types"),
         };
         writer.close()?;
         column += 1;
@@ -353,6 +369,7 @@ fn text(row: &ValueRow, column: usize) -> ColumnValue<ByteArray> {
         12 => ColumnValue::Required(run.pass.clone()),
         13 => ColumnValue::Required(run.dir.clone()),
         14 => ColumnValue::Required(row.metric.clone()),
+        18 => ColumnValue::Optional(run.variant.clone()),
         _ => unreachable!("column {column} holds no text"),
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use expect_test::expect;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Row, RowAccessor};
-use records::{Opened, Point, RecordState, Run, Sample};
+use records::{Opened, Point, RecordState, Run, Sample, Session};
 use store::{Compacted, Filter, Growing, Id, Index, Store, compact};
 
 /// Writes the golden record anew, into a folder of its own, when asked to.
@@ -504,15 +504,42 @@ fn compacted_records_are_partitioned_rows() {
         let of_metric = |row: &&Row| row.get_string(14).unwrap() == metric;
         rows.iter().find(of_metric).unwrap().to_string()
     };
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "operations_per_s", task: null, at_ns: null, value: 1176000.0}"#]].assert_eq(&first_of("operations_per_s"));
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "task.operations", task: 0, at_ns: null, value: 1176000.0}"#]].assert_eq(&first_of("task.operations"));
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 20, block: 1, started: 2026-11-20 11:55:51.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "threads", cpus: 8, tasks: 8, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "failed", task: null, at_ns: null, value: 1.0}"#]].assert_eq(&first_of("failed"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "operations_per_s", task: null, at_ns: null, value: 1176000.0, variant: null, placebo: false}"#]].assert_eq(&first_of("operations_per_s"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "task.operations", task: 0, at_ns: null, value: 1176000.0, variant: null, placebo: false}"#]].assert_eq(&first_of("task.operations"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 20, block: 1, started: 2026-11-20 11:55:51.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "threads", cpus: 8, tasks: 8, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "failed", task: null, at_ns: null, value: 1.0, variant: null, placebo: false}"#]].assert_eq(&first_of("failed"));
     let samples = store::samples(&store::open(&folders[0]).unwrap()).unwrap();
     let of_runs = rows.iter().filter(|row| row.get_int(15).is_err() && row.get_long(16).is_err());
     assert_eq!(rows.len() - of_runs.count(), samples.len());
 
     let error = compact(&folders, &into).unwrap_err();
     assert!(error.to_string().contains("is not empty"), "{error}");
+}
+
+#[test]
+fn compacted_runs_of_a_fleet_name_their_host_and_variant() {
+    let place = Place::new();
+    let mut plan = golden::plan();
+    plan.points[0].variant = "after".to_string();
+    let mut growing = place.store.begin(plan, golden::id()).unwrap();
+    add(&mut growing, 4);
+    let session = growing.record.sessions[0].clone();
+    let node = |first_run: u32, name: &str| Session {
+        first_run,
+        node: Some(name.to_string()),
+        ..session.clone()
+    };
+    growing.record.sessions = vec![node(0, "n1"), node(2, "n2")];
+    let folder = growing.finish(golden::at(640)).unwrap().unwrap();
+    let runs = store::open(&folder).unwrap().runs;
+    let into = place.folder.path().join("compact");
+    compact(&[folder], &into).unwrap();
+    let rows = rows(&into.join("workload=posix_lock_shared/month=2026-11/records.parquet"));
+    for row in rows {
+        let run = row.get_int(1).unwrap();
+        assert_eq!(row.get_string(4).unwrap(), if run < 2 { "n1" } else { "n2" });
+        let is_after = runs[run as usize].point == 0;
+        assert_eq!(row.get_string(18).ok().map(String::as_str), is_after.then_some("after"));
+    }
 }
 
 fn rows(file: &Path) -> Vec<Row> {

@@ -35,6 +35,7 @@ pub use agent::{IpiHandler, Simulated};
 pub use host::{CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts};
 pub use ledger::{ROWS, TimeRow};
 use machine::Region;
+use serde::{Deserialize, Serialize};
 use tasks::TaskState;
 use threads::Threads;
 pub use trace::TraceWindow;
@@ -120,7 +121,7 @@ pub enum Preemption {
 }
 
 /// The results of a simulation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimulatedRun {
     /// Operations of each task that ended in the window.
     pub operations: Vec<u64>,

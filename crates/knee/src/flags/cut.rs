@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use analysis::PointHistory;
 use anyhow::{Result, ensure};
-use fleet::{Plan, cut};
+use fleet::{Contents, Plan, PlannedExperiment, cut};
 use host::random;
 use records::{Experiment, Many, Record, Scalar, Until};
 use runner::{history, new_record};
@@ -46,8 +46,10 @@ impl CutFlags {
             architecture: std::env::consts::ARCH.to_string(),
             kernel: record.host.kernel_release.clone().unwrap_or_default(),
             lease_s: self.lease.map_or((10.0 * longest_s).max(120.0), |lease| lease.as_secs_f64()),
-            points: record.points,
-            experiment,
+            contents: Contents::Experiment(Box::new(PlannedExperiment {
+                experiment,
+                points: record.points,
+            })),
             chunks,
         })
     }
@@ -57,7 +59,7 @@ impl CutFlags {
 const DEFAULT_CHUNK: Duration = Duration::from_secs(600);
 
 /// A length of time: a number with s, m or h.
-fn duration(text: &str) -> Result<Duration> {
+pub fn duration(text: &str) -> Result<Duration> {
     let (number, factor) = match text.char_indices().next_back() {
         Some((end, 's')) => (&text[..end], 1.0),
         Some((end, 'm')) => (&text[..end], 60.0),

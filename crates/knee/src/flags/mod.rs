@@ -7,13 +7,15 @@ mod file_systems;
 mod guests;
 mod on;
 mod output;
+mod sweep;
 mod times;
 
 pub use adaptive::AdaptiveFlags;
-pub use cut::CutFlags;
+pub use cut::{CutFlags, duration};
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
-pub use on::{On, OnFlags, SlurmFlags};
-pub use output::{OutputFlags, scan};
+pub use on::{HOSTS_HEADING, On, OnFlags, SlurmFlags};
+pub use output::{OutputFlags, scan, with_options_of_all};
+pub use sweep::SweepFlags;
 pub use times::{age, duration_ns, since, until};

@@ -6,9 +6,12 @@ use anyhow::{Result, bail, ensure};
 
 use super::CutFlags;
 
+/// The heading of flags about other hosts.
+pub const HOSTS_HEADING: &str = "Other hosts";
+
 /// Other hosts for the runs.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Other hosts")]
+#[command(next_help_heading = HOSTS_HEADING)]
 pub struct OnFlags {
     /// Directory for the plan and the records of --on ssh:… or --on slurm
     ///
@@ -24,12 +27,12 @@ pub struct OnFlags {
 
 /// How jobs are submitted to Slurm.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Other hosts")]
+#[command(next_help_heading = HOSTS_HEADING)]
 pub struct SlurmFlags {
     /// Features that nodes must have, as in sbatch --constraint
     #[arg(long, value_name = "FEATURES", hide_short_help = true)]
     pub constraint: Option<String>,
-    /// Number of nodes that measure at the same time [default: as many as are free]
+    /// Number of nodes that work at the same time [default: as many as are free]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub nodes: Option<u32>,
     /// Partition of the nodes
@@ -38,7 +41,7 @@ pub struct SlurmFlags {
     /// Write the directory and print the job script, but submit nothing
     #[arg(long, hide_short_help = true)]
     pub print_script: bool,
-    /// Wait until all is measured, by looking at the files, and show the result
+    /// Wait until all is done, by looking at the files, and show the result
     #[arg(long, conflicts_with = "print_script", hide_short_help = true)]
     pub wait: bool,
 }
@@ -64,32 +67,42 @@ pub enum On {
 impl OnFlags {
     /// Refuses flags that mean something elsewhere only.
     pub fn check(&self, on: Option<&On>) -> Result<()> {
-        let SlurmFlags { constraint, nodes, partition, print_script, wait } = &self.slurm;
-        let of_slurm = [
-            (constraint.is_some(), "--constraint"),
-            (nodes.is_some(), "--nodes"),
-            (partition.is_some(), "--partition"),
-            (*print_script, "--print-script"),
-            (*wait, "--wait"),
-        ];
-        let given = of_slurm.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
-        if let (Some(flag), Some(On::Ssh(_))) = (given, on) {
-            bail!("{flag} is for --on slurm: leave it out");
-        }
         ensure!(
-            on.is_some() || !(self.cut.is_given() || self.fleet.is_some() || given.is_some()),
-            "--fleet, --chunk, --lease, --constraint, --nodes, --partition, --print-script and --wait are for \
-             other hosts: name them with --on ssh:a,b or --on slurm"
+            on.is_some() || !(self.cut.is_given() || self.fleet.is_some()),
+            "--fleet, --chunk and --lease are for other hosts: name them with --on ssh:a,b or --on slurm"
         );
-        ensure!(*nodes != Some(0), "--nodes 0 measures nowhere");
-        for word in [constraint, partition].into_iter().flatten() {
-            ensure!(
-                !word.is_empty() && !word.contains(['\n', '"', '\'', '\\', ' ', '#']),
-                "{word:?} is no word of Slurm's"
-            );
-        }
-        Ok(())
+        check_slurm(&self.slurm, on)
     }
+}
+
+/// Refuses flags of Slurm without Slurm, and what its job scripts would misread.
+pub fn check_slurm(flags: &SlurmFlags, on: Option<&On>) -> Result<()> {
+    let SlurmFlags { constraint, nodes, partition, print_script, wait } = flags;
+    let of_slurm = [
+        (constraint.is_some(), "--constraint"),
+        (nodes.is_some(), "--nodes"),
+        (partition.is_some(), "--partition"),
+        (*print_script, "--print-script"),
+        (*wait, "--wait"),
+    ];
+    let given = of_slurm.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
+    match (given, on) {
+        (Some(flag), Some(On::Ssh(_))) => bail!("{flag} is for --on slurm: leave it out"),
+        (Some(flag), None) => {
+            bail!("{flag} is for other hosts: name them with --on slurm, or leave it out")
+        }
+        _ => (),
+    }
+    ensure!(*nodes != Some(0), "--nodes 0 works nowhere");
+    for word in [constraint, partition].into_iter().flatten() {
+        ensure!(!word.is_empty() && !word.contains(is_special), "{word:?} is no word of Slurm's");
+    }
+    Ok(())
+}
+
+/// Whether a character ends a word of a job script's options, or means something else there.
+fn is_special(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "\"'\\#".contains(c)
 }
 
 /// Parses the value of `--on`.

@@ -1,24 +1,29 @@
-//! `knee chunk`: measures chunks of a fleet on this host.
+//! `knee chunk`: measures or computes chunks of a fleet on this host.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
-use fleet::{Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work};
+use fleet::{
+    Contents, Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, PlannedSweep, Share, Work,
+    keep_piece,
+};
 use host::signals;
 use host::terminal::{print_line, talk};
+use records::Experiment;
 use runner::{End, Options, measure, planned_record};
 use store::Store;
 
 use crate::experiment_file::{self, ExperimentText};
+use crate::{sweep, sweep_line};
 
-/// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
+/// Measure or compute chunks of a fleet that `knee fleet plan` or `sweep` made, until all are done:
 ///
 ///     knee chunk /shared/exp          # whatever is free; takes over what dead hosts left
 ///     knee chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
 ///     knee chunk /shared/exp --check  # say whether this host can measure, and measure nothing
 ///
-/// The runs of whole blocks are kept when a host dies or a signal ends this. Run one at a time on a host.
+/// Whole blocks and pieces are kept when a host dies or a signal ends this. Run one at a time on a host.
 ///
 /// Exit status: 0 done; 1 some runs failed, or another host is measuring the chunk; 2 this host cannot
 /// measure it; 130 interrupted, whole blocks are kept.
@@ -49,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.check {
         let check = ThisHost { folder }.check(&plan)?;
-        print_line(format_args!("{} can measure this plan", check.host))?;
+        print_line(format_args!("{} can take chunks of this plan", check.host))?;
         return Ok(ExitCode::SUCCESS);
     }
     let this_host = ThisHost { folder: folder.clone() };
@@ -60,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Work::Done => ExitCode::SUCCESS,
         Work::SomeFailed | Work::Busy => ExitCode::FAILURE,
         Work::Interrupted => {
-            talk("interrupted: whole blocks are kept; knee chunk goes on with the rest");
+            talk("interrupted: what is whole is kept; knee chunk goes on with the rest");
             ExitCode::from(130)
         }
     })
@@ -75,15 +80,33 @@ fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
     }
     let ExperimentText { text, stranger } = experiment_file::read(&path.to_string_lossy())?;
     let (folder, plan) = Folder::with_plan(&arguments.directory, &text)?;
-    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
-        experiment_file::ask(&path.to_string_lossy(), &stranger, &plan.experiment)?;
+    // A sweep starts no program and writes nothing but its results.
+    if let Contents::Experiment(planned) = &plan.contents
+        && let Some(stranger) = stranger.filter(|_| !arguments.yes)
+    {
+        experiment_file::ask(&path.to_string_lossy(), &stranger, &planned.experiment)?;
     }
     Ok((folder, plan))
 }
 
-/// Why this host cannot measure a plan, and what to do; `None` if it can.
+/// Why this host cannot take chunks of a plan, and what to do; `None` if it can.
 pub fn refusal(plan: &Plan) -> Result<Option<String>> {
-    let commands = plan.experiment.loads.iter().filter_map(|load| load.command.as_ref());
+    match &plan.contents {
+        Contents::Experiment(planned) => refusal_to_measure(plan, &planned.experiment),
+        Contents::Sweep(sweep) => {
+            let why = plan.refusal_of_knee(env!("CARGO_PKG_VERSION"));
+            let why = why.or_else(|| plan.refusal_of_host(std::env::consts::ARCH, ""));
+            // Another knee may not know the words.
+            if why.is_none() {
+                sweep_line::planned(sweep)?;
+            }
+            Ok(why)
+        }
+    }
+}
+
+fn refusal_to_measure(plan: &Plan, experiment: &Experiment) -> Result<Option<String>> {
+    let commands = experiment.loads.iter().filter_map(|load| load.command.as_ref());
     let mut directories = commands.filter_map(|command| command.directory.as_deref());
     // Names of axes in braces are known for each point only, and other paths begin in the scratch directory.
     let is_plain = |path: &str| path.starts_with('/') && !path.contains('{');
@@ -94,7 +117,7 @@ pub fn refusal(plan: &Plan) -> Result<Option<String>> {
              have, such as /tmp"
         )));
     }
-    let record = planned_record(plan.experiment.clone())?;
+    let record = planned_record(experiment.clone())?;
     Ok(plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record))
 }
 
@@ -124,18 +147,35 @@ impl Measurer for ThisHost {
     }
 
     fn measure(&mut self, plan: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {
-        let store = Store::at(folder.records_of(share.chunk, share.claim));
-        let options = Options { blocks: Some(share.blocks.clone()), ..Options::default() };
-        let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
-        let measured = measure(plan.experiment.clone(), options, &store, |run| {
-            runs += 1;
-            any_failed |= !run.finished();
-            unwritten = folder.beat(share.chunk, share.claim, runs);
-        })?;
-        // Without beats the chunk is measured all the same; another host may have begun it too.
-        if let Err(why) = unwritten {
-            talk(format_args!("{why:#}"));
+        match &plan.contents {
+            Contents::Experiment(planned) => measure_share(&planned.experiment, folder, share),
+            Contents::Sweep(sweep) => compute_share(sweep, folder, share),
         }
-        Ok(Outcome { is_interrupted: measured.end == End::Interrupted, any_failed })
     }
+}
+
+fn measure_share(experiment: &Experiment, folder: &Folder, share: &Share) -> Result<Outcome> {
+    let store = Store::at(folder.records_of(share.chunk, share.claim));
+    let options = Options { blocks: Some(share.blocks.clone()), ..Options::default() };
+    let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
+    let measured = measure(experiment.clone(), options, &store, |run| {
+        runs += 1;
+        any_failed |= !run.finished();
+        unwritten = folder.beat(share.chunk, share.claim, runs);
+    })?;
+    // Without beats the chunk is measured all the same; another host may have begun it too.
+    if let Err(why) = unwritten {
+        talk(format_args!("{why:#}"));
+    }
+    Ok(Outcome { is_interrupted: measured.end == End::Interrupted, any_failed })
+}
+
+fn compute_share(sweep: &PlannedSweep, folder: &Folder, share: &Share) -> Result<Outcome> {
+    let records = folder.records_of(share.chunk, share.claim);
+    let sweep = sweep_line::planned(sweep)?;
+    let is_interrupted = sweep::compute(&*sweep, &share.blocks, |piece, text, done| {
+        keep_piece(&records, piece, text)?;
+        folder.beat(share.chunk, share.claim, done)
+    })?;
+    Ok(Outcome { is_interrupted, any_failed: false })
 }

@@ -1,12 +1,13 @@
-//! `knee fleet`: cuts an experiment into chunks for many hosts, shows how far they are, collects them.
+//! `knee fleet`: cuts an experiment or a sweep into chunks for many hosts, shows how far they are, collects them.
 
 mod status;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use fleet::Folder;
+use fleet::{Contents, Folder, Plan};
 use host::terminal::{hint, print_line};
 use host::{counted, signals};
 use records::check_label;
@@ -14,8 +15,8 @@ use serde_json::json;
 use store::Store;
 
 use super::run::{self, Request};
-use crate::experiment_file;
-use crate::flags::CutFlags;
+use crate::flags::{CutFlags, duration};
+use crate::{experiment_file, sweep, sweep_line};
 
 /// What to do with a fleet.
 #[derive(clap::Args)]
@@ -27,6 +28,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum FleetAction {
     Plan(Box<PlanArguments>),
+    Sweep(SweepArguments),
     /// Show how many chunks are done and what stands in the way of hosts, from the files alone
     Status {
         /// Directory of the fleet
@@ -61,7 +63,29 @@ struct PlanArguments {
     run: run::Arguments,
 }
 
+/// Cut a sweep into chunks of independent pieces, which hosts that share a directory compute:
+///
+///     knee fleet sweep /shared/s simulate mcs,ticket --cpus 1..all --draws 100
+///     knee chunk /shared/s                            # on each host
+///     knee fleet collect /shared/s                    # prints what the verb prints on one host
+///
+/// Sweeps are simulate, replay and selfcheck.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+struct SweepArguments {
+    /// How long a host may finish no piece before another takes its chunk over [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    lease: Option<Duration>,
+    /// New directory that all hosts share
+    directory: PathBuf,
+    /// Verb and arguments, as in: simulate mcs --draws 100
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    line: Vec<String>,
+}
+
 /// Join the runs of all chunks into one record for each kind of host (processor, topology, kernel).
+///
+/// The pieces of a sweep become what its verb prints.
 #[derive(clap::Args)]
 struct CollectArguments {
     /// Directory of the fleet
@@ -81,6 +105,7 @@ struct CollectArguments {
 pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.action {
         FleetAction::Plan(arguments) => make_plan(*arguments, store),
+        FleetAction::Sweep(arguments) => plan_sweep(&arguments),
         FleetAction::Status { directory, json } => status::status(&directory, json),
         FleetAction::Collect(arguments) => collect(&arguments, store),
     }
@@ -110,12 +135,28 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     }
     let plan = arguments.cut.plan(experiment, store)?;
     Folder::create(&directory, &plan)?;
+    say_planned(&plan, &directory)
+}
+
+fn plan_sweep(arguments: &SweepArguments) -> Result<ExitCode> {
+    let words = sweep_line::canonical(&arguments.line)?;
+    let sweep = sweep_line::parse(&words)?;
+    let plan = sweep::plan(&*sweep, words, arguments.lease.map(|lease| lease.as_secs_f64()))?;
+    let directory = std::path::absolute(&arguments.directory)?;
+    Folder::create(&directory, &plan)?;
+    say_planned(&plan, &directory)
+}
+
+fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
     let (chunk, place) = (plan.chunks[0], directory.display());
+    let length = match chunk.estimated_s {
+        s if s > 0.0 => format!(", about {s:.0} s each"),
+        _ => String::new(),
+    };
     print_line(format_args!(
-        "{} of {}, about {:.0} s each, in {place}",
+        "{} of {}{length}, in {place}",
         counted(plan.chunks.len(), "chunk"),
-        counted(chunk.blocks as usize, "block"),
-        chunk.estimated_s,
+        counted(chunk.blocks as usize, plan.noun()),
     ))?;
     hint(format_args!("on each host: knee chunk {place}"));
     hint(format_args!("then: knee fleet collect {place}"));
@@ -126,6 +167,14 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
     let label = arguments.label.clone().unwrap_or_default();
     arguments.label.iter().try_for_each(|label| check_label(label))?;
     let (folder, plan) = Folder::open(&arguments.directory)?;
+    if let Contents::Sweep(planned) = &plan.contents {
+        let of_records = [(arguments.partial, "--partial"), (arguments.label.is_some(), "--label")];
+        if let Some((_, flag)) = of_records.into_iter().find(|(is_given, _)| *is_given) {
+            bail!("{flag} is for records, and a sweep leaves none: leave it out");
+        }
+        ensure!(!arguments.json, "--json was decided by the sweep's own arguments: leave it out");
+        return sweep::show(&*sweep_line::planned(planned)?, &folder, &plan);
+    }
     // A signal must leave no half of a record.
     signals::catch();
     let collected = fleet::collect(&folder, &plan, store, &label, arguments.partial)?;

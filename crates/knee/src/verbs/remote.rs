@@ -1,4 +1,4 @@
-//! `knee remote`: measures blocks for a knee on another host, which started this one over ssh. What both
+//! `knee remote`: measures blocks or computes pieces for a knee on another host, which started this one over ssh. What both
 //! say is in `fleet::remote`.
 
 use std::fs;
@@ -10,13 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fleet::Plan;
 use fleet::remote::{Answer, Mirror, Request, read_line, send};
+use fleet::{Contents, PlannedSweep, piece_path};
 use host::signals;
+use records::Experiment;
 use runner::{End, Options, measure};
 use store::Store;
 
 use super::chunk;
+use crate::{sweep, sweep_line};
 
 /// Where this knee lies.
 #[derive(clap::Args)]
@@ -58,7 +60,8 @@ fn listen(asked: &Sender<Request>) {
 }
 
 fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
-    let mut out = BufWriter::new(stdout().lock());
+    // Not locked: pieces are sent by the thread that computed them.
+    let mut out = BufWriter::new(stdout());
     let mut plan = None;
     let mut shares = 0;
     while signals::received().is_none() {
@@ -76,7 +79,12 @@ fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
                 let plan = plan.as_ref().context("blocks are asked for before a plan")?;
                 let records = directory.join(format!("records-{shares}"));
                 shares += 1;
-                let answer = share(plan, blocks, &records, &mut out)?;
+                let answer = match &plan.contents {
+                    Contents::Experiment(planned) => {
+                        measure_share(&planned.experiment, blocks, &records, &mut out)
+                    }
+                    Contents::Sweep(sweep) => compute_share(sweep, &blocks, &mut out),
+                }?;
                 send(&mut out, &answer)?;
             }
             Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
@@ -86,13 +94,47 @@ fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
     Ok(())
 }
 
+/// Computes pieces, and sends each.
+fn compute_share(
+    sweep: &PlannedSweep,
+    pieces: &[u32],
+    out: &mut (impl Write + Send),
+) -> Result<Answer> {
+    let mut sent = Ok(());
+    let computed = sweep_line::planned(sweep).and_then(|sweep| {
+        sweep::compute(&*sweep, pieces, |piece, text, runs| {
+            let path = piece_path(piece).to_string_lossy().into_owned();
+            let file = Answer::File { path, offset: 0, bytes: text.len() as u64 };
+            let mut send_piece = || -> Result<()> {
+                send(out, &file)?;
+                out.write_all(text.as_bytes())?;
+                send(out, &Answer::Run { runs, failed: false })
+            };
+            if sent.is_ok() {
+                sent = send_piece();
+            }
+            Ok(())
+        })
+    });
+    sent?;
+    Ok(match computed {
+        Ok(interrupted) => Answer::Ended { interrupted },
+        Err(why) => Answer::Broke { why: format!("{why:#}") },
+    })
+}
+
 /// Measures blocks, and sends the record while it grows.
-fn share(plan: &Plan, blocks: Vec<u32>, records: &Path, out: &mut impl Write) -> Result<Answer> {
+fn measure_share(
+    experiment: &Experiment,
+    blocks: Vec<u32>,
+    records: &Path,
+    out: &mut impl Write,
+) -> Result<Answer> {
     let options = Options { blocks: Some(blocks), ..Options::default() };
     let mut mirror = Mirror::new(records);
     let (mut runs, mut sent) = (0, Ok(()));
     let store = Store::at(records.to_path_buf());
-    let measured = measure(plan.experiment.clone(), options, &store, |run| {
+    let measured = measure(experiment.clone(), options, &store, |run| {
         runs += 1;
         // The reader of a closed stream is gone, and soon this process too.
         if sent.is_ok() {

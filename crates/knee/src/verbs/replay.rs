@@ -9,14 +9,27 @@ use anyhow::{Context, Result, ensure};
 use host::nearest;
 use host::terminal::{hint, print, print_line};
 use serde_json::{Value, json};
+use store::Store;
 use studies::hosts::Origin;
 use studies::replays::{
-    self, Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported, SimulatedSide,
-    publications, read_publication,
+    Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, ReplaySimulation, Reported,
+    SimulatedDraw, SimulatedSide, publications, read_publication,
 };
 use text::Style;
 use text::prose::wrapped;
 use text::stdout_width;
+
+use crate::flags::SweepFlags;
+use crate::sweep::{Sweep, why_a_file};
+
+/// What to replay, and on which hosts.
+#[derive(clap::Args)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    what: Arguments,
+    #[command(flatten)]
+    pub elsewhere: SweepFlags,
+}
 
 /// What to replay.
 #[derive(clap::Args)]
@@ -39,24 +52,64 @@ pub struct Arguments {
 }
 
 /// Replays the incidents and prints their tables.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
+pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) -> Result<ExitCode> {
+    let ReplayArguments { what: arguments, elsewhere } = arguments;
     if arguments.names.is_empty() && !arguments.all {
+        ensure!(elsewhere.target().is_none(), "nothing to replay: name incidents, or add --all");
         return list(arguments.json).map(|()| ExitCode::SUCCESS);
     }
+    let sweep = sweep(arguments)?;
+    let names: Vec<_> = sweep.incidents.iter().map(|incident| incident.name).collect();
+    hint(format_args!("replaying {} …", names.join(", ")));
+    crate::sweep::run::<_, ReplayArguments>("replay", &sweep, &elsewhere, store)
+}
+
+/// The sweep over all draws of what the arguments name.
+pub fn sweep(arguments: Arguments) -> Result<ReplaySweep> {
+    ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let incidents: Vec<_> = if arguments.all {
         listed().collect()
     } else {
         arguments.names.iter().map(find).collect::<Result<_>>()?
     };
-    let names: Vec<_> = incidents.iter().map(|incident| incident.name).collect();
-    hint(format_args!("replaying {} …", names.join(", ")));
-    let replays = replays::replay_all(&incidents, arguments.draws, arguments.seed)?;
+    let simulation = ReplaySimulation::new(&incidents, arguments.draws, arguments.seed)?;
+    Ok(ReplaySweep { arguments, incidents, simulation })
+}
+
+/// Replays of several incidents; a piece is one draw of one of them.
+pub struct ReplaySweep {
+    arguments: Arguments,
+    incidents: Vec<&'static Incident>,
+    simulation: ReplaySimulation,
+}
+
+impl Sweep for ReplaySweep {
+    type Piece = SimulatedDraw;
+
+    fn pieces(&self) -> usize {
+        self.simulation.pieces()
+    }
+
+    fn compute(&self, piece: usize) -> Result<SimulatedDraw> {
+        self.simulation.simulate(piece)
+    }
+
+    fn show(&self, pieces: Vec<SimulatedDraw>) -> Result<ExitCode> {
+        show(&self.simulation.graded(pieces)?, &self.arguments)
+    }
+
+    fn only_here(&self) -> Option<String> {
+        let file = self.arguments.names.iter().find(|name| name.ends_with(".toml"))?;
+        why_a_file(file, false)
+    }
+}
+
+fn show(replays: &[Replay], arguments: &Arguments) -> Result<ExitCode> {
     for replay in replays.iter().filter(|_| !arguments.json) {
         print(tables::replayed(replay, arguments.draws, Style::for_stdout()) + "\n")?;
     }
     if replays.len() > 1 && !arguments.json {
-        print(tables::summary(&replays, Style::for_stdout()))?;
+        print(tables::summary(replays, Style::for_stdout()))?;
     }
     if arguments.json {
         let replays: Vec<_> = replays.iter().map(as_json).collect();

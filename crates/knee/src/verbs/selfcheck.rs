@@ -2,18 +2,31 @@
 //! tools, by simulation; with `--host`, how often it is right on this host.
 
 mod on_host;
+mod sweep;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::selfcheck::selfcheck;
+use analysis::selfcheck::VerdictSimulation;
 use anyhow::{Result, ensure};
-use bisection::selfcheck::bisect_check;
+use bisection::selfcheck::BisectSimulation;
 use host::terminal::print;
-use laws::selfcheck::{Part, scale_check};
-use reports;
+use laws::selfcheck::Part;
 use runner::End;
+use store::Store;
 use text::Style;
+
+use self::sweep::{SelfcheckSweep, Simulations};
+use crate::flags::SweepFlags;
+
+/// What to simulate, and on which hosts.
+#[derive(clap::Args)]
+pub struct SelfcheckArguments {
+    #[command(flatten)]
+    what: Arguments,
+    #[command(flatten)]
+    pub elsewhere: SweepFlags,
+}
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -66,40 +79,35 @@ fn part(word: &str) -> Result<Part, String> {
 }
 
 /// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let style = Style::for_stdout();
+pub fn run(
+    arguments: SelfcheckArguments,
+    store: impl FnOnce() -> Result<Store>,
+) -> Result<ExitCode> {
+    let SelfcheckArguments { what: arguments, elsewhere } = arguments;
     if arguments.host {
-        return check_host(arguments, &style);
+        ensure!(
+            elsewhere.target().is_none(),
+            "--host compares operations of this host: leave --on out"
+        );
+        return check_host(&arguments, &Style::for_stdout());
     }
-    if arguments.scale {
-        let parts = if arguments.only.is_empty() { &Part::ALL[..] } else { &arguments.only };
-        let check = scale_check(arguments.trials.unwrap_or(200), arguments.seed, parts);
-        let text = if arguments.json {
-            serde_json::to_string_pretty(&check)? + "\n"
-        } else {
-            reports::selfcheck_scale(&check, &style)
-        };
-        print(text)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if arguments.bisect {
-        let check = bisect_check(arguments.trials.unwrap_or(200), arguments.seed);
-        let text = if arguments.json {
-            serde_json::to_string_pretty(&check)? + "\n"
-        } else {
-            reports::selfcheck_bisect(&check, &style)
-        };
-        print(text)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let check = selfcheck(arguments.trials.unwrap_or(4000), arguments.seed);
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&check)? + "\n"
+    let sweep = sweep(arguments)?;
+    crate::sweep::run::<_, SelfcheckArguments>("selfcheck", &sweep, &elsewhere, store)
+}
+
+/// The simulations that the arguments name.
+pub fn sweep(arguments: Arguments) -> Result<SelfcheckSweep> {
+    ensure!(!arguments.host, "--host compares operations of this host");
+    let Arguments { trials, seed, only, json, .. } = arguments;
+    let of = if arguments.scale {
+        let parts = if only.is_empty() { Part::ALL.to_vec() } else { only };
+        Simulations::Scale { trials: trials.unwrap_or(200), seed, parts }
+    } else if arguments.bisect {
+        Simulations::Bisect(BisectSimulation::new(trials.unwrap_or(200), seed))
     } else {
-        reports::selfcheck(&check, &style)
+        Simulations::Verdicts(VerdictSimulation::new(trials.unwrap_or(4000), seed))
     };
-    print(text)?;
-    Ok(if check.missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(SelfcheckSweep { of, as_json: json })
 }
 
 fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {

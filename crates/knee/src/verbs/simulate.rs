@@ -1,5 +1,6 @@
 //! `knee simulate`: runs algorithms on a described host, in virtual time.
 
+mod sweep;
 pub mod tables;
 
 use std::path::Path;
@@ -13,10 +14,11 @@ use calibration::native_check::{self, Agreement, Agreements};
 use engines::simulated::{NS, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
-use host::{Placement, nearest};
+use host::{Placement, in_parallel, nearest};
 use serde_json::{Value, json};
+use store::Store;
 use studies::hosts::{self, DescribedHost};
-use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
+use studies::simulations::mechanisms::MechanismLoad;
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
 };
@@ -24,8 +26,19 @@ use text::Style;
 use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
-use crate::flags::duration_ns;
+use self::sweep::SimulationSweep;
+use crate::flags::{SweepFlags, duration_ns};
+use crate::sweep::Sweep;
 use crate::verbs::c_files;
+
+/// What to simulate, and on which hosts.
+#[derive(clap::Args)]
+pub struct SimulateArguments {
+    #[command(flatten)]
+    what: Arguments,
+    #[command(flatten)]
+    pub elsewhere: SweepFlags,
+}
 
 /// What to simulate, and where.
 #[derive(clap::Args)]
@@ -163,21 +176,35 @@ impl Arguments {
 }
 
 /// Simulates the algorithms and prints their curves.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub fn run(
+    arguments: SimulateArguments,
+    store: impl FnOnce() -> Result<Store>,
+) -> Result<ExitCode> {
+    let SimulateArguments { what: arguments, elsewhere } = arguments;
+    let only_here = [("--trace", arguments.trace.is_some()), ("--check", arguments.check)];
+    for (flag, _) in only_here.into_iter().filter(|(_, is_given)| *is_given) {
+        ensure!(elsewhere.target().is_none(), "{flag} is for this host: leave --on out");
+    }
     if let Some(accesses) = arguments.trace {
-        return trace(arguments, accesses);
+        return trace(&arguments, accesses);
     }
     if arguments.check {
-        let Prepared { locks, host, counts, load, .. } = &prepared(arguments)?;
-        let conditions = conditions(arguments, host)?;
-        return check(arguments, locks, host, *load, &conditions, counts);
+        let Prepared { locks, host, counts, load, .. } = &prepared(&arguments)?;
+        let conditions = conditions(&arguments, host)?;
+        return check(&arguments, locks, host, *load, &conditions, counts);
     }
-    let simulation = simulation(arguments)?;
-    let Simulation { curves, host, load, .. } = &simulation;
+    let sweep = sweep(arguments)?;
+    hint(format_args!("simulating {} …", sweep.names().join(", ")));
+    crate::sweep::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
+}
+
+/// Prints a simulation.
+fn show(simulation: &Simulation, arguments: &Arguments) -> Result<ExitCode> {
+    let Simulation { curves, host, load, .. } = simulation;
     if arguments.json {
         print_line(format_args!("{:#}", as_json(curves, host, *load, arguments)))?;
     } else {
-        print(tables::simulated(&simulation, Style::for_stdout()))?;
+        print(tables::simulated(simulation, Style::for_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -192,15 +219,21 @@ pub struct Simulation {
 }
 
 /// Simulates what the arguments name.
-pub fn simulation(arguments: &Arguments) -> Result<Simulation> {
-    let prepared = prepared(arguments)?;
-    let curves = curves(arguments, &prepared, &conditions(arguments, &prepared.host)?)?;
-    let Prepared { host, load, .. } = prepared;
-    Ok(Simulation { curves, baseline: arguments.baseline.clone(), host, load })
+pub fn simulation(arguments: Arguments) -> Result<Simulation> {
+    let sweep = sweep(arguments)?;
+    let points = in_parallel(sweep.pieces(), |piece| sweep.compute(piece));
+    sweep.simulation(points.into_iter().collect::<Result<_>>()?)
+}
+
+/// The sweep over what the arguments name.
+pub fn sweep(arguments: Arguments) -> Result<SimulationSweep> {
+    let prepared = prepared(&arguments)?;
+    conditions(&arguments, &prepared.host)?;
+    Ok(SimulationSweep { arguments, prepared })
 }
 
 /// What is to be simulated, and where.
-struct Prepared {
+pub struct Prepared {
     locks: Vec<&'static str>,
     /// Those of them that are written in C.
     programs: Vec<&'static Program>,
@@ -274,35 +307,6 @@ fn lock_load(arguments: &Arguments) -> Result<LockLoad> {
         lines_read,
         start_within_ns: work_ns + hold_ns,
     })
-}
-
-/// The curves of all mechanisms and locks.
-fn curves(
-    arguments: &Arguments,
-    prepared: &Prepared,
-    conditions: &Conditions,
-) -> Result<Vec<SimulatedCurve>> {
-    let Prepared { locks, programs, mechanisms, counts, load, .. } = prepared;
-    let load = *load;
-    let curve = |name: String, point: &dyn Fn(usize, usize) -> Result<SimulatedPoint>| {
-        hint(format_args!("simulating {name} …"));
-        let tasks = |cpus: usize| arguments.tasks.unwrap_or(cpus);
-        let points = counts.iter().map(|&cpus| point(cpus as usize, tasks(cpus as usize)));
-        with_operations(name, points.collect::<Result<_>>()?, conditions)
-    };
-    let mechanism = |load: &MechanismLoad| {
-        let point = |cpus, tasks| mechanism_point(load, conditions, cpus, tasks);
-        curve(load.name(), &point)
-    };
-    let lock = |name: &&str| {
-        let program = c_files::named(programs, name);
-        let point = |cpus, tasks| match program {
-            Some(program) => c_locks::point(program, load, conditions, cpus, tasks),
-            None => simulations::lock_point(name, load, conditions, cpus, tasks),
-        };
-        curve(name.to_string(), &point)
-    };
-    mechanisms.iter().map(mechanism).chain(locks.iter().map(lock)).collect()
 }
 
 /// The names of locks, of which some are C files.

@@ -16,6 +16,7 @@ mod faults;
 mod file_systems;
 mod fleet;
 mod fleet_remote;
+mod fleet_sweeps;
 mod guests;
 mod home;
 mod import;

@@ -155,8 +155,9 @@ fn threshold(drawn: &DrawnInputs, outside: Option<f64>) -> Result<Figure> {
     };
     let rows = [0, 20, 40, 60, 80, 120, 160, 240, 320].into_iter().map(row);
     Ok(Figure {
-        title: "operations/s, over those with lists per CPU, by the work added under the lock",
-        columns: vec!["added, ns", "baseline", "ids, moved", "ids"],
+        title: "operations/s, over those with lists per CPU, by the work added under the lock"
+            .to_string(),
+        columns: ["added, ns", "baseline", "ids, moved", "ids"].map(str::to_string).to_vec(),
         rows: rows.collect::<Result<_>>()?,
     })
 }

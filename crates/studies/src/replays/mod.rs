@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
 use host::{Placement, in_parallel};
+use serde::{Deserialize, Serialize};
 
 use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
@@ -185,6 +186,7 @@ pub struct NullPredictions {
 }
 
 /// The predictions for one draw of all inputs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// The number that was fitted.
     pub fitted: Option<f64>,
@@ -193,7 +195,7 @@ pub struct Prediction {
 }
 
 /// The predicted value of a target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct PredictedValue {
     /// The ratio or the share.
     pub value: f64,
@@ -202,7 +204,7 @@ pub struct PredictedValue {
 }
 
 /// One side of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedSide {
     /// ns from one operation to the next of any task.
     pub ns: f64,
@@ -238,10 +240,11 @@ impl PredictedValue {
 }
 
 /// An additional table of a replay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    pub title: &'static str,
+    pub title: String,
     /// Headings; the first column is what varies.
-    pub columns: Vec<&'static str>,
+    pub columns: Vec<String>,
     /// Rows with a value for each column.
     pub rows: Vec<Vec<f64>>,
 }
@@ -349,54 +352,84 @@ pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Repl
 
 /// Replays incidents, all draws of all of them side by side.
 pub fn replay_all(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<Vec<Replay>> {
-    let plans: Vec<Plan> =
-        incidents.iter().map(|incident| Plan::new(incident, seed)).collect::<Result<_>>()?;
-    let each = 1 + draws as usize;
-    let simulated =
-        in_parallel(each * plans.len(), |part| plans[part / each].simulate(part % each));
-    let mut simulated = simulated.into_iter();
-    let grade = |plan: Plan| {
-        let simulated = simulated.by_ref().take(each).collect::<Result<Vec<Simulated>>>();
-        let name = plan.incident.name;
-        simulated.and_then(|simulated| plan.grade(simulated)).context(name)
-    };
-    plans.into_iter().map(grade).collect()
+    let simulation = ReplaySimulation::new(incidents, draws, seed)?;
+    let simulated = in_parallel(simulation.pieces(), |piece| simulation.simulate(piece));
+    simulation.graded(simulated.into_iter().collect::<Result<_>>()?)
+}
+
+/// The draws of several incidents, as pieces that may be simulated anywhere.
+pub struct ReplaySimulation {
+    plans: Vec<Plan>,
+    /// Draws of each incident, the middle of all inputs among them.
+    draws: usize,
+}
+
+/// What one draw of an incident predicts; the middle one also has the figure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SimulatedDraw {
+    prediction: Prediction,
+    figure: Option<Figure>,
+}
+
+impl ReplaySimulation {
+    pub fn new(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<ReplaySimulation> {
+        let plans = incidents.iter().map(|incident| Plan::new(incident, seed));
+        Ok(ReplaySimulation { plans: plans.collect::<Result<_>>()?, draws: 1 + draws as usize })
+    }
+
+    /// Number of pieces: each is one draw of one incident.
+    pub fn pieces(&self) -> usize {
+        self.draws * self.plans.len()
+    }
+
+    /// Simulates one piece.
+    pub fn simulate(&self, piece: usize) -> Result<SimulatedDraw> {
+        let plan = &self.plans[piece / self.draws];
+        plan.simulate(piece % self.draws).context(plan.incident.name)
+    }
+
+    /// Grades the predictions of all pieces, in order.
+    pub fn graded(&self, simulated: Vec<SimulatedDraw>) -> Result<Vec<Replay>> {
+        let mut simulated = simulated.into_iter();
+        let grade = |plan: &Plan| {
+            let of_plan = simulated.by_ref().take(self.draws).collect();
+            plan.grade(of_plan).context(plan.incident.name)
+        };
+        self.plans.iter().map(grade).collect()
+    }
 }
 
 /// An incident about to be simulated.
 struct Plan {
     incident: &'static Incident,
-    inputs: Vec<Input>,
     hosts: Vec<DescribedHost>,
     seed: u64,
 }
 
-/// What one draw predicts; the middle one also has the figure.
-type Simulated = (Prediction, Option<Figure>);
-
 impl Plan {
     fn new(incident: &'static Incident, seed: u64) -> Result<Plan> {
         let hosts = incident.hosts.iter().map(|name| hosts::find(name)).collect::<Result<_>>()?;
-        Ok(Plan { incident, inputs: incident.model.inputs(), hosts, seed })
+        Ok(Plan { incident, hosts, seed })
     }
 
     /// Predicts with the draw of this number; 0 is the middle.
-    fn simulate(&self, index: usize) -> Result<Simulated> {
+    fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
         let seed = self.seed ^ index as u64;
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
         let value = |input: &Input| (input.name, input.number.draw(draw, input.name));
-        let inputs = self.inputs.iter().map(value).collect();
+        let inputs = self.incident.model.inputs().iter().map(value).collect();
         let drawn = DrawnInputs { draw, seed, hosts: self.hosts.clone(), inputs };
         let prediction = self.incident.model.predict(&drawn)?;
         let figure = self.incident.figure().filter(|_| index == 0);
         let figure = figure.map(|figure| figure(&drawn, prediction.fitted)).transpose()?;
-        Ok((prediction, figure))
+        Ok(SimulatedDraw { prediction, figure })
     }
 
-    fn grade(self, simulated: Vec<Simulated>) -> Result<Replay> {
-        let Plan { incident, inputs, hosts, .. } = self;
+    fn grade(&self, simulated: Vec<SimulatedDraw>) -> Result<Replay> {
+        let Plan { incident, hosts, .. } = self;
+        let inputs = incident.model.inputs();
         let (predictions, figures): (Vec<Prediction>, Vec<Option<Figure>>) =
-            simulated.into_iter().unzip();
+            simulated.into_iter().map(|draw| (draw.prediction, draw.figure)).unzip();
         let interval = |value: &dyn Fn(&Prediction) -> f64| {
             Interval::from_draws(predictions.iter().map(value))
         };
@@ -416,7 +449,7 @@ impl Plan {
         let middle = predictions[0].fitted;
         let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
         let figure = figures.into_iter().flatten().next();
-        let provenance = Provenance::new(&inputs, &hosts);
+        let provenance = Provenance::new(&inputs, hosts);
         Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
     }
 }

@@ -101,8 +101,8 @@ fn curve(drawn: &DrawnInputs, _: Option<f64>) -> Result<Figure> {
     };
     let rows = [1, 10, 20, 40, 60, 80, 120, 160].into_iter().map(row);
     Ok(Figure {
-        title: "faults/s, over those of one task on ext4",
-        columns: vec!["tasks", "ext3", "ext4", "xfs"],
+        title: "faults/s, over those of one task on ext4".to_string(),
+        columns: ["tasks", "ext3", "ext4", "xfs"].map(str::to_string).to_vec(),
         rows: rows.collect::<Result<_>>()?,
     })
 }

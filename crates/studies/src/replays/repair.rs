@@ -265,8 +265,11 @@ fn interrupts(drawn: &DrawnInputs, work: Option<f64>) -> Result<Figure> {
     };
     let rows = REPORTED_ROWS.into_iter().enumerate().map(row).collect::<Result<_>>()?;
     Ok(Figure {
-        title: "interrupts per page and pass, and us for sending and handling one, by row above",
-        columns: vec!["row", "count before", "count after", "us before", "us after"],
+        title: "interrupts per page and pass, and us for sending and handling one, by row above"
+            .to_string(),
+        columns: ["row", "count before", "count after", "us before", "us after"]
+            .map(str::to_string)
+            .to_vec(),
         rows,
     })
 }

@@ -111,6 +111,7 @@ fn point(
     }
     let rates = runs.iter().map(|run| run.simulated.rate()).collect();
     let MechanismRun { simulated: middle, effects } = runs.swap_remove(0);
+    let effects = effects.into_iter().map(|(name, each)| (name.to_string(), each)).collect();
     Ok(SimulatedPoint { cpus, tasks, middle, rates, placements, effects })
 }
 

@@ -14,6 +14,7 @@ use engines::simulated::{
 };
 use host::{Placement, counted};
 use machine::Region;
+use serde::{Deserialize, Serialize};
 
 use crate::hosts::{DescribedHost, Draw};
 pub use lock_load::{
@@ -54,7 +55,7 @@ pub struct SimulatedCurve {
 }
 
 /// An algorithm at one CPU count.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SimulatedPoint {
     /// CPUs in use.
     pub cpus: usize,
@@ -67,7 +68,7 @@ pub struct SimulatedPoint {
     /// The placement of each draw.
     pub placements: Vec<Placement>,
     /// Other effects of an operation, by name, in `middle`.
-    pub effects: Vec<(&'static str, f64)>,
+    pub effects: Vec<(String, f64)>,
 }
 
 /// The rate of an algorithm as a multiple of another's.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use fleet::{ChunkState, Folder, HostCheck, Plan, slurm};
+use fleet::{ChunkState, Contents, Folder, HostCheck, Plan, slurm};
 use host::counted;
 use host::terminal::{hint, print_line};
 use serde_json::{Value, json};
@@ -42,9 +42,14 @@ pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
         print_line(format_args!("{value:#}"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let work = match left_s {
+        s if s > 0.0 => {
+            format!("; about {s:.0} s of one host's work left (estimated when planned)")
+        }
+        _ => String::new(),
+    };
     print_line(format_args!(
-        "{done} of {} done, {claimed} claimed, {free} free; about {left_s:.0} s of one host's work left \
-         (estimated when planned)",
+        "{done} of {} done, {claimed} claimed, {free} free{work}",
         counted(plan.chunks.len(), "chunk"),
     ))?;
     for claim in &claims {
@@ -100,7 +105,11 @@ impl ShownClaim {
             ),
             s => format!(", last sign of life {s:.0} s ago"),
         });
-        let runs = counted(*runs as usize, "run");
+        let noun = match &plan.contents {
+            Contents::Experiment(_) => "run",
+            Contents::Sweep(_) => plan.noun(),
+        };
+        let runs = counted(*runs as usize, noun);
         format!("chunk {chunk}: {host}, {runs}{before}{}", silence.unwrap_or_default())
     }
 

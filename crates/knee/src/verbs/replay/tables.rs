@@ -192,7 +192,7 @@ fn digits(value: f64) -> String {
 
 /// The figure of an incident, as numbers.
 pub fn figure_table(figure: &Figure) -> Table {
-    let mut table = Table::new(figure.columns.iter().map(|column| (*column, Align::Right)));
+    let mut table = Table::new(figure.columns.iter().map(|column| (column.as_str(), Align::Right)));
     for row in &figure.rows {
         let value = |(index, value): (usize, &f64)| match index {
             0 => short(*value),

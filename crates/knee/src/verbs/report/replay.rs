@@ -85,7 +85,7 @@ fn sections(replay: &Replay) -> Vec<Section> {
     );
     let mut sections = vec![Section::open("Targets", blocks)];
     if let Some(figure) = &replay.figure {
-        let table = PageTable::plain(figure.title, tables::figure_table(figure), reading);
+        let table = PageTable::plain(&figure.title, tables::figure_table(figure), reading);
         // Numbers of rows are no quantity to draw over.
         let curves = (figure.columns[0] != "row").then(|| Block::Curves(curves(figure)));
         let blocks = curves.into_iter().chain([Block::Table(table)]).collect();
@@ -104,10 +104,10 @@ fn sections(replay: &Replay) -> Vec<Section> {
 
 /// The figure as curves over its first column.
 fn curves(figure: &Figure) -> reports::CurvePanel {
-    let line = |(column, name): (usize, &&str)| {
+    let line = |(column, name): (usize, &String)| {
         let values = figure.rows.iter().map(|row| (row[0] as u32, row[column + 1], None));
-        (name.to_string(), values.collect())
+        (name.clone(), values.collect())
     };
     let lines = figure.columns.iter().skip(1).enumerate().map(line);
-    value_panel(figure.title, figure.columns[0], lines.collect())
+    value_panel(&figure.title, &figure.columns[0], lines.collect())
 }

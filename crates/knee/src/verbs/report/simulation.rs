@@ -30,8 +30,8 @@ impl Request {
     }
 
     /// Simulates it.
-    pub fn simulation(&self) -> Result<Simulation> {
-        simulate::simulation(&self.arguments)
+    pub fn simulation(self) -> Result<Simulation> {
+        simulate::simulation(self.arguments)
     }
 
     /// The names of what is to be simulated.

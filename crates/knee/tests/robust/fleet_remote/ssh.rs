@@ -8,6 +8,7 @@ use records::Opened;
 
 use super::daemons::Daemon;
 use super::{EXPERIMENT, essence, free_port, program};
+use crate::fleet_sweeps::SIMULATION;
 use crate::home::Home;
 use crate::process::{Process, wait_for};
 use crate::skip::{is_root, skip};
@@ -143,6 +144,21 @@ fn hosts_without_knee_give_the_record_that_this_host_gives() {
 }
 
 #[test]
+fn a_sweep_on_hosts_prints_what_this_host_prints() {
+    let Some(server) = Server::start("fleet_remote::ssh: a sweep") else { return };
+    let here = server.home.run(SIMULATION);
+    let knee = |line: &str| server.home.start(&mut server.knee(line)).end();
+    let unfit = knee(&format!("{SIMULATION} --on ssh:a,stranger --fleet fleet"));
+    assert_eq!(unfit.status.code(), Some(2), "{}", unfit.stderr);
+    assert!(unfit.stderr.contains("so nothing was started"), "{}", unfit.stderr);
+    assert!(unfit.stdout.is_empty(), "{}", unfit.stdout);
+    let there = knee(&format!("{SIMULATION} --on ssh:a,b"));
+    assert!(there.status.success(), "{}", there.stderr);
+    assert_eq!(there.stdout, here.stdout);
+    server.check_nothing_is_left(&[]);
+}
+
+#[test]
 fn a_host_that_dies_is_named_and_another_measures_its_chunk() {
     let Some(server) = Server::start("fleet_remote::ssh: a host dies") else { return };
     let mut command = server.knee(&format!("run {} --on ssh:a,b --fleet fleet", longer()));
@@ -212,6 +228,7 @@ fn hosts_that_cannot_measure_are_named_before_any_begins() {
     refused("run getppid --on ssh:a --json", "--json is for runs on this host");
     refused("run getppid --cpus 1 --on ssh:a --wait", "is for --on slurm");
     refused("run getppid --cpus 1 --nodes 3", "name them with --on");
+    refused("run getppid --cpus 1 --lease 3s", "name them with --on");
     refused("run getppid --cpus all --on ssh:a", "name counts");
     refused("fleet plan getppid --cpus 1 --on ssh:a dir", "is a flag of knee run");
 }

@@ -1,4 +1,4 @@
-//! `knee run --on slurm`: submits an array of jobs, one for each chunk. Progress is read from files only.
+//! `--on slurm`: submits an array of jobs, one for each chunk. Progress is read from files only.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,12 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fleet::slurm;
-use host::counted;
-use host::signals;
 use host::terminal::{hint, print, print_line, talk};
-use store::Store;
+use host::{counted, random, signals};
 
-use super::{Arguments, Fleet, binary_in, collect, word};
+use super::{Done, Fleet, binary_in, word};
 use crate::flags::SlurmFlags;
 
 /// Refuses a host that cannot submit, before anything is made.
@@ -28,21 +26,17 @@ pub fn check_is_here(flags: &SlurmFlags) -> Result<()> {
 }
 
 /// Submits what is not done yet, and waits for it if asked.
-pub fn run(
-    arguments: &Arguments,
-    flags: &SlurmFlags,
-    fleet: &Fleet,
-    store: &Store,
-) -> Result<ExitCode> {
+pub fn run(flags: &SlurmFlags, fleet: &Fleet, done: Done) -> Result<ExitCode> {
     let root = fleet.root();
     let left = fleet.left()?;
     if left.is_empty() {
-        return collect(arguments, fleet, store);
+        return done(fleet);
     }
     copy_binary(&binary_in(root))?;
     let longest_s = left.iter().map(|n| fleet.plan.chunks[*n].estimated_s).fold(0.0, f64::max);
+    let name = fleet.plan.name();
     let job = slurm::Job {
-        name: &fleet.plan.experiment.name,
+        name: &name,
         directory: root,
         chunks: &left,
         longest_s,
@@ -61,13 +55,20 @@ pub fn run(
     }
     let id = slurm::submit(&fleet.folder, &path)?;
     let place = word(root)?;
-    print_line(format_args!(
-        "job {id}: {} of about {longest_s:.0} s, on whole nodes",
-        counted(left.len(), "chunk")
-    ))?;
-    print_line(format_args!("how far it is: knee fleet status {place}"))?;
-    print_line(format_args!("when it is done: knee fleet collect {place}"))?;
-    if flags.wait { wait(arguments, fleet, store) } else { Ok(ExitCode::SUCCESS) }
+    let length =
+        if longest_s > 0.0 { format!(" of about {longest_s:.0} s") } else { String::new() };
+    let said = [
+        format!("job {id}: {}{length}, on whole nodes", counted(left.len(), "chunk")),
+        format!("how far it is: knee fleet status {place}"),
+        format!("when it is done: knee fleet collect {place}"),
+    ];
+    // With --wait the result alone goes to standard output.
+    if flags.wait {
+        said.iter().for_each(talk);
+        return wait(fleet, done);
+    }
+    said.iter().try_for_each(print_line)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Puts this binary where the nodes find it, so that they need none of their own.
@@ -77,23 +78,27 @@ fn copy_binary(path: &Path) -> Result<()> {
         if fs::read(path).is_ok_and(|there| there == own) {
             return Ok(());
         }
-        // A job may be executing the old one: a new file takes its name.
-        let beside = path.with_extension("tmp");
-        fs::write(&beside, own)?;
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o755))?;
-        Ok(fs::rename(&beside, path)?)
+        // A job may be executing the old one: a new file takes its name. Another knee may be submitting too.
+        let beside = path.with_extension(format!("{:016x}", random()));
+        let placed = fs::write(&beside, own)
+            .and_then(|()| fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)))
+            .and_then(|()| fs::rename(&beside, path));
+        if placed.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        Ok(placed?)
     };
     copy().with_context(|| format!("copying knee to {}", path.display()))
 }
 
 /// Waits until the files say that all chunks are done.
-fn wait(arguments: &Arguments, fleet: &Fleet, store: &Store) -> Result<ExitCode> {
+fn wait(fleet: &Fleet, done: Done) -> Result<ExitCode> {
     signals::catch();
     let mut before = usize::MAX;
     loop {
         let left = fleet.left()?.len();
         if left == 0 {
-            return collect(arguments, fleet, store);
+            return done(fleet);
         }
         if left != before {
             hint(format_args!("{} left", counted(left, "chunk")));
