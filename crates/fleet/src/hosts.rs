@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -39,13 +40,19 @@ impl HostCheck {
                 .is_none()
                 .then(|| "the directory's path is not UTF-8: mount it elsewhere".to_string()),
         );
-        check.problems.extend(host::mounts::space(folder.root()).and_then(full));
+        check.problems.extend(why_full(folder.root()));
         match folder.shared_time() {
             Ok(shared) => check.warnings.extend(clock(SystemTime::now(), shared)),
             Err(why) => check.problems.push(format!("it cannot write there: {why:#}")),
         }
         check
     }
+}
+
+/// Why no records can grow in a directory, and what to do; `None` if they can.
+pub fn why_full(directory: &Path) -> Option<String> {
+    let why = host::mounts::space(directory).and_then(full)?;
+    Some(format!("{}: {why}", directory.display()))
 }
 
 /// Whether the file system of the directory is full, or will be soon.

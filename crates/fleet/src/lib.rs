@@ -38,7 +38,7 @@ mod watch;
 
 pub use claims::{ChunkState, Done, Folder, Survey};
 pub use collect::{Collected, collect, collect_pieces};
-pub use hosts::HostCheck;
+pub use hosts::{HostCheck, why_full};
 pub use member::{Measurer, Member, Outcome, Share, Work};
 pub use owner::{Claim, Owner, started_ticks};
 pub use parts::{kept_blocks, measured_by};

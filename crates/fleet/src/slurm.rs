@@ -119,20 +119,53 @@ pub fn submit(folder: &Folder, script: &Path) -> Result<String> {
     Ok(id)
 }
 
-/// How many of a fleet's jobs wait, by Slurm's reason; `None` if none was submitted. An error if Slurm does
-/// not say.
-pub fn pending(folder: &Folder) -> Option<Result<BTreeMap<String, usize>>> {
+/// The jobs of a fleet that Slurm still knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// How many wait, by Slurm's reason.
+    pub pending: BTreeMap<String, usize>,
+    /// How many run, or are about to.
+    pub active: usize,
+    /// How many failed within the last minutes, by node and Slurm's reason.
+    pub failed: BTreeMap<(String, String), usize>,
+}
+
+/// Asks Slurm for a fleet's jobs; `None` if none was submitted. An error if Slurm does not say.
+pub fn jobs(folder: &Folder) -> Option<Result<Jobs>> {
     let ids = fs::read_to_string(folder.root().join(JOBS)).ok()?;
     let ids: Vec<&str> = ids.split_whitespace().collect();
-    let words = ["--noheader", "--array", "--states=PENDING", "--format=%r", "--jobs"];
-    let told = ask(Command::new("squeue").args(words).arg(ids.join(",")));
-    Some(told.map(|reasons| {
-        let mut counts = BTreeMap::new();
-        for reason in reasons.lines().map(str::trim).filter(|reason| !reason.is_empty()) {
-            *counts.entry(reason.to_string()).or_insert(0) += 1;
+    let words = ["--noheader", "--array", "--states=all", "--format=%T|%N|%r", "--jobs"];
+    match ask(Command::new("squeue").args(words).arg(ids.join(","))) {
+        // Slurm forgets jobs minutes after they ended.
+        Err(why) if format!("{why:#}").contains("Invalid job id") => Some(Ok(Jobs::default())),
+        told => Some(told.map(|told| Jobs::parse(&told))),
+    }
+}
+
+impl Jobs {
+    /// Parses lines of state, nodes and reason.
+    fn parse(told: &str) -> Jobs {
+        let mut jobs = Jobs::default();
+        for line in told.lines() {
+            let mut words = line.trim().splitn(3, '|');
+            let mut word = || words.next().unwrap_or_default().to_string();
+            let (state, node, reason) = (word(), word(), word());
+            match state.as_str() {
+                "" | "COMPLETED" | "CANCELLED" => (),
+                "PENDING" => *jobs.pending.entry(reason).or_insert(0) += 1,
+                "FAILED" | "NODE_FAIL" | "BOOT_FAIL" | "TIMEOUT" | "OUT_OF_MEMORY" | "DEADLINE" => {
+                    *jobs.failed.entry((node, reason)).or_insert(0) += 1;
+                }
+                _ => jobs.active += 1,
+            }
         }
-        counts
-    }))
+        jobs
+    }
+
+    /// Whether none of them will do anything more.
+    pub fn are_over(&self) -> bool {
+        self.active == 0 && self.pending.is_empty()
+    }
 }
 
 /// What a client program prints.
@@ -185,6 +218,18 @@ mod tests {
             assert!(text.contains(line), "{line} in {text}");
         }
         assert!(!text.contains("partition"));
+    }
+
+    #[test]
+    fn jobs_are_told_apart_by_their_state() {
+        let told = "PENDING||Resources\nPENDING||Resources\nRUNNING|n1|None\nCOMPLETED|n1|None\n\
+                    FAILED|n2|NonZeroExitCode\nFAILED|n2|NonZeroExitCode\nCOMPLETING|n3|None\n";
+        let jobs = Jobs::parse(told);
+        assert_eq!(jobs.pending, [("Resources".to_string(), 2)].into());
+        assert_eq!((jobs.active, jobs.are_over()), (2, false));
+        let failed = ("n2".to_string(), "NonZeroExitCode".to_string());
+        assert_eq!(jobs.failed, [(failed, 2)].into());
+        assert!(Jobs::parse("COMPLETED|n1|None\nFAILED|n2|x\n").are_over());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use fleet::{Contents, Folder, Plan, Work, ssh};
+use fleet::{Contents, Folder, Plan, Work, ssh, why_full};
 use host::terminal::{hint, talk};
 use host::{counted, random, signals};
 use store::{Id, Store};
@@ -152,6 +152,9 @@ fn work_by_ssh(fleet: &Fleet, names: &[String]) -> Result<bool> {
     let ssh = std::env::var("KNEE_SSH").unwrap_or_else(|_| "ssh".to_string());
     let ssh = shlex::split(&ssh).with_context(|| format!("KNEE_SSH={ssh}: unclosed quote"))?;
     let binary = fs::read("/proc/self/exe").context("reading knee's own binary")?;
+    if let Some(why) = why_full(fleet.root()) {
+        bail!("{why}");
+    }
     hint(format_args!("checking {}", counted(names.len(), "host")));
     let prepared = ssh::prepare_all(&ssh, names, &fleet.plan, binary);
     if signals::received().is_some() {

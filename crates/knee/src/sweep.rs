@@ -1,11 +1,10 @@
 //! Sweeps: verbs that compute independent pieces. Here the pieces are computed side by side; with `--on`, by other
 //! hosts, as chunks of a fleet. What is printed is the same.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::parser::ValueSource;
 use clap::{ArgAction, Command};
 use fleet::{Contents, Folder, Plan, PlannedSweep, cut_sweep};
@@ -30,11 +29,6 @@ pub trait Sweep {
 
     /// Prints what all pieces together show. They come in order.
     fn show(&self, pieces: Vec<Self::Piece>) -> Result<ExitCode>;
-
-    /// Why other hosts cannot compute it; `None` if they can.
-    fn only_here(&self) -> Option<String> {
-        None
-    }
 
     /// Whether a piece uses all CPUs by itself, so that pieces are computed one after the other.
     fn fills_host(&self) -> bool {
@@ -62,7 +56,6 @@ pub trait AnySweep: Sync {
     fn pieces(&self) -> usize;
     fn text(&self, piece: usize) -> Result<String>;
     fn show_texts(&self, texts: &[String]) -> Result<ExitCode>;
-    fn why_only_here(&self) -> Option<String>;
     fn is_one_by_one(&self) -> bool;
 }
 
@@ -86,10 +79,6 @@ impl<S: Sweep + Sync> AnySweep for S {
                 .with_context(|| format!("reading the result of piece {piece}"))
         };
         self.show(texts.iter().enumerate().map(read).collect::<Result<_>>()?)
-    }
-
-    fn why_only_here(&self) -> Option<String> {
-        self.only_here()
     }
 
     fn is_one_by_one(&self) -> bool {
@@ -125,9 +114,6 @@ const LEASE_S: f64 = 600.0;
 
 /// The plan of a fleet for a sweep that this command line computes.
 pub fn plan(sweep: &dyn AnySweep, words: Vec<String>, lease_s: Option<f64>) -> Result<Plan> {
-    if let Some(why) = sweep.why_only_here() {
-        bail!("other hosts cannot compute this: {why}");
-    }
     let pieces = u32::try_from(sweep.pieces()).context("counting the pieces of a sweep")?;
     ensure!(pieces > 0, "nothing is to be computed");
     Ok(Plan {
@@ -142,14 +128,13 @@ pub fn plan(sweep: &dyn AnySweep, words: Vec<String>, lease_s: Option<f64>) -> R
     })
 }
 
-/// Computes a sweep where the flags say: here, or on other hosts.
+/// Computes a sweep where the flags say, which were checked: here, or on other hosts.
 pub fn run<S: Sweep + Sync, A: clap::Args>(
     verb: &'static str,
     sweep: &S,
     flags: &SweepFlags,
     store: impl FnOnce() -> Result<Store>,
 ) -> Result<ExitCode> {
-    flags.check()?;
     let Some(target) = flags.target() else { return here(sweep) };
     let words = words::<A>(verb, host::command_line())?;
     let plan = || plan(sweep, words, flags.lease_s());
@@ -204,10 +189,7 @@ pub fn words<A: clap::Args>(verb: &'static str, line: Vec<String>) -> Result<Vec
     Ok(words)
 }
 
-/// Why a file of this host stops others from computing; `None` if the name is no file's.
-pub fn why_a_file(name: &str, is_built_in: bool) -> Option<String> {
-    (!is_built_in).then(|| {
-        let name = Path::new(name).display();
-        format!("{name} is a file of this host; only what comes with knee is the same everywhere")
-    })
+/// Why only this host can do something about a file.
+pub fn why_a_file(name: &str) -> String {
+    format!("{name} is a file of this host, and only what comes with knee is the same everywhere")
 }

@@ -27,6 +27,15 @@ pub fn parse(words: &[String]) -> Result<Box<dyn AnySweep>> {
     let line = ["knee".to_string()].into_iter().chain(words.iter().cloned());
     let line = Line::try_parse_from(line)
         .with_context(|| format!("reading {:?} as a sweep", words.join(" ")))?;
+    // Before anything is read or compiled: the words may be a stranger's.
+    let only_here = match &line.verb {
+        SweepVerb::Simulate(arguments) => simulate::only_here(arguments),
+        SweepVerb::Replay(arguments) => replay::only_here(arguments),
+        SweepVerb::Selfcheck(arguments) => selfcheck::only_here(arguments),
+    };
+    if let Some(why) = only_here {
+        bail!("{why}: other hosts cannot compute it");
+    }
     Ok(match line.verb {
         SweepVerb::Simulate(arguments) => Box::new(simulate::sweep(*arguments)?),
         SweepVerb::Replay(arguments) => Box::new(replay::sweep(arguments)?),

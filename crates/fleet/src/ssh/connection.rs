@@ -163,7 +163,8 @@ impl Connection {
         let said = said.trim().replace('\n', "; ");
         let words = [why.unwrap_or_default(), said].into_iter().filter(|words| !words.is_empty());
         let words = words.collect::<Vec<_>>().join("; ");
-        if words.is_empty() { "the connection was lost".to_string() } else { words }
+        let advice = advice(&words).map(|advice| format!(" ({advice})")).unwrap_or_default();
+        if words.is_empty() { "the connection was lost".to_string() } else { words + &advice }
     }
 }
 
@@ -182,6 +183,19 @@ impl Drop for Connection {
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }
+}
+
+/// What a user can do about what ssh says of a login: it may ask for nothing here.
+fn advice(said: &str) -> Option<&'static str> {
+    let known = [
+        (
+            "Permission denied",
+            "ssh must log in without a password: run ssh-copy-id, or start an agent",
+        ),
+        ("Host key verification failed", "log in once by hand, to accept the host's key"),
+        ("Could not resolve", "name it as ssh knows it: by ~/.ssh/config, /etc/hosts or DNS"),
+    ];
+    known.into_iter().find(|(words, _)| said.contains(words)).map(|(_, advice)| advice)
 }
 
 /// Writes what is sent to this thread, until the other side or the connection ends.

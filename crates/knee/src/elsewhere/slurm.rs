@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fleet::slurm;
 use host::terminal::{hint, print, print_line, talk};
 use host::{counted, random, signals};
@@ -91,10 +91,13 @@ fn copy_binary(path: &Path) -> Result<()> {
     copy().with_context(|| format!("copying knee to {}", path.display()))
 }
 
-/// Waits until the files say that all chunks are done.
+/// How often Slurm is asked whether jobs are left that could do what is not done.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// Waits until the files say that all chunks are done, or Slurm says that no job is left.
 fn wait(fleet: &Fleet, done: Done) -> Result<ExitCode> {
     signals::catch();
-    let mut before = usize::MAX;
+    let (mut before, mut asked) = (usize::MAX, Instant::now());
     loop {
         let left = fleet.left()?.len();
         if left == 0 {
@@ -104,6 +107,16 @@ fn wait(fleet: &Fleet, done: Done) -> Result<ExitCode> {
             hint(format_args!("{} left", counted(left, "chunk")));
         }
         before = left;
+        if asked.elapsed() > ASK_EVERY {
+            asked = Instant::now();
+            // What Slurm does not say is no error: the files decide.
+            if let Some(Ok(jobs)) = slurm::jobs(&fleet.folder)
+                && jobs.are_over()
+                && fleet.left()?.len() == left
+            {
+                bail!(no_job_left(fleet, &jobs, left)?);
+            }
+        }
         for _ in 0..10 {
             if signals::received().is_some() {
                 talk("interrupted: the jobs go on without this command");
@@ -112,4 +125,21 @@ fn wait(fleet: &Fleet, done: Done) -> Result<ExitCode> {
             sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// Why nothing more will be done.
+fn no_job_left(fleet: &Fleet, jobs: &slurm::Jobs, left: usize) -> Result<String> {
+    let failed = jobs.failed.iter().map(|((node, reason), count)| {
+        format!("{} failed on {node} ({reason})", counted(*count, "job"))
+    });
+    let refused = fleet.folder.checks()?.into_iter().filter(|check| !check.problems.is_empty());
+    let refused = refused.map(|check| format!("{}: {}", check.host, check.problems.join("; ")));
+    let whys: Vec<String> = failed.chain(refused).collect();
+    let root = fleet.root().display();
+    Ok(format!(
+        "{} not done, and Slurm has no job left: {}; see {root}/logs (a node without a log there does not have \
+         the directory); the same command with --fleet {root} submits what is left",
+        counted(left, "chunk"),
+        if whys.is_empty() { "no reason is known".to_string() } else { whys.join("; ") }
+    ))
 }

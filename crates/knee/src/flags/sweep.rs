@@ -41,8 +41,11 @@ fn hosts(text: &str) -> Result<On> {
 }
 
 impl SweepFlags {
-    /// Refuses flags that mean something elsewhere only.
-    pub fn check(&self) -> Result<()> {
+    /// Refuses flags that mean something elsewhere only, and other hosts for what only this one can do.
+    pub fn check(&self, only_here: Option<String>) -> Result<()> {
+        if let Some(why) = only_here.filter(|_| self.on.is_some()) {
+            bail!("{why}: leave --on out");
+        }
         check_slurm(&self.slurm, self.on.as_ref())
     }
 

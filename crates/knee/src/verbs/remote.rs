@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fleet::remote::{Answer, Mirror, Request, read_line, send};
-use fleet::{Contents, PlannedSweep, piece_path};
+use fleet::{Contents, PlannedSweep, piece_path, why_full};
 use host::signals;
 use records::Experiment;
 use runner::{End, Options, measure};
@@ -67,7 +67,8 @@ fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
     while signals::received().is_none() {
         match requests.recv_timeout(Duration::from_millis(200)) {
             Ok(Request::Check { plan: asked }) => {
-                let answer = match chunk::refusal(&asked) {
+                let refusal = chunk::refusal(&asked);
+                let answer = match refusal.map(|why| why.or_else(|| why_full(directory))) {
                     Ok(None) => Answer::Fit,
                     Ok(Some(why)) => Answer::Unfit { why },
                     Err(why) => Answer::Unfit { why: format!("{why:#}") },

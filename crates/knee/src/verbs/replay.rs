@@ -54,6 +54,7 @@ pub struct Arguments {
 /// Replays the incidents and prints their tables.
 pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) -> Result<ExitCode> {
     let ReplayArguments { what: arguments, elsewhere } = arguments;
+    elsewhere.check(only_here(&arguments))?;
     if arguments.names.is_empty() && !arguments.all {
         ensure!(elsewhere.target().is_none(), "nothing to replay: name incidents, or add --all");
         return list(arguments.json).map(|()| ExitCode::SUCCESS);
@@ -97,11 +98,11 @@ impl Sweep for ReplaySweep {
     fn show(&self, pieces: Vec<SimulatedDraw>) -> Result<ExitCode> {
         show(&self.simulation.graded(pieces)?, &self.arguments)
     }
+}
 
-    fn only_here(&self) -> Option<String> {
-        let file = self.arguments.names.iter().find(|name| name.ends_with(".toml"))?;
-        why_a_file(file, false)
-    }
+/// Why only this host can replay what the arguments name; `None` if any can.
+pub fn only_here(arguments: &Arguments) -> Option<String> {
+    arguments.names.iter().find(|name| name.ends_with(".toml")).map(|file| why_a_file(file))
 }
 
 fn show(replays: &[Replay], arguments: &Arguments) -> Result<ExitCode> {

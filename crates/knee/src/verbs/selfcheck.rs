@@ -84,20 +84,21 @@ pub fn run(
     store: impl FnOnce() -> Result<Store>,
 ) -> Result<ExitCode> {
     let SelfcheckArguments { what: arguments, elsewhere } = arguments;
+    elsewhere.check(only_here(&arguments))?;
     if arguments.host {
-        ensure!(
-            elsewhere.target().is_none(),
-            "--host compares operations of this host: leave --on out"
-        );
         return check_host(&arguments, &Style::for_stdout());
     }
     let sweep = sweep(arguments)?;
     crate::sweep::run::<_, SelfcheckArguments>("selfcheck", &sweep, &elsewhere, store)
 }
 
+/// Why only this host can check what the arguments name; `None` if any can.
+pub fn only_here(arguments: &Arguments) -> Option<String> {
+    arguments.host.then(|| "--host compares operations of this host".to_string())
+}
+
 /// The simulations that the arguments name.
 pub fn sweep(arguments: Arguments) -> Result<SelfcheckSweep> {
-    ensure!(!arguments.host, "--host compares operations of this host");
     let Arguments { trials, seed, only, json, .. } = arguments;
     let of = if arguments.scale {
         let parts = if only.is_empty() { Part::ALL.to_vec() } else { only };

@@ -28,7 +28,7 @@ use text::quantity::duration_ns as duration_text;
 
 use self::sweep::SimulationSweep;
 use crate::flags::{SweepFlags, duration_ns};
-use crate::sweep::Sweep;
+use crate::sweep::{Sweep, why_a_file};
 use crate::verbs::c_files;
 
 /// What to simulate, and on which hosts.
@@ -181,10 +181,7 @@ pub fn run(
     store: impl FnOnce() -> Result<Store>,
 ) -> Result<ExitCode> {
     let SimulateArguments { what: arguments, elsewhere } = arguments;
-    let only_here = [("--trace", arguments.trace.is_some()), ("--check", arguments.check)];
-    for (flag, _) in only_here.into_iter().filter(|(_, is_given)| *is_given) {
-        ensure!(elsewhere.target().is_none(), "{flag} is for this host: leave --on out");
-    }
+    elsewhere.check(only_here(&arguments))?;
     if let Some(accesses) = arguments.trace {
         return trace(&arguments, accesses);
     }
@@ -196,6 +193,17 @@ pub fn run(
     let sweep = sweep(arguments)?;
     hint(format_args!("simulating {} …", sweep.names().join(", ")));
     crate::sweep::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
+}
+
+/// Why only this host can simulate what the arguments name; `None` if any can.
+pub fn only_here(arguments: &Arguments) -> Option<String> {
+    let Arguments { names, cflags, host, trace, check, .. } = arguments;
+    let flags = [("--trace", trace.is_some()), ("--check", *check), ("--cflags", cflags.is_some())];
+    let flag = flags.into_iter().find(|(_, is_given)| *is_given);
+    let lock = names.iter().find(|name| c_files::is_c_file(name));
+    let is_file = !hosts::HOSTS.iter().any(|(built_in, _)| built_in == host);
+    let file = lock.or(is_file.then_some(host));
+    flag.map(|(flag, _)| format!("{flag} is for this host")).or(file.map(|file| why_a_file(file)))
 }
 
 /// Prints a simulation.

@@ -77,13 +77,21 @@ fn what_other_hosts_cannot_compute_is_refused_before_anything_is_made() {
     };
     refused("fleet sweep d run getppid", "those are simulate, replay and selfcheck");
     refused("fleet sweep d selfcheck --host", "--host compares operations of this host");
-    refused("fleet sweep d simulate ticket --cpus 1 --trace 3", "are for this host");
+    refused("fleet sweep d simulate ticket --cpus 1 --trace 3", "--trace is for this host");
     refused("simulate ticket --cpus 1 --trace 3 --on ssh:a", "--trace is for this host");
     refused("simulate ticket --on nowhere", "must be ssh:HOST");
     refused("simulate ticket --wait", "name them with --on slurm");
     refused("replay --on ssh:a", "name incidents");
+    fs::write(home.path("evil.c"), "int evil;").expect("writing a file");
+    refused("fleet sweep d simulate evil.c --cpus 1", "is a file of this host");
     assert!(!home.path("d").exists());
+    // Nor does a plan that a stranger changed.
+    assert!(home.run("fleet sweep d simulate ticket --cpus 1").status.success());
+    let plan = home.path("d/plan.json");
+    let text = fs::read_to_string(&plan).expect("reading a plan");
+    fs::write(&plan, text.replace("\"ticket\"", "\"evil.c\"")).expect("changing a plan");
+    refused("chunk d", "is a file of this host");
     let host = include_str!("../../../../hosts/generic-2s.toml");
     fs::write(home.path("mine.toml"), host).expect("writing a host");
-    refused("fleet sweep d simulate ticket --host mine.toml --cpus 1", "is a file of this host");
+    refused("fleet sweep e simulate ticket --host mine.toml --cpus 1", "is a file of this host");
 }

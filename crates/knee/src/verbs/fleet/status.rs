@@ -32,12 +32,12 @@ pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
     let claims = claims.collect::<Result<Vec<ShownClaim>>>()?;
     let checks = folder.checks()?;
     // Slurm is asked only what the files cannot tell.
-    let reasons = if free > 0 { slurm::pending(&folder) } else { None };
+    let jobs = if free > 0 { slurm::jobs(&folder) } else { None };
     if json {
         let value = json!({
             "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,
             "work_left_s": left_s, "claims": claims.iter().map(ShownClaim::json).collect::<Vec<_>>(),
-            "hosts": checks, "pending": reasons.and_then(Result::ok),
+            "hosts": checks, "pending": jobs.and_then(Result::ok).map(|jobs| jobs.pending),
         });
         print_line(format_args!("{value:#}"))?;
         return Ok(ExitCode::SUCCESS);
@@ -61,10 +61,13 @@ pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
     for line in checks.iter().flat_map(lines) {
         print_line(line)?;
     }
-    match reasons {
-        Some(Ok(reasons)) => {
-            for (reason, jobs) in reasons {
-                print_line(format_args!("{} of Slurm pending: {reason}", counted(jobs, "job")))?;
+    match jobs {
+        Some(Ok(jobs)) => {
+            for (reason, count) in &jobs.pending {
+                print_line(format_args!("{} of Slurm pending: {reason}", counted(*count, "job")))?;
+            }
+            for line in failed_jobs(&jobs, directory) {
+                print_line(line)?;
             }
         }
         Some(Err(why)) => hint(format_args!("why jobs are pending is unknown: {why:#}")),
@@ -120,6 +123,18 @@ impl ShownClaim {
             "silence_s": silence_s,
         })
     }
+}
+
+/// What jobs failed on which nodes. A job that cannot even start knee leaves nothing else.
+fn failed_jobs(jobs: &slurm::Jobs, directory: &Path) -> Vec<String> {
+    let line = |((node, reason), count): (&(String, String), &usize)| {
+        format!(
+            "{node}: {} failed ({reason}): see {dir}/logs; without a log, the node does not have {dir}",
+            counted(*count, "job of Slurm"),
+            dir = directory.display()
+        )
+    };
+    jobs.failed.iter().map(line).collect()
 }
 
 /// What stands in the way of a host; nothing if nothing does.

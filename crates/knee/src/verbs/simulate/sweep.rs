@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use studies::hosts;
 use studies::simulations::mechanisms::mechanism_point;
 use studies::simulations::{self, SimulatedPoint};
 
 use super::{Arguments, Prepared, Simulation, conditions, show, with_operations};
-use crate::sweep::{Sweep, why_a_file};
+use crate::sweep::Sweep;
 use crate::verbs::c_files;
 
 /// All algorithms at all CPU counts.
@@ -64,15 +63,5 @@ impl Sweep for SimulationSweep {
 
     fn show(&self, points: Vec<SimulatedPoint>) -> Result<ExitCode> {
         show(&self.simulation(points)?, &self.arguments)
-    }
-
-    fn only_here(&self) -> Option<String> {
-        let Arguments { host, trace, check, .. } = &self.arguments;
-        if trace.is_some() || *check {
-            return Some("--trace and --check are for this host".to_string());
-        }
-        let program = self.prepared.programs.first();
-        let is_built_in = hosts::HOSTS.iter().any(|(name, _)| name == host);
-        program.and_then(|lock| why_a_file(&lock.name, false)).or(why_a_file(host, is_built_in))
     }
 }

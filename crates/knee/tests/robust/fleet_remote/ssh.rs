@@ -207,7 +207,9 @@ fn hosts_that_cannot_measure_are_named_before_any_begins() {
     let line = format!("run {EXPERIMENT} --on ssh:a,stranger,gone --fleet fleet");
     let run = server.home.start(&mut server.knee(&line)).end();
     assert_eq!(run.status.code(), Some(2));
-    for said in ["stranger: ", "Permission denied", "gone: ", "refused", "2 of 3 hosts"] {
+    for said in
+        ["stranger: ", "Permission denied", "ssh-copy-id", "gone: ", "refused", "2 of 3 hosts"]
+    {
         assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
     }
     assert!(!run.stderr.contains("\na: "), "{}", run.stderr);
