@@ -15,11 +15,11 @@ fn chunks_of_every_verb_print_what_the_verb_prints() {
     for (number, line) in [
         SIMULATION,
         "simulate mcs --cpus 1,2 --draws 0 --length 50us --json",
-        "replay I5 --draws 1",
-        "replay I5 --draws 0 --json",
+        "replay I1 cna-lock2 --draws 1",
+        "replay I4 --draws 0 --json",
         "selfcheck --trials 20 --json",
         "selfcheck --scale --only cliffs,fragile --trials 2",
-        "selfcheck --scale --only knees --trials 2 --json",
+        "selfcheck --scale --only knees --trials 1 --json",
     ]
     .iter()
     .enumerate()

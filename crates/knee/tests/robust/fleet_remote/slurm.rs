@@ -110,7 +110,29 @@ fn an_array_of_jobs_gives_the_record_that_this_host_gives() {
     let line = format!("{SIMULATION} --on slurm --fleet {}-s --wait", fleet.display());
     let computed = home.start(&mut cluster.knee(&line)).end();
     assert_eq!(computed.stdout, alone.run(SIMULATION).stdout, "{}", computed.stderr);
+    failed_jobs_are_named(&cluster, &shared.path().join("unseen"));
     home.wait_for_quiet();
+}
+
+/// Jobs on nodes that do not have the directory, and so no knee: only Slurm knows of them.
+fn failed_jobs_are_named(cluster: &Cluster, fleet: &Path) {
+    let home = &cluster.home;
+    let line = format!("run {EXPERIMENT} --on slurm --print-script --fleet {}", fleet.display());
+    assert!(home.start(&mut cluster.knee(&line)).end().status.success());
+    let script = fleet.join("job.sh");
+    let text = fs::read_to_string(&script).expect("reading a job script");
+    let elsewhere = text.replace(&format!("exec {}", fleet.display()), "exec /nowhere");
+    fs::write(&script, elsewhere).expect("changing a job script");
+    let mut sbatch = Command::new("sbatch");
+    sbatch.arg("--parsable").arg(&script).env("SLURM_CONF", home.path("slurm.conf"));
+    let id = sbatch.output().expect("starting sbatch").stdout;
+    fs::write(fleet.join("slurm-jobs"), id).expect("noting a job");
+    let status = format!("fleet status {}", fleet.display());
+    let told = wait_for("failed jobs", || {
+        let told = home.start(&mut cluster.knee(&status)).end().stdout;
+        told.contains("failed (").then_some(told)
+    });
+    assert!(told.contains("the node does not have"), "{told}");
 }
 
 #[test]
