@@ -110,11 +110,10 @@ fn per_s(heading: &str) -> Result<f64> {
         "h" | "hour" => 3600.0,
         _ => return Ok(1.0),
     };
-    ensure!(
-        !what.is_empty(),
-        "the column {heading} has times: a curve needs operations per second"
-    );
-    Ok(1.0 / seconds)
+    // `ops_min` is a minimum.
+    let is_time = what.is_empty() && seconds <= 1.0;
+    ensure!(!is_time, "the column {heading} has times: a curve needs operations per second");
+    Ok(if what.is_empty() { 1.0 } else { 1.0 / seconds })
 }
 
 #[cfg(test)]
@@ -160,6 +159,7 @@ mod tests {
         check("", &[], Err("it is empty"));
         check("cpus,ops/ms\n1,2\n", &[], Ok(&[(1, &[2000.0])]));
         check("n;a [ops per min];b (ops/s)\n1;60;2\n", &["a [ops per min]"], Ok(&[(1, &[1.0])]));
+        check("cpus,ops_min\n1,2\n", &["ops_min"], Ok(&[(1, &[2.0])]));
         let times = "the column elapsed_ms has times: a curve needs operations per second";
         check("cpus,elapsed_ms\n1,2\n", &[], Err(times));
         check("1 2\n", &["x"], Err("--rate names columns, and the file has no header with names"));
