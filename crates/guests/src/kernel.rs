@@ -104,6 +104,18 @@ impl Kernel {
     }
 }
 
+/// The release and the version that an image's header names: `6.1.0-1-amd64 (builder@host) #1 SMP …`. A
+/// running kernel has the first word as its release, and the words from `#` on as its version.
+pub fn version_in(path: &Path) -> Result<String> {
+    let read = || {
+        let bytes = fs::read(path)?;
+        check_image(&bytes)?;
+        let text = 0x200 + u16_at(&bytes, VERSION_TEXT)? as usize;
+        Ok::<_, anyhow::Error>(text_at(&bytes, text).context("names no release")?.to_string())
+    };
+    read().with_context(|| format!("the kernel {}", path.display()))
+}
+
 fn check_image(bytes: &[u8]) -> Result<()> {
     ensure!(
         bytes.get(0x38..0x3c) != Some(b"ARM\x64"),

@@ -118,6 +118,9 @@ enum Verb {
     /// Measure for knee on another host, over standard input and output (internal)
     #[command(hide = true)]
     Remote(verbs::remote::Arguments),
+    /// Go on with `knee run --on metal` after a boot (internal)
+    #[command(hide = true)]
+    Metal(verbs::metal::Arguments),
     /// Run one job from standard input (internal)
     #[command(hide = true)]
     Worker(verbs::worker::Arguments),
@@ -244,6 +247,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),
         Verb::Init => runner::places::guest::init::run().map(|()| ExitCode::SUCCESS),
+        Verb::Metal(arguments) => verbs::metal::run(&arguments),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }
 }

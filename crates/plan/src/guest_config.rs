@@ -20,6 +20,9 @@ pub fn guests(record: &Record) -> Vec<Guest> {
 /// If no guest has a number of CPUs, gives all guests as many as the points need. `allowed` is the
 /// number of host CPUs that this process may use, which "all" means.
 pub fn complete(experiment: &mut Experiment, allowed: u32) {
+    if experiment.has_metal() {
+        return;
+    }
     let most = most_cpus(experiment, allowed);
     let guests = || experiment.variants.iter().flat_map(|v| &v.guest).chain(&experiment.guest);
     let has_cpus = |guest: &Guest| guest.sockets.or(guest.cores).or(guest.threads).is_some();
@@ -75,6 +78,9 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
         .into_iter()
         .filter_map(|variant| Some((variant, experiment.guest(variant)?)))
         .collect();
+    if experiment.has_metal() {
+        return check_metal(experiment, &or_none_metal(experiment, variants), guests.is_empty());
+    }
     let has_settings = |guest: &Guest| *guest != Guest::default();
     if guests.is_empty() {
         let outer = experiment.guest.iter();
@@ -100,6 +106,46 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
          itself; leave --kernel out, or measure a workload (knee list workloads)"
     );
     check_directories(experiment, variants)
+}
+
+/// The kernels that the host itself boots, and whether a variant has none.
+fn or_none_metal(experiment: &Experiment, variants: &[Variant]) -> Vec<Option<Guest>> {
+    match variants {
+        [] => vec![experiment.metal(None)],
+        _ => variants.iter().map(|variant| experiment.metal(Some(variant))).collect(),
+    }
+}
+
+/// Refuses what cannot be measured on kernels that the host itself boots.
+fn check_metal(
+    experiment: &Experiment,
+    kernels: &[Option<Guest>],
+    without_guests: bool,
+) -> Result<()> {
+    ensure!(
+        without_guests && kernels.iter().all(Option::is_some),
+        "--on metal boots a kernel for every variant: name one for each (--kernel FILE)"
+    );
+    for kernel in kernels.iter().flatten() {
+        let own = Guest {
+            kernel: kernel.kernel.clone(),
+            metal: kernel.metal,
+            initrd: kernel.initrd.clone(),
+            cmdline: kernel.cmdline.clone(),
+            runs: kernel.runs,
+            ..Guest::default()
+        };
+        ensure!(
+            own == *kernel,
+            "settings of a virtual machine (--cores, --guest-memory, --modules …) have no meaning with --on \
+             metal: leave them out"
+        );
+    }
+    ensure!(
+        experiment.adaptive.is_none(),
+        "--cpus adaptive chooses counts while measuring, which --on metal cannot yet: name the counts"
+    );
+    Ok(())
 }
 
 /// Refuses directories of the host that a guest does not have.

@@ -149,9 +149,9 @@ fn grouped(
         let name = &record.points[run.point].variant;
         let index = record.variants.iter().position(|variant| variant.name == *name);
         // Variants of one guest stay together: they share its boot.
-        let guest = index.map(|index| record.experiment.guest(Some(&record.variants[index])));
+        let guest = index.map(|index| record.experiment.booted(Some(&record.variants[index])));
         let together = |other: &&usize| {
-            guest == Some(record.experiment.guest(Some(&record.variants[**other])))
+            guest == Some(record.experiment.booted(Some(&record.variants[**other])))
         };
         let first = order.iter().find(together).copied();
         // A placebo has a boot of its own, after all boots that it could share.
@@ -183,17 +183,17 @@ fn runs_of_cell(
     runs
 }
 
-/// How often each point is run in a block. Only in guests more than once.
+/// How often each point is run in a block: more than once only in a boot.
 fn repeats(record: &Record) -> u32 {
     let guest = record.experiment.guest.as_ref().filter(|_| has_boots(record));
     guest.and_then(|guest| guest.runs).unwrap_or(1).max(1)
 }
 
-/// Whether there are runs in guests.
+/// Whether kernels are booted for runs.
 fn has_boots(record: &Record) -> bool {
     let variants = record.variants.iter().map(Some);
     let none = record.variants.is_empty().then_some(None);
-    variants.chain(none).any(|variant| record.experiment.guest(variant).is_some())
+    variants.chain(none).any(|variant| record.experiment.booted(variant).is_some())
 }
 
 /// Whether a cell has a placebo in this block. Exactly the placebo's share of all cells of all blocks has

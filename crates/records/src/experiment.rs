@@ -373,6 +373,23 @@ impl Experiment {
     /// The virtual machine that a variant's runs are made in; `None` if they are made on the host.
     /// Without a variant, the experiment's.
     pub fn guest(&self, variant: Option<&Variant>) -> Option<Guest> {
+        self.booted(variant).filter(|guest| guest.metal != Some(true))
+    }
+
+    /// The kernel that the host itself boots for a variant's runs; `None` if they are made in a virtual
+    /// machine, or on the kernel that runs anyway.
+    pub fn metal(&self, variant: Option<&Variant>) -> Option<Guest> {
+        self.booted(variant).filter(|guest| guest.metal == Some(true))
+    }
+
+    /// Whether a variant needs the host to boot another kernel.
+    pub fn has_metal(&self) -> bool {
+        let variants = self.variants.iter().map(Some).chain([None]);
+        variants.into_iter().any(|variant| self.metal(variant).is_some())
+    }
+
+    /// The kernel that is booted for a variant's runs, in a virtual machine or on the host itself.
+    pub fn booted(&self, variant: Option<&Variant>) -> Option<Guest> {
         let outer = self.guest.clone().unwrap_or_default();
         let own = variant.and_then(|variant| variant.guest.clone()).unwrap_or_default();
         Some(own.over(&outer)).filter(|guest| guest.kernel.is_some())

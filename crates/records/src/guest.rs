@@ -1,4 +1,5 @@
-//! Virtual machines that runs are made in: what an experiment asks for, and facts about each boot.
+//! Kernels that are booted for runs, in virtual machines or on the host itself: what an experiment asks for,
+//! and facts about each boot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,6 +22,13 @@ pub struct Guest {
     /// next to the kernel's package, or this host's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
+    /// Whether the kernel is booted on the host itself, in place of the host's own, instead of in a virtual
+    /// machine. Absent for a virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metal: Option<bool>,
+    /// The initramfs of a kernel that is booted on the host itself. Default: the one beside the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initrd: Option<PathBuf>,
     /// Arguments added to the kernel's command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
@@ -159,12 +167,13 @@ pub struct Boot {
     pub command_line: String,
     /// The kernel's random id of this boot.
     pub boot_id: String,
-    /// The accelerator: `kvm`, or `tcg` with the number of threads.
+    /// The accelerator: `kvm`, or `tcg` with the number of threads; `metal` if the host itself booted.
     pub accelerator: String,
     /// The address of the kernel's text; absent if the guest does not reveal it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// From the start of the virtual machine to the first output of its init, in seconds.
+    /// From the start of the virtual machine to the first output of its init, in seconds. On the host itself,
+    /// from the request to reboot to knee's start in the new kernel.
     pub up_s: f64,
     /// The CPUs that the guest sees.
     pub topology: Topology,

@@ -308,6 +308,12 @@ impl Record {
         self.experiment.guest(variant)
     }
 
+    /// The kernel that the host itself boots for a variant's runs, by the variant's name.
+    pub fn metal(&self, variant: &str) -> Option<Guest> {
+        let variant = self.variants.iter().find(|candidate| candidate.name == variant);
+        self.experiment.metal(variant)
+    }
+
     /// Whether runs were made in emulated virtual machines: their times say nothing about a processor.
     pub fn emulated(&self) -> bool {
         self.hypervisor.as_ref().is_some_and(Hypervisor::emulates)

@@ -181,17 +181,31 @@ pub fn check_capacity(record: &Record) -> Result<()> {
     Ok(())
 }
 
+/// Whether a record is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    No,
+    /// It is an error if there is none.
+    Needed,
+    /// The host was rebooted between two runs, perhaps before the first one finished.
+    IfThere,
+}
+
 /// A new record, or the one to resume.
-pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growing> {
+pub fn open_record(resume: Resume, store: &Store, record: Record) -> Result<Growing> {
     let hostname = record.host.hostname.clone().unwrap_or_default();
     for recovered in store.recover(&hostname)? {
         talk(format_args!("recovered {}, whose knee died", recovered.display()));
     }
-    if !resume {
+    let found = match resume {
+        Resume::No => None,
+        Resume::Needed => Some(resumable(store, &record)?),
+        Resume::IfThere => resumable(store, &record).ok(),
+    };
+    let Some(folder) = found else {
         let now = jiff::Timestamp::now();
         return store.begin(record, Id::new(now, random() as u32));
-    }
-    let folder = resumable(store, &record)?;
+    };
     let mut growing = store.resume(&folder)?;
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
@@ -210,13 +224,15 @@ pub fn open_record(resume: bool, store: &Store, record: Record) -> Result<Growin
 /// not belong in one record.
 fn changed(then: &Record, now: &Record) -> Option<String> {
     let (a, b) = (&then.host, &now.host);
+    // The host boots another kernel between sessions.
+    let boots = then.experiment.has_metal();
     let parts = [
         ("the host", a.hostname == b.hostname && a.cpu_model == b.cpu_model),
         (
             "the kernel",
-            a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version,
+            boots || a.kernel_release == b.kernel_release && a.kernel_version == b.kernel_version,
         ),
-        ("the kernel's command line", a.kernel_command_line == b.kernel_command_line),
+        ("the kernel's command line", boots || a.kernel_command_line == b.kernel_command_line),
         ("the set of CPUs", then.topology == now.topology),
     ];
     let program = now.programs.iter().find(|(path, program)| {
@@ -230,7 +246,8 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
         return Some("a command that comes with knee".to_string());
     }
     let part = parts.iter().find(|(_, same)| !same).map(|(name, _)| name.to_string());
-    let knob = a.knobs.iter().find(|(name, value)| b.knobs.get(*name) != Some(value));
+    let mut knobs = a.knobs.iter().filter(|_| !boots);
+    let knob = knobs.find(|(name, value)| b.knobs.get(*name) != Some(value));
     let mount = |d: &Directory| {
         (d.path.clone(), d.file_system.clone(), d.source.clone(), d.mount_options.clone())
     };

@@ -26,6 +26,7 @@ use store::Growing;
 
 use crate::places::guest::Guests;
 use crate::places::local::Local;
+use crate::places::metal::Metal;
 use crate::places::{Place, RunOutcome, RunRequest};
 use crate::profiles::{Step, StepResult};
 use crate::progress::Progress;
@@ -48,10 +49,11 @@ pub enum End {
 pub fn run(
     record: &mut Growing,
     journal: &mut Journal,
+    metal: Option<&mut Metal>,
     progress: &mut Progress,
     mut finished: impl FnMut(&Run),
 ) -> Result<End> {
-    let mut places = Places::new(journal, record)?;
+    let mut places = Places::new(journal, metal, record)?;
     let end = match warm_up(record, &mut places, progress) {
         Ok(End::Complete) => run_blocks(record, &mut places, progress, &mut finished),
         ended => ended,
@@ -68,11 +70,16 @@ struct Places<'a> {
     journal: &'a mut Journal,
     local: Local,
     guests: Option<Guests>,
+    metal: Option<&'a mut Metal>,
 }
 
 impl<'a> Places<'a> {
     /// Tries out all places, so that what cannot work is refused before anything is measured.
-    fn new(journal: &'a mut Journal, record: &mut Growing) -> Result<Places<'a>> {
+    fn new(
+        journal: &'a mut Journal,
+        metal: Option<&'a mut Metal>,
+        record: &mut Growing,
+    ) -> Result<Places<'a>> {
         let local = Local::new(journal, &mut record.record)?;
         let boots = record.read_boots()?.len() as u32;
         let guests = if guest_config::guests(&record.record).is_empty() {
@@ -80,7 +87,10 @@ impl<'a> Places<'a> {
         } else {
             Some(Guests::new(&mut record.record, boots)?)
         };
-        let mut places = Places { journal, local, guests };
+        let mut places = Places { journal, local, guests, metal };
+        if let Some(metal) = &mut places.metal {
+            metal.begin(boots)?;
+        }
         places.keep_boots(record)?;
         Ok(places)
     }
@@ -88,20 +98,27 @@ impl<'a> Places<'a> {
     fn run(&mut self, request: &RunRequest) -> Result<Option<RunOutcome>> {
         match self.guests.as_mut().filter(|_| request.planned.guest.is_some()) {
             Some(guests) => guests.run(self.journal, request),
-            None => self.local.run(self.journal, request),
+            None => match &mut self.metal {
+                Some(metal) => metal.run(&mut self.local, self.journal, request),
+                None => self.local.run(self.journal, request),
+            },
         }
     }
 
     /// Appends the boots since the last call to the record.
     fn keep_boots(&mut self, record: &mut Growing) -> Result<()> {
-        let boots = self.guests.iter_mut().flat_map(|guests| guests.boots());
-        boots.into_iter().try_for_each(|boot| record.append_boot(&boot))
+        let of_guests = self.guests.iter_mut().flat_map(|guests| guests.boots());
+        let of_host = self.metal.iter_mut().flat_map(|metal| metal.boots());
+        of_guests.chain(of_host).try_for_each(|boot| record.append_boot(&boot))
     }
 
     fn end(mut self, record: &mut Growing) -> Result<Vec<Warning>> {
         let mut warnings = self.local.end(self.journal)?;
         if let Some(guests) = &mut self.guests {
             warnings.extend(guests.end(self.journal)?);
+        }
+        if let Some(metal) = &mut self.metal {
+            metal.end();
         }
         self.keep_boots(record)?;
         Ok(warnings)

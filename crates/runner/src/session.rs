@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use host::terminal::talk;
 use host::{job_control, signals};
 use plan::commands;
 use records::{Experiment, HostChange, Record, Run, Variant};
 use setup::host_state::{self, HostWatch};
 use setup::journal::Journal;
+use setup::metal::{Arrival, KernelBoot};
 use setup::{file_systems, settings};
 use store::{Growing, Store};
 
-use crate::begin::{check_capacity, new_record, open_record};
+use crate::begin::{Resume, check_capacity, new_record, open_record};
+use crate::places::metal::Metal;
 use crate::progress::Progress;
 use crate::{End, programs, run};
 
@@ -29,9 +31,14 @@ pub struct Options {
     pub note: Option<String>,
     /// The blocks to measure, where other records measure the rest; absent for all.
     pub blocks: Option<Vec<u32>>,
+    /// Kernels that this host boots for the runs; absent where it must not reboot.
+    pub metal: Option<Arrived>,
     /// Words of the command line that come from the user's defaults: the record states them too.
     pub defaults: Vec<String>,
 }
+
+/// The reboot that knee asked for before this session, if there was one.
+pub type Arrived = Option<Arrival>;
 
 /// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
 /// `finished` is called with each run once it is durable.
@@ -43,6 +50,12 @@ pub fn measure(
 ) -> Result<Measured> {
     // First undoes what a killed knee left, so that the record describes the host without it.
     let mut journal = Journal::open()?;
+    ensure!(
+        options.metal.is_some() || !experiment.has_metal(),
+        "this host has to boot the kernels of {}: knee run --on metal does that, on a host of one's own",
+        experiment.name
+    );
+    let mut metal = options.metal.map(Metal::new);
     let mut record = new_record(experiment)?;
     for session in &mut record.sessions {
         session.command.extend_from_slice(&options.defaults);
@@ -60,14 +73,19 @@ pub fn measure(
     record.label = options.label.unwrap_or_default();
     record.note = options.note.unwrap_or_default();
     record.blocks = options.blocks;
-    let mut growing = open_record(options.resume, store, record)?;
+    let resume = match &metal {
+        Some(metal) if metal.is_resumed() => Resume::IfThere,
+        _ if options.resume => Resume::Needed,
+        _ => Resume::No,
+    };
+    let mut growing = open_record(resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();
     let mut progress = Progress::start();
     // Not earlier: up to here a signal ends knee, whatever it waits for, and the next start cleans up.
     signals::catch();
     job_control::follow_terminal();
-    let end = run(&mut growing, &mut journal, &mut progress, finished);
+    let end = run(&mut growing, &mut journal, metal.as_mut(), &mut progress, finished);
     progress.end();
     // Whatever went wrong, the finished runs are kept and the changes to the host are undone.
     let marks = watch.marks(&journal);
@@ -84,7 +102,8 @@ pub fn measure(
     let end = end?;
     let folder = finished?;
     put_back?;
-    Ok(Measured { end, folder })
+    let next_boot = metal.and_then(|metal| metal.needed().cloned());
+    Ok(Measured { end, folder, next_boot })
 }
 
 /// Why this host or user could not run what a record plans, as far as that shows without changing
@@ -102,6 +121,8 @@ pub struct Measured {
     pub end: End,
     /// The record's folder; `None` if no run was finished.
     pub folder: Option<PathBuf>,
+    /// The boot that the missing runs need; the host is to be rebooted and the record resumed.
+    pub next_boot: Option<KernelBoot>,
 }
 
 /// The runs that are durable, whatever goes wrong afterwards.

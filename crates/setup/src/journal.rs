@@ -33,6 +33,7 @@ use host::terminal::talk;
 use self::changed_setting::ChangedSetting;
 use self::folder::JournalFolder;
 use crate::directory::OwnDirectory;
+use crate::metal;
 use crate::ownership::{self, DIRECTORY_PREFIX, FileIdentity};
 use crate::settings;
 
@@ -64,7 +65,7 @@ impl Journal {
     pub fn open() -> Result<Journal> {
         let folder =
             JournalFolder::open_default().context("keeping a journal (set XDG_STATE_HOME)")?;
-        sweep::sweep(&folder)?.into_iter().for_each(talk);
+        sweep::sweep(&folder)?.into_iter().chain(metal::sweep()?).for_each(talk);
         let (name, file) = create(&folder)
             .with_context(|| format!("creating a journal in {}", folder.path.display()))?;
         Ok(Journal {

@@ -7,6 +7,7 @@ pub mod directory;
 pub mod file_systems;
 pub mod host_state;
 pub mod journal;
+pub mod metal;
 pub mod own_file;
 pub mod ownership;
 pub mod removal;

@@ -106,11 +106,15 @@ impl FileSystemFlags {
     pub fn hosts(&self) -> Option<&On> {
         self.on.iter().find_map(|place| match place {
             Place::Hosts(on) => Some(on),
-            Place::FileSystems(_) => None,
+            Place::FileSystems(_) | Place::Metal => None,
         })
     }
 
     /// The value of `--size`: of the file systems, or the name of a size of the experiment.
+    pub fn is_metal(&self) -> bool {
+        self.on.contains(&Place::Metal)
+    }
+
     pub fn size(&self) -> Option<&str> {
         self.size.as_deref()
     }
@@ -119,11 +123,13 @@ impl FileSystemFlags {
     pub fn apply(&self, experiment: &mut Experiment, size: Option<&str>) -> Result<()> {
         let on = self.on.iter().find_map(|place| match place {
             Place::FileSystems(on) => Some(on.clone()),
-            Place::Hosts(_) => None,
+            Place::Hosts(_) | Place::Metal => None,
         });
-        let kinds = usize::from(on.is_some()) + usize::from(self.hosts().is_some());
+        let kinds = usize::from(on.is_some())
+            + usize::from(self.hosts().is_some())
+            + usize::from(self.is_metal());
         ensure!(
-            self.on.len() == kinds,
+            self.on.len() == kinds && !(self.is_metal() && self.hosts().is_some()),
             "--on names one place for file systems, and one kind of hosts: ssh:a,b names several"
         );
         let lists = self.file_systems.iter();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use plan::guest_config;
 use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 
@@ -10,7 +10,7 @@ use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Virtual machines")]
 pub struct GuestFlags {
-    /// Boot this kernel in a virtual machine
+    /// Boot this kernel in a virtual machine, or with --on metal on this host
     ///
     /// A vmlinuz or bzImage, optionally named: patched=../linux/arch/x86/boot/bzImage. Several kernels
     /// are compared.
@@ -21,6 +21,11 @@ pub struct GuestFlags {
     /// Several are compared: plain='' nopv='nopvspin'.
     #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline)]
     cmdlines: Vec<(String, String)>,
+    /// With --on metal, the initramfs of the kernels [default: the one beside each]
+    ///
+    /// The default is initrd.img-RELEASE or initramfs-RELEASE.img beside vmlinuz-RELEASE; none boots without.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    initrd: Option<PathBuf>,
     /// Runs of each point per boot; their mean is one value [default: 1]
     #[arg(long, value_name = "N", hide_short_help = true)]
     runs_per_boot: Option<u32>,
@@ -87,6 +92,8 @@ impl MachineFlags {
     pub fn guest(&self) -> Guest {
         Guest {
             kernel: None,
+            metal: None,
+            initrd: None,
             modules: self.modules.clone(),
             cmdline: None,
             cpu: self.guest_cpu.clone(),
@@ -105,8 +112,17 @@ impl MachineFlags {
 
 impl GuestFlags {
     /// Applies the flags to an experiment.
-    pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
-        let own = Guest { runs: self.runs_per_boot, ..self.machine.guest() };
+    pub fn apply(&self, experiment: &mut Experiment, is_metal: bool) -> Result<()> {
+        ensure!(
+            is_metal || self.initrd.is_none(),
+            "--initrd is for --on metal: knee makes the initramfs of a virtual machine itself"
+        );
+        let own = Guest {
+            runs: self.runs_per_boot,
+            metal: is_metal.then_some(true),
+            initrd: self.initrd.clone(),
+            ..self.machine.guest()
+        };
         let mut outer = own.over(&experiment.guest.clone().unwrap_or_default());
         let mut factor = |name: &str, levels: Vec<(String, Guest)>| match levels.as_slice() {
             [] => (),
@@ -144,10 +160,11 @@ impl GuestFlags {
 fn make_kernel_paths_absolute(experiment: &mut Experiment) -> Result<()> {
     let guests = experiment.variants.iter_mut().flat_map(|variant| &mut variant.guest);
     for guest in guests.chain(&mut experiment.guest) {
-        for path in [&mut guest.kernel, &mut guest.modules].into_iter().flatten() {
-            *path = path
-                .canonicalize()
-                .with_context(|| format!("looking for {} (--kernel, --modules)", path.display()))?;
+        let files = [&mut guest.kernel, &mut guest.modules, &mut guest.initrd];
+        for path in files.into_iter().flatten().filter(|path| *path != Path::new("none")) {
+            *path = path.canonicalize().with_context(|| {
+                format!("looking for {} (--kernel, --modules, --initrd)", path.display())
+            })?;
         }
     }
     Ok(())

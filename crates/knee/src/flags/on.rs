@@ -19,6 +19,9 @@ pub struct OnFlags {
     /// measured. By default it is made in the current directory for slurm, else beside the records.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub fleet: Option<PathBuf>,
+    /// With --on metal, let a boot script of yours call `knee metal`, instead of a unit of systemd
+    #[arg(long, hide_short_help = true)]
+    pub boot_script: bool,
     #[command(flatten)]
     pub cut: CutFlags,
     #[command(flatten)]
@@ -53,6 +56,8 @@ pub enum Place {
     FileSystems(String),
     /// Where runs are made.
     Hosts(On),
+    /// This host, which boots the kernels that are compared.
+    Metal,
 }
 
 /// Hosts that measure.
@@ -107,6 +112,9 @@ fn is_special(c: char) -> bool {
 
 /// Parses the value of `--on`.
 pub fn place(text: &str) -> Result<Place> {
+    if text == "metal" {
+        return Ok(Place::Metal);
+    }
     if text == "slurm" {
         return Ok(Place::Hosts(On::Slurm));
     }
@@ -134,6 +142,7 @@ mod tests {
 
     #[test]
     fn places_are_slurm_or_hosts_by_ssh() {
+        assert_eq!(place("metal").unwrap(), Place::Metal);
         assert_eq!(place("slurm").unwrap(), Place::Hosts(On::Slurm));
         assert_eq!(place("/dev/vdb").unwrap(), Place::FileSystems("/dev/vdb".to_string()));
         let hosts = ["a", "me@b", "ssh://c:2222"].map(str::to_string);

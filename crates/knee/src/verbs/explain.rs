@@ -406,7 +406,7 @@ fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitC
     {
         hint(format_args!("this kernel has no kprobes, so it counts no calls of functions: {why}"));
     }
-    let (Measured { end, folder }, printed) = run::measure(&arguments.run, request, store)?;
+    let (Measured { end, folder, .. }, printed) = run::measure(&arguments.run, request, store)?;
     printed?;
     let Some(folder) = folder else {
         bail!("interrupted before the first run finished: nothing to explain");

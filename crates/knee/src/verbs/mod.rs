@@ -20,6 +20,7 @@ pub mod import;
 pub mod kernel;
 pub mod list;
 pub mod man_pages;
+pub mod metal;
 pub mod new;
 pub mod note;
 pub mod prune;

@@ -1,6 +1,7 @@
 //! `knee run`: measures workloads or experiments, stores the record, shows it.
 
 mod dose;
+mod metal;
 mod on;
 
 use std::path::{Path, PathBuf};
@@ -208,7 +209,7 @@ pub struct Arguments {
     /// Attach a note to the record
     #[arg(long, value_name = "TEXT", hide_short_help = true, help_heading = RUNS)]
     note: Option<String>,
-    /// Run an experiment file that is not yours without asking (see docs/safety.md)
+    /// Run an experiment file that is not yours, or reboot for --on metal, without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true, help_heading = RUNS)]
     yes: bool,
     /// A variant to compare: NAME='KEY=VALUE;…'
@@ -269,6 +270,7 @@ impl Arguments {
     pub fn only_of_run(&self) -> Option<&'static str> {
         let fail_if = self.fail_if.is_given().then_some("--fail-if");
         let hosts = self.file_systems.hosts().map(|_| "--on ssh:… or slurm");
+        let hosts = hosts.or(self.file_systems.is_metal().then_some("--on metal"));
         self.against.as_ref().map(|_| "--against").or(fail_if).or(hosts)
     }
 
@@ -342,10 +344,13 @@ pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
         show_plan(arguments, request.experiment, store)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.file_systems.is_metal() {
+        return metal::run(arguments, elsewhere, request, store);
+    }
     if let Some(place) = arguments.file_systems.hosts() {
         return on::run(arguments, elsewhere, place, request, store);
     }
-    let (Measured { end, folder }, printed) = measure(arguments, request, store)?;
+    let (Measured { end, folder, .. }, printed) = measure(arguments, request, store)?;
     conclude(arguments, end, folder.as_deref(), printed)
 }
 
@@ -373,6 +378,7 @@ fn options(arguments: &Arguments) -> Result<Options> {
         label: arguments.label.clone(),
         note: arguments.note.clone(),
         blocks: None,
+        metal: None,
         defaults: arguments.defaults.words.clone(),
     })
 }
@@ -384,11 +390,19 @@ pub fn measure(
     request: Request,
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
+    measure_with(arguments, request, options(arguments)?, store)
+}
+
+fn measure_with(
+    arguments: &Arguments,
+    request: Request,
+    options: Options,
+    store: &Store,
+) -> Result<(Measured, Result<()>)> {
     let Request { experiment, stranger } = request;
     if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
         experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
     }
-    let options = options(arguments)?;
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |run| {
         if arguments.json && printed.is_ok() {
@@ -534,7 +548,7 @@ fn changed(
     experiment.axes = flags.over(&experiment.axes);
     change_loads(&mut experiment, &flags, arguments)?;
     experiment.variants.extend(arguments.variants.iter().cloned());
-    arguments.guests.apply(&mut experiment)?;
+    arguments.guests.apply(&mut experiment, arguments.file_systems.is_metal())?;
     arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;

@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (measured, _) = run::measure(&arguments.run, Request { experiment, stranger }, store)?;
-    let Measured { end, folder } = measured;
+    let Measured { end, folder, .. } = measured;
     let Some(folder) = folder else {
         talk("interrupted before the first run finished: nothing to keep");
         return Ok(ExitCode::from(130));

@@ -9,6 +9,7 @@
 
 pub mod guest;
 pub mod local;
+pub mod metal;
 pub mod process;
 
 use std::path::PathBuf;

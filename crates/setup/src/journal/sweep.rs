@@ -16,6 +16,7 @@ use super::changed_setting::ChangedSetting;
 use super::folder::JournalFolder;
 use super::undo_step::UndoStep;
 use crate::directory::OwnDirectory;
+use crate::metal;
 use crate::ownership::{DIRECTORY_PREFIX, FileIdentity};
 
 /// knee writes no journal longer than this.
@@ -43,7 +44,9 @@ pub fn sweep(folder: &JournalFolder) -> Result<Vec<String>> {
 
 /// Sweeps the user's journals on request (`knee doctor --clean`).
 pub fn clean() -> Result<Vec<String>> {
-    sweep(&JournalFolder::open_default()?)
+    let mut messages = sweep(&JournalFolder::open_default()?)?;
+    messages.extend(metal::sweep()?);
+    Ok(messages)
 }
 
 /// Undoes what a journal names; returns whether nothing of it is left.

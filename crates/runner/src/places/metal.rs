@@ -1,0 +1,162 @@
+//! Runs on this host under kernels that it boots for them. A boot ends the process, so this place does only the
+//! runs of the boot that the host is in; for any other it says which boot it needs, and the session ends. Once
+//! the host has booted, the record is resumed.
+//!
+//!     session 1: needs boot a ─ reboot ─ session 2: runs of a …, needs boot b ─ reboot ─ session 3: …
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use guests::kernel::version_in;
+use host::topology;
+use records::{Boot, Guest, Warning};
+use setup::journal::Journal;
+use setup::metal::{Arrival, KernelBoot, initrd, running_version};
+
+use super::local::Local;
+use super::{Place, RunOutcome, RunRequest};
+
+/// After this many lost attempts at a boot, its runs fail.
+const BOOT_ATTEMPTS: usize = 2;
+
+/// This host, which boots kernels.
+pub struct Metal {
+    /// The boot that the host was last rebooted for.
+    arrival: Option<Arrival>,
+    /// The boot that the next run needs.
+    needed: Option<KernelBoot>,
+    /// The boot that the host is in, as the record has it.
+    current: Option<Boot>,
+    since: Instant,
+    unwritten: Vec<Boot>,
+}
+
+impl Metal {
+    /// The place after the reboot that knee asked for last, if there was one.
+    pub fn new(arrival: Option<Arrival>) -> Metal {
+        let (needed, current, unwritten) = (None, None, Vec::new());
+        Metal { arrival, needed, current, since: Instant::now(), unwritten }
+    }
+
+    /// Whether runs of this place have been begun by an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.arrival.is_some()
+    }
+
+    /// The boot that the next run needs; `None` if none is needed.
+    pub fn needed(&self) -> Option<&KernelBoot> {
+        self.needed.as_ref()
+    }
+
+    /// Notes the boot that the host is in as the one of this number, unless it is the host's own kernel.
+    pub fn begin(&mut self, number: u32) -> Result<()> {
+        let Some((arrival, up_s)) = self.arrival.as_ref().and_then(|a| Some((a, a.up_s?))) else {
+            return Ok(());
+        };
+        let boot = boot_now(number, &arrival.boot, up_s)?;
+        check_kernel(&arrival.boot.guest, &boot)?;
+        self.unwritten.push(boot.clone());
+        self.current = Some(boot);
+        Ok(())
+    }
+
+    /// Does one run if the host is in its boot. Otherwise returns `None` and keeps the boot as needed.
+    pub fn run(
+        &mut self,
+        local: &mut Local,
+        journal: &mut Journal,
+        request: &RunRequest,
+    ) -> Result<Option<RunOutcome>> {
+        let guest = request.record.metal(&request.planned.point.variant);
+        let guest = guest.context("the variant has no kernel to boot (--on metal)")?;
+        let wanted = KernelBoot { guest, block: request.id.block, placebo: request.placebo };
+        let arrival = self.arrival.as_ref().filter(|arrival| arrival.boot == wanted);
+        let lost = arrival.map(|arrival| arrival.lost.clone()).unwrap_or_default();
+        match (arrival, &self.current) {
+            (Some(_), Some(current)) => {
+                let boot = Some(current.boot);
+                let outcome = local.run(journal, request)?;
+                let doubts: Vec<Warning> = lost.into_iter().map(lost_boot).collect();
+                Ok(outcome.map(|outcome| RunOutcome {
+                    boot,
+                    warnings: [doubts, outcome.warnings].concat(),
+                    ..outcome
+                }))
+            }
+            _ if lost.len() >= BOOT_ATTEMPTS => {
+                let why = anyhow!("lost {} boots in a row: {}", lost.len(), lost.join("; "));
+                Ok(Some(RunOutcome::failed_to_start(&why)))
+            }
+            _ => {
+                self.needed = Some(wanted);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The boots since the last call, to be written to the record.
+    pub fn boots(&mut self) -> Vec<Boot> {
+        std::mem::take(&mut self.unwritten)
+    }
+
+    /// Notes the end of the boot that the host is in.
+    pub fn end(&mut self) {
+        if let Some(boot) = self.current.take() {
+            let (end, seconds) = (Some("was left for the next".to_string()), self.since.elapsed());
+            self.unwritten.push(Boot { end, seconds: Some(seconds.as_secs_f64()), ..boot });
+        }
+    }
+}
+
+fn lost_boot(why: String) -> Warning {
+    Warning::new(
+        format!("an earlier attempt at this boot was lost: {why}"),
+        "if the kernel is at fault, that is a finding: its console or pstore may tell",
+    )
+}
+
+/// The facts about the boot that the host is in.
+fn boot_now(number: u32, wanted: &KernelBoot, up_s: f64) -> Result<Boot> {
+    let host = probes::host(Path::new("/"));
+    let initrd_bytes = match initrd(&wanted.guest) {
+        Ok(Some(path)) => fs::metadata(path).map_or(0, |found| found.len()),
+        _ => 0,
+    };
+    Ok(Boot {
+        boot: number,
+        block: wanted.block,
+        started: jiff::Timestamp::now(),
+        guest: wanted.guest.clone(),
+        release: host.kernel_release.clone().unwrap_or_default(),
+        version: running_version()?,
+        command_line: host.kernel_command_line.clone().unwrap_or_default(),
+        boot_id: host.boot_id.clone().unwrap_or_default(),
+        accelerator: "metal".to_string(),
+        text: None,
+        up_s,
+        topology: topology::read(Path::new("/sys"))?,
+        modules: Vec::new(),
+        initramfs_bytes: initrd_bytes,
+        said: Vec::new(),
+        end: None,
+        seconds: None,
+    })
+}
+
+/// Refuses to measure on another kernel than the file that was asked for.
+fn check_kernel(guest: &Guest, boot: &Boot) -> Result<()> {
+    let path = guest.kernel.as_ref().context("a boot has a kernel")?;
+    let file = version_in(path)?;
+    let release = file.split(' ').next().unwrap_or_default();
+    let built = file.split_once(" #").map(|(_, built)| built.trim());
+    ensure!(
+        release == boot.release && built.is_none_or(|built| boot.version.ends_with(built)),
+        "the host runs '{}', not {} ('{file}'): the file has changed since it was loaded, or another kernel \
+         was booted; nothing is measured on it",
+        boot.version,
+        path.display()
+    );
+    Ok(())
+}
