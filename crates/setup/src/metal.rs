@@ -341,12 +341,9 @@ fn lost_on_the_way(point: &ResumePoint) -> Result<Option<String>> {
         return Ok(None);
     }
     let running = running_version()?;
-    let which = if running == point.trip.own_kernel { "its own kernel" } else { &running };
+    let which = if running == point.trip.own_kernel { "its own kernel" } else { running.as_str() };
     let kernel = point.boot.guest.kernel.as_deref().unwrap_or(Path::new("?"));
-    Ok(Some(format!(
-        "{} did not come up: the host was reset and runs {which} again",
-        kernel.display()
-    )))
+    Ok(Some(format!("{} did not come up: the host was reset into {which}", kernel.display())))
 }
 
 fn words_of_command_line() -> Result<Vec<String>> {

@@ -14,11 +14,12 @@ pub struct FileSystemFlags {
     /// optionally named, NAME=KIND. A single one applies to all variants.
     #[arg(long = "fs", value_name = "KINDS", value_parser = file_system_list)]
     file_systems: Vec<FileSystemList>,
-    /// Where: loop, ram, /dev/NAME; other hosts: ssh:a,b, slurm
+    /// Where: loop, ram, /dev/NAME; hosts: ssh:a,b, slurm; metal
     ///
     /// loop: images in --dir [default]; ram: a RAM disk; or a block device. ssh: names as the ssh client
     /// takes them; nothing is installed there. slurm: submits an array of jobs and ends. Hosts share the
-    /// blocks: every variant of a block runs on the same one. See docs/guide/fleet.md.
+    /// blocks: every variant of a block runs on the same one. metal: this host boots each --kernel itself, by
+    /// kexec, and its own at the end. See docs/guide/fleet.md.
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Vec<Place>,
     /// Size of each file system [default: 8G], or the name of one of the experiment's sizes
@@ -110,11 +111,12 @@ impl FileSystemFlags {
         })
     }
 
-    /// The value of `--size`: of the file systems, or the name of a size of the experiment.
+    /// Whether this host boots the kernels that are compared.
     pub fn is_metal(&self) -> bool {
         self.on.contains(&Place::Metal)
     }
 
+    /// The value of `--size`: of the file systems, or the name of a size of the experiment.
     pub fn size(&self) -> Option<&str> {
         self.size.as_deref()
     }

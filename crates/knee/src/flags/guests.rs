@@ -161,7 +161,7 @@ fn make_kernel_paths_absolute(experiment: &mut Experiment) -> Result<()> {
     let guests = experiment.variants.iter_mut().flat_map(|variant| &mut variant.guest);
     for guest in guests.chain(&mut experiment.guest) {
         let files = [&mut guest.kernel, &mut guest.modules, &mut guest.initrd];
-        for path in files.into_iter().flatten().filter(|path| *path != Path::new("none")) {
+        for path in files.into_iter().flatten().filter(|path| path.as_os_str() != "none") {
             *path = path.canonicalize().with_context(|| {
                 format!("looking for {} (--kernel, --modules, --initrd)", path.display())
             })?;

@@ -33,12 +33,9 @@ pub fn refusal() -> Option<String> {
     if disabled.trim() == "1" {
         return Some("kernel.kexec_load_disabled is 1 until the next boot".to_string());
     }
-    match is_loaded() {
-        true => {
-            Some("a kernel is loaded already, by somebody else: kexec --unload frees it".into())
-        }
-        false => None,
-    }
+    is_loaded().then(|| {
+        "a kernel is loaded already, by somebody else: kexec --unload frees it".to_string()
+    })
 }
 
 fn is_loaded() -> bool {
@@ -86,16 +83,10 @@ pub fn unload() -> Result<()> {
     if !is_loaded() {
         return Ok(());
     }
+    let (none, empty, nothing) = (-1_i32, 0_usize, std::ptr::null::<u8>());
     // SAFETY: no files, no string.
     let unloaded = unsafe {
-        libc::syscall(
-            libc::SYS_kexec_file_load,
-            -1,
-            -1,
-            0,
-            std::ptr::null::<u8>(),
-            KEXEC_FILE_UNLOAD,
-        )
+        libc::syscall(libc::SYS_kexec_file_load, none, none, empty, nothing, KEXEC_FILE_UNLOAD)
     };
     match unloaded {
         0 => Ok(()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use guests::kernel::version_in;
 use host::terminal::{hint, talk};
 use host::{command_line, random, signals};
@@ -62,15 +62,16 @@ pub fn run(
     }
     let options = runner::Options { metal: Some(arrival), ..options(arguments)? };
     let measured = measure_with(arguments, request, options, store);
-    if let Ok((Measured { next_boot: Some(boot), .. }, _)) = &measured
-        && signals::received().is_none()
-    {
-        let kernel = boot.guest.kernel.as_deref().unwrap_or(Path::new("?"));
-        let words = boot.guest.cmdline.as_deref().unwrap_or_default();
-        talk(format_args!("block {}: rebooting into {} {words}", boot.block, kernel.display()));
-        reboots.boot(trip, boot.clone())?;
-        bail!("the host did not reboot");
-    }
+    let measured = match measured {
+        Ok((Measured { next_boot: Some(boot), .. }, _)) if signals::received().is_none() => {
+            let kernel = boot.guest.kernel.as_deref().unwrap_or(Path::new("?"));
+            let words = boot.guest.cmdline.as_deref().unwrap_or_default();
+            talk(format_args!("block {}: rebooting into {} {words}", boot.block, kernel.display()));
+            let restart = reboots.boot(trip.clone(), boot);
+            Err(restart.err().unwrap_or_else(|| anyhow!("the host did not reboot")))
+        }
+        other => other,
+    };
     let shown = measured.and_then(|(Measured { end, folder, .. }, printed)| {
         Ok((end, conclude(arguments, end, folder.as_deref(), printed)?))
     });

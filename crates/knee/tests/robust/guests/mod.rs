@@ -5,6 +5,7 @@
 mod boots;
 mod disks;
 mod faults;
+mod metal;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
