@@ -130,7 +130,7 @@ impl Host {
 
     fn record(&self) -> Opened {
         let store = Store::at(self.copied("records"));
-        let folders = crate::home::entries(&store.root().to_path_buf());
+        let folders = crate::home::entries(store.root());
         let folders: Vec<PathBuf> =
             folders.into_iter().flat_map(|shard| crate::home::entries(&shard)).collect();
         let [folder] = folders.as_slice() else { panic!("records {folders:?}:\n{}", self.console) };
