@@ -29,7 +29,7 @@ pub enum EffectKind {
     Fsck,
     /// A kernel setting has another value during runs.
     Sysctl,
-    /// A virtual machine boots a kernel.
+    /// A virtual machine, or the host itself, boots a kernel.
     Boot,
     /// A wrapper starts knee's worker.
     Under,

@@ -21,6 +21,8 @@ const SOME_ID: &str = "ID";
 pub fn effects(record: &Record) -> Result<Vec<Effect>> {
     let mut effects = Vec::new();
     effects.extend(guest_config::guests(record).iter().map(boot));
+    let on_host = record.points.iter().filter_map(|point| record.metal(&point.variant));
+    effects.extend(on_host.map(|kernel| boot(&kernel)));
     effects.extend(record.variants.iter().flat_map(of_variant));
     effects.extend(of_image(record)?);
     for own in record.experiment.loads.iter().filter_map(|load| load.own.as_ref()) {
@@ -61,9 +63,14 @@ fn directory(point: &Point) -> PathBuf {
 
 fn boot(guest: &Guest) -> Effect {
     let kernel = guest.kernel.iter().map(|path| path.display().to_string()).collect();
-    let rest = guest.words().into_iter().filter(|word| !word.starts_with("kernel "));
-    let rest: Vec<String> =
-        ["in a virtual machine of QEMU".to_string()].into_iter().chain(rest).collect();
+    let is_said = |word: &String| !word.starts_with("kernel ") && !word.starts_with("metal ");
+    let place = if guest.metal == Some(true) {
+        "on this host, which stops all that runs on it"
+    } else {
+        "in a virtual machine of QEMU"
+    };
+    let words = guest.words().into_iter().filter(is_said);
+    let rest: Vec<String> = [place.to_string()].into_iter().chain(words).collect();
     effect(EffectKind::Boot, kernel, rest.join(", "))
 }
 
