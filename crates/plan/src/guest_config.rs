@@ -79,7 +79,7 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
         .filter_map(|variant| Some((variant, experiment.guest(variant)?)))
         .collect();
     if experiment.has_metal() {
-        return check_metal(experiment, &or_none_metal(experiment, variants), guests.is_empty());
+        return check_metal(experiment, &host_kernels(experiment, variants), guests.is_empty());
     }
     let has_settings = |guest: &Guest| *guest != Guest::default();
     if guests.is_empty() {
@@ -109,7 +109,7 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
 }
 
 /// The kernels that the host itself boots, and whether a variant has none.
-fn or_none_metal(experiment: &Experiment, variants: &[Variant]) -> Vec<Option<Guest>> {
+fn host_kernels(experiment: &Experiment, variants: &[Variant]) -> Vec<Option<Guest>> {
     match variants {
         [] => vec![experiment.metal(None)],
         _ => variants.iter().map(|variant| experiment.metal(Some(variant))).collect(),
@@ -195,4 +195,29 @@ pub fn check_guest(variant: Option<&Variant>, guest: &Guest, allowed: &[u32]) ->
         "a guest has no directories of the host: use --fs to measure a file system"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_boots_kernels_has_no_settings_of_a_machine() {
+        let experiment = |guest: &str| {
+            Experiment::read(&format!(
+                "[guest]\nmetal = true\n{guest}\n[[load]]\nworkload = 'getppid'"
+            ))
+            .expect("an experiment")
+        };
+        let why = |guest: &str| {
+            let refused = check(&experiment(guest), &[], &[0]).err();
+            refused.map(|why| why.to_string()).unwrap_or_default()
+        };
+        assert_eq!(why("kernel = 'k'\ninitrd = 'none'\ncmdline = 'nopv'\nruns = 2"), "");
+        assert!(why("kernel = 'k'\ncores = 2").contains("virtual machine"));
+        // The host's CPUs are those of a variant whose kernel the host boots.
+        let metal = experiment("kernel = 'k'");
+        assert!(metal.guest(None).is_none() && metal.metal(None).is_some());
+        assert!(!experiment("").has_metal());
+    }
 }
