@@ -36,7 +36,7 @@ pub struct SweepFlags {
 fn hosts(text: &str) -> Result<On> {
     match place(text)? {
         Place::Hosts(on) => Ok(on),
-        Place::FileSystems(_) => bail!("must be ssh:HOST,HOST… or slurm"),
+        Place::FileSystems(_) | Place::Metal => bail!("must be ssh:HOST,HOST… or slurm"),
     }
 }
 
