@@ -10,8 +10,9 @@ use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Virtual machines")]
 pub struct GuestFlags {
-    /// Boot this kernel in a virtual machine, or with --on metal on this host
+    /// Boot this kernel in a virtual machine
     ///
+    /// With --on metal, this host itself boots it.
     /// A vmlinuz or bzImage, optionally named: patched=../linux/arch/x86/boot/bzImage. Several kernels
     /// are compared.
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
