@@ -81,7 +81,7 @@ impl Host {
         init
     }
 
-    /// Powers the host on until knee is done there. A host that hangs is powered off, as its owner would.
+    /// Powers the host on until knee is done there.
     fn live(&mut self) {
         for _ in 0..STARTS_MAX {
             let said = self.power_on();
@@ -97,7 +97,8 @@ impl Host {
 
     /// One life of the host, from its firmware to a reset. Returns what its console printed.
     fn power_on(&self) -> String {
-        let mut qemu = Command::new("qemu-system-x86_64");
+        let mut qemu = Command::new("timeout");
+        qemu.args(["300", "qemu-system-x86_64"]);
         qemu.args("-nodefaults -no-user-config -display none -no-reboot -M q35".split(' '));
         qemu.args("-cpu max -accel tcg -m 1G -serial stdio -append".split(' ')).arg(OWN);
         qemu.arg("-kernel").arg(self.path("own")).arg("-initrd").arg(self.path("initramfs"));
@@ -109,11 +110,7 @@ impl Host {
         let mut said = String::new();
         for line in console.split(b'\n').map_while(Result::ok) {
             said += &format!("{}\n", String::from_utf8_lossy(&line).trim_end());
-            if said.contains("TRIAL: hangs") {
-                break;
-            }
         }
-        let _ = qemu.kill();
         qemu.wait().expect("QEMU ends");
         said
     }
@@ -190,16 +187,4 @@ fn a_host_boots_kernels_and_returns_from_one_that_panics() {
     }
     let left = crate::home::entries(&host.copied("state"));
     assert!(left.is_empty(), "{left:?} would act after a boot");
-}
-
-/// Takes minutes: `cargo test -p knee --test robust -- --ignored metal`.
-#[test]
-#[ignore = "ten emulated boots"]
-fn a_host_returns_from_a_kernel_that_hangs() {
-    let Some((_, record)) = trial(&["plain=trial.plain", "hangs=trial.hangs"]) else { return };
-    assert!(runs_of(&record, "plain").iter().all(|run| run.finished()));
-    for run in runs_of(&record, "hangs") {
-        let Outcome::Failed { reason } = &run.outcome else { panic!("{run:?}") };
-        assert!(reason.contains("lost 2 boots in a row"), "{reason}");
-    }
 }
