@@ -63,6 +63,11 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
     result
 }
 
+/// The call that is running on this thread.
+fn running() -> NonNull<dyn Called> {
+    RUNNING.get().expect("C code runs only within a call")
+}
+
 /// Where the way out of C code leads: called by the code of `entry`, by this name.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn knee_c_called(
@@ -73,17 +78,15 @@ pub extern "C-unwind" fn knee_c_called(
     e: u64,
     frame: *const Frame,
 ) -> u64 {
-    let running = RUNNING.get().expect("C code runs only within a call");
     // SAFETY: the call that is running is on this very stack; the frame is, too.
-    unsafe { running.as_ref().called(&[a, b, c, d, e], &*frame) }
+    unsafe { running().as_ref().called(&[a, b, c, d, e], &*frame) }
 }
 
 /// Where an instruction of inline assembly leads: called by the code of `entry`, by this name.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
-    let running = RUNNING.get().expect("C code runs only within a call");
     // SAFETY: as in `knee_c_called`; nobody else has the frame.
-    unsafe { running.as_ref().instructed(&mut *frame) }
+    unsafe { running().as_ref().instructed(&mut *frame) }
 }
 
 impl<M: Machine> Called for Task<'_, M> {

@@ -1,4 +1,4 @@
-//! Lockref: a count of references and the spinlock that guards it in one word of eight bytes, as in Linux's dentries.
+//! Lockref: a reference count and its spinlock in one word of eight bytes, as in Linux's dentries.
 //! A task takes a reference before it uses an object, and drops it afterwards. A task that gives the object
 //! another identity, as reclaim does, first takes the lock and finds no reference.
 //!
@@ -9,7 +9,9 @@
 //!
 //! Designs: `before` takes the lock, changes the count and releases the lock. `after` changes the count by a
 //! compare-and-exchange of lock and count together while the lock is free. If the lock is taken, or after `tries`
-//! attempts, it does as `before`. So whoever holds the lock sees a count that does not change.
+//! attempts, it does as `before`. So whoever holds the lock sees a count that does not change. `after+unbounded` tries
+//! for ever. `after+alone` changes the count by compare-and-exchange whether or not the lock is taken, as `kref` does: then
+//! holding the lock says nothing of the count, and a killer takes it from 0 to dead in one step.
 //!
 //! Invariants: an object has one identity from get to put; a dead object has no reference; at the end no reference and
 //! no lock is left.
@@ -24,7 +26,7 @@
 //! Linux lib/lockref.c. `before`: 3.11, dget and dput under d_lock. `after`: 3.12, lockref: implement lockless
 //! reference count updates using cmpxchg(), by Linus Torvalds, after Waiman Long, 2013; without a bound on `tries` until 5.3,
 //! lockref: Limit number of cmpxchg loop retries, by Jan Glauber, 2019. The lock is the queued spin lock, whatever
-//! lock is asked for.
+//! lock is asked for. `after+alone` is not in Linux.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -75,8 +77,12 @@ impl LockedCount {
 pub enum Design {
     /// Under the lock.
     Locked,
-    /// By a compare-and-exchange while the lock is free.
+    /// By a compare-and-exchange while the lock is free, a bounded number of times.
     Lockless,
+    /// By a compare-and-exchange while the lock is free, as often as it takes.
+    Unbounded,
+    /// By a compare-and-exchange that does not look at the lock.
+    Alone,
 }
 
 /// Objects whose references tasks take and drop.
@@ -112,7 +118,12 @@ impl<L: Lock> Mechanism for Lockref<L> {
     const OPERATION: &'static str = "a reference taken, an object used, the reference dropped";
     const TASKS_SHARE_CPUS: bool = true;
     const DESIGNS: &'static [(&'static str, Design)] =
-        &[("before", Design::Locked), ("after", Design::Lockless)];
+        &[
+            ("before", Design::Locked),
+            ("after", Design::Lockless),
+            ("after+unbounded", Design::Unbounded),
+            ("after+alone", Design::Alone),
+        ];
     const SETTINGS: &'static [Setting] = &[
         Setting {
             name: "objects",
@@ -249,28 +260,14 @@ impl<L> Lockref<L> {
         by: i32,
         task: &mut User,
     ) -> bool {
-        if self.design == Design::Lockless {
-            let begin = m.history_mark();
-            let mut word = references.word().load(m, Ordering::Relaxed);
-            for left in (0..self.tries).rev() {
-                let count = (word >> COUNT_SHIFT) as u32;
-                if word & LOCK != 0 {
-                    break;
-                }
-                if count == DEAD {
-                    return false;
-                }
-                let changed = u64::from(count.wrapping_add_signed(by)) << COUNT_SHIFT;
-                // Acquire: a get comes after the revival. Release: a put comes before the next kill.
-                let ordering = Ordering::AcqRel;
-                match references.word().compare_exchange(m, word, changed, ordering) {
-                    Ok(_) => return true,
-                    Err(now) => word = now,
-                }
-                task.retries += 1;
-                m.forget_history(begin, word ^ u64::from(left) << 24);
-            }
-            m.forget_history(begin, 0);
+        let tried = match self.design {
+            Design::Locked => None,
+            Design::Lockless => self.change_together(m, references, by, task, Some(self.tries)),
+            Design::Unbounded => self.change_together(m, references, by, task, None),
+            Design::Alone => Some(change_alone(m, &references.count, by, task)),
+        };
+        if let Some(is_alive) = tried {
+            return is_alive;
         }
         task.locked += 1;
         let hold = self.queued.lock(m, &references.lock);
@@ -282,11 +279,57 @@ impl<L> Lockref<L> {
         count != DEAD
     }
 
+    /// Changes the count and leaves the lock free in one step. Returns whether the object is alive; `None` if the lock is
+    /// taken, or after this many tries.
+    #[inline(always)]
+    fn change_together<M: Machine>(
+        &self,
+        m: &M,
+        references: &LockedCount,
+        by: i32,
+        task: &mut User,
+        tries: Option<u32>,
+    ) -> Option<bool> {
+        let begin = m.history_mark();
+        let mut word = references.word().load(m, Ordering::Relaxed);
+        let mut left = tries;
+        while word & LOCK == 0 && left != Some(0) {
+            let count = (word >> COUNT_SHIFT) as u32;
+            if count == DEAD {
+                return Some(false);
+            }
+            let changed = u64::from(count.wrapping_add_signed(by)) << COUNT_SHIFT;
+            // Acquire: a get comes after the revival. Release: a put comes before the next kill.
+            let ordering = Ordering::AcqRel;
+            match references.word().compare_exchange(m, word, changed, ordering) {
+                Ok(_) => return Some(true),
+                Err(now) => word = now,
+            }
+            task.retries += 1;
+            left = left.map(|left| left - 1);
+            m.forget_history(begin, word ^ u64::from(left.unwrap_or(0)) << 24);
+        }
+        m.forget_history(begin, 0);
+        None
+    }
+
     /// Gives the object another identity, if nobody has a reference.
     #[inline(always)]
     fn reuse<M: Machine>(&self, m: &M, object: &Object) -> bool {
         let begin = m.history_mark();
         let LockedCount { lock, count } = &object.references;
+        if self.design == Design::Alone {
+            // Acquire: comes after the puts.
+            let killed = count.compare_exchange(m, 0, DEAD, Ordering::Acquire).is_ok();
+            m.forget_history(begin, killed.into());
+            if killed {
+                object.identity.set(m, object.identity.get(m) + 1);
+                m.forget_history(begin, 0);
+                // Release: comes before the gets.
+                count.store(m, 0, Ordering::Release);
+            }
+            return killed;
+        }
         let hold = self.queued.lock(m, lock);
         // Relaxed: a put without the lock has written the lock's bytes too, as free, and we have acquired those.
         let is_unused = count.load(m, Ordering::Relaxed) == 0;
@@ -304,4 +347,22 @@ impl<L> Lockref<L> {
         }
         is_unused
     }
+}
+
+/// Changes the count whether or not the lock is taken. Returns whether the object is alive.
+#[inline(always)]
+fn change_alone<M: Machine>(m: &M, count: &Atom<u32>, by: i32, task: &mut User) -> bool {
+    let begin = m.history_mark();
+    let mut now = count.load(m, Ordering::Relaxed);
+    while now != DEAD {
+        // As in `change_together`.
+        let changed = now.wrapping_add_signed(by);
+        match count.compare_exchange(m, now, changed, Ordering::AcqRel) {
+            Ok(_) => return true,
+            Err(other) => now = other,
+        }
+        task.retries += 1;
+        m.forget_history(begin, now.into());
+    }
+    false
 }

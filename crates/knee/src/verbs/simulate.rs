@@ -120,12 +120,12 @@ pub struct Arguments {
     ///
     /// Even while they hold or wait for a lock. Without this option only between operations or when
     /// asleep, as in the kernel.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     preempt_anywhere: bool,
     /// Let tasks migrate on wakeup and to idle CPUs
     ///
     /// As Linux does with unpinned tasks.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     unpinned: bool,
     /// Random draws of uncertain host parameters
     ///
@@ -151,7 +151,7 @@ pub struct Arguments {
     /// Show this many memory accesses of a run
     ///
     /// From the middle of the run at the highest CPU count.
-    #[arg(long, value_name = "ACCESSES")]
+    #[arg(long, value_name = "ACCESSES", hide_short_help = true)]
     trace: Option<usize>,
     /// Also run the tasks natively, and compare
     ///

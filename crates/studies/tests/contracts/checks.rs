@@ -310,6 +310,8 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         file_locks:after+tree 595 971
         lockref:before 890 1217
         lockref:after 598 502
+        lockref:after+unbounded 588 488
+        lockref:after+alone 96 96
         log_commit_list:before 3861 4399
         log_commit_list:before+once 3861 4399
         log_commit_list:before+per-cpu-space 5880 5832
