@@ -21,7 +21,7 @@ mod verdicts;
 use records::{Opened, ReplicationUnit};
 
 pub use arm::Arm;
-pub use blocks::{deciding_part, left_out};
+pub use blocks::{deciding_part, disturbance, left_out};
 pub use matching::match_points;
 #[cfg(test)]
 pub(crate) use nodes::{EFFECT_ALPHA, LEVEL_ALPHA};

@@ -15,6 +15,17 @@ pub const DOUBTED_MAX: u32 = 3;
 /// A comparison that the host disturbed is made this often at most.
 pub const COMPARED_MAX: u32 = 3;
 
+/// A comparison is given up where no more than so many of its latest blocks count, of so many.
+const COUNT_LEAST: (usize, usize) = (2, 16);
+
+/// Whether a comparison is not worth going on with: whether each of its blocks counts, in order. Blocks that the host
+/// disturbs do not.
+pub fn is_given_up(counts: &[bool]) -> bool {
+    let (most, of) = COUNT_LEAST;
+    let latest = counts.len().checked_sub(of).map(|first| &counts[first..]);
+    latest.is_some_and(|latest| latest.iter().filter(|counts| **counts).count() <= most)
+}
+
 /// A range of commits whose runs are drawn.
 pub trait Drawn {
     /// The logarithm of a run of a commit.
@@ -39,6 +50,8 @@ pub struct Comparing {
     pub without: bool,
     /// Runs and builds of a change that was borne out, in other layouts of the code.
     pub layouts: (u32, u32),
+    /// How often a comparison is made at most, where the host disturbs it.
+    pub times: u32,
 }
 
 /// What a bisection took, and came to.
@@ -228,7 +241,7 @@ impl<W: Drawn> Blame<'_, W> {
     /// Compares two builds in blocks until that is decided, and again where the host disturbed too many of them.
     fn until_decided(&mut self, block: impl Fn(&mut W) -> [f64; 2]) -> (Found, [Vec<f64>; 2]) {
         let mut compared = self.blocks(&block);
-        for _ in 1..COMPARED_MAX {
+        for _ in 1..self.comparing.times {
             if compared.0 == Found::Disturbed {
                 compared = self.blocks(&block);
             }
@@ -241,10 +254,15 @@ impl<W: Drawn> Blame<'_, W> {
         let margin = self.comparing.margin;
         let rule = Rule { alpha: ALPHA, margin, sequential: true, cap: cap as u32 };
         let (mut logs, mut differences): ([Vec<f64>; 2], Vec<f64>) = Default::default();
+        let mut counts = Vec::new();
         for _ in 0..blocks_at_most(rule.cap) {
+            if is_given_up(&counts) {
+                break;
+            }
             self.runs += 2;
             let [old, new] = block(self.world);
-            if self.world.disturbs() {
+            counts.push(!self.world.disturbs());
+            if counts.last() == Some(&false) {
                 continue;
             }
             logs[0].push(old);
@@ -268,7 +286,7 @@ impl<W: Drawn> Blame<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bisected, Comparing, Drawn, bisected};
+    use super::{Bisected, COMPARED_MAX, Comparing, Drawn, bisected, is_given_up};
     use crate::answer::Answer;
     use crate::commits::Commits;
     use crate::search::{Search, Settings};
@@ -313,8 +331,19 @@ mod tests {
     fn bisect(one_counts_of: u32, without: bool) -> Bisected {
         let mut search = Search::new(Commits::linear(40), vec![1.0; 41], Settings::default());
         let mut line = Line { run: 0, blocks: 0, one_counts_of };
-        let comparing = Comparing { margin: 0.01, without, layouts: (80, 8) };
+        let comparing = Comparing { margin: 0.01, without, layouts: (80, 8), times: COMPARED_MAX };
         bisected(&mut search, &mut line, Some(comparing))
+    }
+
+    #[test]
+    fn a_comparison_is_given_up_where_hardly_a_block_counts() {
+        let counts = |all: usize, every: usize| -> Vec<bool> {
+            (0..all).map(|block| block.is_multiple_of(every)).collect()
+        };
+        assert!(!is_given_up(&counts(15, 20)) && is_given_up(&counts(16, 20)));
+        assert!(!is_given_up(&counts(64, 4)), "a quarter counts");
+        let quiet_then_busy = [vec![true; 30], vec![false; 14]].concat();
+        assert!(is_given_up(&quiet_then_busy) && !is_given_up(&quiet_then_busy[..43]));
     }
 
     #[test]
@@ -331,8 +360,8 @@ mod tests {
     fn a_comparison_that_the_host_disturbs_is_repeated_and_tells_the_search_nothing() {
         let (quiet, busy) = (bisect(1, false), bisect(20, false));
         assert!(matches!(busy.answer, Answer::Named { change: 20, .. }), "{busy:?}");
-        // Three times all blocks, with four that count.
-        assert_eq!((busy.compared, busy.runs), (3 * 160, quiet.runs));
+        // Given up after sixteen blocks, three times.
+        assert_eq!((busy.compared, busy.runs), (3 * 32, quiet.runs));
         let half = bisect(2, false);
         assert_eq!(half.compared, 80 + 40, "half of the blocks count: {half:?}");
     }

@@ -34,6 +34,8 @@ pub struct Choice {
 const LIVE: f64 = 0.02;
 /// At most this number of segments are candidates for a split.
 const SPLITS_MAX: usize = 8;
+/// Commits of a large segment that are looked at, before those near the best of them.
+const LOOKED_AT: usize = 256;
 /// Most runs of one step.
 const RUNS_MAX: u32 = 60;
 /// A host that drifts by less, as a share of the variance of a run, needs no runs beside.
@@ -58,7 +60,8 @@ impl Situation<'_> {
     /// The most informative runs for their cost; nothing if no commit is left to test.
     pub fn choose(&self) -> Option<Choice> {
         let runs = self.runs();
-        let new = self.splits();
+        let new: Vec<(usize, Vec<f64>)> =
+            self.splits().into_iter().map(|commit| (commit, self.shares_with(commit))).collect();
         let ways = self.ways();
         let choices = ways.iter().flat_map(|way| {
             let again = (0..self.evidence.builds().len())
@@ -67,20 +70,30 @@ impl Situation<'_> {
                     Some(commit) != way.beside && !self.skipped.contains(commit)
                 })
                 .map(|build| self.again(build, runs, way));
-            again.chain(new.iter().map(|commit| self.new_build(*commit, runs, way)))
+            let new = new.iter();
+            again.chain(new.map(|(commit, shares)| self.new_build(*commit, shares, runs, way)))
         });
         choices.max_by(|a, b| a.worth.total_cmp(&b.worth))
     }
 
     /// Whether a commit is left to test within a segment.
     pub fn is_splittable(&self, segment: &Segment) -> bool {
-        self.halve(segment).is_some()
+        let mut testable = segment.changes.iter().filter(|c| !self.skipped.contains(**c));
+        match (testable.next(), testable.next()) {
+            (None, _) => false,
+            // No two commits contain each other.
+            (_, Some(_)) => true,
+            (Some(only), None) => {
+                let contained = self.commits.contained(*only);
+                !segment.changes.iter().all(|change| contained.contains(*change))
+            }
+        }
     }
 
     /// The commit that halves the most probable segment that can be halved.
     pub fn halving(&self) -> Option<Choice> {
         let commit = *self.splits().first()?;
-        Some(self.new_build(commit, self.runs(), &self.ways()[0]))
+        Some(self.new_build(commit, &self.shares_with(commit), self.runs(), &self.ways()[0]))
     }
 
     /// Runs of a step: enough to tell the sides apart a little.
@@ -120,22 +133,28 @@ impl Situation<'_> {
         halves.filter_map(|segment| self.halve(segment)).collect()
     }
 
-    /// The testable commit whose changes are nearest to half of a segment's weight.
+    /// The testable commit whose changes are nearest to half of a segment's weight. In a large segment, all commits are
+    /// looked at only near the best of every so many: commits that are near in order contain nearly the same.
     fn halve(&self, segment: &Segment) -> Option<usize> {
         let classes = self.weight_classes(segment);
-        let off_half = |commit: &usize| {
-            let contained = self.commits.contained(*commit);
+        let off_half = |commit: usize| {
+            let contained = self.commits.contained(commit);
             let weight: f64 = classes
                 .iter()
                 .map(|(weight, changes)| weight * contained.intersection_count(changes) as f64)
                 .sum();
             (weight - segment.weight / 2.0).abs()
         };
-        let testable = segment.changes.iter().copied().filter(|c| !self.skipped.contains(*c));
-        let splitting = testable.map(|commit| (off_half(&commit), commit));
-        let whole = segment.weight * (0.5 - 1e-9);
-        let best = splitting.filter(|(off, _)| *off < whole).min_by(|a, b| a.0.total_cmp(&b.0));
-        best.map(|(_, commit)| commit)
+        let testable: Vec<usize> =
+            segment.changes.iter().copied().filter(|c| !self.skipped.contains(*c)).collect();
+        let best_of = |commits: &mut dyn Iterator<Item = usize>| {
+            commits.map(|at| (off_half(testable[at]), at)).min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let stride = testable.len().div_ceil(LOOKED_AT).max(1);
+        let (_, coarse) = best_of(&mut (0..testable.len()).step_by(stride))?;
+        let near = coarse.saturating_sub(stride)..(coarse + stride).min(testable.len());
+        let (off, best) = best_of(&mut { near })?;
+        (off < segment.weight * (0.5 - 1e-9)).then(|| testable[best])
     }
 
     /// The changes of a segment by their weight: priors have few different values.
@@ -191,14 +210,18 @@ impl Situation<'_> {
         known.max(1e-9)
     }
 
-    /// Runs of a commit that is not built yet.
-    fn new_build(&self, commit: usize, runs: u32, way: &Way) -> Choice {
+    /// The share of each segment that a commit contains.
+    fn shares_with(&self, commit: usize) -> Vec<f64> {
         let contained = self.commits.contained(commit);
         let with = |segment: &Segment| {
             let changes = segment.changes.iter().filter(|change| contained.contains(**change));
             changes.map(|change| self.partition.weight_of(*change)).sum::<f64>() / segment.weight
         };
-        let shares: Vec<f64> = self.partition.segments.iter().map(with).collect();
+        self.partition.segments.iter().map(with).collect()
+    }
+
+    /// Runs of a commit that is not built yet and contains these shares of the segments.
+    fn new_build(&self, commit: usize, shares: &[f64], runs: u32, way: &Way) -> Choice {
         let mut parts = Vec::new();
         for hypothesis in &self.posterior.hypotheses {
             let Hypothesis { segment, layout, probability, levels, variance, .. } = *hypothesis;

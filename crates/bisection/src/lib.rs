@@ -24,7 +24,7 @@ mod series;
 pub mod simulated;
 
 pub use answer::{Answer, Ends, NotReproduced, Unresolved};
-pub use bisected::{COMPARED_MAX, Comparing, DOUBTED_MAX};
+pub use bisected::{COMPARED_MAX, Comparing, DOUBTED_MAX, is_given_up};
 pub use choice::{Choice, Costs};
 pub use commits::Commits;
 pub use evidence::{Build, Evidence};

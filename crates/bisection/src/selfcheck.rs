@@ -26,7 +26,31 @@ pub struct BisectCheck {
     pub series: Vec<SeriesRow>,
     pub screenings: Vec<ScreeningRow>,
     /// Longest time that the choice of the next test took in searches of 10 000 commits, in ms.
-    pub choice_ms: f64,
+    pub choice_ms: Option<f64>,
+}
+
+/// A part of the check. The numbers of a part do not depend on which others are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BisectPart {
+    Searches,
+    Series,
+    Screening,
+    Choice,
+}
+
+impl BisectPart {
+    pub const ALL: [BisectPart; 4] =
+        [BisectPart::Searches, BisectPart::Series, BisectPart::Screening, BisectPart::Choice];
+
+    /// The word for it in arguments.
+    pub fn word(self) -> &'static str {
+        match self {
+            BisectPart::Searches => "searches",
+            BisectPart::Series => "series",
+            BisectPart::Screening => "screening",
+            BisectPart::Choice => "choice",
+        }
+    }
 }
 
 /// One rule on one kind of range.
@@ -149,7 +173,7 @@ fn cases() -> Vec<Case> {
 
 /// Searches simulated ranges: `trials` of each kind.
 pub fn bisect_check(trials: u32, seed: u64) -> BisectCheck {
-    let simulation = BisectSimulation::new(trials, seed);
+    let simulation = BisectSimulation::new(trials, seed, &BisectPart::ALL);
     // One after the other: each uses all CPUs, and the last is timed.
     simulation.joined((0..simulation.pieces()).map(|piece| simulation.table_part(piece)).collect())
 }
@@ -160,6 +184,9 @@ pub struct BisectSimulation {
     seed: u64,
     cases: Vec<Case>,
     series: Vec<(String, Range)>,
+    /// Sizes of the change that screenings look for.
+    screened: Vec<f64>,
+    times_choices: bool,
 }
 
 /// Sizes of the change that simulated screenings look for.
@@ -176,13 +203,22 @@ pub enum TablePart {
 }
 
 impl BisectSimulation {
-    pub fn new(trials: u32, seed: u64) -> BisectSimulation {
-        BisectSimulation { trials, seed, cases: cases(), series: series_cases() }
+    pub fn new(trials: u32, seed: u64, parts: &[BisectPart]) -> BisectSimulation {
+        let has = |part: BisectPart| parts.contains(&part);
+        BisectSimulation {
+            trials,
+            seed,
+            cases: if has(BisectPart::Searches) { cases() } else { Vec::new() },
+            series: if has(BisectPart::Series) { series_cases() } else { Vec::new() },
+            screened: if has(BisectPart::Screening) { SCREENED.to_vec() } else { Vec::new() },
+            times_choices: has(BisectPart::Choice),
+        }
     }
 
     /// Number of pieces: each is one row of a table, and the last the time of a choice.
     pub fn pieces(&self) -> usize {
-        self.searches().count() + self.series.len() + SCREENED.len() + 1
+        let rows = self.searches().count() + self.series.len() + self.screened.len();
+        rows + usize::from(self.times_choices)
     }
 
     fn searches(&self) -> impl Iterator<Item = (&Case, Rule)> {
@@ -198,7 +234,7 @@ impl BisectSimulation {
             TablePart::Row(row(case, rule, trials, seed))
         } else if let Some(range) = self.series.get(series) {
             TablePart::Series(series_row(range, trials, seed))
-        } else if let Some(size) = SCREENED.get(screening) {
+        } else if let Some(size) = self.screened.get(screening) {
             TablePart::Screening(screening_row(*size, trials, seed))
         } else {
             TablePart::ChoiceMs(choice_ms(seed))
@@ -213,14 +249,14 @@ impl BisectSimulation {
             rows: Vec::new(),
             series: Vec::new(),
             screenings: Vec::new(),
-            choice_ms: 0.0,
+            choice_ms: None,
         };
         for part in parts {
             match part {
                 TablePart::Row(row) => check.rows.push(row),
                 TablePart::Series(row) => check.series.push(row),
                 TablePart::Screening(row) => check.screenings.push(row),
-                TablePart::ChoiceMs(ms) => check.choice_ms = ms,
+                TablePart::ChoiceMs(ms) => check.choice_ms = Some(ms),
             }
         }
         check

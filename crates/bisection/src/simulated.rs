@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-use crate::bisected::{Bisected, Comparing, Drawn, bisected};
+use crate::bisected::{Bisected, COMPARED_MAX, Comparing, Drawn, bisected};
 use crate::commits::Commits;
 use crate::search::{Search, Settings};
 
@@ -20,7 +20,8 @@ pub enum Noise {
 }
 
 /// Comparisons of blamed changes with their parents, by the rule that decides real ones.
-const COMPARING: Comparing = Comparing { margin: 0.01, without: false, layouts: (0, 0) };
+const COMPARING: Comparing =
+    Comparing { margin: 0.01, without: false, layouts: (0, 0), times: COMPARED_MAX };
 
 /// A kind of range.
 #[derive(Clone, Debug, Serialize)]

@@ -5,14 +5,17 @@ use analysis::{ALPHA, Arm, CompareOptions, Comparison, Contrast, Discards, Verdi
 use anyhow::{Context, Result};
 use bisection::{Answer, COMPARED_MAX};
 use host::job_control::RunningSince;
-use records::Opened;
+use records::{Opened, Record, Run};
 use runner::End;
 use serde::Serialize;
 use store::Store;
 
 use crate::build::Built;
 use crate::log::{Event, StepRuns};
-use crate::measurement::{Measurement, Repeats, Subject, Values, experiment, measure, values};
+use crate::measurement::{
+    Measurement, Repeats, Subject, Values, experiment, measure_while, values,
+};
+use crate::patience::Watch;
 use crate::session::{Progress, Session};
 
 /// A change leaves more where the rest is this number of standard errors from nothing, and this share of the whole.
@@ -160,7 +163,8 @@ impl Session {
         ends.is_some_and(|ends| ends.difference > 0.0)
     }
 
-    /// Compares two builds until that is decided, and again while the host disturbs the comparison.
+    /// Compares two builds until that is decided. A comparison that the host disturbed is made again, as long as knee may
+    /// wait for a quiet moment.
     fn compare(
         &mut self,
         what: &str,
@@ -170,10 +174,10 @@ impl Session {
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Option<Confirmation>> {
         for times in 1.. {
-            let Some(confirmation) = self.compare_once(what, subjects, is_higher, store)? else {
-                return Ok(None);
-            };
-            if confirmation.confirmed != Confirmed::Disturbed || times == COMPARED_MAX {
+            let compared = self.compare_once(what, subjects, is_higher, store, tell)?;
+            let Some(confirmation) = compared else { return Ok(None) };
+            let is_last = times == COMPARED_MAX || self.patience_s() == 0.0;
+            if confirmation.confirmed != Confirmed::Disturbed || is_last {
                 return Ok(Some(confirmation));
             }
             let discards = &confirmation.comparison.discards;
@@ -191,11 +195,17 @@ impl Session {
         subjects: &[Subject],
         is_higher: bool,
         store: &Store,
+        tell: &mut dyn FnMut(&Progress),
     ) -> Result<Option<Confirmation>> {
         let name = format!("bisect {}: {what}", self.bisection.id);
         let experiment = experiment(&self.request, subjects, Repeats::UntilDecided, &name)?;
         let since = RunningSince::now();
-        let Measurement { end, record } = measure(experiment, store, true)?;
+        let (left_s, waited_s) = (self.patience_s(), self.patience().waited_s());
+        let mut watch = Watch::new(self.patience(), left_s, subjects.len());
+        let after = |record: &Record, run: &Run| {
+            watch.after(record, run, &mut |wait| tell(&Progress::Waiting(wait)))
+        };
+        let Measurement { end, record } = measure_while(experiment, store, true, after)?;
         if end == End::Interrupted {
             return Ok(None);
         }
@@ -205,7 +215,9 @@ impl Session {
             names.map(|name| Arm { name, record: &record, variant: name }).collect();
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
         let confirmed = confirmed(&comparison, is_higher, record.record.experiment.blocks());
-        self.note_comparison(&record, what, confirmed.word(), since.elapsed().as_secs_f64())?;
+        let waited_s = self.patience().waited_s() - waited_s;
+        let seconds = since.elapsed().as_secs_f64() - waited_s;
+        self.note_comparison(&record, what, confirmed.word(), seconds)?;
         Ok(Some(Confirmation { what: what.to_string(), record, comparison, confirmed }))
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use host::{nearest, paths, random};
+use jiff::ToSpan;
 use store::{Id, Store};
 
 /// The folder of all bisections, in the store.
@@ -20,9 +21,13 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// Makes the folder of a new bisection.
+    /// Makes the folder of a new bisection. Its id follows those of all others, even if the clock was set back.
     pub fn new(store: &Store) -> Result<Bisection> {
-        let id = Id::new(jiff::Timestamp::now(), random() as u32).as_str().to_string();
+        let newest = all(store).pop().and_then(|newest| begun(&newest.id));
+        let after = newest.and_then(|time| time.checked_add(1.second()).ok());
+        let now = jiff::Timestamp::now();
+        let time = after.map_or(now, |after| now.max(after));
+        let id = Id::new(time, random() as u32).as_str().to_string();
         let folder = store.root().join(BISECTIONS).join(&id);
         create(&folder)?;
         create(&folder.join("logs"))?;
@@ -50,6 +55,12 @@ impl Bisection {
         paths::check_private(&folder, &fs::metadata(&folder)?)?;
         Ok(folder)
     }
+}
+
+/// The time in an id, to the second.
+fn begun(id: &str) -> Option<jiff::Timestamp> {
+    let time = jiff::civil::DateTime::strptime("%Y%m%d-%H%M%S", id.get(..15)?).ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
 }
 
 fn create(folder: &Path) -> Result<()> {
@@ -96,6 +107,32 @@ pub fn open(which: &str, store: &Store) -> Result<Bisection> {
         (None, _) => {
             let hint = nearest(which, all.iter().map(|bisection| bisection.id.as_str()));
             bail!("no bisection is called '{which}'{hint}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Store;
+
+    use super::{BISECTIONS, Bisection, newest};
+
+    #[test]
+    fn the_newest_bisection_is_the_last_one_begun_even_if_the_clock_was_set_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let begin = || {
+            let bisection = Bisection::new(&store).unwrap();
+            std::fs::write(bisection.log_path(), "").unwrap();
+            bisection.id
+        };
+        // Begun when the clock was years ahead.
+        let ahead = folder.path().join(BISECTIONS).join("20991231-235959-ffffff");
+        std::fs::create_dir_all(&ahead).unwrap();
+        std::fs::write(ahead.join("log.ndjson"), "").unwrap();
+        for _ in 0..2 {
+            let id = begin();
+            assert_eq!(newest(&store).unwrap().id, id);
         }
     }
 }

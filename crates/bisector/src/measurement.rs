@@ -1,13 +1,14 @@
 //! Runs of builds: an experiment whose variants are commits, for the runner.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use plan::commands;
 use records::{
-    Axes, Command, CommandLine, Experiment, Guest, Judging, Load, Many, Opened, Outcome, Scalar,
-    Variant,
+    Axes, Command, CommandLine, Experiment, Guest, Judging, Load, Many, Opened, Outcome, Record,
+    Run, Scalar, Variant,
 };
 use runner::{End, Options};
 use store::Store;
@@ -139,13 +140,23 @@ pub struct Measurement {
 
 /// Runs an experiment and keeps its record. With `resume`, an unfinished record of it goes on.
 pub fn measure(experiment: Experiment, store: &Store, resume: bool) -> Result<Measurement> {
+    measure_while(experiment, store, resume, runner::go_on)
+}
+
+/// Runs an experiment until it is done or `finished`, which is called after each run, breaks.
+pub fn measure_while(
+    experiment: Experiment,
+    store: &Store,
+    resume: bool,
+    mut finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
+) -> Result<Measurement> {
     let options = |resume| Options { resume, ..Options::default() };
     let measured = if resume {
         // There may be nothing to resume.
-        runner::measure(experiment.clone(), options(true), store, |_| ())
-            .or_else(|_| runner::measure(experiment, options(false), store, |_| ()))
+        runner::measure(experiment.clone(), options(true), store, &mut finished)
+            .or_else(|_| runner::measure(experiment, options(false), store, &mut finished))
     } else {
-        runner::measure(experiment, options(false), store, |_| ())
+        runner::measure(experiment, options(false), store, finished)
     }?;
     let record = measured.folder.as_deref().map(store::open).transpose()?;
     Ok(Measurement { end: measured.end, record })

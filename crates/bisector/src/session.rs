@@ -7,7 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use bisection::{Answer, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Search};
+use bisection::{
+    Answer, COMPARED_MAX, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Search,
+};
 use host::signals;
 use records::Opened;
 use runner::End;
@@ -22,6 +24,7 @@ use crate::measurement::{
     LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks, experiment,
     measure, values,
 };
+use crate::patience::{Patience, Wait};
 use crate::range::{Commit, Range, Source};
 use crate::reads::{self, Reads};
 use crate::step_line::Left;
@@ -78,6 +81,8 @@ pub enum Progress<'a> {
         left_out: usize,
         blocks: usize,
     },
+    /// The host disturbed a block of a comparison, which waits for a quiet moment.
+    Waiting(Wait),
     /// A step was measured: the values' geometric mean.
     Step {
         number: usize,
@@ -135,6 +140,7 @@ pub struct Session {
     compared_seconds: f64,
     /// Runs of comparisons that the search took as evidence.
     refuting_runs: u32,
+    patience: Patience,
 }
 
 impl Session {
@@ -200,6 +206,7 @@ impl Session {
             compared_runs: 0,
             compared_seconds: 0.0,
             refuting_runs: 0,
+            patience: Patience::new(),
         })
     }
 
@@ -415,6 +422,8 @@ impl Session {
             } else {
                 (0, 0)
             },
+            // Without patience there is no quiet moment to compare again in.
+            times: if self.patience_s() > 0.0 { COMPARED_MAX } else { 1 },
         })
     }
 
@@ -560,6 +569,15 @@ impl Session {
     pub(crate) fn key_of(&self, id: &str) -> Option<String> {
         let mut built = self.built.iter();
         built.find(|(commit, _)| self.range.commits[**commit].id == id).map(|(_, b)| b.key.clone())
+    }
+
+    /// Seconds that comparisons may still wait for a quiet host.
+    pub(crate) fn patience_s(&self) -> f64 {
+        self.patience.left_s(self.seconds_spent(), self.blocks, self.disturbed)
+    }
+
+    pub(crate) fn patience(&mut self) -> &mut Patience {
+        &mut self.patience
     }
 
     pub(crate) fn workshop(&self) -> &Workshop {

@@ -19,17 +19,25 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          that a comparison refutes is not blamed, and the search goes on."
     );
     let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
-    wrapped(&intro, style.width, 0)
-        + &heading("One change, in % of the searches")
-        + &rows(&check.rows, style)
-        + &heading("Several changes along 200 commits: a grid of 33, then refined")
-        + &series(&check.series, style)
-        + &heading("Options without an order: a screening of 12 in 16 settings")
-        + &screenings(&check.screenings, style)
-        + &format!(
-            "\nLongest choice of a next test in five searches of 10 000 commits: {:.1} ms\n",
-            check.choice_ms
-        )
+    let mut text = wrapped(&intro, style.width, 0);
+    if !check.rows.is_empty() {
+        text += &heading("One change, in % of the searches");
+        text += &rows(&check.rows, style);
+    }
+    if !check.series.is_empty() {
+        text += &heading("Several changes along 200 commits: a grid of 33, then refined");
+        text += &series(&check.series, style);
+    }
+    if !check.screenings.is_empty() {
+        text += &heading("Options without an order: a screening of 12 in 16 settings");
+        text += &screenings(&check.screenings, style);
+    }
+    if let Some(ms) = check.choice_ms {
+        text += &format!(
+            "\nLongest choice of a next test in five searches of 10 000 commits: {ms:.1} ms\n"
+        );
+    }
+    text
 }
 
 fn percent(share: f64) -> String {

@@ -12,6 +12,7 @@ pub mod progress;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use analysis::Reduced;
@@ -45,13 +46,19 @@ pub enum End {
     Interrupted,
 }
 
-/// Executes the runs that the record lacks. `finished` is called with each run once it is durable.
+/// What to do after a run where nothing but the record's own rules ends it.
+pub fn go_on(_: &Record, _: &Run) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Executes the runs that the record lacks. `finished` is called with each run once it is durable; the record ends with
+/// the block after which it breaks.
 pub fn run(
     record: &mut Growing,
     journal: &mut Journal,
     metal: Option<&mut Metal>,
     progress: &mut Progress,
-    mut finished: impl FnMut(&Run),
+    mut finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
 ) -> Result<End> {
     let mut places = Places::new(journal, metal, record)?;
     let end = match warm_up(record, &mut places, progress) {
@@ -147,7 +154,7 @@ fn run_blocks(
     record: &mut Growing,
     places: &mut Places,
     progress: &mut Progress,
-    finished: &mut impl FnMut(&Run),
+    finished: &mut impl FnMut(&Record, &Run) -> ControlFlow<()>,
 ) -> Result<End> {
     let mut runs: Vec<Run> =
         record.read_runs()?.iter().map(|run| deciding_part(&record.record, run)).collect();
@@ -171,6 +178,7 @@ fn run_blocks(
             left.filter(|step| !executed.contains(step) && !profiled.contains(step)).collect();
         let to_run: Vec<Assignment> = left.iter().map(|step| step.assignment).collect();
         progress.block(&record.record, block, &to_run);
+        let mut is_last = false;
         for step in left {
             if signals::received().is_some() {
                 return Ok(End::Interrupted);
@@ -187,9 +195,12 @@ fn run_blocks(
             }
             let (run, samples) = (result.run, result.samples);
             record.append(&run, samples)?;
-            finished(&run);
+            is_last |= finished(&record.record, &run).is_break();
             progress.finished(&record.record, &run);
             runs.push(deciding_part(&record.record, &run));
+        }
+        if is_last {
+            break;
         }
     }
     Ok(End::Complete)

@@ -1,5 +1,6 @@
 //! One execution of an experiment, from what a killed knee left behind to a finished record.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
@@ -41,12 +42,12 @@ pub struct Options {
 pub type Arrived = Option<Arrival>;
 
 /// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
-/// `finished` is called with each run once it is durable.
+/// `finished` is called with each run once it is durable; the record ends with the block after which it breaks.
 pub fn measure(
     experiment: Experiment,
     options: Options,
     store: &Store,
-    finished: impl FnMut(&Run),
+    finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
 ) -> Result<Measured> {
     // First undoes what a killed knee left, so that the record describes the host without it.
     let mut journal = Journal::open()?;

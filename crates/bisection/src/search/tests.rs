@@ -57,6 +57,25 @@ fn a_clear_change_is_named_in_few_runs() {
 }
 
 #[test]
+fn large_segments_are_halved_as_well_as_small_ones() {
+    // A line, and two branches that take turns in the order of the commits.
+    let in_turn = |commit: usize| vec![commit.saturating_sub(2)];
+    let branches: Vec<Vec<usize>> = (1..2999).map(in_turn).chain([vec![2998, 2997]]).collect();
+    for commits in [Commits::linear(3000), Commits::from_parents(&branches)] {
+        let changes = commits.changes();
+        let mut search = Search::new(commits.clone(), vec![1.0; changes + 1], Settings::default());
+        search.begin_step();
+        for run in 0..8 {
+            search.measured(0, 0.001 * f64::from(run % 3));
+            search.measured(changes, 0.1 + 0.001 * f64::from(run % 3));
+        }
+        let Next::Measure(wanted) = search.next_step() else { panic!("nothing is measured") };
+        let contained = commits.contained(wanted[0].0).count_ones(..) as f64;
+        assert!((contained / changes as f64 - 0.5).abs() < 0.001, "{contained} of {changes}");
+    }
+}
+
+#[test]
 fn a_change_on_a_branch_is_named() {
     // 1 ─ 2 ─ 3 ─ 4 ─ 5 ─┐
     //  └─ 6 ─ 7 ─ 8 ─ 9 ─ 10 ─ 11

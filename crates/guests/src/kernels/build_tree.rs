@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use host::terminal::talk;
@@ -26,6 +27,8 @@ use crate::kernels::toolchain::Toolchain;
 /// With less free space than this, a failure is blamed on a full file system.
 const FULL_BYTES: u64 = 4 << 20;
 
+const SET_BACK: &str = "the clock was set back: building without the objects from before";
+
 /// A revision to build, and what to build it with.
 #[derive(Clone, Copy)]
 pub struct BuildJob<'a> {
@@ -43,6 +46,29 @@ pub struct BuildJob<'a> {
     pub log: &'a Path,
 }
 
+/// A time by the clock that files bear, and by one that nobody sets.
+#[derive(Clone, Copy)]
+struct Moment {
+    clock: SystemTime,
+    steady: Instant,
+}
+
+impl Moment {
+    fn now() -> Moment {
+        Moment { clock: SystemTime::now(), steady: Instant::now() }
+    }
+
+    /// Whether the clock was set back since by more than a second, which is less than any build takes.
+    fn was_clock_set_back(self) -> bool {
+        self.is_set_back_at(Moment::now())
+    }
+
+    fn is_set_back_at(self, now: Moment) -> bool {
+        let steady = now.steady.duration_since(self.steady);
+        now.clock + Duration::from_secs(1) < self.clock + steady
+    }
+}
+
 /// Sources and objects of one revision.
 pub struct BuildTree {
     folder: PathBuf,
@@ -50,6 +76,8 @@ pub struct BuildTree {
     used: bool,
     /// Whether the sources may have files that knee's index does not list.
     has_other_files: bool,
+    /// The end of the last build.
+    built: Option<Moment>,
 }
 
 impl BuildTree {
@@ -62,7 +90,7 @@ impl BuildTree {
             .find(|name| !parent.join(format!("{DIRECTORY_PREFIX}{name}")).exists());
         let folder = folder.context("there is always a free number")?;
         let folder = journal.directory(parent, &folder)?;
-        let build_tree = BuildTree { folder, used: false, has_other_files: false };
+        let build_tree = BuildTree { folder, used: false, has_other_files: false, built: None };
         for folder in [build_tree.source(), build_tree.objects()] {
             make_folder(&folder)?;
         }
@@ -79,9 +107,23 @@ impl BuildTree {
 
     /// Builds a revision. Leftovers of an earlier revision may break it, such as generated headers
     /// that this one lacks; so a failed build is repeated without them before it is reported.
+    ///
+    /// make goes by times: after the clock was set back, it would take new sources for older than the objects. Then
+    /// nothing is kept of the objects.
     pub fn build(&mut self, job: BuildJob) -> Result<Product> {
         let mut progress = Progress::new(&job.revision.name, job.log);
-        let first = self.try_build(job, &mut progress);
+        if self.built.is_some_and(Moment::was_clock_set_back) {
+            note(job.log, SET_BACK)?;
+            self.empty()?;
+        }
+        let begun = Moment::now();
+        let mut first = self.try_build(job, &mut progress);
+        if begun.was_clock_set_back() {
+            note(job.log, SET_BACK)?;
+            self.empty()?;
+            first = self.try_build(job, &mut progress);
+        }
+        self.built = Some(Moment::now());
         let used = std::mem::replace(&mut self.used, true);
         match first {
             Err(why) if used && may_succeed_without_leftovers(&why) => {
@@ -319,5 +361,27 @@ fn report_unmet(job: BuildJob, unmet: &[UnmetOption]) {
     }
     for option in unmet.iter().filter(|unmet| !unknown.contains(&unmet.option)) {
         talk(format_args!("{}: {option}", revision.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Moment;
+
+    #[test]
+    fn a_clock_that_is_set_back_is_noticed_and_one_that_is_set_forward_makes_no_difference() {
+        let begun = Moment::now();
+        let check = |forward_s: u64, back_s: u64, expected| {
+            let clock = begun.clock + Duration::from_secs(100 + forward_s);
+            let clock = clock - Duration::from_secs(back_s);
+            let steady = begun.steady + Duration::from_secs(100);
+            assert_eq!(begun.is_set_back_at(Moment { clock, steady }), expected);
+        };
+        check(0, 0, false);
+        check(3600, 0, false);
+        check(0, 10, true);
+        check(0, 3600, true);
     }
 }

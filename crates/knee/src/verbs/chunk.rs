@@ -1,5 +1,6 @@
 //! `knee chunk`: measures or computes chunks of a fleet on this host.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -158,10 +159,11 @@ fn measure_share(experiment: &Experiment, folder: &Folder, share: &Share) -> Res
     let store = Store::at(folder.records_of(share.chunk, share.claim));
     let options = Options { blocks: Some(share.blocks.clone()), ..Options::default() };
     let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
-    let measured = measure(experiment.clone(), options, &store, |run| {
+    let measured = measure(experiment.clone(), options, &store, |_, run| {
         runs += 1;
         any_failed |= !run.finished();
         unwritten = folder.beat(share.chunk, share.claim, runs);
+        ControlFlow::Continue(())
     })?;
     // Without beats the chunk is measured all the same; another host may have begun it too.
     if let Err(why) = unwritten {

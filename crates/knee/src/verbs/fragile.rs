@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     let experiment = if is_around { verdict.experiment } else { verdict.around(arguments)? };
     let options = Options { resume: arguments.resume, ..Options::default() };
-    let Measured { end, folder, .. } = runner::measure(experiment, options, store, |_| ())?;
+    let Measured { end, folder, .. } = runner::measure(experiment, options, store, runner::go_on)?;
     let Some(folder) = folder else {
         talk("interrupted before the first run finished: no record, nothing to keep");
         return Ok(ExitCode::from(130));

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufWriter, Write, stdin, stdout};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -135,13 +136,14 @@ fn measure_share(
     let mut mirror = Mirror::new(records);
     let (mut runs, mut sent) = (0, Ok(()));
     let store = Store::at(records.to_path_buf());
-    let measured = measure(experiment.clone(), options, &store, |run| {
+    let measured = measure(experiment.clone(), options, &store, |_, run| {
         runs += 1;
         // The reader of a closed stream is gone, and soon this process too.
         if sent.is_ok() {
             let failed = !run.finished();
             sent = mirror.send(out).and_then(|()| send(out, &Answer::Run { runs, failed }));
         }
+        ControlFlow::Continue(())
     });
     sent?;
     mirror.send(out)?;

@@ -4,6 +4,7 @@ mod dose;
 mod metal;
 mod on;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -404,10 +405,11 @@ fn measure_with(
         experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
     }
     let mut printed = Ok(());
-    let measured = runner::measure(experiment, options, store, |run| {
+    let measured = runner::measure(experiment, options, store, |_, run| {
         if arguments.json && printed.is_ok() {
             printed = print_line(serde_json::to_string(run).expect("runs are plain data"));
         }
+        ControlFlow::Continue(())
     })?;
     Ok((measured, printed))
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::selfcheck::VerdictSimulation;
-use anyhow::{Result, ensure};
-use bisection::selfcheck::BisectSimulation;
+use anyhow::{Context, Result, ensure};
+use bisection::selfcheck::{BisectPart, BisectSimulation};
 use host::terminal::print;
 use laws::selfcheck::Part;
 use runner::End;
@@ -44,11 +44,12 @@ pub struct Arguments {
     /// --trials is then the number of curves of each kind, 200 by default.
     #[arg(long, conflicts_with = "host")]
     scale: bool,
-    /// Parts of --scale to check: knees, quantities, cliffs, forecasts, searches, fragile [default: all]
+    /// Parts of --scale or --bisect to check [default: all]
     ///
-    /// The numbers of a part do not depend on which others are checked.
-    #[arg(long, requires = "scale", value_delimiter = ',', value_name = "PART", value_parser = part)]
-    only: Vec<Part>,
+    /// --scale has knees, quantities, cliffs, forecasts, searches, fragile; --bisect has searches, series, screening,
+    /// choice. The numbers of a part do not depend on which others are checked.
+    #[arg(long, value_delimiter = ',', value_name = "PART", conflicts_with = "host")]
+    only: Vec<String>,
     /// Check searches of simulated ranges of commits instead, beside the rules of other tools
     ///
     /// --trials is then the number of ranges of each kind, 200 by default.
@@ -72,10 +73,24 @@ pub struct Arguments {
     json: bool,
 }
 
-fn part(word: &str) -> Result<Part, String> {
-    let words = Part::ALL.map(Part::word).join(", ");
-    let found = Part::ALL.into_iter().find(|part| part.word() == word);
-    found.ok_or_else(|| format!("not a part of --scale: it has {words}"))
+/// The parts that `--only` names, or all.
+fn parts<P: Copy>(
+    only: &[String],
+    flag: &str,
+    all: &[P],
+    word: impl Fn(P) -> &'static str,
+) -> Result<Vec<P>> {
+    if only.is_empty() {
+        return Ok(all.to_vec());
+    }
+    let part = |name: &String| {
+        let found = all.iter().copied().find(|part| word(*part) == *name);
+        found.with_context(|| {
+            let words: Vec<&str> = all.iter().map(|part| word(*part)).collect();
+            format!("--only {name}: not a part of {flag}, which has {}", words.join(", "))
+        })
+    };
+    only.iter().map(part).collect()
 }
 
 /// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
@@ -101,11 +116,13 @@ pub fn only_here(arguments: &Arguments) -> Option<String> {
 pub fn sweep(arguments: Arguments) -> Result<SelfcheckSweep> {
     let Arguments { trials, seed, only, json, .. } = arguments;
     let of = if arguments.scale {
-        let parts = if only.is_empty() { Part::ALL.to_vec() } else { only };
+        let parts = parts(&only, "--scale", &Part::ALL, Part::word)?;
         Simulations::Scale { trials: trials.unwrap_or(200), seed, parts }
     } else if arguments.bisect {
-        Simulations::Bisect(BisectSimulation::new(trials.unwrap_or(200), seed))
+        let parts = parts(&only, "--bisect", &BisectPart::ALL, BisectPart::word)?;
+        Simulations::Bisect(BisectSimulation::new(trials.unwrap_or(200), seed, &parts))
     } else {
+        ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");
         Simulations::Verdicts(VerdictSimulation::new(trials.unwrap_or(4000), seed))
     };
     Ok(SelfcheckSweep { of, as_json: json })

@@ -1,7 +1,7 @@
 //! What a bisection says while it goes on: a line for each thing that was done.
 
 use bisection::{Ends, Foresight, Quantiles};
-use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source};
+use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source, Wait};
 use host::counted;
 use host::terminal::{hint, talk};
 use text::quantity::signed;
@@ -81,6 +81,17 @@ pub fn tell(progress: &Progress, range: &Range) {
             "the host disturbed {left_out} of {} of the comparison, so it says nothing: comparing again",
             counted(*blocks, "block")
         )),
+        Progress::Waiting(Wait::Begins { busy, most_s }) => talk(format_args!(
+            "others use {:.0} % of the CPUs: waiting for a quiet moment, for {} at most",
+            100.0 * busy,
+            duration(*most_s)
+        )),
+        Progress::Waiting(Wait::Ends { is_quiet: true, seconds }) => {
+            talk(format_args!("the host is quiet after {}: comparing on", duration(*seconds)));
+        }
+        Progress::Waiting(Wait::Ends { is_quiet: false, .. }) => {
+            talk("the host did not become quiet: comparing on as it is");
+        }
         Progress::Step { number, commits, left } => {
             let one = |(commit, runs, mean): &(&Commit, usize, f64)| {
                 let runs = counted(*runs, "run");
