@@ -294,7 +294,7 @@ fn information(parts: &[Part]) -> f64 {
             (part.segment, height, part.mean, -0.5 / part.variance)
         })
         .collect();
-    let masses = masses(&scaled);
+    let log_masses: Vec<f64> = masses(&scaled).into_iter().map(f64::ln).collect();
     let log = |p: f64| if p > 0.0 { p * p.ln() } else { 0.0 };
     let mut nats = 0.0;
     for point in 0..points as usize {
@@ -304,7 +304,7 @@ fn information(parts: &[Part]) -> f64 {
             own += height * (factor * (value - mean).powi(2)).exp();
             let is_last = scaled.get(at + 1).is_none_or(|next| next.0 != *segment);
             if is_last {
-                nats += log(own) - if own > 0.0 { own * f64::ln(masses[index]) } else { 0.0 };
+                nats += log(own) - own * log_masses[index];
                 all += own;
                 own = 0.0;
                 index += 1;

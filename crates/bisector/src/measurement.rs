@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use plan::commands;
 use records::{
     Axes, Command, CommandLine, Experiment, Guest, Judging, Load, Many, Opened, Outcome, Record,
@@ -179,13 +179,10 @@ pub fn values(record: &Opened, subject: &str, metric: &str) -> Result<Values> {
     for run in record.runs.iter().filter(variant).filter(|run| !run.placebo) {
         match (&run.outcome, run.value(metric)) {
             (Outcome::Failed { reason }, _) => reasons.push(reason.clone()),
-            (_, Some(value)) => {
-                ensure!(
-                    value > 0.0 && value.is_finite(),
-                    "{metric} of {subject} is {value}: changes are shares, so choose a metric above 0"
-                );
-                logs.push(value.ln());
-            }
+            (_, Some(value)) if value > 0.0 && value.is_finite() => logs.push(value.ln()),
+            (_, Some(value)) => reasons.push(format!(
+                "{metric} of {subject} is {value}: changes are shares, so choose a metric above 0"
+            )),
             (_, None) => reasons.push(format!("the run has no {metric}")),
         }
     }

@@ -155,10 +155,22 @@ impl Session {
         Ok(session)
     }
 
-    /// Goes on with a bisection.
+    /// Goes on with a bisection. Refuses to if the repository no longer has its commits.
     pub fn resume(bisection: Bisection) -> Result<Session> {
         let (log, events) = Log::open(&bisection.log_path())?;
-        Session::from_events(bisection, log, events)
+        let session = Session::from_events(bisection, log, events)?;
+        let Some(repository) = session.workshop.repository() else { return Ok(session) };
+        for end in [0, session.range.changes()] {
+            let commit = &session.range.commits[end];
+            repository.resolve(&commit.id).with_context(|| {
+                format!(
+                    "the {} end {} is gone from the repository: fetch it again, or begin a new bisection",
+                    end_name(end),
+                    commit.short()
+                )
+            })?;
+        }
+        Ok(session)
     }
 
     /// A bisection as its log leaves it, without its lock, to look at.
@@ -378,7 +390,10 @@ impl Session {
     }
 
     fn skip(&mut self, commit: usize, why: String, tell: &mut dyn FnMut(&Progress)) -> Result<()> {
-        tell(&Progress::Skipped { commit: &self.range.commits[commit], why: &why });
+        // Without an end there is no bisection, and an error says why.
+        if ![0, self.range.changes()].contains(&commit) {
+            tell(&Progress::Skipped { commit: &self.range.commits[commit], why: &why });
+        }
         self.log.append(&Event::Skipped { commit, why: why.clone() })?;
         self.take_skip(commit, why);
         Ok(())

@@ -183,7 +183,7 @@ impl Workshop {
                     )));
                 }
                 Ended::With(status) if !status.success() => {
-                    self.check_room()?;
+                    self.check_room().with_context(|| format!("building {}", commit.short()))?;
                     return Ok(Built::Failed(why_failed(status, &log)));
                 }
                 Ended::With(_) => (),

@@ -205,8 +205,11 @@ fn plot(report: &BisectionReport, style: &Style) -> String {
         text.push('\n');
     }
     let [first, last] = [1, changes].map(|number| report.commits[number].short.as_str());
-    let gap = columns.saturating_sub(first.len() + last.len());
-    text += &format!("       +{}\n        {first}{}{last}\n", "-".repeat(columns), " ".repeat(gap));
+    let between = match columns.saturating_sub(first.len() + last.len()) {
+        0 => " to ".to_string(),
+        gap => " ".repeat(gap),
+    };
+    text += &format!("       +{}\n        {first}{between}{last}\n", "-".repeat(columns));
     text
 }
 

@@ -371,6 +371,10 @@ fn conduct_one(mut session: Session, search: &SearchArguments, store: &Store) ->
     }
     let concluded = conduct_open(&mut session, search, store);
     session.close()?;
+    // What was built of ends that cannot be built or tried is of no further use.
+    if concluded.is_err() && session.search().is_none() && !search.keep_builds {
+        session.clean_up()?;
+    }
     concluded
 }
 

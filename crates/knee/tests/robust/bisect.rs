@@ -239,9 +239,14 @@ fn ends_with_equal_builds_are_not_measured() {
 fn commits_that_fail_are_skipped_and_leave_a_set() {
     let project = Project::new(30, |commit| {
         let level = if commit >= 15 { 110 } else { 100 };
-        let status = if (13..17).contains(&commit) { 125 } else { 0 };
+        let bench = match commit {
+            // A value of which no share can be taken.
+            14 => "echo 'cost: 0'".to_string(),
+            13..17 => format!("{BENCH}exit 125"),
+            _ => BENCH.to_string(),
+        };
         vec![
-            ("bench.sh".to_string(), format!("{BENCH}exit {status}\n")),
+            ("bench.sh".to_string(), bench + "\n"),
             ("level".to_string(), level.to_string()),
             ("number".to_string(), commit.to_string()),
         ]
@@ -343,6 +348,29 @@ fn what_cannot_be_bisected_is_refused_with_advice() {
     let ended = project.home.start(command.arg("sleep 100")).end();
     check_status(&ended, 2);
     assert!(ended.stderr.contains("did not end within 0.2 s"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_bisection_is_told_that_a_branch_is_gone_and_refused_without_its_commits() {
+    let project = Project::with_change(5, 2);
+    let git = |arguments: &[&str]| git(&project.home, Path::new("project"), arguments);
+    git(&["branch", "side", "main"]);
+    git(&["reset", "-q", "--hard", "main~2"]);
+    let [first, last] = [0, 4].map(|commit| project.short(commit));
+    let mut command = project
+        .home
+        .knee(&format!("bisect --git project --good {first} --bad side --command false"));
+    check_status(&project.home.start(&mut command).end(), 2);
+    git(&["branch", "-q", "-D", "side"]);
+    let ended = project.home.run("bisect --resume");
+    let gone = format!("side is gone: the bisection goes on with {last}, as it began");
+    assert!(ended.stderr.contains(&gone), "{}", ended.stderr);
+    git(&["reflog", "expire", "--expire=now", "--all"]);
+    git(&["gc", "-q", "--prune=now"]);
+    let ended = project.home.run("bisect --resume");
+    check_status(&ended, 2);
+    let gone = format!("the bad end {last} is gone from the repository");
+    assert!(ended.stderr.contains(&gone), "{}", ended.stderr);
 }
 
 #[test]

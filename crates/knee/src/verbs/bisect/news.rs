@@ -27,20 +27,22 @@ pub fn before(request: &Request, range: &Range) {
     }
 }
 
-/// Says which ends have another name now than when the bisection began.
+/// Says which ends have another name now than when the bisection began, or none.
 pub fn moved(session: &Session) {
     let Source::Git { directory, good, bad, .. } = &session.request.source else { return };
     let Ok(repository) = guests::kernels::Repository::open(directory) else { return };
     let ends =
         [(good, &session.range.commits[0]), (bad, &session.range.commits[session.range.changes()])];
     for (name, commit) in ends {
-        let is_moved = repository.resolve(name).is_ok_and(|now| now.commit != commit.id);
-        if is_moved {
-            talk(format_args!(
-                "{name} has moved since: the bisection goes on with {}, as it began",
-                commit.short()
-            ));
-        }
+        let what = match repository.resolve(name) {
+            Ok(now) if now.commit == commit.id => continue,
+            Ok(_) => "has moved since",
+            Err(_) => "is gone",
+        };
+        talk(format_args!(
+            "{name} {what}: the bisection goes on with {}, as it began",
+            commit.short()
+        ));
     }
 }
 
@@ -98,6 +100,7 @@ pub fn tell(progress: &Progress, range: &Range) {
                 format!("{}: {runs}, mean {}", commit.short(), analysis::rounded(*mean, 4))
             };
             let measured = commits.iter().map(one).collect::<Vec<_>>().join(", ");
+            let measured = if commits.is_empty() { "nothing measured" } else { &measured };
             let left = left.as_ref().map(|left| left.text(range)).unwrap_or_default();
             talk(format_args!("step {number}  {measured}; {left}"));
         }
