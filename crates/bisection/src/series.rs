@@ -55,7 +55,7 @@ pub enum SeriesStep {
 /// A gap that holds a change with more than this probability is halved.
 const HALVED: f64 = 0.3;
 /// Gaps are unsure as long as a change there has a probability above this, and below its complement.
-const UNSURE: f64 = 0.04;
+const UNSURE: f64 = 0.042;
 /// Changes less probable than this are not told.
 const TOLD: f64 = 0.8;
 /// Changes of fewer standard errors than this are not told, however probable a change of any size is there.
