@@ -1,6 +1,6 @@
 //! The page of ledgers: where the time of an operation goes, what changed, and what grows with CPUs.
 
-use reports::LedgerPart;
+use explanations::ledger::LedgerPart;
 
 use crate::page::{Block, Page, PageKind, PageTable, Section};
 use crate::reading;

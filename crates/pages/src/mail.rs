@@ -1,7 +1,7 @@
 //! A page as a mail: plain text of at most 72 columns, to be pasted into a mail to a kernel list as it is.
 
+use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::shown;
-use reports::{LedgerNode, LedgerTree};
 use text::prose::wrapped;
 use text::table::{Align, Table};
 

@@ -1,7 +1,7 @@
 //! A page as Markdown for a tracker: what the answer rests on is folded, so that a comment stays short.
 
+use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::one_line;
-use reports::{LedgerNode, LedgerTree};
 
 use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, Section, brief};
 

@@ -1,8 +1,9 @@
 //! A page as a value: the answer first, then what it rests on. Each form of a page shows all of it.
 
 use analysis::{Contrast, Verdict};
-use reports::recording::FlameGraph;
-use reports::{CurvePanel, LedgerTree, LoadSetting};
+use explanations::ledger::LedgerTree;
+use explanations::recording::FlameGraph;
+use reports::{CurvePanel, LoadSetting};
 use text::table::Table;
 
 /// Headings of columns that say which row it is.

@@ -16,10 +16,8 @@ mod fragile;
 mod header;
 mod hysteresis;
 mod json;
-mod ledger;
 mod loads;
 mod plan;
-pub mod recording;
 mod scale;
 mod scaling;
 mod screening;
@@ -46,20 +44,17 @@ pub use crate::curve_panel::{
     CurvePanel, Laws, OVER_CPUS, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
     for_values as value_panel,
 };
-pub use crate::doses::{DoseReport, dosed_points, doses, doses_text};
+pub use crate::curve_table::RATE;
+pub use crate::doses::{DoseReport, Gain, dosed_points, doses, doses_text};
 pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
 pub use crate::effects::effects;
 pub use crate::fragile::{FragileReport, fragile, fragile_text};
 pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::{hysteresis, hysteresis_sentence};
 pub use crate::json::{summary, whole};
-pub use crate::ledger::{
-    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference, difference_part, explained,
-    explained_part, growth, growth_part, growth_sentence, ipis, locks, title,
-};
-pub use crate::loads::LoadSetting;
+pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, plan, plan_json};
-pub use crate::scale::{forecast, scale, sweep};
+pub use crate::scale::{forecast, name as law_name, scale, sweep};
 pub use crate::scaling::{
     Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
 };
@@ -71,7 +66,6 @@ pub use crate::selfcheck_scale::selfcheck_scale;
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
 pub use crate::svg::svg;
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
-pub use ledger::{LedgerSide, unit_of_work};
 
 #[cfg(test)]
 mod tests;

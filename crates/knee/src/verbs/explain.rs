@@ -197,7 +197,7 @@ fn as_json(
         differences.push(serde_json::json!({
             "before": { "name": before.name, "point": before.explained.point },
             "after": { "name": after.name, "point": after.explained.point },
-            "per": reports::unit_of_work(&after),
+            "per": explanations::ledger::unit_of_work(&after),
             "causes": answer.causes,
             "gains_without_causes": bounds,
             "refused": answer.refused,
@@ -216,7 +216,8 @@ fn as_json(
 fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
     let style = Style::for_stdout();
     let report = |(record, explained): (&Opened, &Vec<Explained>)| {
-        let texts = explained.iter().map(|e| reports::explained(record, e, force, style));
+        let texts =
+            explained.iter().map(|e| explanations::ledger::explained(record, e, force, style));
         texts.collect::<Vec<_>>().join("\n")
     };
     named.records.iter().zip(explained).map(report).collect::<Vec<_>>().join("\n")
@@ -226,7 +227,8 @@ fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> Str
 fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
     let style = Style::for_stdout();
     let loads = over_cpus(named, explained);
-    let texts = loads.iter().map(|(record, same)| reports::growth(record, same, force, style));
+    let texts =
+        loads.iter().map(|(record, same)| explanations::ledger::growth(record, same, force, style));
     texts.collect::<Vec<_>>().join("\n")
 }
 
@@ -267,8 +269,9 @@ fn differences(
 ) -> Result<String> {
     let style = Style::for_stdout();
     let pairs = pairs(named, arms, explained, force)?;
-    let texts =
-        pairs.iter().map(|(before, after)| reports::difference(before, after, force, style));
+    let texts = pairs
+        .iter()
+        .map(|(before, after)| explanations::ledger::difference(before, after, force, style));
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
@@ -279,14 +282,14 @@ pub fn pairs<'a>(
     arms: &'a [Arm],
     explained: &'a [Vec<Explained>],
     force: bool,
-) -> Result<Vec<(reports::LedgerSide<'a>, reports::LedgerSide<'a>)>> {
+) -> Result<Vec<(explanations::ledger::LedgerSide<'a>, explanations::ledger::LedgerSide<'a>)>> {
     if arms.len() < 2 {
         return Ok(Vec::new());
     }
     let side = |arm: &'a Arm, (record, point): (&Opened, usize)| {
         let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
         let (record, explained) = (&named.records[index], &explained[index][point]);
-        reports::LedgerSide { name: arm.name, record, explained }
+        explanations::ledger::LedgerSide { name: arm.name, record, explained }
     };
     let mut pairs = Vec::new();
     for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {

@@ -104,7 +104,7 @@ fn grows(record: &Opened, curve: &Curve, profiles: &[Profile]) -> Option<String>
     };
     let points = curve.cells.iter().filter_map(index);
     let explained: Vec<_> = points.map(|point| explain(record, profiles, point)).collect();
-    reports::growth_sentence(record, &explained.iter().collect::<Vec<_>>(), false)
+    explanations::ledger::growth_sentence(record, &explained.iter().collect::<Vec<_>>(), false)
 }
 
 fn identity(curve: &Curve) -> Value {

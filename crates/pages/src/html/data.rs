@@ -3,10 +3,11 @@
 
 use std::io::Write;
 
+use explanations::ledger::{LedgerNode, LedgerTree};
+use explanations::recording::{FlameGraph, FlameNode};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use reports::recording::{FlameGraph, FlameNode};
-use reports::{CurvePanel, LedgerNode, LedgerTree, PanelLine, PanelPoint};
+use reports::{CurvePanel, PanelLine, PanelPoint};
 use serde_json::{Value, json};
 
 use crate::html::Markup;

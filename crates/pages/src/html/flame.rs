@@ -1,7 +1,7 @@
 //! The place of a flame graph, which scripts draw; without them, and for readers who do not see it, a table of
 //! functions says the same in numbers.
 
-use reports::recording::FlameGraph;
+use explanations::recording::FlameGraph;
 use text::prose::counted;
 
 use crate::html::Markup;

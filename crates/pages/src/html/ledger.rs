@@ -1,7 +1,7 @@
 //! A ledger as nested bars: each row can be folded, and its bar shows its share of the whole. All bars begin at
 //! one place, and each value stands in its column.
 
-use reports::{LedgerNode, LedgerTree};
+use explanations::ledger::{LedgerNode, LedgerTree};
 
 use crate::html::Markup;
 use crate::html::chart::COLOURS;

@@ -9,10 +9,10 @@ use analysis::ledger::{
     RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
 };
 use anyhow::{Context, Result, bail, ensure};
+use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
 use perf_data::recognise;
 use records::recording::Recording;
-use reports::recording::{self, NamedRecording};
 use serde_json::json;
 use text::Style;
 

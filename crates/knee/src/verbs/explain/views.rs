@@ -3,10 +3,9 @@
 use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
+use explanations::recording::{self, FlameGraph, NamedRecording};
 use records::recording::{Origin, Recording};
 use records::{Opened, Profile};
-use reports;
-use reports::recording::{self, FlameGraph, NamedRecording};
 use text::Style;
 
 /// A form in which `knee explain` shows profiles.
@@ -52,8 +51,8 @@ pub struct ProfiledPoint<'a> {
 pub fn of_points(view: ProfileView, points: &[ProfiledPoint], style: Style) -> Result<String> {
     let text = |point: &ProfiledPoint| -> Result<String> {
         Ok(match view {
-            ProfileView::Locks => reports::locks(&point.locks()?, style),
-            ProfileView::Ipis => reports::ipis(&point.ipis()?, style),
+            ProfileView::Locks => explanations::ledger::locks(&point.locks()?, style),
+            ProfileView::Ipis => explanations::ledger::ipis(&point.ipis()?, style),
             ProfileView::Tree => {
                 let (recording, operations) = point.workload_samples()?;
                 recording::callers(&point.named(&recording, operations))
@@ -124,7 +123,7 @@ impl<'a> ProfiledPoint<'a> {
     /// A point of a record, with its own of the record's profiles.
     pub fn new(record: &'a Opened, looks: &'a [Profile], point: usize) -> ProfiledPoint<'a> {
         ProfiledPoint {
-            title: reports::title(&record.record.points[point]),
+            title: explanations::ledger::title(&record.record.points[point]),
             record,
             looks: looks.iter().filter(|look| look.point as usize == point).collect(),
             point,

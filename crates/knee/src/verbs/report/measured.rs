@@ -2,11 +2,10 @@
 
 use analysis::ledger::Explained;
 use anyhow::Result;
+use explanations::ledger::{LedgerPart, LedgerSide, difference_part, explained_part, growth_part};
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
-use reports::{
-    LedgerPart, LedgerSide, difference_part, explained_part, growth_part, quoted, shown_metrics,
-};
+use reports::{quoted, shown_metrics};
 use store::Store;
 use text::prose::counted;
 

@@ -29,7 +29,7 @@ use text::quantity::duration_ns;
 use text::table::{Align, Table};
 
 use crate::ledger::numbers::Unit;
-use crate::loads::parameters;
+use reports::parameters;
 
 /// Rows below this share of all time are put together.
 const SHOWN_SHARE: f64 = 0.01;

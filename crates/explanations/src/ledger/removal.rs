@@ -5,11 +5,8 @@ use analysis::ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
 use analysis::{Curve, curves};
 use laws::{Estimate, LawGain, Sweep, gain_by_law};
 use records::{Opened, Point};
+use reports::{DoseReport, Gain, RATE, doses, law_name, sweep};
 use text::quantity::{duration_ns, short};
-
-use crate::curve_table::RATE;
-use crate::doses::{DoseReport, Gain, doses};
-use crate::scale;
 
 /// What a record says about gains at one of its points.
 pub struct Removal<'a> {
@@ -24,7 +21,7 @@ impl<'a> Removal<'a> {
         let curves = curves(opened);
         let has_point = |curve: &&Curve| curve.cells.iter().any(|cell| cell.point == point);
         let own = curves.iter().find(has_point).filter(|own| own.tasks_per_cpu == Some(1.0));
-        let sweep = own.and_then(|curve| scale::sweep(curve, RATE).ok());
+        let sweep = own.and_then(|curve| sweep(curve, RATE).ok());
         let is_own = |dose: &DoseReport| dose.workload == point.workload && dose.form == point.form;
         Removal { point, doses: doses(&curves).into_iter().filter(is_own).collect(), sweep }
     }
@@ -89,7 +86,7 @@ fn by_law(gain: &LawGain, removed_ns: f64) -> Option<String> {
     (!parts.is_empty()).then(|| {
         format!(
             "by the law of its curve ({}), {} less gains {}",
-            scale::name(gain.law),
+            law_name(gain.law),
             duration_ns(removed_ns),
             parts.join(", ")
         )
