@@ -220,7 +220,7 @@ fn warm_up(context: &TaskContext, tasks: &mut Tasks, time: Duration) -> Result<(
             let silent: Vec<String> = board.uncounted().iter().map(usize::to_string).collect();
             return Err(format!(
                 "task {} counted no operation within {limit:.1} s: testcase() must add to *iterations after \
-                 each (--stop-grace allows more time)",
+                 each operation (--stop-grace allows more time)",
                 silent[..silent.len().min(5)].join(", task ")
             ));
         }
