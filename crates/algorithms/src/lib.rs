@@ -5,6 +5,8 @@
 //! Each lock is one file of `locks/`, named after the lock. Its module doc is its manual page.
 //! One line of the list in `locks/mod.rs` registers it everywhere.
 
+#![warn(missing_docs)]
+
 pub mod contract;
 pub mod locks;
 pub mod mechanisms;
@@ -76,6 +78,11 @@ pub trait Lock: Sized + Send + Sync + 'static {
 
     /// Allocates what all locks of this kind share.
     fn new(region: &Region, shape: Shape) -> Self;
+
+    /// Bytes of the region that a lock with large tables needs, besides those that are there for any lock.
+    fn more_bytes(_shape: Shape) -> usize {
+        0
+    }
 
     /// How many tasks may enter before one that has arrived, besides those that arrived before it, with CPUs on this
     /// many memory nodes. `None` where nothing bounds them.

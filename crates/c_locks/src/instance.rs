@@ -49,9 +49,14 @@ impl Instance {
         Ok(Instance { program, code, data, thread_local, stride, cpus, region })
     }
 
+    /// Bytes of a region that the program's variables take.
+    pub fn bytes(program: &Program, cpus: usize) -> usize {
+        program.data.stride() + program.thread_local.stride() * cpus + 2 * PAGE
+    }
+
     /// Finds now what would fail later.
     pub fn try_once(program: &Program) -> Result<()> {
-        let region = Region::new(PAGE * 4).context("allocating memory")?;
+        let region = Region::new(Instance::bytes(program, 1)).context("allocating memory")?;
         let align = program.data.placed_align();
         let data = region.laid_out(array("", &program.data, 1, false), align) as usize;
         Code::new(program, data, region.start() as usize)?.finish(program).map(drop)

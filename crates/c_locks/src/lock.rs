@@ -69,6 +69,10 @@ impl Lock for CLock {
         CLock(instance.unwrap_or_else(|error| panic!("{}: {error:#}", program().name)))
     }
 
+    fn more_bytes(shape: Shape) -> usize {
+        Instance::bytes(program(), shape.tasks)
+    }
+
     fn bypasses(&self, _nodes: u32) -> Option<u32> {
         self.0.program.arrives.then_some(0)
     }

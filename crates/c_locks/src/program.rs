@@ -21,8 +21,11 @@ use crate::memory::{Block, Space};
 use crate::types;
 use crate::x86::Instruction;
 
-/// Bytes of static variables, and of one task's thread-local ones, that a search can keep.
-const MEMORY_MAX: usize = 8 << 10;
+/// Bytes of static variables, of which a search keeps a copy for each step on its way.
+const STATIC_MAX: usize = 512 << 10;
+
+/// Bytes of one task's thread-local variables.
+const THREAD_LOCAL_MAX: usize = 64 << 10;
 
 /// The largest alignment of a section.
 const PAGE: usize = 4096;
@@ -142,11 +145,14 @@ impl Program {
         let lock_words = types.lock()?;
         data.words = types.words(Space::Data, data.bytes.len());
         thread_local.words = types.words(Space::ThreadLocal, thread_local.bytes.len());
-        for (what, block) in [("static", &data), ("thread-local", &thread_local)] {
+        for (what, block, most) in
+            [("static", &data, STATIC_MAX), ("thread-local", &thread_local, THREAD_LOCAL_MAX)]
+        {
             let bytes = block.bytes.len();
             ensure!(
-                bytes <= MEMORY_MAX,
-                "its {what} variables take {bytes} bytes: a search can keep {MEMORY_MAX}; make arrays smaller"
+                bytes <= most,
+                "its {what} variables take {bytes} bytes, and a search keeps at most {most}: make arrays smaller \
+                 (with knee_kernel.h, -DCONFIG_NR_CPUS=16)"
             );
         }
         let unwind_table = parts.unwind_table();

@@ -15,7 +15,7 @@ use crate::memory::{LOCK_MAX, Space};
 pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Words that the variables of a lock may have.
-const WORDS_MAX: usize = 4096;
+const WORDS_MAX: usize = 16384;
 
 /// The variables and the lock of a program.
 pub struct Types {

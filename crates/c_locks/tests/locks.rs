@@ -54,6 +54,14 @@ fn a_lock_that_does_not_begin_with_zeros_passes() {
 }
 
 #[test]
+fn a_lock_with_a_slot_for_each_of_256_cpus_passes() {
+    let program = program_with("slots.c", &["-DCONFIG_NR_CPUS=256"]);
+    let found = searched(program, (2, 2), Memory::TotalStoreOrder);
+    assert_eq!(found.failure.map(|failure| failure.fault.to_string()), None);
+    assert!(found.states > 10, "{} states", found.states);
+}
+
+#[test]
 fn inline_assembly_is_seen_with_the_order_of_x86() {
     passes("assembly.c");
     let judged = judge(program("assembly.c")).unwrap();

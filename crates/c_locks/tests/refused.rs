@@ -55,7 +55,7 @@ fn what_the_compiler_says_is_shown() {
 fn large_memory_is_refused() {
     let body =
         "int table[100000];\nstatic void my_lock(struct my_lock *lock) { table[lock->word] = 1; }";
-    check(&lock(body), &["has more than 4096 words"]);
+    check(&lock(body), &["has more than 16384 words"]);
     let body = "struct big { char bytes[600]; };\n#include <knee_lock.h>\nKNEE_LOCK(struct big, (void)0, (void)0)\n";
     check(body, &["the lock has 600 bytes", "static variables"]);
 }

@@ -2,6 +2,8 @@
 //! simulations on them, replays of reported incidents, and checks of every interleaving. This is a
 //! crate of its own because it compiles each lock for each engine, which takes long.
 
+#![warn(missing_docs)]
+
 pub mod checks;
 pub mod hosts;
 pub mod replays;

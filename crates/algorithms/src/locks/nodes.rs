@@ -58,6 +58,7 @@ queue_node!(McsNode, poison [next, locked]);
 pub struct QueueNodes<N: QueueNode = McsNode>(Array<Line<[N; NODES]>>);
 
 impl<N: QueueNode> QueueNodes<N> {
+    /// Allocates the nodes.
     pub fn new(region: &Region, shape: Shape) -> Self {
         QueueNodes(region.per_cpu("node", shape.cpus))
     }

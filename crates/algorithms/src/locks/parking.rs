@@ -30,7 +30,8 @@ const LONGEST_PAUSE: u32 = 64;
 image! {
     /// The mutex.
     pub struct ParkingMem {
-        pub state: Atom<u32>,
+        /// 0: unlocked, 1: locked, 2: locked, and a task may sleep.
+    pub state: Atom<u32>,
     }
 }
 

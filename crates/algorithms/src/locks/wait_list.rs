@@ -56,6 +56,7 @@ pub struct WaitLists {
 }
 
 impl WaitLists {
+    /// Allocates the waiters.
     pub fn new(region: &Region, shape: Shape) -> WaitLists {
         WaitLists {
             lock: Ticket::new(region, shape),

@@ -36,16 +36,21 @@ pub struct CheckSize {
 pub struct CheckResult {
     /// `mcs`, or `file_locks:after`.
     pub name: String,
+    /// The tasks.
     pub size: CheckSize,
+    /// What the machine does with stores.
     pub memory: Memory,
     /// States that were searched; `None` where schedules were sampled.
     pub states: Option<u64>,
     /// Schedules that were sampled; `None` where all states were searched.
     pub schedules: Option<u64>,
+    /// Steps of tasks that were taken.
     pub steps: u64,
+    /// Wall time, in seconds.
     pub seconds: f64,
     /// Whether the search ended at its largest number of states.
     pub gave_up: bool,
+    /// The fault that was found, with the way to it.
     pub failure: Option<Failure>,
 }
 
@@ -77,6 +82,15 @@ pub fn with_own_lock<L: Lock>(
     act: &mut SetupFn,
 ) -> io::Result<()> {
     LockCheck { size, mutation, act }.lock::<L>()
+}
+
+/// Calls `act` with the tasks of a read-write lock of this type at their start: of one that is not in the list.
+pub fn with_own_shared_lock<L: SharedLock>(
+    size: CheckSize,
+    mutation: Mutation,
+    act: &mut SetupFn,
+) -> io::Result<()> {
+    LockCheck { size, mutation, act }.shared::<L>()
 }
 
 /// Calls `act` with the tasks of a mechanism of this type at their start: of one that is not in the list. `None` if it has
@@ -257,8 +271,9 @@ impl Visitor for LockCheck<'_> {
 
     fn lock<L: Lock>(self) -> io::Result<()> {
         let CheckSize { threads, acquires, locks } = self.size;
-        let region = Region::new(REGION_BYTES)?;
-        let lock = L::new(&region, Shape::searched(threads, locks));
+        let shape = Shape::searched(threads, locks);
+        let region = Region::new(REGION_BYTES + L::more_bytes(shape))?;
+        let lock = L::new(&region, shape);
         let at = &*region.array::<L::Mem>("lock", locks);
         at.iter().for_each(|at| lock.prepare(at));
         let guarded = &region.array::<Guarded>("guarded", 1)[0];

@@ -57,14 +57,17 @@ const OVER: &str = "test_and_set";
 
 /// A mutant and what became of it.
 pub struct JudgedMutant {
+    /// The change, and the access.
     pub mutant: Mutant,
     /// The source line of the changed access.
     pub line: String,
+    /// What became of it.
     pub fate: Fate,
 }
 
 /// What became of a mutant.
 pub enum Fate {
+    /// A search or a sampled schedule found a fault.
     Caught(CaughtMutant),
     /// Not caught, and no fault for this reason.
     Equivalent(&'static str),
@@ -74,12 +77,15 @@ pub enum Fate {
 
 /// How a mutant was caught.
 pub struct CaughtMutant {
+    /// The fault that was found first.
     pub fault: Fault,
+    /// The tasks that found it.
     pub size: CheckSize,
     /// Settings that differ from those of other searches.
     pub settings: &'static [(&'static str, u64)],
     /// Choices that differ from those of other searches.
     pub choices: &'static [(&'static str, &'static str)],
+    /// The memory with which it was found.
     pub memory: Memory,
 }
 
@@ -183,6 +189,7 @@ pub fn judge_lock(lock: &LockSubject) -> Result<Vec<JudgedMutant>> {
 
 /// The possible mutants of a lock, and the sizes in which it can be searched.
 pub struct PossibleMutants {
+    /// Each change of one access in the file.
     pub mutants: BTreeSet<Mutant>,
     sizes: Vec<CheckSize>,
 }
@@ -261,6 +268,7 @@ fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant
 
 /// A mechanism to mutate: one of the list, or one of the user's own.
 pub struct MechanismSubject<'a> {
+    /// Its name, designs and settings.
     pub mechanism: &'a ListedMechanism,
     /// Calls its argument with the tasks of this mechanism at their start.
     pub with_tasks: &'a WithDesign<'a>,

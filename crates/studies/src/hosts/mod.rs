@@ -76,6 +76,7 @@ enum Hops {
 /// A host to simulate, whose numbers may be ranges.
 #[derive(Clone, Debug)]
 pub struct DescribedHost {
+    /// The name of its file.
     pub name: String,
     /// A paragraph about the host.
     pub about: String,

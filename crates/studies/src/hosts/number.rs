@@ -44,6 +44,7 @@ pub struct Number {
     pub middle: f64,
     /// The highest plausible value.
     pub high: f64,
+    /// Where it comes from.
     pub origin: Origin,
     /// The text of the file, with its unit.
     pub text: String,
@@ -71,6 +72,7 @@ pub enum Draw {
 }
 
 impl NumberEntry {
+    /// Reads the number, and says where it comes from.
     pub fn number(&self, units: Units, sources: &[String]) -> Result<Number> {
         let (text, origin) = match (&self.found, &self.measured, &self.assumed) {
             (Some(text), None, None) => {

@@ -40,6 +40,7 @@ pub const INCIDENTS: &[&Incident] = &[
 pub struct Incident {
     /// I1 to I5, or the name of a publication's file.
     pub name: &'static str,
+    /// What was reported, in a few words.
     pub title: &'static str,
     /// The mails and commits that report it: author, subject and date.
     pub sources: &'static [&'static str],
@@ -115,6 +116,7 @@ type FigureFn = fn(&DrawnInputs, Option<f64>) -> Result<Figure>;
 pub struct Input {
     /// A short description. A random draw depends on it.
     pub name: &'static str,
+    /// Its value, with range and origin.
     pub number: Number,
     /// When and why the input was chosen, if first results of the incident had been seen before.
     pub chosen_late: Option<&'static str>,
@@ -132,7 +134,9 @@ pub struct FittedInput {
 pub struct Target {
     /// A short description.
     pub what: &'static str,
+    /// What the report says.
     pub reported: Reported,
+    /// What the model claims about it.
     pub standing: Standing,
     /// What the report says of both sides of its ratio: ns from one operation to the next of any task.
     pub reported_ns: Option<[f64; 2]>,
@@ -242,6 +246,7 @@ impl PredictedValue {
 /// An additional table of a replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
+    /// What the table shows.
     pub title: String,
     /// Headings; the first column is what varies.
     pub columns: Vec<String>,
@@ -251,6 +256,7 @@ pub struct Figure {
 
 /// A replayed incident.
 pub struct Replay {
+    /// The incident.
     pub incident: &'static Incident,
     /// The numbers that were needed besides those of the hosts.
     pub inputs: Vec<Input>,
@@ -260,6 +266,7 @@ pub struct Replay {
     pub fitted: Option<Interval>,
     /// A row for each target.
     pub rows: Vec<GradedTarget>,
+    /// A table that the incident adds.
     pub figure: Option<Figure>,
 }
 
@@ -287,12 +294,15 @@ pub struct Interval {
 
 /// A target with its prediction.
 pub struct GradedTarget {
+    /// What was reported.
     pub target: &'static Target,
+    /// What the simulation says.
     pub predicted: Interval,
     /// Both sides of a ratio, with the middle of all inputs.
     pub sides: Option<[SimulatedSide; 2]>,
     /// Predictions of models that know nothing of the mechanism.
     pub nulls: NullPredictions,
+    /// How well both agree.
     pub grade: Grade,
 }
 
@@ -372,6 +382,7 @@ pub struct SimulatedDraw {
 }
 
 impl ReplaySimulation {
+    /// Plans this many draws besides the middle one, from the seed.
     pub fn new(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<ReplaySimulation> {
         let plans = incidents.iter().map(|incident| Plan::new(incident, seed));
         Ok(ReplaySimulation { plans: plans.collect::<Result<_>>()?, draws: 1 + draws as usize })

@@ -52,6 +52,7 @@ pub enum Variation {
 }
 
 impl Variation {
+    /// All variations.
     pub const ALL: [Variation; 3] =
         [Variation::Constant, Variation::Uniform, Variation::Exponential];
 

@@ -18,6 +18,7 @@ use super::{Conditions, SimulatedPoint, Variation, draws, warm_up};
 /// What each task does, again and again: some work, and an operation of a mechanism.
 #[derive(Clone, Debug)]
 pub struct MechanismLoad {
+    /// The mechanism.
     pub mechanism: &'static ListedMechanism,
     /// The design of the mechanism.
     pub design: &'static str,

@@ -27,6 +27,7 @@ pub const IDLE: &str = "idle";
 /// The host of a simulation, its scheduling, and its length.
 #[derive(Clone, Debug)]
 pub struct Conditions<'a> {
+    /// The host.
     pub host: &'a DescribedHost,
     /// Which of its CPUs are used first.
     pub placement: Placement,
@@ -51,6 +52,7 @@ const DRAWN_PLACEMENTS: [Placement; 3] = [Placement::Compact, Placement::Cores, 
 pub struct SimulatedCurve {
     /// `mcs`, or `file_locks:after`.
     pub name: String,
+    /// A point for each number of CPUs.
     pub points: Vec<SimulatedPoint>,
 }
 
@@ -155,6 +157,17 @@ pub fn own_lock_point<L: Lock>(
     tasks: usize,
 ) -> Result<SimulatedPoint> {
     point(&|visitor| Some(visitor.lock::<L>()), name, load, conditions, cpus, tasks)
+}
+
+/// Simulates a read-write lock of this type, one that is not in the list.
+pub fn own_shared_lock_point<L: SharedLock>(
+    name: &str,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> Result<SimulatedPoint> {
+    point(&|visitor| Some(visitor.shared::<L>()), name, load, conditions, cpus, tasks)
 }
 
 /// Visits one lock; `None` if there is none of its name.
@@ -291,7 +304,8 @@ impl Visitor for LockVisitor<'_> {
     type Out = io::Result<SimulatedRun>;
 
     fn lock<L: Lock>(self) -> Self::Out {
-        let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
+        let bytes = self.load.region_bytes(self.shape.cpus) + L::more_bytes(self.shape);
+        let region = &Region::new(bytes)?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
         guarded.prepare(&lock);

@@ -51,6 +51,7 @@ const TRAIL: usize = 12;
 /// Counts of what was compared.
 #[derive(Default)]
 pub struct KernelComparison {
+    /// Calls that were made on both.
     pub calls: u64,
     /// Requests that were granted, immediately or later.
     pub granted: u64,
@@ -62,6 +63,7 @@ pub struct KernelComparison {
     pub waited: u64,
     /// Calls of F_GETLK.
     pub asked: u64,
+    /// Processes that were forked.
     pub forks: u64,
     /// Exits and kills.
     pub exits: u64,
