@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 pub enum Kind {
     /// Something that implements `Lock`.
     Lock,
+    /// Something that implements `SharedLock`.
+    ReadWriteLock,
     /// Something that implements `Mechanism`.
     Mechanism,
 }
@@ -22,6 +24,14 @@ const LOCK: &[(&str, &str)] = &[
     ("examples/load.rs", include_str!("../new/lock/examples/load.rs")),
 ];
 
+/// The files of a new read-write lock, by path in its folder. `own_lock` stands for its name.
+const READ_WRITE_LOCK: &[(&str, &str)] = &[
+    ("Makefile", include_str!("../new/read_write_lock/Makefile")),
+    ("src/main.rs", include_str!("../new/read_write_lock/src/main.rs")),
+    ("src/own_lock.rs", include_str!("../new/read_write_lock/src/own_lock.rs")),
+    ("examples/load.rs", include_str!("../new/read_write_lock/examples/load.rs")),
+];
+
 /// The files of a new mechanism, by path in its folder. `own_mechanism` stands for its name.
 const MECHANISM: &[(&str, &str)] = &[
     ("Makefile", include_str!("../new/mechanism/Makefile")),
@@ -30,8 +40,8 @@ const MECHANISM: &[(&str, &str)] = &[
     ("examples/load.rs", include_str!("../new/mechanism/examples/load.rs")),
 ];
 
-/// The files of both. OWN_NAME and OWN_TREE stand for names.
-const BOTH: &[(&str, &str)] =
+/// The files of all. OWN_NAME and OWN_TREE stand for names.
+const ALL: &[(&str, &str)] =
     &[("Cargo.toml", include_str!("../new/manifest.toml")), (".gitignore", "/target\n")];
 
 /// Writes the crate of a new algorithm to a folder that must not exist, which gives the algorithm its name. `tree` is a
@@ -59,12 +69,13 @@ pub fn write(kind: Kind, folder: &Path, tree: &Path) -> Result<()> {
     fs::create_dir(folder).with_context(|| format!("creating {shown}"))?;
     let (files, template) = match kind {
         Kind::Lock => (LOCK, "own_lock"),
+        Kind::ReadWriteLock => (READ_WRITE_LOCK, "own_lock"),
         Kind::Mechanism => (MECHANISM, "own_mechanism"),
     };
     let name_it = |text: &str| text.replace(template, &name);
     let fill = |text: &str| text.replace("OWN_NAME", &name).replace("OWN_TREE", tree_text);
     let named = files.iter().map(|(path, text)| (name_it(path), name_it(text)));
-    let filled = BOTH.iter().map(|(path, text)| (path.to_string(), fill(text)));
+    let filled = ALL.iter().map(|(path, text)| (path.to_string(), fill(text)));
     for (path, text) in named.chain(filled) {
         let path = folder.join(path);
         let parent = path.parent().context("a file has a folder")?;

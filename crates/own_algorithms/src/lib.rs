@@ -1,9 +1,9 @@
-//! Locks and mechanisms outside this tree. Each is a small crate of its user, which implements [`Lock`] or
-//! [`Mechanism`]; its `main` is [`lock::main`] or [`mechanism::main`], and that program checks, mutates and simulates
-//! the algorithm. As an example of the crate, [`lock_load!`] or [`mechanism_load!`] makes a load of it that knee
-//! measures. Only the user's file is compiled again after a change of it.
+//! Locks and mechanisms outside this tree. Each is a small crate of its user, which implements [`Lock`], [`SharedLock`] or
+//! [`Mechanism`]; its `main` is [`lock::main`], [`read_write_lock::main`] or [`mechanism::main`], and that program checks,
+//! mutates and simulates the algorithm. As an example of the crate, [`lock_load!`], [`read_write_lock_load!`] or
+//! [`mechanism_load!`] makes a load of it that knee measures. Only the user's file is compiled again after a change of it.
 //!
-//! `knee new lock NAME` and `knee new mechanism NAME` write such a crate.
+//! `knee new lock NAME`, `knee new read-write-lock NAME` and `knee new mechanism NAME` write such a crate.
 
 #![warn(missing_docs)]
 
@@ -12,6 +12,7 @@ mod load;
 pub mod lock;
 pub mod mechanism;
 mod mutants;
+pub mod read_write_lock;
 mod search;
 mod simulate;
 
@@ -23,12 +24,13 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
-/// What [`lock_load!`] and [`mechanism_load!`] expand to.
+/// What [`lock_load!`], [`read_write_lock_load!`] and [`mechanism_load!`] expand to.
 #[doc(hidden)]
 pub mod expansion {
     pub use crate::load::{Control, Parameter, Text};
     pub use crate::lock::load as lock;
     pub use crate::mechanism::load as mechanism;
+    pub use crate::read_write_lock::load as read_write_lock;
 }
 
 /// Fails if a file uses an atomic of the standard library, whose accesses no machine sees.

@@ -1,12 +1,17 @@
 //! An algorithm as a load that knee measures: the functions of knee.h, for an archive that knee links.
 
-use std::ffi::{c_char, c_uint};
+use std::ffi::{CStr, CString, c_char, c_uint};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use machine::{Native, Yielding};
 
-/// Defines the symbols of knee.h that locks and mechanisms have alike, by the functions of `lock::load` or
-/// `mechanism::load`.
+unsafe extern "C" {
+    /// Returns the value of a parameter; knee's harness defines it.
+    fn knee_value(name: *const c_char) -> *const c_char;
+}
+
+/// Defines the symbols of knee.h that locks and mechanisms have alike, by the functions of `lock::load`,
+/// `read_write_lock::load` or `mechanism::load`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! load_symbols {
@@ -100,6 +105,21 @@ pub struct Parameter {
 }
 
 impl Parameter {
+    /// A parameter, in texts that end with a zero byte.
+    pub const fn new(
+        name: &'static str,
+        value: &'static str,
+        choices: &'static str,
+        about: &'static str,
+    ) -> Parameter {
+        Parameter {
+            name: Text::new(name),
+            value: Text::new(value),
+            choices: Text::new(choices),
+            about: Text::new(about),
+        }
+    }
+
     /// The end of a list, until it is filled.
     pub const fn none() -> Parameter {
         let [name, value, choices, about] = [const { Text::none() }; 4];
@@ -129,6 +149,14 @@ impl Control<'_> {
             self.count.store(done, Ordering::Relaxed);
         }
     }
+}
+
+/// The text of a parameter that the load has.
+#[inline]
+pub(crate) fn value(name: &str) -> String {
+    let Ok(name) = CString::new(name) else { return String::new() };
+    // SAFETY: the harness returns a text that lives as long as the program, or ends the program.
+    unsafe { CStr::from_ptr(knee_value(name.as_ptr())) }.to_string_lossy().into_owned()
 }
 
 /// The machine of a task: a CPU of this number, on the memory node where the task runs now.

@@ -125,7 +125,7 @@ fn mutants_of_the_written_lock_are_found_in_its_file_and_caught() {
 #[test]
 fn as_a_load_its_tasks_count_under_the_lock() {
     const OPERATIONS: u64 = 2000;
-    let counted = symbols::drive(3, OPERATIONS);
+    let counted = symbols::drive(3, OPERATIONS, |_| ());
     assert_eq!(counted, 3 * (OPERATIONS + 1));
     assert!(symbols::is_verified(counted));
     assert!(!symbols::is_verified(counted + 1), "an operation too many passes");

@@ -91,7 +91,7 @@ fn the_load_lists_its_designs_and_settings_before_its_harness_starts() {
 
 #[test]
 fn as_a_load_its_tasks_are_checked_by_the_mechanism() {
-    let counted = symbols::drive(3, 2000);
+    let counted = symbols::drive(3, 2000, |_| ());
     assert_eq!(counted, 3 * 2001);
     assert!(symbols::is_verified(counted));
     assert!(!symbols::is_verified(counted + 1), "an operation too many passes");

@@ -28,6 +28,8 @@ enum NewKind {
     Load,
     /// A folder with a lock in Rust, and a program that checks, mutates and simulates it
     Lock,
+    /// A folder with a lock in Rust that readers share, and a program as for a lock
+    ReadWriteLock,
     /// A folder with a data structure in Rust in its designs, and a program that checks, mutates and simulates them
     Mechanism,
 }
@@ -43,6 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             load(&arguments.file)?;
         }
         NewKind::Lock => algorithm(Kind::Lock, arguments)?,
+        NewKind::ReadWriteLock => algorithm(Kind::ReadWriteLock, arguments)?,
         NewKind::Mechanism => algorithm(Kind::Mechanism, arguments)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -259,7 +259,9 @@ fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
 #[test]
 fn a_new_lock_or_mechanism_is_a_crate_with_its_name_and_is_never_written_over() {
     let home = Home::new();
-    for (kind, name) in [("lock", "my_lock"), ("mechanism", "my_path")] {
+    for (kind, name) in
+        [("lock", "my_lock"), ("read-write-lock", "my_readers"), ("mechanism", "my_path")]
+    {
         let ended = home.start(&mut home.knee(&format!("new {kind} {name}"))).end();
         assert!(ended.status.success(), "{}", ended.stderr);
         let folder = home.path(name);

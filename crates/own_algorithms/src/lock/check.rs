@@ -1,9 +1,8 @@
 //! Searches all interleavings of tasks that use the lock.
 
-use algorithms::Lock;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use host::counted;
-use studies::checks::{CheckSize, Mutation, with_own_lock};
+use studies::checks::{CheckSize, Mutation};
 
 use super::Subject;
 use crate::search::{self, Searched};
@@ -25,9 +24,13 @@ pub(super) struct Arguments {
 }
 
 /// Checks or replays, and prints. Returns whether the search is complete and found no fault.
-pub(super) fn run<L: Lock>(lock: &Subject, arguments: &Arguments) -> Result<bool> {
+pub(super) fn run(lock: &Subject, arguments: &Arguments) -> Result<bool> {
     let Arguments { threads, acquires, locks, search } = arguments;
     search::ensure_tasks(*threads)?;
+    ensure!(
+        !lock.shared || *locks == 1,
+        "--locks {locks}: tasks of a check hold one read-write lock at a time: leave it out"
+    );
     let size = CheckSize { threads: *threads, acquires: *acquires, locks: (*locks).into() };
     let (tasks, acquired) = (counted(*threads, "task"), counted(*acquires as usize, "acquire"));
     let nested = if *locks > 1 { " --locks 2" } else { "" };
@@ -35,6 +38,6 @@ pub(super) fn run<L: Lock>(lock: &Subject, arguments: &Arguments) -> Result<bool
     search.run(&Searched {
         what: format!("{name}: {tasks} × {acquired}"),
         command: format!("{name} check --threads {threads} --acquires {acquires}{nested}"),
-        with_tasks: &|act| Ok(with_own_lock::<L>(size, Mutation::None, act)?),
+        with_tasks: &|act| Ok((lock.with_tasks)(size, Mutation::None, act)?),
     })
 }

@@ -1,17 +1,12 @@
 //! A mechanism as a load: its design, choices and settings are parameters.
 
-use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use algorithms::mechanisms::{ListedMechanism, Mechanism, Settings};
 use machine::{IpiHandler, Native, Peers, Region, Yielding};
 
-use crate::load::{Parameter, Text, machine};
-
-unsafe extern "C" {
-    /// Returns the value of a parameter; knee's harness defines it.
-    fn knee_value(name: *const c_char) -> *const c_char;
-}
+use crate::load::{Parameter, Text, machine, value};
 
 /// Defines the symbols of knee.h for a mechanism, with the name of its program:
 /// `own_algorithms::mechanism_load!(MyPath, "my_path")`.
@@ -89,14 +84,6 @@ struct Load<X> {
 
 /// The load of this program, which has one.
 static LOAD: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The text of a parameter that the load has.
-#[inline]
-fn value(name: &str) -> String {
-    let Ok(name) = CString::new(name) else { return String::new() };
-    // SAFETY: the harness returns a text that lives as long as the program, or ends the program.
-    unsafe { CStr::from_ptr(knee_value(name.as_ptr())) }.to_string_lossy().into_owned()
-}
 
 /// Makes the mechanism; processes inherit it.
 pub fn prepare<X: Mechanism>(tasks: c_uint) -> i32 {

@@ -19,9 +19,10 @@ struct Control {
     limit: u64,
 }
 
-/// Runs tasks of the load as threads, each for this many operations and one more.
+/// Runs tasks of the load as threads, each for this many operations and one more, and then calls `verify` with it.
 /// Returns how many operations they did in all.
-pub fn drive(tasks: u32, operations: u64) -> u64 {
+pub fn drive(tasks: u32, operations: u64, verify: impl Fn(*mut c_void) + Sync) -> u64 {
+    let verify = &verify;
     let drive = |index: u32| {
         let mut task: *mut c_void = null_mut();
         let (stop, mut count) = (0u32, 0u64);
@@ -32,6 +33,7 @@ pub fn drive(tasks: u32, operations: u64) -> u64 {
             assert_eq!(knee_drive(task, &control), 0);
             assert_eq!(knee_operate(task), 0);
         }
+        verify(task);
         count + 1
     };
     // SAFETY: the run of a load begins with its number of tasks, and a load reads no more of it.
