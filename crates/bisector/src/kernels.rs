@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use guests::architecture::Architecture;
 use guests::kernels::{
     BuildFailure, BuildSettings, Builder, BuiltKernel, Change, Configuration, KernelRequest,
 };
@@ -161,7 +162,7 @@ fn is_count(metric: &str) -> bool {
 /// Refuses to judge kernels by time where it is known before a boot that they would be emulated.
 pub fn check_metric(load: &KernelLoad, metric: &str) -> Result<()> {
     let is_asked_for = load.guest.accelerator.as_deref() == Some("tcg");
-    let why = runner::places::guest::no_kvm();
+    let why = runner::places::guest::no_kvm(Architecture::HOST);
     match (why, is_asked_for) {
         _ if is_count(metric) => Ok(()),
         (_, true) => refuse(metric, "--accelerator tcg asks for that"),

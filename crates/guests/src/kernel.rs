@@ -1,12 +1,14 @@
 //! Kernel files: recognizes them, with their architecture and release, and extracts the kernel from
 //! an image that unpacks itself. Under emulation, unpacking takes as long as the rest of a boot;
-//! QEMU starts an unpacked kernel by the PVH protocol (`pvh.rs`).
+//! QEMU starts an unpacked kernel for x86-64 by the PVH protocol (`pvh.rs`), and one for arm64 as
+//! Documentation/arch/arm64/booting.rst says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::architecture::Architecture;
 use crate::decompress::decompress;
 use crate::pvh::check_pvh;
 use crate::relocate;
@@ -14,9 +16,10 @@ use crate::relocate;
 /// A kernel file that can be booted.
 pub struct Kernel {
     pub path: PathBuf,
+    pub architecture: Architecture,
     /// The release, as `uname -r` prints it in the guest.
     pub release: String,
-    /// The unpacked kernel, where QEMU can start it: an ELF file with its relocation lists.
+    /// The unpacked kernel, where QEMU can start it: for x86-64, an ELF file with its relocation lists.
     unpacked: Option<Vec<u8>>,
     /// Why the kernel has to unpack itself, where it has to.
     pub packed_because: Option<String>,
@@ -62,8 +65,22 @@ impl Kernel {
                  (arch/x86/boot/bzImage), or build with CONFIG_PVH=y",
                 why_not.map(|e| format!("{e:#}")).unwrap_or_default()
             );
-            let (path, packed_because) = (path.to_path_buf(), None);
-            return Ok(Kernel { path, release, unpacked: Some(unpacked), packed_because });
+            return Ok(Kernel {
+                path: path.to_path_buf(),
+                architecture: Architecture::X86_64,
+                release,
+                unpacked: Some(unpacked),
+                packed_because: None,
+            });
+        }
+        if let Some(unpacked) = arm64_image(bytes)? {
+            return Ok(Kernel {
+                path: path.to_path_buf(),
+                architecture: Architecture::Arm64,
+                release: release_in(&unpacked)?,
+                unpacked: Some(unpacked),
+                packed_because: None,
+            });
         }
         check_image(bytes)?;
         let text = 0x200 + u16_at(bytes, VERSION_TEXT)? as usize;
@@ -74,7 +91,8 @@ impl Kernel {
             Ok(unpacked) => (Some(unpacked), None),
             Err(why) => (None, Some(format!("{why:#}"))),
         };
-        Ok(Kernel { path: path.to_path_buf(), release, unpacked, packed_because })
+        let (path, architecture) = (path.to_path_buf(), Architecture::X86_64);
+        Ok(Kernel { path, architecture, release, unpacked, packed_because })
     }
 
     /// Whether it can unpack an initramfs compressed with zstd (CONFIG_RD_ZSTD): such a kernel
@@ -90,6 +108,10 @@ impl Kernel {
         let Some(unpacked) = &self.unpacked else {
             return Ok(BootImage { bytes: None, moved: None });
         };
+        // It chooses its address itself, from a random number that QEMU gives it.
+        if self.architecture == Architecture::Arm64 {
+            return Ok(BootImage { bytes: Some(unpacked.clone()), moved: None });
+        }
         // The initramfs lies at the upper end of memory.
         let room = (memory / 2).min(1 << 30).saturating_sub(SPAN_MAX);
         let steps = room / relocate::STEP;
@@ -118,14 +140,16 @@ pub fn version_in(path: &Path) -> Result<String> {
 
 fn check_image(bytes: &[u8]) -> Result<()> {
     ensure!(
-        bytes.get(0x38..0x3c) != Some(b"ARM\x64"),
-        "is for arm64, but knee boots only x86-64 kernels: build or fetch one for x86-64"
+        !is_arm64(bytes),
+        "is for arm64, and this host is not: build or fetch one for x86-64, or boot it in a virtual machine \
+         (without --on metal)"
     );
     let is_image = u16_at(bytes, BOOT_FLAG).ok() == Some(0xaa55)
         && bytes.get(HEADER..HEADER + 4) == Some(b"HdrS");
     ensure!(
         is_image,
-        "is not an x86 kernel: name a file such as /boot/vmlinuz-RELEASE or arch/x86/boot/bzImage"
+        "is not a kernel for x86-64 or arm64: name a file such as /boot/vmlinuz-RELEASE, arch/x86/boot/bzImage or \
+         arch/arm64/boot/Image"
     );
     let protocol = u16_at(bytes, PROTOCOL)?;
     ensure!(
@@ -133,6 +157,32 @@ fn check_image(bytes: &[u8]) -> Result<()> {
         "has boot protocol {protocol:#x}, which is older than Linux 2.6.26: use a newer kernel"
     );
     Ok(())
+}
+
+/// Whether the bytes are an unpacked kernel for arm64, whose header has this at its end.
+fn is_arm64(bytes: &[u8]) -> bool {
+    bytes.get(0x38..0x3c) == Some(b"ARM\x64")
+}
+
+/// The unpacked kernel for arm64 in a file: as it is, compressed (Image.gz), or in a program for EFI that
+/// unpacks it (CONFIG_EFI_ZBOOT, drivers/firmware/efi/libstub/zboot-header.S). `None` for another kind of file.
+fn arm64_image(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+    let packed = if is_arm64(bytes) {
+        return Ok(Some(bytes.to_vec()));
+    } else if bytes.get(4..8) == Some(b"zimg") {
+        let (from, length) = (u32_at(bytes, 8)? as usize, u32_at(bytes, 12)? as usize);
+        bytes.get(from..from.saturating_add(length)).context("its payload is cut off")?
+    } else if bytes.starts_with(b"\x1f\x8b") {
+        bytes
+    } else {
+        return Ok(None);
+    };
+    let unpacked = decompress(packed)?;
+    ensure!(
+        is_arm64(&unpacked),
+        "is for another architecture: knee boots kernels for x86-64 and arm64"
+    );
+    Ok(Some(unpacked))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
@@ -184,6 +234,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decompress::tests::{gzip, zstd};
 
     fn check(bytes: &[u8], expected: &str) {
         let error = Kernel::read(Path::new("k"), bytes).err().expect("no kernel");
@@ -204,12 +255,33 @@ mod tests {
 
     #[test]
     fn files_that_are_not_kernels_are_refused_with_a_reason() {
-        check(b"", "is not an x86 kernel");
-        check(b"hello", "is not an x86 kernel");
-        check(&image(&[(BOOT_FLAG, &[0, 0])]), "is not an x86 kernel");
+        check(b"", "is not a kernel for x86-64 or arm64");
+        check(b"hello", "is not a kernel for x86-64 or arm64");
+        check(&image(&[(BOOT_FLAG, &[0, 0])]), "is not a kernel for x86-64 or arm64");
         check(&image(&[(PROTOCOL, &[0, 2])]), "older than Linux 2.6.26");
-        check(&image(&[(0x38, b"ARM\x64")]), "is for arm64");
+        check(&image(&[(0x38, b"ARM\x64")]), "does not contain the text");
         check(b"\x7fELF", "does not contain the text");
+        check(&gzip(b"\x7fELF"), "is for another architecture");
+        check(b"MZ\0\0zimg\x20\0\0\0\xff\0\0\0", "is cut off");
+    }
+
+    #[test]
+    fn kernels_for_arm64_are_recognized_in_each_of_their_forms() {
+        let mut plain = vec![0; 0x38];
+        plain.extend(b"ARM\x64\0Linux version 6.1.0-arm64 (me) #1\0");
+        let mut for_efi = b"MZ\0\0zimg\x20\0\0\0".to_vec();
+        let packed = zstd(&plain);
+        for_efi.extend((packed.len() as u32).to_le_bytes());
+        for_efi.resize(0x20, 0);
+        for_efi.extend(packed);
+        for file in [plain.clone(), gzip(&plain), for_efi] {
+            let kernel = Kernel::read(Path::new("k"), &file).unwrap();
+            assert_eq!(
+                (kernel.architecture, &*kernel.release),
+                (Architecture::Arm64, "6.1.0-arm64")
+            );
+            assert_eq!(kernel.image(1, 1 << 30, false).unwrap().bytes.as_ref(), Some(&plain));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! No part of a VM has a name in a file system: the kernel, the initramfs and the disks are open
 //! files without a name, and the streams are socket pairs. So a killed owner leaves nothing behind.
 
+pub mod architecture;
 mod decompress;
 #[cfg(test)]
 mod fuzz;

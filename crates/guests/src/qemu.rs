@@ -13,17 +13,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use host::{children, memfd};
 use records::GuestShape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::architecture::Architecture;
 use crate::vcpus;
 
 /// The name of init's stream in the guest (/sys/class/virtio-ports/*/name).
 pub const PORT: &str = "knee";
-
-pub const PROGRAM: &str = "qemu-system-x86_64";
 
 /// What executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +49,7 @@ impl Accelerator {
 
 /// The options of a VM.
 pub struct QemuOptions<'a> {
+    pub architecture: Architecture,
     pub kernel: &'a Path,
     pub initramfs: &'a File,
     pub command_line: &'a str,
@@ -65,6 +65,7 @@ pub struct QemuOptions<'a> {
 
 /// A running virtual machine; dropping it kills it.
 pub struct Qemu {
+    program: &'static str,
     qemu: Child,
     stream: UnixStream,
     console: UnixStream,
@@ -95,16 +96,23 @@ pub enum GuestOutput {
 const CONSOLE_MAX: usize = 1 << 20;
 
 /// The error where QEMU is missing.
-const NO_QEMU: &str = "qemu-system-x86_64, which runs virtual machines, is not installed (Debian: apt \
-                       install qemu-system-x86)";
+fn no_qemu(architecture: Architecture) -> anyhow::Error {
+    anyhow!(
+        "{}, which runs virtual machines for {} kernels, is not installed (Debian: apt install {})",
+        architecture.qemu(),
+        architecture.name(),
+        architecture.qemu_package()
+    )
+}
 
 /// The version of QEMU, as it prints it.
-pub fn version() -> Result<String> {
-    let mut command = Command::new(PROGRAM);
+pub fn version(architecture: Architecture) -> Result<String> {
+    let program = architecture.qemu();
+    let mut command = Command::new(program);
     let output = children::output(command.arg("--version"));
     let output = match output {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
-        output => output.with_context(|| format!("starting {PROGRAM}"))?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(no_qemu(architecture)),
+        output => output.with_context(|| format!("starting {program}"))?,
     };
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().trim().to_string())
@@ -116,9 +124,11 @@ impl Qemu {
         let (stream, their_stream) = UnixStream::pair().context("making a stream")?;
         let (console, their_console) = UnixStream::pair().context("making a console")?;
         let qemu_output = memfd::in_memory("qemu-output", &[])?;
-        let mut command = Command::new(PROGRAM);
+        let program = options.architecture.qemu();
+        let mut command = Command::new(program);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.args(["-name", "knee,debug-threads=on", "-M", "q35", "-cpu", options.cpu]);
+        command.args(["-name", "knee,debug-threads=on"]);
+        command.args(["-M", options.architecture.qemu_machine(), "-cpu", options.cpu]);
         command.args(["-accel", options.accelerator.argument()]);
         command.args(options.shape.qemu_arguments());
         command.arg("-kernel").arg(options.kernel);
@@ -151,14 +161,15 @@ impl Qemu {
         }
         // Ctrl-C must reach only knee, which shuts the guest down in order.
         let qemu = match children::spawn(&mut command) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(NO_QEMU),
-            spawned => spawned.with_context(|| format!("starting {PROGRAM}"))?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => bail!(no_qemu(options.architecture)),
+            spawned => spawned.with_context(|| format!("starting {program}"))?,
         };
         drop(inherited);
         stream.set_nonblocking(true)?;
         console.set_nonblocking(true)?;
         let (received, printed, threads) = (Vec::new(), Vec::new(), Vec::new());
-        let mut vm = Qemu { qemu, stream, console, qemu_output, received, printed, threads };
+        let mut vm =
+            Qemu { program, qemu, stream, console, qemu_output, received, printed, threads };
         vm.pin(options)?;
         Ok(vm)
     }
@@ -177,9 +188,13 @@ impl Qemu {
                 return vcpus::pin(&self.threads, options.host_cpus);
             }
             if let Some(status) = self.qemu.try_wait()? {
-                bail!("{PROGRAM} ended while starting ({status}): {}", self.last_words());
+                bail!("{} ended while starting ({status}): {}", self.program, self.last_words());
             }
-            ensure!(since.elapsed() < TIMEOUT, "{PROGRAM} started no vCPU within {TIMEOUT:?}");
+            ensure!(
+                since.elapsed() < TIMEOUT,
+                "{} started no vCPU within {TIMEOUT:?}",
+                self.program
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -187,7 +202,7 @@ impl Qemu {
     /// The error messages of QEMU itself.
     pub fn last_words(&self) -> String {
         let text = std::fs::read_to_string(memfd::path(&self.qemu_output)).unwrap_or_default();
-        let lines = text.lines().map(|line| line.trim_start_matches(PROGRAM));
+        let lines = text.lines().map(|line| line.trim_start_matches(self.program));
         lines.map(|line| line.trim_start_matches(':').trim()).collect::<Vec<_>>().join("; ")
     }
 

@@ -12,6 +12,7 @@ pub mod console;
 mod disk;
 mod hypervisor;
 pub mod init;
+mod program;
 pub mod protocol;
 mod watchdog;
 

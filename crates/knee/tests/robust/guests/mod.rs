@@ -2,6 +2,7 @@
 //! below target/kernels; KNEE_KERNEL names another one. Each file runs as a process of its own
 //! (.ci/run-tests): an emulated boot takes some 6 s of CPU time.
 
+mod arm64;
 mod boots;
 mod disks;
 mod faults;

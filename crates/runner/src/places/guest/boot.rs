@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use guests::initramfs::{Archive, compressed, stripped};
+use guests::architecture::Architecture;
+use guests::initramfs::{Archive, compressed};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
@@ -16,8 +17,7 @@ use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
 use plan::guest_config;
 use records::{
-    AcceleratorChoice, Aged, Boot, FileSystem, Guest, GuestShape, Hypervisor, OwnLoad, Policy,
-    Record, Storage,
+    AcceleratorChoice, Aged, Boot, FileSystem, Guest, Hypervisor, OwnLoad, Policy, Record, Storage,
 };
 use setup::file_systems::kinds;
 use setup::file_systems::sparse_copy::copy_onto;
@@ -26,7 +26,7 @@ use super::ageing::{self, AgedDisk};
 use super::disk::Disk;
 use super::protocol::{GuestAge, MODULES, Ready, Reply, Request, line};
 use super::watchdog::Watchdog;
-use super::{console, hypervisor};
+use super::{console, hypervisor, program};
 
 /// Boots guests.
 pub struct Booter {
@@ -46,6 +46,8 @@ pub struct Booter {
     has_probes: bool,
     /// What executes guests and why KVM does not, once a boot has shown it.
     accelerator: Option<(Accelerator, Option<String>)>,
+    /// Whether the guests get programs that were made from the user's own loads.
+    has_own_loads: bool,
     /// More files of the host for the guest, by their paths in the guest.
     pub added: Vec<(String, PathBuf)>,
 }
@@ -89,12 +91,6 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(1200);
 /// some seconds.
 const KVM_SILENCE: Duration = Duration::from_secs(20);
 
-/// Spares an emulated kernel two measurements: of the loops in a tick, for which each CPU takes some
-/// tenths of a second while all others wait (10000000 is for 2.5 GHz at 250 ticks/s; no device here
-/// depends on delay loops), and of whether the CPUs' clocks agree, which are all the host's. The user's
-/// words come later, and the kernel takes the last of each word.
-const EMULATED: &str = "lpj=10000000 tsc=reliable ";
-
 /// What the doubts of knee begin with, among the lines that a boot keeps.
 pub const DOUBT_PREFIX: &str = "knee: ";
 
@@ -118,7 +114,6 @@ fn own_programs(record: &Record) -> Result<Vec<(String, PathBuf)>> {
 impl Booter {
     /// Boots the guests of a record.
     pub fn new(record: &Record) -> Result<Booter> {
-        guests::qemu::version()?;
         let mut file_systems = Vec::new();
         for point in &record.points {
             let made = record.file_system(point);
@@ -128,6 +123,7 @@ impl Booter {
             }
         }
         let first = record.points.first().context("a record has a point")?;
+        let added = own_programs(record)?;
         Ok(Booter {
             storage: record.experiment.storage.clone(),
             file_systems,
@@ -135,7 +131,8 @@ impl Booter {
             time: Duration::from_secs_f64(record.experiment.timeout_s),
             dir: first.dir.clone(),
             has_probes: record.experiment.explain.is_some(),
-            added: own_programs(record)?,
+            has_own_loads: !added.is_empty(),
+            added,
             ..Booter::without_file_systems()
         })
     }
@@ -152,6 +149,7 @@ impl Booter {
             dir: paths::temporary(),
             has_probes: false,
             accelerator: None,
+            has_own_loads: false,
             added: Vec::new(),
         }
     }
@@ -160,9 +158,10 @@ impl Booter {
     /// what executes guests.
     pub fn try_out(&mut self, guest: &Guest) -> Result<(Hypervisor, BootedGuest)> {
         let dir = self.dir.clone();
+        let architecture = self.architecture(guest)?;
         let (accelerator, why_not_kvm) = match &self.accelerator {
             Some(known) => known.clone(),
-            None => self.find_accelerator(guest, &dir)?,
+            None => self.find_accelerator(guest, &dir, architecture)?,
         };
         self.accelerator = Some((accelerator, why_not_kvm.clone()));
         let mut booted = self.boot(guest, &dir, 0)?;
@@ -170,7 +169,7 @@ impl Booter {
         for (_, file_system) in file_systems.filter(|(other, _)| other == guest) {
             self.rehearse(&mut booted, file_system)?;
         }
-        Ok((hypervisor::describe(accelerator, why_not_kvm)?, booted))
+        Ok((hypervisor::describe(architecture, accelerator, why_not_kvm)?, booted))
     }
 
     /// Makes a file system in a guest to see whether that works, and ages it if runs get copies of an
@@ -205,13 +204,14 @@ impl Booter {
         &mut self,
         guest: &Guest,
         dir: &Path,
+        architecture: Architecture,
     ) -> Result<(Accelerator, Option<String>)> {
         let emulation = if self.has_probes { Accelerator::TcgOneThread } else { Accelerator::Tcg };
         let choice = guest.accelerator_choice()?;
         if choice == AcceleratorChoice::Tcg {
             return Ok((emulation, Some("emulation was requested".to_string())));
         }
-        let why_not = match hypervisor::no_kvm() {
+        let why_not = match hypervisor::no_kvm(architecture) {
             Some(why) => why,
             None => match self.boot_with(guest, dir, 0, Accelerator::Kvm) {
                 Ok(booted) => {
@@ -253,34 +253,47 @@ impl Booter {
         let nokaslr = random == 0 || cmdline.split_whitespace().any(|word| word == "nokaslr");
         let image = prepared.kernel.image(random, shape.memory, nokaslr)?;
         let unpacked = image.bytes.map(|bytes| memfd::in_memory("kernel", &bytes)).transpose()?;
-        let spared = if accelerator == Accelerator::Kvm { "" } else { EMULATED };
+        let architecture = prepared.kernel.architecture;
+        let console = architecture.console();
+        let emulated = accelerator != Accelerator::Kvm;
+        let spared = if emulated { architecture.words_for_emulation() } else { "" };
         let attempt = BootAttempt {
             guest,
             accelerator,
-            command_line: format!("console=ttyS0 panic=-1 rdinit=/knee {spared}{cmdline} -- init"),
+            command_line: format!(
+                "console={console} panic=-1 rdinit=/knee {spared}{cmdline} -- init"
+            ),
             initramfs_bytes: prepared.bytes,
             started: jiff::Timestamp::now(),
             since: Instant::now(),
         };
         let mut qemu = Qemu::start(&QemuOptions {
+            architecture,
             kernel: &unpacked.as_ref().map_or(prepared.kernel.path.clone(), memfd::path),
             initramfs: &prepared.initramfs,
             command_line: &attempt.command_line,
             shape: &shape,
             accelerator,
-            cpu: guest.cpu.as_deref().unwrap_or(cpu_model(&shape, accelerator)),
+            cpu: guest.cpu.as_deref().unwrap_or(architecture.cpu_model(&shape, accelerator)),
             disk: disk.as_ref().map(|disk| &disk.file),
             host_cpus: &guest_config::host_cpus(guest, &super::allowed_cpus()?)?,
         })?;
         let silence = attempt.silence()?;
-        let (ready, kernel_lines) = wait_for_init(&mut qemu, silence, &prepared.missing)
-            .with_context(|| {
+        let (ready, kernel_lines) =
+            wait_for_init(&mut qemu, silence, prepared).with_context(|| {
                 format!("booting {} ({})", prepared.kernel.path.display(), prepared.kernel.release)
             })?;
         let mut boot = attempt.into_boot(ready, kernel_lines);
         check_cpus(&boot, shape.cpus())?;
         boot.said.extend(topology_doubt(&boot, &shape.topology()));
         Ok(BootedGuest { qemu, disk, boot })
+    }
+
+    /// The architecture of a guest's kernel: that of all kernels of a record.
+    fn architecture(&mut self, guest: &Guest) -> Result<Architecture> {
+        let kinds = self.kinds(guest)?;
+        let has_disk = kinds.iter().any(|kind| *kind != "tmpfs");
+        Ok(self.prepare(guest, &kinds, has_disk)?.kernel.architecture)
     }
 
     /// The kinds of file systems that runs in this guest need.
@@ -297,6 +310,7 @@ impl Booter {
             return Ok(&self.prepared[index]);
         }
         let kernel = Kernel::open(&paths.0)?;
+        self.check_architecture(&kernel)?;
         let tree = ModuleTree::find(&paths.0, &kernel.release, paths.1.as_deref())?;
         let mut wanted = NEEDED_MODULES.to_vec();
         wanted.extend(disk.then_some("virtio_blk"));
@@ -322,7 +336,7 @@ impl Booter {
             )],
             Some(_) => Vec::new(),
         };
-        let mut archive = self.archive(&needed)?;
+        let mut archive = self.archive(kernel.architecture, &needed)?;
         if kernel.takes_zstd() {
             archive = compressed(&archive)?;
         }
@@ -332,13 +346,34 @@ impl Booter {
         Ok(self.prepared.last().expect("it was pushed"))
     }
 
-    fn archive(&self, needed: &NeededModules) -> Result<Vec<u8>> {
-        let own = fs::read("/proc/self/exe").context("reading knee's own binary")?;
+    /// Refuses a kernel whose guests could not do what the record asks for.
+    fn check_architecture(&self, kernel: &Kernel) -> Result<()> {
+        let (architecture, path) = (kernel.architecture, kernel.path.display());
+        guests::qemu::version(architecture)?;
+        let other = self.prepared.first().filter(|o| o.kernel.architecture != architecture);
+        if let Some(Prepared { kernel: other, .. }) = other {
+            let (other_path, other) = (other.path.display(), other.architecture.name());
+            bail!(
+                "{path} is for {}, and {other_path} for {other}: measure one architecture at a time",
+                architecture.name()
+            );
+        }
+        ensure!(
+            architecture == Architecture::HOST || !self.has_own_loads,
+            "{path} is for {}, and loads of your own are compiled for this host: measure knee's workloads there \
+             (knee list workloads), or name a kernel for {}",
+            architecture.name(),
+            Architecture::HOST.name()
+        );
+        Ok(())
+    }
+
+    fn archive(&self, architecture: Architecture, needed: &NeededModules) -> Result<Vec<u8>> {
         let mut archive = Archive::default();
         archive.directory("dev");
         // Without it, messages of init from before it has mounted /dev are lost.
         archive.device("dev/console", 5, 1);
-        archive.file("knee", &stripped(&own).context("making init of knee's own binary")?);
+        archive.file("knee", &program::for_guest(architecture)?);
         let folder = MODULES.trim_start_matches('/');
         archive.directory(folder);
         for (number, module) in needed.modules.iter().enumerate() {
@@ -409,7 +444,7 @@ impl BootAttempt<'_> {
 fn wait_for_init(
     qemu: &mut Qemu,
     silence: Duration,
-    missing: &[String],
+    Prepared { kernel, missing, .. }: &Prepared,
 ) -> Result<(Ready, Vec<String>)> {
     let since = Instant::now();
     let mut last_output = since;
@@ -438,9 +473,10 @@ fn wait_for_init(
         };
         let console = qemu.console();
         let last = if console.trim().is_empty() {
-            "it has printed nothing at all: does the kernel have a serial console \
-             (CONFIG_SERIAL_8250_CONSOLE)?"
-                .to_string()
+            format!(
+                "it has printed nothing at all: does the kernel have a serial console ({})?",
+                kernel.architecture.console_option()
+            )
         } else {
             format!("on its console last: {}", console::last_line(&console))
         };
@@ -450,15 +486,6 @@ fn wait_for_init(
 
 fn hints(missing: &[String]) -> String {
     missing.iter().map(|text| format!("; {text}")).collect()
-}
-
-/// The default CPU model. In emulation, only an Intel CPU reports which threads share a core.
-fn cpu_model(shape: &GuestShape, accelerator: Accelerator) -> &'static str {
-    if shape.threads > 1 && accelerator != Accelerator::Kvm {
-        "max,vendor=GenuineIntel"
-    } else {
-        "max"
-    }
 }
 
 /// A doubt if the guest sees another topology than was requested: placements would be wrong then.

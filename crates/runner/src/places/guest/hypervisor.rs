@@ -4,19 +4,28 @@
 use std::fs::OpenOptions;
 
 use anyhow::Result;
+use guests::architecture::Architecture;
 use guests::qemu::{self, Accelerator};
 use records::Hypervisor;
 
-/// Why KVM cannot even be tried, if so.
-pub fn no_kvm() -> Option<String> {
+/// Why KVM cannot even be tried for such a kernel, if so.
+pub fn no_kvm(architecture: Architecture) -> Option<String> {
+    if architecture != Architecture::HOST {
+        let (kernel, host) = (architecture.name(), Architecture::HOST.name());
+        return Some(format!("the kernel is for {kernel}, and the host is {host}"));
+    }
     let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
     opened.err().map(|why| format!("/dev/kvm cannot be opened: {why}"))
 }
 
 /// The hypervisor as a record keeps it.
-pub fn describe(accelerator: Accelerator, why_not_kvm: Option<String>) -> Result<Hypervisor> {
+pub fn describe(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    why_not_kvm: Option<String>,
+) -> Result<Hypervisor> {
     Ok(Hypervisor {
-        program: qemu::version()?,
+        program: qemu::version(architecture)?,
         accelerator: name(accelerator).to_string(),
         why_not_kvm,
     })
