@@ -5,9 +5,6 @@ use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use anyhow::{Context, Result, bail, ensure};
-use records::GuestShape;
-
-use crate::qemu::Accelerator;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
@@ -85,19 +82,6 @@ impl Architecture {
         match self {
             Architecture::X86_64 => "lpj=10000000 tsc=reliable ",
             Architecture::Arm64 => "",
-        }
-    }
-
-    /// The default CPU model.
-    pub fn cpu_model(self, shape: &GuestShape, accelerator: Accelerator) -> &'static str {
-        match (self, accelerator) {
-            (_, Accelerator::Kvm) => "max",
-            // In emulation, only an Intel CPU reports which threads share a core.
-            (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel",
-            (Architecture::X86_64, _) => "max",
-            // Each call and return of an arm64 kernel signs an address, and the architecture's own cipher is slow to
-            // emulate.
-            (Architecture::Arm64, _) => "max,pauth-impdef=on",
         }
     }
 

@@ -92,6 +92,23 @@ pub enum GuestOutput {
     Off,
 }
 
+/// The default CPU model.
+pub fn cpu_model(
+    architecture: Architecture,
+    shape: &GuestShape,
+    accelerator: Accelerator,
+) -> &'static str {
+    match (architecture, accelerator) {
+        (_, Accelerator::Kvm) => "max",
+        // In emulation, only an Intel CPU reports which threads share a core.
+        (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel",
+        (Architecture::X86_64, _) => "max",
+        // Each call and return of an arm64 kernel signs an address, and the architecture's own cipher is slow to
+        // emulate.
+        (Architecture::Arm64, _) => "max,pauth-impdef=on",
+    }
+}
+
 /// More console output than this, in bytes, comes from a loop: the oldest is dropped.
 const CONSOLE_MAX: usize = 1 << 20;
 

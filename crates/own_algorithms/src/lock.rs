@@ -50,7 +50,7 @@ struct SimulateArguments {
     /// ns for which the lock is held
     #[arg(long, default_value_t = 200, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     hold_ns: u64,
-    /// Of a read-write lock: how many of 100 operations only read [default: 90]
+    /// How many of 100 operations only read, under a read-write lock [default: 90]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
     reads: Option<u32>,
 }

@@ -13,12 +13,12 @@ struct array_lock {
 	unsigned int next;
 };
 
-static void prepare(struct array_lock *lock)
+static void set_up(struct array_lock *lock)
 {
 	slots[0].may_enter = 1;
 }
 
-static void lock(struct array_lock *lock)
+static void take(struct array_lock *lock)
 {
 	mine = __atomic_fetch_add(&lock->next, 1, __ATOMIC_RELAXED) % NR_CPUS;
 	while (!smp_load_acquire(&slots[mine].may_enter))
@@ -26,10 +26,10 @@ static void lock(struct array_lock *lock)
 	WRITE_ONCE(slots[mine].may_enter, 0);
 }
 
-static void unlock(struct array_lock *lock)
+static void release(struct array_lock *lock)
 {
 	smp_store_release(&slots[(mine + 1) % NR_CPUS].may_enter, 1);
 }
 
-KNEE_LOCK(struct array_lock, lock(lock), unlock(lock))
-KNEE_PREPARE(struct array_lock, prepare(lock))
+KNEE_LOCK(struct array_lock, take(lock), release(lock))
+KNEE_PREPARE(struct array_lock, set_up(lock))

@@ -11,7 +11,7 @@ use guests::architecture::Architecture;
 use guests::initramfs::{Archive, compressed};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
-use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions};
+use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions, cpu_model};
 use host::terminal::talk;
 use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
@@ -274,7 +274,7 @@ impl Booter {
             command_line: &attempt.command_line,
             shape: &shape,
             accelerator,
-            cpu: guest.cpu.as_deref().unwrap_or(architecture.cpu_model(&shape, accelerator)),
+            cpu: guest.cpu.as_deref().unwrap_or(cpu_model(architecture, &shape, accelerator)),
             disk: disk.as_ref().map(|disk| &disk.file),
             host_cpus: &guest_config::host_cpus(guest, &super::allowed_cpus()?)?,
         })?;
