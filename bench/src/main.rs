@@ -106,7 +106,8 @@ struct Options {
     /// Length of each profiled run, in seconds
     #[arg(long, default_value_t = 0.2)]
     look_seconds: f64,
-    /// Folder of will-it-scale, for own-loads
+    /// Folder of will-it-scale, for own-loads, where --pairs is how often both programs are started at most, and
+    /// --seconds how long each runs in one start
     #[arg(long, value_name = "DIR")]
     suite: Option<PathBuf>,
     /// Run only these tests of will-it-scale, without `.c`
