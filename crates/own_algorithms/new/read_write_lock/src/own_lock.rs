@@ -27,11 +27,18 @@ pub struct OwnLock;
 
 impl SharedLock for OwnLock {
     /// Mutants that break nothing, each with the reason: `make mutants` lists the others.
-    const EQUIVALENT: &'static [Equivalent] = &[Equivalent {
-        change: "no wait",
-        line: "m.await_until(&mem.state, Until::equals(0)",
-        why: "the exchange decides; it is only attempted more often",
-    }];
+    const EQUIVALENT: &'static [Equivalent] = &[
+        Equivalent {
+            change: "no wait",
+            line: "m.await_until(&mem.state, Until::equals(0)",
+            why: "the exchange decides; it is only attempted more often",
+        },
+        Equivalent {
+            change: "off by one",
+            line: "compare_exchange(m, 0, WRITING,",
+            why: "whatever the other bits are, the highest one keeps everybody out until the store of 0",
+        },
+    ];
     type Mem = OwnMem;
 
     fn new(_region: &Region, _shape: Shape) -> OwnLock {
