@@ -46,6 +46,10 @@ pub fn compare(arms: &[Arm], options: &CompareOptions) -> Result<Comparison, Str
     let by_boot = design == Design::Boots || (!in_blocks && in_guests(arms));
     let rules =
         Rules { design, by_boot, ..Rules::for_record(&baseline.record).with_options(options) };
+    let asked = |cell: &ComparedCell| [vec![cell.primary(&rules)], rules.asked.clone()].concat();
+    for (cell, metric) in cells.iter().flat_map(|cell| asked(cell).into_iter().map(move |m| (cell, m))) {
+        cell.units_agree(&metric)?;
+    }
     let is_repeated = arms.iter().any(|arm| arm.record.runs.iter().any(|run| run.repeat > 0));
     let merged: Vec<Opened> =
         arms.iter().filter(|_| is_repeated).map(|arm| repeats::merged(arm.record)).collect();

@@ -34,4 +34,4 @@ pub use law::Law;
 pub use removal::{LawGain, gain_by_law};
 pub use retrograde::Retrograde;
 pub use scaling::{FittedLaw, KneeBasis, Peak, PeakPlace, Scaling, Term, scaling};
-pub use sweep::{DosedPoint, Sweep};
+pub use sweep::{DosedPoint, FarApart, Sweep};

@@ -8,7 +8,7 @@ use crate::fit::{Fit, Observation, Quantity};
 use crate::knee;
 use crate::law::Law;
 use crate::retrograde::{Retrograde, retrograde};
-use crate::sweep::Sweep;
+use crate::sweep::{FarApart, Sweep};
 
 /// What a curve says.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +27,9 @@ pub struct Scaling {
     pub peak: Peak,
     pub cliff: Option<Cliff>,
     pub retrograde: Option<Retrograde>,
+    /// Numbers of CPUs that were left out, because a run completed nothing there.
+    pub left_out: Vec<u32>,
+    pub far_apart: Option<FarApart>,
 }
 
 /// Where the numbers of a knee come from.
@@ -129,6 +132,8 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
         peak: peak(sweep, may_hold.first(), freedom),
         cliff: cliff(&observed, freedom),
         retrograde,
+        left_out: sweep.left_out().to_vec(),
+        far_apart: sweep.far_apart(),
     };
     (found, may_hold)
 }

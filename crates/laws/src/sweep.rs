@@ -1,5 +1,7 @@
 //! The measured curve: rates at several numbers of CPUs.
 
+use serde::Serialize;
+
 use crate::fit::Observation;
 
 /// Fewer numbers of CPUs than this say nothing about a law with three parameters.
@@ -16,6 +18,16 @@ const CPUS_MAX: u32 = 16384;
 pub struct Sweep {
     points: Vec<SweepPoint>,
     dosed: Vec<DosedPoint>,
+    left_out: Vec<u32>,
+}
+
+/// Rates at one number of CPUs or at two neighbours, so far apart that they may be in different units.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FarApart {
+    pub before: u32,
+    pub after: u32,
+    /// The higher rate over the lower.
+    pub factor: f64,
 }
 
 /// The runs at one number of CPUs with time added to the lock.
@@ -83,7 +95,56 @@ impl Sweep {
                 if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
             ));
         }
-        Ok(Sweep { points, dosed: Vec::new() })
+        Ok(Sweep { points, dosed: Vec::new(), left_out: Vec::new() })
+    }
+
+    /// The sweep without the numbers of CPUs where a run completed nothing.
+    ///
+    /// # Errors
+    /// Says what is missing without them.
+    pub fn without_zeros(
+        runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
+    ) -> Result<Sweep, String> {
+        let runs: Vec<(u32, Vec<f64>)> = runs.into_iter().collect();
+        let zero = runs.iter().filter(|(cpus, rates)| *cpus > 0 && rates.contains(&0.0));
+        let mut left_out: Vec<u32> = zero.map(|(cpus, _)| *cpus).collect();
+        left_out.sort_unstable();
+        left_out.dedup();
+        let kept = runs.into_iter().filter(|(cpus, _)| !left_out.contains(cpus));
+        match Sweep::new(kept) {
+            Ok(sweep) => Ok(Sweep { left_out, ..sweep }),
+            Err(why) if left_out.is_empty() => Err(why),
+            Err(why) => {
+                let counts: Vec<String> = left_out.iter().map(u32::to_string).collect();
+                Err(format!(
+                    "{why}, and those with a rate of 0 ({}), which are left out",
+                    counts.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// Numbers of CPUs that were left out.
+    pub fn left_out(&self) -> &[u32] {
+        &self.left_out
+    }
+
+    /// The first rates that are a hundred times as far apart as any law puts them.
+    pub fn far_apart(&self) -> Option<FarApart> {
+        const UNITS: f64 = 100.0;
+        let at_one = self.points.iter().map(|point| {
+            let low = point.rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = point.rates.iter().copied().fold(0.0, f64::max);
+            FarApart { before: point.cpus, after: point.cpus, factor: high / low }
+        });
+        let of_neighbours = self.points.windows(2).map(|pair| {
+            let rise = pair[1].log_rate() - pair[0].log_rate();
+            let linear = (f64::from(pair[1].cpus) / f64::from(pair[0].cpus)).ln();
+            let beyond = if rise > 0.0 { rise - linear } else { -rise };
+            let factor = if beyond >= UNITS.ln() { rise.abs().exp() } else { 1.0 };
+            FarApart { before: pair[0].cpus, after: pair[1].cpus, factor }
+        });
+        at_one.chain(of_neighbours).find(|one| one.factor >= UNITS)
     }
 
     /// The sweep with runs beside it in which the lock is held longer. What has no usable rate is left out.
@@ -117,6 +178,7 @@ impl Sweep {
         let points = self.points.iter().filter(|point| point.cpus <= cpus);
         let part = Sweep::new(points.map(|point| (point.cpus, point.rates.clone())))?;
         let dosed = self.dosed.iter().filter(|one| one.cpus <= cpus);
+        let part = Sweep { left_out: self.left_out.clone(), ..part };
         Ok(part.with_doses(dosed.cloned().collect()))
     }
 
@@ -189,6 +251,37 @@ mod tests {
         assert!(refused(&[(4, &[f64::NAN])]).contains("NaN"));
         assert_eq!(refused(&[(20_000, &[1.0])]), "20000 CPUs: at most 16384 can be looked at");
         assert!(refused(&[(0, &[0.0])]).ends_with("here are 0 (none)"));
+    }
+
+    #[test]
+    fn counts_where_a_run_completed_nothing_are_left_out() {
+        let runs = |zero_at: u32| {
+            [1, 2, 4, 8, 16].map(|n| (n, vec![f64::from(n), if n == zero_at { 0.0 } else { 1.0 }]))
+        };
+        let sweep = Sweep::without_zeros(runs(4)).unwrap();
+        assert_eq!(sweep.left_out(), [4]);
+        assert_eq!(sweep.points().iter().map(|p| p.cpus).collect::<Vec<_>>(), [1, 2, 8, 16]);
+        let refused = Sweep::without_zeros(runs(4).into_iter().take(4)).unwrap_err();
+        assert!(
+            refused.ends_with(
+                "here are 3 (1, 2, 8), and those with a rate of 0 (4), which are left out"
+            ),
+            "{refused}"
+        );
+        let row_of_will_it_scale = runs(0).into_iter().chain([(0, vec![0.0])]);
+        assert!(Sweep::without_zeros(row_of_will_it_scale).unwrap().left_out().is_empty());
+    }
+
+    #[test]
+    fn rates_in_different_units_are_noticed() {
+        let far_apart = |rates: [&[f64]; 4]| {
+            let runs = [1, 2, 4, 8].into_iter().zip(rates.map(<[f64]>::to_vec));
+            Sweep::new(runs).unwrap().far_apart().map(|one| (one.before, one.after))
+        };
+        assert_eq!(far_apart([&[1.0, 1.1], &[2.0], &[4.0], &[0.1]]), None);
+        assert_eq!(far_apart([&[1.0], &[2.0, 2000.0], &[4.0], &[8.0]]), Some((2, 2)));
+        assert_eq!(far_apart([&[1e3], &[2e3], &[4.0], &[8.0]]), Some((2, 4)));
+        assert_eq!(far_apart([&[1.0], &[2.0], &[4.0], &[8e3]]), Some((4, 8)));
     }
 
     #[test]

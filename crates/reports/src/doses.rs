@@ -145,8 +145,12 @@ impl DoseReport {
     }
 }
 
-/// The runs beside a curve in which the lock is held longer, where the curve is the one without a dose.
-pub fn dosed_points(curves: &[Curve], curve: &Curve) -> Vec<DosedPoint> {
+/// The runs beside a curve in which the lock is held longer, where the curve is the one without a dose. None for any other
+/// metric than the rate of operations.
+pub fn dosed_points(curves: &[Curve], curve: &Curve, metric: &str) -> Vec<DosedPoint> {
+    if metric != RATE {
+        return Vec::new();
+    }
     let is_base = |family: &DosedCurves| {
         family.curves.values().next().is_some_and(|first| std::ptr::eq(*first, curve))
     };

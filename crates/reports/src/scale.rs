@@ -1,21 +1,55 @@
 //! What a curve says about scaling, in sentences: its knee, its peak, a cliff, and the law that explains it.
 
-use analysis::{Curve, rounded};
+use analysis::{Curve, CurveCell, rounded};
 use laws::{
-    Estimate, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace, RestsOn,
+    Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace, RestsOn,
     Scaling, Sweep, Term,
 };
+use records::Record;
 use text::Style;
 use text::prose::{counted, wrapped};
-use text::quantity::{duration_ns, short, signed};
+use text::quantity::{duration_ns, seconds_in, short, signed};
 use text::table::{Align, Table};
 
-/// The sweep of a curve's metric, if the curve has enough CPU counts.
+use crate::curve_table::RATE;
+use crate::known_metric;
+
+/// The sweep of a curve's metric in operations per second, if the curve has enough CPU counts.
 ///
 /// # Errors
-/// Says what the curve lacks.
-pub fn sweep(curve: &Curve, metric: &str) -> Result<Sweep, String> {
-    Sweep::new(curve.cells.iter().map(|cell| (cell.point.cpus, cell.values(metric))))
+/// Says what the curve lacks, or that the metric is no rate.
+pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, String> {
+    let described = record.metrics.get(metric).map(|described| described.unit.as_str());
+    let unit = described.or_else(|| known_metric(metric).map(|known| known.unit));
+    let per_s = unit.map_or(Some(1.0), rate_per_s).ok_or_else(|| {
+        let unit = unit.filter(|unit| *unit != "1").unwrap_or("a plain number");
+        format!("{metric} is no rate ({unit}): a law of scaling takes one, such as {RATE}")
+    })?;
+    let values = |cell: &CurveCell| -> Vec<f64> {
+        cell.values(metric).into_iter().map(|rate| rate * per_s).collect()
+    };
+    let runs: Vec<_> =
+        curve.cells.iter().map(|cell| (cell.point.cpus, values(cell))).collect();
+    if runs.iter().all(|(_, rates)| rates.is_empty()) {
+        return Err(format!("no run here has {metric}{}", other_rates(record)));
+    }
+    Sweep::without_zeros(runs)
+}
+
+/// What a rate of 1 in this unit is per second; `None` if the unit is of no rate.
+fn rate_per_s(unit: &str) -> Option<f64> {
+    let (_, time) = unit.rsplit_once('/')?;
+    Some(1.0 / seconds_in(time)?)
+}
+
+/// The rates that an imported record has, as advice.
+fn other_rates(record: &Record) -> String {
+    let rates = record.metrics.iter().filter(|(_, metric)| rate_per_s(&metric.unit).is_some());
+    let names: Vec<&str> = rates.map(|(name, _)| name.as_str()).take(5).collect();
+    match names.len() {
+        0 => String::new(),
+        _ => format!("; --metric takes its rates: {}", names.join(", ")),
+    }
 }
 
 /// The knee, a cliff and a fall of a curve, a sentence each.
@@ -37,7 +71,27 @@ pub fn sentences(found: &Scaling) -> Vec<String> {
             fall.to
         ));
     }
+    if !found.left_out.is_empty() {
+        let counts: Vec<String> = found.left_out.iter().map(u32::to_string).collect();
+        sentences.push(format!(
+            "left out: {} CPUs, where a run completed nothing; a rate of 0 has no place on a curve",
+            counts.join(", ")
+        ));
+    }
+    sentences.extend(found.far_apart.as_ref().map(far_apart));
     sentences
+}
+
+fn far_apart(found: &FarApart) -> String {
+    let FarApart { before, after, factor } = found;
+    let factor = short(*factor);
+    if before == after {
+        let cpus = counted(*before as usize, "CPU");
+        return format!("rates at {cpus} differ by a factor of {factor}: are all in one unit?");
+    }
+    format!(
+        "rates at {before} and {after} CPUs differ by a factor of {factor}: are both in one unit?"
+    )
 }
 
 fn knee(found: &Scaling) -> String {
@@ -73,13 +127,20 @@ pub fn scale(found: &Scaling, has_task_per_cpu: bool, style: &Style) -> String {
     }
     let noise = found
         .noise_percent
-        .map_or("not known".to_string(), |noise| format!("{} %", rounded(noise, 2)));
+        .map_or("not known, since each point ran once, so no number has an interval".into(), |noise| {
+            format!("{} %", rounded(noise, 2))
+        });
     let counts: Vec<String> = found.cpus.iter().map(u32::to_string).collect();
     let measured = format!("measured at {} CPUs; noise of a run: {noise}", counts.join(", "));
     let lines = sentences(found).into_iter().chain([peak(found), law(found), measured]);
     let lines: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
     let laws = found.laws.iter().map(|law| wrapped(&described(law), style.width, 4));
-    format!("{lines}all laws:\n{}", laws.collect::<String>())
+    let heading = if found.noise_percent.is_some() {
+        "all laws, with intervals if they fit:"
+    } else {
+        "all laws:"
+    };
+    format!("{lines}{heading}\n{}", laws.collect::<String>())
 }
 
 /// A forecast as a table, with what it rests on.

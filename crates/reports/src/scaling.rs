@@ -273,7 +273,7 @@ impl Report<'_> {
     /// What a curve with enough CPU counts says about its knee, and what sweeps up and down say.
     fn knee(&self, curve: &Curve, metric: &str) -> Vec<String> {
         let mut sentences = Vec::new();
-        if let Ok(sweep) = scale::sweep(curve, metric) {
+        if let Ok(sweep) = scale::sweep(&self.record.record, curve, metric) {
             let found = laws::scaling(&sweep);
             sentences.extend(scale::sentences(&found));
             sentences.extend(self.searched(curve, &found.knee));

@@ -8,6 +8,10 @@ pub fn short(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.000_995 {
         return format!("{value:.1e}");
     }
+    // Beyond the last prefix as well.
+    if value.is_finite() && value.abs() >= 999.5e12 {
+        return format!("{value:.2e}");
+    }
     // 999.6 would be 1000 in three digits, so it is 1k.
     let mut scaled = value;
     let mut prefix = 0;
@@ -24,6 +28,19 @@ pub fn duration_ns(ns: f64) -> String {
     let fits = units.iter().rev().find(|(_, size)| ns.abs() >= 0.9995 * size);
     let (unit, size) = fits.unwrap_or(&units[0]);
     format!("{} {unit}", three_digits(ns / size))
+}
+
+/// Seconds in a unit of time, by its name in headings and metrics.
+pub fn seconds_in(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1e-9),
+        "us" | "µs" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "s" | "sec" | "second" | "seconds" => Some(1.0),
+        "min" | "minute" => Some(60.0),
+        "h" | "hour" => Some(3600.0),
+        _ => None,
+    }
 }
 
 /// A number with its sign and this many decimals. What rounds to nothing is `+0.0`: `-0.0` would claim a

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use records::{METRICS, Opened, Outcome, Point, Policy, ReplicationUnit, Run, Until};
+use records::{
+    METRICS, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until,
+};
 
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
@@ -85,7 +87,31 @@ impl<'a> ComparedCell<'a> {
         metrics
     }
 
-    /// Names of all metrics: those of the list, those of the record, and those asked for.
+    /// Fails where the records of two arms give a metric in different units.
+    pub fn units_agree(&self, metric: &str) -> Result<(), String> {
+        let measured = self.points.iter().zip(&self.sides).filter(|(_, runs)| {
+            runs.iter().any(|run| run.value(metric).is_some())
+        });
+        let mut known = measured.map(|((record, _), _)| &record.record);
+        let Some(first) = known.next() else { return Ok(()) };
+        let told = |record: &Record| {
+            let (unit, better) = unit_and_direction(record, metric);
+            (unit, better.name())
+        };
+        match known.find(|other| told(other) != told(first)) {
+            None => Ok(()),
+            Some(other) => {
+                let ((unit, better), (other_unit, other_better)) = (told(first), told(other));
+                Err(format!(
+                    "{metric} is in {unit} (better: {better}) in {}, and in {other_unit} (better: \
+                     {other_better}) in {}: import one of them again in the unit of the other",
+                    first.id, other.id
+                ))
+            }
+        }
+    }
+
+    /// Names of all metrics: those of the list, those of the record, and those asked for. Not those whose units differ.
     fn names(&self, rules: &Rules) -> Vec<String> {
         let measured: BTreeSet<&str> = self
             .sides
@@ -101,6 +127,7 @@ impl<'a> ComparedCell<'a> {
         let unlisted = measured.iter().filter(|name| !METRICS.iter().any(|m| m.matches(name)));
         let mut names: Vec<String> = listed.chain(unlisted).map(|name| name.to_string()).collect();
         names.extend(rules.asked.iter().filter(|name| !measured.contains(name.as_str())).cloned());
+        names.retain(|name| self.units_agree(name).is_ok());
         names
     }
 

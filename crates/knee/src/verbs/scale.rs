@@ -67,7 +67,7 @@ impl CurveSource {
                 title,
                 identity,
                 has_task_per_cpu: true,
-                sweep: Sweep::new(runs),
+                sweep: Sweep::without_zeros(runs),
                 grows: None,
                 hysteresis: None,
             }];
@@ -86,8 +86,9 @@ impl CurveSource {
             title: title.clone(),
             identity: identity(curve),
             has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
-            sweep: reports::sweep(curve, &self.metric)
-                .map(|sweep| sweep.with_doses(reports::dosed_points(&curves, curve))),
+            sweep: reports::sweep(&record.record, curve, &self.metric).map(|sweep| {
+                sweep.with_doses(reports::dosed_points(&curves, curve, &self.metric))
+            }),
         };
         let all = titles.iter().zip(&curves).map(sweep).collect();
         Ok(Sweeps { all, doses: reports::doses(&curves) })

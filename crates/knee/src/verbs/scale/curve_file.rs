@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
+use text::quantity::seconds_in;
 
 /// Reads a file with columns separated by semicolons, commas or blanks. Lines that begin with `#` do not count. Without
 /// `columns` all columns but the first are runs.
@@ -72,6 +73,7 @@ struct Column {
 fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<Column>> {
     let names = &header[1..];
     if columns.is_empty() {
+        ensure!(!names.is_empty(), "it has one column: a curve needs numbers of CPUs and rates");
         ensure!(
             names.len() == 1,
             "it has the columns {}: name those with the rate by --rate",
@@ -101,15 +103,7 @@ fn per_s(heading: &str) -> Result<f64> {
             || ("", heading.rsplit([' ', '_', '(', '[']).next().unwrap_or_default()),
             |(what, unit)| (what, unit.trim()),
         );
-    let seconds = match unit {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "sec" | "second" | "seconds" => 1.0,
-        "min" | "minute" => 60.0,
-        "h" | "hour" => 3600.0,
-        _ => return Ok(1.0),
-    };
+    let Some(seconds) = seconds_in(unit) else { return Ok(1.0) };
     // `ops_min` is a minimum.
     let is_time = what.is_empty() && seconds <= 1.0;
     ensure!(!is_time, "the column {heading} has times: a curve needs operations per second");
@@ -157,6 +151,7 @@ mod tests {
             Err("line 2: \"x\" is not a number of CPUs: invalid digit found in string"),
         );
         check("", &[], Err("it is empty"));
+        check("x\n1\n", &[], Err("it has one column: a curve needs numbers of CPUs and rates"));
         check("cpus,ops/ms\n1,2\n", &[], Ok(&[(1, &[2000.0])]));
         check("n;a [ops per min];b (ops/s)\n1;60;2\n", &["a [ops per min]"], Ok(&[(1, &[1.0])]));
         check("cpus,ops_min\n1,2\n", &["ops_min"], Ok(&[(1, &[2.0])]));
