@@ -47,7 +47,9 @@ pub fn compare(arms: &[Arm], options: &CompareOptions) -> Result<Comparison, Str
     let rules =
         Rules { design, by_boot, ..Rules::for_record(&baseline.record).with_options(options) };
     let asked = |cell: &ComparedCell| [vec![cell.primary(&rules)], rules.asked.clone()].concat();
-    for (cell, metric) in cells.iter().flat_map(|cell| asked(cell).into_iter().map(move |m| (cell, m))) {
+    for (cell, metric) in
+        cells.iter().flat_map(|cell| asked(cell).into_iter().map(move |m| (cell, m)))
+    {
         cell.units_agree(&metric)?;
     }
     let is_repeated = arms.iter().any(|arm| arm.record.runs.iter().any(|run| run.repeat > 0));

@@ -52,25 +52,79 @@ struct Crossing {
 }
 
 fn crossing(observed: &[Observation], logs: &[f64]) -> Crossing {
-    // With Amdahl's law a rate that grows by this power of the CPUs has 90 % of its limit.
-    const STILL_RISES: f64 = 1.0 - SHARE;
-    let highest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let measured = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let level = measured.max(approached(observed, logs)) + SHARE.ln();
     let cpus = |i: usize| observed[i].tasks;
     let above = |i: usize| cpus(i) * (1.0 + 1e-9);
-    let at = logs.iter().position(|log| *log >= highest + SHARE.ln()).unwrap_or(0);
-    let last = logs.len() - 1;
-    let slope = (logs[last] - logs[last - 1]) / (cpus(last) / cpus(last - 1)).ln();
-    if logs[last] == highest && slope > STILL_RISES {
+    let Some(at) = logs.iter().position(|log| *log >= level) else {
         return Crossing {
             knee: f64::INFINITY,
-            after: above(at.saturating_sub(1)),
+            after: above(logs.len() - 1),
             before: f64::INFINITY,
         };
-    }
+    };
     if at == 0 {
         return Crossing { knee: cpus(0), after: cpus(0), before: cpus(0) };
     }
-    let part = (highest + SHARE.ln() - logs[at - 1]) / (logs[at] - logs[at - 1]);
+    let part = (level - logs[at - 1]) / (logs[at] - logs[at - 1]);
     let knee = cpus(at - 1) * (cpus(at) / cpus(at - 1)).powf(part);
     Crossing { knee, after: above(at - 1), before: cpus(at) }
+}
+
+/// The logarithm of the rate that a curve approaches if its upper half goes on as λ N / (1 + N / K): what Amdahl's law and
+/// many others do in the end. Infinite if it rises without a limit, below all rates if it does not rise.
+fn approached(observed: &[Observation], logs: &[f64]) -> f64 {
+    let last = observed.len() - 1;
+    let half = observed.iter().position(|one| one.tasks >= observed[last].tasks / 2.0);
+    let from = half.unwrap_or(last).min(last.saturating_sub(1));
+    // Times are a straight line over 1 / N: at 0 is the limit.
+    let times = (from..=last).map(|i| {
+        let time = (logs[last] - logs[i]).exp();
+        (1.0 / observed[i].tasks, time, (time * observed[i].deviation).powi(-2))
+    });
+    let times: Vec<(f64, f64, f64)> = times.collect();
+    let sum = |of: &dyn Fn(f64, f64) -> f64| times.iter().map(|(x, y, w)| w * of(*x, *y)).sum();
+    let all: f64 = sum(&|_, _| 1.0);
+    let (x, y): (f64, f64) = (sum(&|x, _| x) / all, sum(&|_, y| y) / all);
+    let slope: f64 = sum(&|a, b| (a - x) * (b - y)) / sum(&|a, _| (a - x).powi(2));
+    match y - slope * x {
+        _ if slope.is_nan() || slope <= 0.0 => f64::NEG_INFINITY,
+        limit if limit <= 0.0 => f64::INFINITY,
+        limit => logs[last] - limit.ln(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knee(counts: impl Iterator<Item = u32>, rate: impl Fn(f64) -> f64) -> Estimate {
+        let observed = counts.map(|n| Observation {
+            tasks: f64::from(n),
+            log_rate: rate(f64::from(n)).ln(),
+            deviation: 0.01,
+            is_after_step: false,
+            dose: 0.0,
+        });
+        between_points(&observed.collect::<Vec<_>>(), 100)
+    }
+
+    #[test]
+    fn a_curve_that_still_rises_has_its_knee_where_its_limit_puts_it() {
+        // 90 % of the limit at 45 CPUs; of the rate at 64 CPUs at 26.
+        let found = knee(1..=64, |n| n / (n + 5.0));
+        assert!((found.value / 45.0 - 1.0).abs() < 0.02, "{found:?}");
+        let beyond = knee(1..=64, |n| n / (n + 20.0));
+        assert_eq!((beyond.value, beyond.interval.unwrap().1), (f64::INFINITY, f64::INFINITY));
+        assert_eq!(knee(1..=64, |n| n).value, f64::INFINITY);
+    }
+
+    #[test]
+    fn curves_that_are_flat_or_fall_at_their_end_have_it_below_their_highest_rate() {
+        for rate in [|n: f64| n.min(20.0), |n: f64| if n > 40.0 { 12.0 } else { n.min(20.0) }] {
+            let found = knee(1..=64, rate);
+            let (low, high) = found.interval.unwrap();
+            assert!((found.value - 18.0).abs() < 0.3 && low < 18.0 && high < 20.0, "{found:?}");
+        }
+    }
 }

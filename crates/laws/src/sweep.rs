@@ -102,9 +102,7 @@ impl Sweep {
     ///
     /// # Errors
     /// Says what is missing without them.
-    pub fn without_zeros(
-        runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
-    ) -> Result<Sweep, String> {
+    pub fn without_zeros(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
         let runs: Vec<(u32, Vec<f64>)> = runs.into_iter().collect();
         let zero = runs.iter().filter(|(cpus, rates)| *cpus > 0 && rates.contains(&0.0));
         let mut left_out: Vec<u32> = zero.map(|(cpus, _)| *cpus).collect();

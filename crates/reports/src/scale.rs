@@ -2,8 +2,8 @@
 
 use analysis::{Curve, CurveCell, rounded};
 use laws::{
-    Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace, RestsOn,
-    Scaling, Sweep, Term,
+    Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace,
+    RestsOn, Scaling, Sweep, Term,
 };
 use records::Record;
 use text::Style;
@@ -28,8 +28,7 @@ pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, Stri
     let values = |cell: &CurveCell| -> Vec<f64> {
         cell.values(metric).into_iter().map(|rate| rate * per_s).collect()
     };
-    let runs: Vec<_> =
-        curve.cells.iter().map(|cell| (cell.point.cpus, values(cell))).collect();
+    let runs: Vec<_> = curve.cells.iter().map(|cell| (cell.point.cpus, values(cell))).collect();
     if runs.iter().all(|(_, rates)| rates.is_empty()) {
         return Err(format!("no run here has {metric}{}", other_rates(record)));
     }
@@ -125,11 +124,10 @@ pub fn scale(found: &Scaling, has_task_per_cpu: bool, style: &Style) -> String {
         let lines = sentences(found);
         return lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
     }
-    let noise = found
-        .noise_percent
-        .map_or("not known, since each point ran once, so no number has an interval".into(), |noise| {
-            format!("{} %", rounded(noise, 2))
-        });
+    let noise = found.noise_percent.map_or(
+        "not known, since each point ran once, so no number has an interval".into(),
+        |noise| format!("{} %", rounded(noise, 2)),
+    );
     let counts: Vec<String> = found.cpus.iter().map(u32::to_string).collect();
     let measured = format!("measured at {} CPUs; noise of a run: {noise}", counts.join(", "));
     let lines = sentences(found).into_iter().chain([peak(found), law(found), measured]);

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use records::{
-    METRICS, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until,
-};
+use records::{METRICS, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until};
 
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
@@ -89,9 +87,11 @@ impl<'a> ComparedCell<'a> {
 
     /// Fails where the records of two arms give a metric in different units.
     pub fn units_agree(&self, metric: &str) -> Result<(), String> {
-        let measured = self.points.iter().zip(&self.sides).filter(|(_, runs)| {
-            runs.iter().any(|run| run.value(metric).is_some())
-        });
+        let measured = self
+            .points
+            .iter()
+            .zip(&self.sides)
+            .filter(|(_, runs)| runs.iter().any(|run| run.value(metric).is_some()));
         let mut known = measured.map(|((record, _), _)| &record.record);
         let Some(first) = known.next() else { return Ok(()) };
         let told = |record: &Record| {

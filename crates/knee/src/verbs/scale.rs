@@ -86,9 +86,8 @@ impl CurveSource {
             title: title.clone(),
             identity: identity(curve),
             has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
-            sweep: reports::sweep(&record.record, curve, &self.metric).map(|sweep| {
-                sweep.with_doses(reports::dosed_points(&curves, curve, &self.metric))
-            }),
+            sweep: reports::sweep(&record.record, curve, &self.metric)
+                .map(|sweep| sweep.with_doses(reports::dosed_points(&curves, curve, &self.metric))),
         };
         let all = titles.iter().zip(&curves).map(sweep).collect();
         Ok(Sweeps { all, doses: reports::doses(&curves) })
