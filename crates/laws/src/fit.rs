@@ -39,6 +39,10 @@ pub enum Quantity {
     Hold,
     /// What each waiting task adds to that.
     Handover,
+    /// The serial share of an operation.
+    Share,
+    /// What a law with three parameters has beside that: the hand-over as a share of the hold, or κ.
+    Third,
 }
 
 impl Quantity {
@@ -47,6 +51,8 @@ impl Quantity {
         match self {
             Quantity::Hold => parameters[0] + parameters[1],
             Quantity::Handover => parameters[0] + parameters[1] + parameters[2],
+            Quantity::Share => parameters[1],
+            Quantity::Third => parameters[2],
         }
     }
 }
@@ -110,6 +116,21 @@ impl Fit {
         let left = points.checked_sub(parameters).filter(|left| *left > 0)? as f64;
         let ratio = FisherSnedecor::new(left, freedom as f64).ok()?;
         Some(ratio.sf(self.squares / left))
+    }
+
+    /// How sharp the minimum of the squares is.
+    pub fn sharpness(&self, observed: &[Observation], known: &[Known]) -> Sharpness {
+        let mut matrix = self.normal_equations(observed, known).matrix;
+        let has_step = observed.iter().any(|one| one.is_after_step);
+        for (index, row) in matrix.iter_mut().enumerate() {
+            if index >= self.law.parameters() && !(index == STEP && has_step) {
+                row[index] = 1.0;
+            }
+        }
+        Sharpness {
+            log_determinant: log_determinant(matrix),
+            step_deviation: solve(matrix, [0.0, 0.0, 0.0, 1.0])[STEP].max(0.0).sqrt(),
+        }
     }
 
     /// A fit with fewer squares and the damping that led there; `None` at the minimum.
@@ -189,6 +210,31 @@ impl Fit {
         }
         parameters
     }
+}
+
+/// How sharp the minimum of the squares of a fit is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharpness {
+    /// The logarithm of the determinant of half of their second derivatives.
+    pub log_determinant: f64,
+    /// The standard deviation of the step.
+    pub step_deviation: f64,
+}
+
+/// The logarithm of the determinant of a positive definite matrix.
+fn log_determinant(mut matrix: [[f64; 4]; 4]) -> f64 {
+    let mut log = 0.0;
+    for pivot in 0..4 {
+        let pivot_row = matrix[pivot];
+        log += pivot_row[pivot].max(1e-300).ln();
+        for row in &mut matrix[pivot + 1..] {
+            let factor = row[pivot] / pivot_row[pivot];
+            for (to, from) in row.iter_mut().zip(pivot_row) {
+                *to -= factor * from;
+            }
+        }
+    }
+    log
 }
 
 /// Linear equations with a positive definite matrix.

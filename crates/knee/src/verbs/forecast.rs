@@ -1,5 +1,7 @@
 //! `knee forecast`: rates with more CPUs than were measured.
 
+mod waiting;
+
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -8,7 +10,10 @@ use laws::{Known, Quantity, forecast};
 use serde_json::{Value, json};
 use store::Store;
 use text::Style;
+use text::prose::wrapped;
+use text::quantity::duration_ns as duration_text;
 
+use self::waiting::SimulatedHandOver;
 use super::scale::CurveSource;
 use crate::flags::duration_ns;
 
@@ -34,6 +39,15 @@ pub struct Arguments {
     /// own, about the read of a shared line for a ticket lock (`busy_shared` of `knee calibrate`).
     #[arg(long, value_name = "TIME[~PERCENT]", value_parser = |text: &str| uncertain(text, 20.0))]
     hand_over: Option<UncertainTime>,
+    /// Simulate on this host what a waiting task adds, in place of --hand-over
+    ///
+    /// A host from `knee list hosts`, or a file by `knee calibrate`. All tasks wait for the lock of --lock, held for
+    /// the time of --held (200 ns without it).
+    #[arg(long, value_name = "HOST", requires = "lock", conflicts_with = "hand_over")]
+    host: Option<String>,
+    /// Lock to simulate, from `knee list algorithms`
+    #[arg(long, value_name = "LOCK", requires = "host")]
+    lock: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,8 +83,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let known = |quantity, time: Option<UncertainTime>| {
         time.map(|time| Known { quantity, log: (time.ns / 1e9).ln(), deviation: time.deviation })
     };
+    let simulated = simulated_hand_over(arguments)?;
+    let of_simulation =
+        simulated.as_ref().map(|one| UncertainTime { ns: one.ns, deviation: one.deviation() });
+    let hand_over = arguments.hand_over.or(of_simulation);
     let known: Vec<Known> =
-        [known(Quantity::Hold, arguments.held), known(Quantity::Handover, arguments.hand_over)]
+        [known(Quantity::Hold, arguments.held), known(Quantity::Handover, hand_over)]
             .into_iter()
             .flatten()
             .collect();
@@ -85,19 +103,42 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     if arguments.json {
         let all = forecasts.iter().map(|(_, curve, found)| match found {
-            Ok(found) => json!({ "curve": curve, "forecast": found }),
+            Ok(found) => json!({ "curve": curve, "forecast": found, "hand_over": simulated }),
             Err(why) => json!({ "curve": curve, "refused": why }),
         });
         print_line(format_args!("{:#}", Value::Array(all.collect())))?;
     } else {
+        let told = simulated.as_ref().map(|one| wrapped(&sentence(one), style.width, 2));
+        let told = told.unwrap_or_default();
         let texts = forecasts.iter().map(|(title, _, found)| match found {
-            Ok(found) => title.clone() + &reports::forecast(found, &style),
+            Ok(found) => title.clone() + &reports::forecast(found, &style) + &told,
             Err(why) => format!("{title}{why}\n"),
         });
         print(texts.collect::<String>().trim_start_matches('\n').to_string())?;
     }
     let has_one = forecasts.iter().any(|(_, _, found)| found.is_ok());
     Ok(if has_one { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+fn simulated_hand_over(arguments: &Arguments) -> Result<Option<SimulatedHandOver>> {
+    let (Some(host), Some(lock)) = (&arguments.host, &arguments.lock) else { return Ok(None) };
+    let hold_ns = arguments.held.map_or(200, |held| held.ns as u64);
+    let most = arguments.to.iter().copied().max().unwrap_or(0);
+    waiting::hand_over(lock, host, hold_ns, most).map(Some)
+}
+
+/// "each waiting task adds 36.9 ns (30 to 45 ns …): ticket, simulated on …".
+fn sentence(found: &SimulatedHandOver) -> String {
+    let SimulatedHandOver { lock, host, cpus, ns, range_ns: (low, high) } = found;
+    format!(
+        "each waiting task adds {} ({} to {} over what is known of the host's numbers): {lock}, \
+         simulated on {host} with {} to {} CPUs",
+        duration_text(*ns),
+        duration_text(*low),
+        duration_text(*high),
+        cpus.0,
+        cpus.1
+    )
 }
 
 #[cfg(test)]

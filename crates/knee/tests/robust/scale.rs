@@ -68,6 +68,24 @@ fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
     assert!(far.stderr.contains("a curve up to 8 CPUs says nothing beyond 16"), "{}", far.stderr);
     let known = run("forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
     assert_eq!(known.status.code(), Some(0), "{}", known.stderr);
+    let host = "forecast --rate a,b,c --to 64 --held 100ns --host generic-2s --lock mcs";
+    let simulated = run(host, &curve);
+    let part = "host's numbers): mcs, simulated on generic-2s with 2 to";
+    let text = simulated.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(part), "{}{}", simulated.stdout, simulated.stderr);
+}
+
+#[test]
+fn zeros_are_left_out_and_mixed_units_are_asked_about() {
+    let zero = run("scale", "1 2\n2 4\n3 0\n4 8\n8 15\n16 20\n");
+    assert!(zero.stdout.contains("left out: 3 CPUs, where a run completed"), "{}", zero.stdout);
+    let mixed = run("scale", "1 2\n2 4\n4 8\n8 15000\n16 20000\n");
+    let text = mixed.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("rates at 4 and 8 CPUs differ by a factor of 1.88k: are both in one unit?"),
+        "{}",
+        mixed.stdout
+    );
 }
 
 #[test]
@@ -87,7 +105,8 @@ fn files_of_will_it_scale_are_read() {
 fn curves_that_say_too_little_are_refused() {
     for (curve, part) in [
         ("1 2\n2 3\n", "rates at 4 or more CPU counts; here are 2 (1, 2)"),
-        ("1 2\n2 3\n3 0\n4 5\n", "a rate of 0 on 3 CPUs: rates must be above 0"),
+        ("1 2\n2 3\n3 0\n4 5\n", "here are 3 (1, 2, 4), and those with a rate of 0 (3), which"),
+        ("1 2\n2 3\n3 -1\n4 5\n", "a rate of -1 on 3 CPUs: rates must be above 0"),
         ("cpus a b\n1 2 3\n", "it has the columns a, b: name those with the rate by --rate"),
     ] {
         let ended = run("scale", curve);
