@@ -29,7 +29,7 @@ pub struct Cliff {
 }
 
 /// How much more probable the rates must be with a step: as a logarithm, for all points and without the first.
-const FOR_A_STEP: f64 = 1.5;
+const FOR_A_STEP: f64 = 0.5;
 const WITHOUT_FIRST: f64 = 0.0;
 /// Steps that may be, as logarithms: from 2 to 50 %, each size by its order.
 const SIZES: (f64, f64) = (0.02, 0.7);
@@ -39,13 +39,13 @@ const BEFORE: usize = 3;
 const LAWS: [Law; 4] = [Law::Amdahl, Law::Queue, Law::Handover, Law::Universal];
 
 /// What is plausible of a law's parameters, as for one that is known badly. Medians and factors (one standard deviation):
-/// a serial share of 4 % and 4.5; a hand-over of 2 % of the hold and 4.5; κ of 0.0002 and 7.4.
+/// a serial share of 4 % and 4.5; a hand-over of 2 % of the hold and 2.7; κ of 0.0002 and 5.5.
 fn plausible(law: Law) -> Vec<Known> {
     let known = |quantity, median: f64, deviation| Known { quantity, log: median.ln(), deviation };
     let share = known(Quantity::Share, 0.04, 1.5);
     match law {
-        Law::Handover => vec![share, known(Quantity::Third, 0.02, 1.5)],
-        Law::Universal => vec![share, known(Quantity::Third, 2e-4, 2.0)],
+        Law::Handover => vec![share, known(Quantity::Third, 0.02, 1.0)],
+        Law::Universal => vec![share, known(Quantity::Third, 2e-4, 1.7)],
         _ => vec![share],
     }
 }

@@ -52,45 +52,64 @@ struct Crossing {
 }
 
 fn crossing(observed: &[Observation], logs: &[f64]) -> Crossing {
-    let measured = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let level = measured.max(approached(observed, logs)) + SHARE.ln();
+    // With Amdahl's law a rate that grows by this power of the CPUs has 90 % of its limit.
+    const STILL_RISES: f64 = 1.0 - SHARE;
+    let highest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let cpus = |i: usize| observed[i].tasks;
     let above = |i: usize| cpus(i) * (1.0 + 1e-9);
-    let Some(at) = logs.iter().position(|log| *log >= level) else {
-        return Crossing {
-            knee: f64::INFINITY,
-            after: above(logs.len() - 1),
-            before: f64::INFINITY,
-        };
-    };
-    if at == 0 {
-        return Crossing { knee: cpus(0), after: cpus(0), before: cpus(0) };
+    let first = |level: f64| logs.iter().position(|log| *log >= level + SHARE.ln());
+    let at = first(highest).unwrap_or(0);
+    let end = End::new(observed, logs);
+    let before = first(highest.max(end.limit)).map_or(f64::INFINITY, cpus);
+    if end.slope > STILL_RISES && logs[end.from..].contains(&highest) {
+        let after = above(at.saturating_sub(1));
+        return Crossing { knee: f64::INFINITY, after, before: f64::INFINITY };
     }
-    let part = (level - logs[at - 1]) / (logs[at] - logs[at - 1]);
+    if at == 0 {
+        return Crossing { knee: cpus(0), after: cpus(0), before };
+    }
+    let part = (highest + SHARE.ln() - logs[at - 1]) / (logs[at] - logs[at - 1]);
     let knee = cpus(at - 1) * (cpus(at) / cpus(at - 1)).powf(part);
-    Crossing { knee, after: above(at - 1), before: cpus(at) }
+    Crossing { knee, after: above(at - 1), before }
 }
 
-/// The logarithm of the rate that a curve approaches if its upper half goes on as λ N / (1 + N / K): what Amdahl's law and
-/// many others do in the end. Infinite if it rises without a limit, below all rates if it does not rise.
-fn approached(observed: &[Observation], logs: &[f64]) -> f64 {
-    let last = observed.len() - 1;
-    let half = observed.iter().position(|one| one.tasks >= observed[last].tasks / 2.0);
-    let from = half.unwrap_or(last).min(last.saturating_sub(1));
-    // Times are a straight line over 1 / N: at 0 is the limit.
-    let times = (from..=last).map(|i| {
-        let time = (logs[last] - logs[i]).exp();
-        (1.0 / observed[i].tasks, time, (time * observed[i].deviation).powi(-2))
-    });
-    let times: Vec<(f64, f64, f64)> = times.collect();
-    let sum = |of: &dyn Fn(f64, f64) -> f64| times.iter().map(|(x, y, w)| w * of(*x, *y)).sum();
-    let all: f64 = sum(&|_, _| 1.0);
-    let (x, y): (f64, f64) = (sum(&|x, _| x) / all, sum(&|_, y| y) / all);
-    let slope: f64 = sum(&|a, b| (a - x) * (b - y)) / sum(&|a, _| (a - x).powi(2));
-    match y - slope * x {
-        _ if slope.is_nan() || slope <= 0.0 => f64::NEG_INFINITY,
-        limit if limit <= 0.0 => f64::INFINITY,
-        limit => logs[last] - limit.ln(),
+/// The last third of a curve, or its last two points.
+struct End {
+    from: usize,
+    /// The power of the CPUs by which the rate grows.
+    slope: f64,
+    /// The logarithm of the rate that the curve approaches if it goes on as λ N / (1 + N / K): as Amdahl's law and many
+    /// others do. Infinite if it rises without a limit, below all rates if it does not rise.
+    limit: f64,
+}
+
+impl End {
+    fn new(observed: &[Observation], logs: &[f64]) -> End {
+        let last = observed.len() - 1;
+        let is_late = |one: &Observation| one.tasks >= 2.0 / 3.0 * observed[last].tasks;
+        let from = observed.iter().position(is_late).unwrap_or(last).min(last.saturating_sub(1));
+        let line = |of: &dyn Fn(usize) -> (f64, f64, f64)| {
+            let points: Vec<(f64, f64, f64)> = (from..=last).map(of).collect();
+            let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+                points.iter().map(|(x, y, deviation)| of(*x, *y) / (deviation * deviation)).sum()
+            };
+            let all = sum(&|_, _| 1.0);
+            let (x, y) = (sum(&|x, _| x) / all, sum(&|_, y| y) / all);
+            let slope = sum(&|a, b| (a - x) * (b - y)) / sum(&|a, _| (a - x).powi(2));
+            (y - slope * x, slope)
+        };
+        let (_, slope) = line(&|i| (observed[i].tasks.ln(), logs[i], observed[i].deviation));
+        // Times are a straight line over 1 / N: at 0 is the limit.
+        let (time, growth) = line(&|i| {
+            let time = (logs[last] - logs[i]).exp();
+            (1.0 / observed[i].tasks, time, time * observed[i].deviation)
+        });
+        let limit = match time {
+            _ if growth.is_nan() || growth <= 0.0 => f64::NEG_INFINITY,
+            ..=0.0 => f64::INFINITY,
+            time => logs[last] - time.ln(),
+        };
+        End { from, slope, limit }
     }
 }
 
@@ -110,10 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_still_rises_has_its_knee_where_its_limit_puts_it() {
+    fn the_interval_of_a_curve_that_still_rises_reaches_to_where_its_limit_puts_the_knee() {
         // 90 % of the limit at 45 CPUs; of the rate at 64 CPUs at 26.
         let found = knee(1..=64, |n| n / (n + 5.0));
-        assert!((found.value / 45.0 - 1.0).abs() < 0.02, "{found:?}");
+        let (low, high) = found.interval.unwrap();
+        assert!((found.value / 25.6 - 1.0).abs() < 0.02, "{found:?}");
+        assert!(low < 26.0 && high > 45.0, "{found:?}");
         let beyond = knee(1..=64, |n| n / (n + 20.0));
         assert_eq!((beyond.value, beyond.interval.unwrap().1), (f64::INFINITY, f64::INFINITY));
         assert_eq!(knee(1..=64, |n| n).value, f64::INFINITY);
