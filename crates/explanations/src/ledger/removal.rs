@@ -93,12 +93,13 @@ fn by_law(gain: &LawGain, removed_ns: f64) -> Option<String> {
     })
 }
 
-/// `12 % (9 to 15)`.
+/// `12 % (9 to 15)`, or why there is no interval.
 fn percent(share: &Estimate) -> String {
     let digits = |share: f64| short(100.0 * share);
-    let interval = share
-        .interval
-        .filter(|(_, high)| high.is_finite())
-        .map(|(low, high)| format!(" ({} to {})", digits(low), digits(high)));
-    format!("{} %{}", digits(share.value), interval.unwrap_or_default())
+    let interval = match share.interval {
+        None => " (no interval: each point ran once)".to_string(),
+        Some((low, high)) if high.is_infinite() => format!(" ({} or more)", digits(low)),
+        Some((low, high)) => format!(" ({} to {})", digits(low), digits(high)),
+    };
+    format!("{} %{interval}", digits(share.value))
 }
