@@ -58,16 +58,6 @@ const FEW_COUNTS_RUNS: usize = 5;
 const FAILED_MAX: usize = 2;
 /// Counts of a later block: few, since each block knows more; several, so that their order is random.
 const BATCH: usize = 6;
-/// A law that holds with no wider gap than this between measured counts is believed between them.
-const WIDE: f64 = 1.5;
-
-/// A gap between measured counts.
-struct Gap {
-    /// The count above it over the one below.
-    ratio: f64,
-    /// The count in its middle.
-    middle: u32,
-}
 
 impl KneeSearch {
     /// The counts of the next block. Empty if the knee is known, or if no run can tell more.
@@ -113,15 +103,13 @@ impl KneeSearch {
         high.ceil() - low.ceil() <= 1.0 || high / low <= (1.0 + self.within).powi(2)
     }
 
-    /// The runs that lower the variance of the knee most, for the time that they take. The first goes into a wide
-    /// gap, where no law says.
+    /// The runs that lower the variance of the knee most, for the time that they take. One of them goes where no law says.
     fn most_telling(&self, laws: &[Draws], sweep: &Sweep, tried: &[TriedCount]) -> Vec<u32> {
         let noise = sweep.noise().unwrap_or(0.0).max(LEAST_NOISE);
         let mut draws = CurveDraws::new(laws, &self.counts);
         let seconds: Vec<f64> = self.counts.iter().map(|n| seconds_of(*n, tried)).collect();
-        let wide = self.widest_gap(&measured(sweep), 1.0, f64::INFINITY);
-        let wide = wide.filter(|gap| gap.ratio > WIDE);
-        let mut picked: Vec<u32> = wide.map(|gap| gap.middle).into_iter().collect();
+        let mut picked: Vec<u32> =
+            self.widest_gap(&measured(sweep), 1.0, f64::INFINITY).into_iter().collect();
         picked.iter().filter_map(|n| self.index(*n)).for_each(|at| draws.measure(at, noise));
         while picked.len() < BATCH {
             let tells = |at: usize| draws.lowers_variance(at, noise) / seconds[at];
@@ -145,7 +133,7 @@ impl KneeSearch {
         let mut known = measured(sweep);
         let mut picked = Vec::new();
         while picked.len() < NEW
-            && let Some(Gap { middle: cpus, .. }) = self.widest_gap(&known, low, high)
+            && let Some(cpus) = self.widest_gap(&known, low, high)
         {
             picked.push(cpus);
             known.insert(cpus);
@@ -166,7 +154,7 @@ impl KneeSearch {
     }
 
     /// The middle of the widest gap between measured counts that touches this range.
-    fn widest_gap(&self, measured: &BTreeSet<u32>, low: f64, high: f64) -> Option<Gap> {
+    fn widest_gap(&self, measured: &BTreeSet<u32>, low: f64, high: f64) -> Option<u32> {
         let counts: Vec<f64> = measured.iter().copied().map(f64::from).collect();
         let gaps = counts.windows(2).filter(|gap| gap[1] >= low && gap[0] <= high);
         let middle = |gap: &[f64]| {
@@ -177,9 +165,10 @@ impl KneeSearch {
             });
             let off = |n: &u32| (f64::from(*n) / middle).ln().abs();
             let nearest = inside.min_by(|a, b| off(a).total_cmp(&off(b)))?;
-            Some(Gap { ratio: gap[1] / gap[0], middle: nearest })
+            Some((gap[1] / gap[0], nearest))
         };
-        gaps.filter_map(middle).max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        let widest = gaps.filter_map(middle).max_by(|a, b| a.0.total_cmp(&b.0));
+        widest.map(|(_, cpus)| cpus)
     }
 }
 

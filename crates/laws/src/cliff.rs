@@ -29,10 +29,13 @@ pub struct Cliff {
 }
 
 /// How much more probable the rates must be with a step: as a logarithm, for all points and without the first.
-const FOR_A_STEP: f64 = 0.5;
+const FOR_A_STEP: f64 = 0.0;
 const WITHOUT_FIRST: f64 = 0.0;
-/// Steps that may be, as logarithms: from 2 to 50 %, each size by its order.
-const SIZES: (f64, f64) = (0.02, 0.7);
+/// Steps that are plausible and matter: 10 %, and a factor of 2 (one standard deviation), as logarithms of both.
+const SIZE: f64 = -2.25;
+const SIZE_DEVIATION: f64 = 0.69;
+/// The smallest step that is reported, as a logarithm.
+const SMALLEST: f64 = 0.02;
 /// Points before the first cliff: with fewer no law is known there.
 const BEFORE: usize = 3;
 /// Laws that may hold.
@@ -130,11 +133,12 @@ fn steps(observed: &[Observation], freedom: usize, places: std::ops::Range<usize
             start[STEP] = 0.05;
             let fit = Fit::from_start(law, start, &marked, &known);
             let size = fit.parameters[STEP];
-            if !(SIZES.0..SIZES.1).contains(&size) {
+            if size < SMALLEST {
                 continue;
             }
             let (of_fit, deviation) = evidence(&fit, &marked, &known, freedom);
-            let prior = -(size * (SIZES.1 / SIZES.0).ln()).ln() + std::f64::consts::TAU.ln() / 2.0;
+            let off = (size.ln() - SIZE) / SIZE_DEVIATION;
+            let prior = -off * off / 2.0 - (size * SIZE_DEVIATION).ln();
             let step = Step { at, size, deviation, evidence: of_fit + prior };
             found.with_step = log_sum(found.with_step, step.evidence);
             by_place[at] = log_sum(by_place[at], step.evidence);

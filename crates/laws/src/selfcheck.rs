@@ -124,6 +124,8 @@ pub enum Kind {
     Step,
     /// A lock that one task alone has in its cache.
     FirstTaskApart,
+    /// A lock whose waiting tasks each add 3 to 100 % of the hold.
+    Crowded,
 }
 
 /// Kinds that follow a law.
@@ -150,6 +152,7 @@ impl Kind {
             Kind::TwoSockets => "one lock, slower between sockets",
             Kind::Step => "one lock, and a cliff",
             Kind::FirstTaskApart => "one lock, cheaper for one task alone",
+            Kind::Crowded => "one lock, each waiting task adds 3 to 100 % of the hold",
         }
     }
 
@@ -171,6 +174,7 @@ impl Kind {
         match self {
             Kind::Queue => Box::new(move |n| lock(n, hold, 0.0)),
             Kind::Handover => Box::new(move |n| lock(n, hold, growth)),
+            Kind::Crowded => Box::new(move |n| lock(n, hold, 10.0 * growth)),
             Kind::Universal => {
                 Box::new(move |n| n / (1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)))
             }
@@ -414,17 +418,26 @@ fn quantities_of(random: &mut Xoshiro256PlusPlus) -> [bool; 4] {
     })
 }
 
-/// Cliffs of 5, 10 and 20 % anywhere from the fifth point on, of 10 % at the last, and smooth curves.
+/// Cliffs of 5, 10 and 20 % anywhere from the fifth point on, of 10 % at the last, and smooth curves by laws and by none.
 fn cliffs(trials: u32, seed: u64) -> Vec<CliffRow> {
     if trials == 0 {
         return Vec::new();
     }
-    let kinds = [(0.05, false), (0.1, false), (0.1, true), (0.2, false), (0.0, false)];
-    let row = |(index, (drop, is_last)): (usize, (f64, bool))| {
+    let kinds = [
+        (0.05, false, &LAWS[..]),
+        (0.1, false, &LAWS[..]),
+        (0.1, true, &LAWS[..]),
+        (0.2, false, &LAWS[..]),
+        (0.0, false, &LAWS[..]),
+        (0.0, false, &[Kind::FirstTaskApart]),
+        (0.0, false, &[Kind::Crowded]),
+    ];
+    let row = |(index, (drop, is_last, kinds)): (usize, (f64, bool, &[Kind]))| {
         let found = in_parallel(trials as usize, |i| {
-            looked_for_cliff(drop, is_last, &mut stream(seed, 299 + index, i))
+            looked_for_cliff(kinds, drop, is_last, &mut stream(seed, 299 + index, i))
         });
         let what = match (drop, is_last) {
+            (0.0, _) if kinds.len() == 1 => format!("{}, smooth", kinds[0].about()),
             (0.0, _) => "smooth curves".to_string(),
             (_, true) => format!("a cliff of {:.0} % at the last point", 100.0 * drop),
             (_, false) => format!("a cliff of {:.0} %", 100.0 * drop),
@@ -447,10 +460,15 @@ enum CliffAnswer {
     Missed,
 }
 
-fn looked_for_cliff(drop: f64, is_last: bool, random: &mut Xoshiro256PlusPlus) -> CliffAnswer {
+fn looked_for_cliff(
+    kinds: &[Kind],
+    drop: f64,
+    is_last: bool,
+    random: &mut Xoshiro256PlusPlus,
+) -> CliffAnswer {
     /// A smooth law explains a curve if its deviations have this probability.
     const EXPLAINS: f64 = 0.05;
-    let rate = LAWS[random.random_range(0..LAWS.len())].draw(random);
+    let rate = kinds[random.random_range(0..kinds.len())].draw(random);
     let last = COUNTS.len() - 1;
     let edge = f64::from(COUNTS[if is_last { last } else { random.random_range(4..=last) }]);
     let rate = |n: f64| rate(n) * if n >= edge { 1.0 - drop } else { 1.0 };
