@@ -71,13 +71,13 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
 }
 
 /// The step that explains a curve best, and how much more probable the rates are with one.
-pub struct Weighed {
-    pub step: Step,
-    pub for_a_step: f64,
-    pub without_first: f64,
+struct Weighed {
+    step: Step,
+    for_a_step: f64,
+    without_first: f64,
 }
 
-pub fn weighed(observed: &[Observation], freedom: usize) -> Option<Weighed> {
+fn weighed(observed: &[Observation], freedom: usize) -> Option<Weighed> {
     if freedom == 0 || observed.len() < BEFORE + 3 {
         return None;
     }
@@ -94,9 +94,9 @@ pub fn weighed(observed: &[Observation], freedom: usize) -> Option<Weighed> {
 
 /// A step that may explain a curve.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+struct Step {
     /// The index of the first point after it.
-    pub at: usize,
+    at: usize,
     /// As a logarithm, with its standard deviation.
     size: f64,
     deviation: f64,
@@ -142,9 +142,12 @@ fn steps(observed: &[Observation], freedom: usize, places: std::ops::Range<usize
             let step = Step { at, size, deviation, evidence: of_fit + prior };
             found.with_step = log_sum(found.with_step, step.evidence);
             by_place[at] = log_sum(by_place[at], step.evidence);
-            let is_better = |best: &Step| match best.at == at {
-                true => step.evidence > best.evidence,
-                false => by_place[at] > by_place[best.at],
+            let is_better = |best: &Step| {
+                if best.at == at {
+                    step.evidence > best.evidence
+                } else {
+                    by_place[at] > by_place[best.at]
+                }
             };
             if found.best.as_ref().is_none_or(is_better) {
                 found.best = Some(step);
