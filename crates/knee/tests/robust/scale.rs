@@ -68,8 +68,11 @@ fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
     assert!(far.stderr.contains("a curve up to 8 CPUs says nothing beyond 16"), "{}", far.stderr);
     let known = run("forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
     assert_eq!(known.status.code(), Some(0), "{}", known.stderr);
+    // So noisy that it contradicts no hand-over.
+    let rates = |n: u32| [0.8, 1.0, 1.25].map(|share| (share * 1e6 * f64::from(n)).to_string());
+    let noisy = [1, 2, 3, 4, 6, 8].map(|n| format!("{n},{}\n", rates(n).join(",")));
     let host = "forecast --rate a,b,c --to 64 --held 100ns --host generic-2s --lock mcs";
-    let simulated = run(host, &curve);
+    let simulated = run(host, &("cpus,a,b,c\n".to_string() + &noisy.concat()));
     let part = "host's numbers): mcs, simulated on generic-2s with 2 to";
     let text = simulated.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(part), "{}{}", simulated.stdout, simulated.stderr);
