@@ -344,7 +344,7 @@ mod tests {
         check(
             |n| 1e6 * n / (1.0 + 0.1 * (n - 1.0)) * if n > 24.0 { 0.8 } else { 1.0 },
             &[
-                "knee at 18 CPUs (17 to 24): the fewest with 90 % of the highest rate",
+                "knee at 18 CPUs (17 or more): the fewest with 90 % of the highest rate",
                 "cliff between 24 and 32 CPUs: rates are 20 % (19 to 21) lower after it",
             ],
         );

@@ -8,8 +8,8 @@ pub fn short(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.000_995 {
         return format!("{value:.1e}");
     }
-    // Beyond the last prefix as well.
-    if value.is_finite() && value.abs() >= 999.5e12 {
+    // Far beyond the last prefix as well.
+    if value.is_finite() && value.abs() >= 1e18 {
         return format!("{value:.2e}");
     }
     // 999.6 would be 1000 in three digits, so it is 1k.
