@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::architecture::Architecture;
+use crate::build_id;
 use crate::decompress::decompress;
 use crate::pvh::check_pvh;
 use crate::relocate;
@@ -136,6 +137,14 @@ pub fn version_in(path: &Path) -> Result<String> {
         Ok::<_, anyhow::Error>(text_at(&bytes, text).context("names no release")?.to_string())
     };
     read().with_context(|| format!("the kernel {}", path.display()))
+}
+
+/// The build ID of the kernel in an image; `None` if it was built without, or is compressed in a way that knee does
+/// not read.
+pub fn build_id_in(path: &Path) -> Result<Option<String>> {
+    let bytes = fs::read(path).with_context(|| format!("the kernel {}", path.display()))?;
+    check_image(&bytes).with_context(|| format!("the kernel {}", path.display()))?;
+    Ok(unpack(&bytes).ok().and_then(|kernel| build_id::in_kernel(&kernel)))
 }
 
 fn check_image(bytes: &[u8]) -> Result<()> {

@@ -10,6 +10,7 @@
 //! files without a name, and the streams are socket pairs. So a killed owner leaves nothing behind.
 
 pub mod architecture;
+pub mod build_id;
 mod decompress;
 #[cfg(test)]
 mod fuzz;

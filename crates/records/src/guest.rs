@@ -163,6 +163,10 @@ pub struct Boot {
     pub release: String,
     /// The kernel's version, as in /proc/version.
     pub version: String,
+    /// The hash that the linker put into the kernel that runs, in hexadecimal; absent of virtual machines, and of
+    /// kernels without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
     /// The kernel's whole command line.
     pub command_line: String,
     /// The kernel's random id of this boot.

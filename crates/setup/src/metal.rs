@@ -1,11 +1,13 @@
-//! Kernels that the host itself boots. knee loads a kernel with kexec_file_load(2), says in a file how to go
-//! on, and reboots into it; a unit of systemd starts knee again after each boot.
+//! Kernels that the host itself boots. knee loads a kernel with kexec_file_load(2), or makes it GRUB's entry for the
+//! next boot, says in a file how to go on, and reboots into it; a unit of systemd starts knee again after each boot.
 //!
 //!     preparing ─ unit, kernel ─> rebooting ─ boot ─> measuring ─> rebooting … ─> cleared, firmware boot
 //!
-//! kexec changes nothing that the firmware or the boot loader reads, so whatever happens, the next reset boots
-//! the host's own kernel. There the unit finds the file, and knee notes the boot that was lost.
+//! kexec changes nothing that the firmware or the boot loader reads, and GRUB forgets the entry before it starts it. So
+//! whatever happens, the next reset boots the host's own kernel. There the unit finds the file, and knee notes the
+//! boot that was lost.
 
+mod grub;
 mod kexec;
 mod unit;
 
@@ -24,6 +26,7 @@ use records::Guest;
 use rustix::fs::{FlockOperation, flock, statfs};
 use serde::{Deserialize, Serialize};
 
+use self::grub::Grub;
 use crate::directory::open_directory;
 
 pub use self::kexec::refusal as kexec_refusal;
@@ -34,6 +37,9 @@ const FILE: &str = "metal.json";
 
 /// The word on a kernel's command line that says which boot it is.
 const TOKEN: &str = "knee.boot=";
+
+/// After this many lost attempts at a boot, its runs fail.
+pub const BOOT_ATTEMPTS: usize = 2;
 
 /// How long a shutdown may take until knee says that the host does not reboot.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -61,6 +67,8 @@ pub struct Trip {
     pub command_line: String,
     /// The host's own kernel, as in /proc/version.
     pub own_kernel: String,
+    /// The build IDs of the kernels, by their files, as far as they are known.
+    pub build_ids: BTreeMap<PathBuf, String>,
 }
 
 /// A boot that runs need. Runs with equal boots share one.
@@ -85,6 +93,27 @@ struct ResumePoint {
     requested_s: f64,
     /// Why earlier attempts at this boot were lost.
     lost: Vec<String>,
+    history: History,
+}
+
+/// What earlier boots showed of the kernels.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct History {
+    /// Those that came up at least once.
+    came_up: Vec<Guest>,
+    /// Those that never did, each with why its attempts were lost.
+    given_up: Vec<(Guest, String)>,
+}
+
+impl History {
+    /// Notes that the host goes on to another boot.
+    fn leave_boot(&mut self, before: &ResumePoint) {
+        let guest = &before.boot.guest;
+        let is_known = self.given_up.iter().any(|(known, _)| known == guest);
+        if before.lost.len() >= BOOT_ATTEMPTS && !self.came_up.contains(guest) && !is_known {
+            self.given_up.push((guest.clone(), before.lost.join("; ")));
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +132,10 @@ pub struct Arrival {
     pub lost: Vec<String>,
     /// How long the reboot took, in seconds, if its kernel runs now.
     pub up_s: Option<f64>,
+    /// The build ID of the kernel's file, if it is known.
+    pub build_id: Option<String>,
+    /// Kernels that never came up in earlier blocks, each with the reason.
+    pub given_up: Vec<(Guest, String)>,
 }
 
 /// The reboots of one `knee run`. While this lives, no other knee may reboot the host or clear what this one
@@ -150,15 +183,33 @@ impl Reboots {
         point.lost.extend(why_lost.clone());
         let up_s = why_lost.is_none().then(|| now_s() - point.requested_s);
         (point.phase, point.boot_id) = (Phase::Measuring, boot_id()?);
-        let arrival = Arrival { boot: point.boot.clone(), lost: point.lost.clone(), up_s };
+        let guest = &point.boot.guest;
+        if up_s.is_some() && !point.history.came_up.contains(guest) {
+            point.history.came_up.push(guest.clone());
+        }
+        let build_id = guest.kernel.as_ref().and_then(|kernel| point.trip.build_ids.get(kernel));
+        let arrival = Arrival {
+            boot: point.boot.clone(),
+            lost: point.lost.clone(),
+            up_s,
+            build_id: build_id.cloned(),
+            given_up: point.history.given_up.clone(),
+        };
         self.write(point)?;
         Ok(arrival)
     }
 
     /// Reboots the host into a kernel. Returns only if the host does not reboot; nothing of it is left then.
     pub fn boot(&mut self, trip: Trip, boot: KernelBoot) -> Result<()> {
-        let again = self.point.take().filter(|point| point.boot == boot);
-        let lost = again.map(|point| point.lost).unwrap_or_default();
+        let (mut lost, mut history) = (Vec::new(), History::default());
+        if let Some(before) = self.point.take() {
+            history = before.history.clone();
+            if before.boot == boot {
+                lost = before.lost;
+            } else {
+                history.leave_boot(&before);
+            }
+        }
         let point = ResumePoint {
             phase: Phase::Preparing,
             boot_id: boot_id()?,
@@ -167,6 +218,7 @@ impl Reboots {
             trip,
             boot,
             lost,
+            history,
         };
         let why = self.leave(point).err();
         self.clear()?;
@@ -182,18 +234,20 @@ impl Reboots {
         let guest = &point.boot.guest;
         let kernel = guest.kernel.as_ref().context("a boot has a kernel")?;
         let initrd = initrd(guest)?;
-        kexec::load(kernel, initrd.as_deref(), &command_line(&point))?;
+        let loader = load(kernel, initrd.as_deref(), &command_line(&point), restart)?;
         ensure!(host::signals::received().is_none(), "interrupted before the reboot");
         self.write(ResumePoint { phase: Phase::Rebooting, ..point })?;
-        match restart {
-            Restart::Unit => unit::shut_down("kexec", SHUTDOWN_TIMEOUT),
-            Restart::Script => kexec::reboot_into_loaded(),
+        match (restart, loader) {
+            (Restart::Unit, Loader::Kexec) => unit::shut_down("kexec", SHUTDOWN_TIMEOUT),
+            (Restart::Unit, Loader::Grub) => unit::shut_down("reboot", SHUTDOWN_TIMEOUT),
+            (Restart::Script, _) => kexec::reboot_into_loaded(),
         }
     }
 
     /// Removes everything that would act after a boot.
     pub fn clear(&mut self) -> Result<()> {
         kexec::unload()?;
+        grub::clear()?;
         unit::remove()?;
         let file = Path::new(FOLDER).join(FILE);
         remove_if_there(&file).with_context(|| format!("removing {}", file.display()))?;
@@ -225,6 +279,35 @@ impl Drop for Reboots {
         let _ = fs::remove_dir(FOLDER);
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
+}
+
+/// What starts the next kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loader {
+    Kexec,
+    Grub,
+}
+
+/// Makes a kernel the next one: by kexec, or if this host refuses that, by GRUB.
+fn load(
+    kernel: &Path,
+    initrd: Option<&Path>,
+    command_line: &str,
+    restart: Restart,
+) -> Result<Loader> {
+    let Err(why) = kexec::load(kernel, initrd, command_line) else { return Ok(Loader::Kexec) };
+    let grub = grub_instead(restart).with_context(|| format!("{why:#}; nor by GRUB"))?;
+    grub.choose(kernel, initrd, command_line)?;
+    talk(format_args!("{why:#}: GRUB boots it instead, once"));
+    Ok(Loader::Grub)
+}
+
+fn grub_instead(restart: Restart) -> Result<Grub> {
+    ensure!(
+        restart == Restart::Unit,
+        "with --boot-script file systems stay mounted, and GRUB would read what they were before"
+    );
+    Grub::find()
 }
 
 /// Removes what a knee that died in this boot of the host left, but for a reboot that is under way. Returns a
@@ -279,17 +362,27 @@ pub fn check_that_it_survives_a_boot(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses hosts that knee cannot reboot into another kernel and return to.
-pub fn check_host(restart: Restart) -> Result<()> {
+/// Refuses hosts that knee cannot reboot into another kernel and return to. Returns what the user should know before
+/// the host reboots.
+pub fn check_host(restart: Restart) -> Result<Vec<String>> {
     ensure!(host::paths::user() == 0, "only root may boot another kernel (--on metal)");
+    if let Some(why) = kexec::taken() {
+        bail!("this host cannot boot a kernel (--on metal): {why}");
+    }
+    let mut advice = Vec::new();
     if let Some(why) = kexec_refusal() {
-        bail!("this host cannot boot a kernel by kexec (--on metal): {why}");
+        grub_instead(restart).with_context(|| {
+            format!("this host cannot boot a kernel by kexec (--on metal): {why}; nor by GRUB")
+        })?;
+        advice.push(format!("{why}: GRUB's entry for the next boot is used instead"));
     }
     if restart == Restart::Unit {
         unit::check()?;
+        advice.extend(unit::advice_on_watchdogs());
     }
     check_that_it_survives_a_boot(Path::new(FOLDER))?;
-    check_that_it_survives_a_boot(&unit::binary()?)
+    check_that_it_survives_a_boot(&unit::binary()?)?;
+    Ok(advice)
 }
 
 /// The initramfs to boot a kernel with: the one that is named, or the one beside the kernel. `none` is none.
@@ -393,12 +486,33 @@ mod tests {
                 restart: Restart::Unit,
                 command_line: own.to_string(),
                 own_kernel: String::new(),
+                build_ids: BTreeMap::new(),
             },
             boot: KernelBoot { guest, block: 0, placebo: false },
             token: "7".to_string(),
             requested_s: 0.0,
             lost: Vec::new(),
+            history: History::default(),
         }
+    }
+
+    #[test]
+    fn a_kernel_that_never_came_up_is_given_up() {
+        let lost = |times| {
+            let mut point = point("", "bad");
+            point.lost = vec!["reset".to_string(); times];
+            point
+        };
+        let after = |came_up: &[&ResumePoint], before: &ResumePoint| {
+            let came_up = came_up.iter().map(|point| point.boot.guest.clone()).collect();
+            let mut history = History { came_up, given_up: Vec::new() };
+            history.leave_boot(before);
+            history.leave_boot(before);
+            history.given_up.len()
+        };
+        assert_eq!(after(&[], &lost(BOOT_ATTEMPTS)), 1);
+        assert_eq!(after(&[], &lost(BOOT_ATTEMPTS - 1)), 0, "it is tried again");
+        assert_eq!(after(&[&lost(0)], &lost(BOOT_ATTEMPTS)), 0, "it came up in another block");
     }
 
     #[test]

@@ -9,17 +9,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use guests::build_id;
 use guests::kernel::version_in;
 use host::topology;
 use records::{Boot, Guest, Warning};
 use setup::journal::Journal;
-use setup::metal::{Arrival, KernelBoot, initrd, running_version};
+use setup::metal::{Arrival, BOOT_ATTEMPTS, KernelBoot, initrd, running_version};
 
 use super::local::Local;
 use super::{Place, RunOutcome, RunRequest};
-
-/// After this many lost attempts at a boot, its runs fail.
-const BOOT_ATTEMPTS: usize = 2;
 
 /// This host, which boots kernels.
 pub struct Metal {
@@ -56,7 +54,7 @@ impl Metal {
             return Ok(());
         };
         let boot = boot_now(number, &arrival.boot, up_s)?;
-        check_kernel(&arrival.boot.guest, &boot)?;
+        check_kernel(arrival, &boot)?;
         self.unwritten.push(boot.clone());
         self.current = Some(boot);
         Ok(())
@@ -89,11 +87,22 @@ impl Metal {
                 let why = anyhow!("lost {} boots in a row: {}", lost.len(), lost.join("; "));
                 Ok(Some(RunOutcome::failed_to_start(&why)))
             }
+            _ if let Some(why) = self.why_given_up(&wanted.guest) => {
+                let why =
+                    anyhow!("not booted again, since it never came up in an earlier block: {why}");
+                Ok(Some(RunOutcome::failed_to_start(&why)))
+            }
             _ => {
                 self.needed = Some(wanted);
                 Ok(None)
             }
         }
+    }
+
+    /// Why a kernel is not booted any more. A host with much memory takes minutes for each boot that is lost.
+    fn why_given_up(&self, guest: &Guest) -> Option<&str> {
+        let given_up = self.arrival.iter().flat_map(|arrival| &arrival.given_up);
+        given_up.into_iter().find(|(known, _)| known == guest).map(|(_, why)| why.as_str())
     }
 
     /// The boots since the last call, to be written to the record.
@@ -131,6 +140,7 @@ fn boot_now(number: u32, wanted: &KernelBoot, up_s: f64) -> Result<Boot> {
         guest: wanted.guest.clone(),
         release: host.kernel_release.clone().unwrap_or_default(),
         version: running_version()?,
+        build_id: build_id::running(),
         command_line: host.kernel_command_line.clone().unwrap_or_default(),
         boot_id: host.boot_id.clone().unwrap_or_default(),
         accelerator: "metal".to_string(),
@@ -146,17 +156,69 @@ fn boot_now(number: u32, wanted: &KernelBoot, up_s: f64) -> Result<Boot> {
 }
 
 /// Refuses to measure on another kernel than the file that was asked for.
-fn check_kernel(guest: &Guest, boot: &Boot) -> Result<()> {
-    let path = guest.kernel.as_ref().context("a boot has a kernel")?;
-    let file = version_in(path)?;
-    let release = file.split(' ').next().unwrap_or_default();
-    let built = file.split_once(" #").map(|(_, built)| built.trim());
+fn check_kernel(arrival: &Arrival, boot: &Boot) -> Result<()> {
+    let path = arrival.boot.guest.kernel.as_ref().context("a boot has a kernel")?;
+    let running = Running {
+        release: &boot.release,
+        version: &boot.version,
+        build_id: boot.build_id.as_deref(),
+    };
+    let why = running.difference(&version_in(path)?, arrival.build_id.as_deref());
     ensure!(
-        release == boot.release && built.is_none_or(|built| boot.version.ends_with(built)),
-        "the host runs '{}', not {} ('{file}'): the file has changed since it was loaded, or another kernel \
-         was booted; nothing is measured on it",
-        boot.version,
-        path.display()
+        why.is_none(),
+        "the host runs another kernel than {}: {}. The file has changed since knee started, or something else was \
+         booted; nothing is measured on it",
+        path.display(),
+        why.unwrap_or_default()
     );
     Ok(())
+}
+
+/// The kernel that runs.
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    release: &'a str,
+    version: &'a str,
+    build_id: Option<&'a str>,
+}
+
+impl Running<'_> {
+    /// How it differs from a file with this version and build ID.
+    fn difference(&self, file: &str, build_id: Option<&str>) -> Option<String> {
+        let release = file.split(' ').next().unwrap_or_default();
+        let built = file.split_once(" #").map(|(_, built)| built.trim());
+        if release != self.release || built.is_some_and(|built| !self.version.ends_with(built)) {
+            return Some(format!("'{}', not '{file}'", self.version));
+        }
+        match (build_id, self.build_id) {
+            (Some(asked), Some(runs)) if asked != runs => {
+                Some(format!("its build ID is {runs}, that of the file {asked}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_kernel_than_the_file_is_noticed() {
+        let version = "Linux version 6.1.0-9 (me@host) (gcc) #1 SMP Mon";
+        let same = Running { release: "6.1.0-9", version, build_id: Some("ab") };
+        let check = |running: Running, build_id, expected: Option<&str>| {
+            let found = running.difference("6.1.0-9 (me@host) #1 SMP Mon", build_id);
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            let found = found.unwrap_or_default();
+            assert!(found.contains(expected.unwrap_or_default()), "{found}");
+        };
+        check(same, Some("ab"), None);
+        check(Running { build_id: None, ..same }, Some("ab"), None);
+        check(same, None, None);
+        check(same, Some("ac"), Some("its build ID is ab, that of the file ac"));
+        check(Running { release: "6.1.0-8", ..same }, Some("ab"), Some("not '6.1.0-9"));
+        let later = version.replace("#1", "#2");
+        check(Running { version: &later, ..same }, Some("ab"), Some("#2 SMP"));
+    }
 }

@@ -20,22 +20,28 @@ const LOADED: &str = "/sys/kernel/kexec_loaded";
 /// container.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Why this host cannot load a kernel; `None` if it can as far as that shows.
-pub fn refusal() -> Option<String> {
+/// Why knee must not boot kernels here, in whatever way; `None` if it may.
+pub fn taken() -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
         return Some("this is a container: start knee on the host itself".to_string());
+    }
+    is_loaded().then(|| {
+        "a kernel is loaded already, by somebody else: kexec --unload frees it".to_string()
+    })
+}
+
+/// Why this host cannot load a kernel; `None` if it can as far as that shows.
+pub fn refusal() -> Option<String> {
+    if let Some(why) = taken() {
+        return Some(why);
     }
     if !Path::new(LOADED).exists() {
         return Some(format!("its kernel has no kexec (CONFIG_KEXEC_FILE): {LOADED} is missing"));
     }
     let disabled = fs::read_to_string("/proc/sys/kernel/kexec_load_disabled").unwrap_or_default();
-    if disabled.trim() == "1" {
-        return Some("kernel.kexec_load_disabled is 1 until the next boot".to_string());
-    }
-    is_loaded().then(|| {
-        "a kernel is loaded already, by somebody else: kexec --unload frees it".to_string()
-    })
+    let is_disabled = disabled.trim() == "1";
+    is_disabled.then(|| "kernel.kexec_load_disabled is 1 until the next boot".to_string())
 }
 
 fn is_loaded() -> bool {

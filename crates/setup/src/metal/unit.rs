@@ -31,6 +31,19 @@ pub fn check() -> Result<()> {
     text().map(|_| ())
 }
 
+/// What to do so that a kernel that hangs is reset; `None` if a watchdog of systemd sees to that.
+pub fn advice_on_watchdogs() -> Option<String> {
+    let words = ["show", "--property=RuntimeWatchdogUSec", "--property=KExecWatchdogUSec"];
+    let told = children::output(Command::new("systemctl").args(words)).ok()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let is_off = |line: &str| line.ends_with("=0") || line.ends_with("=infinity");
+    told.lines().any(is_off).then(|| {
+        "a kernel that hangs stays so until somebody resets the host: if it has a watchdog, set KExecWatchdogSec= and \
+         RuntimeWatchdogSec= in systemd's system.conf"
+            .to_string()
+    })
+}
+
 /// The file of knee, which the unit starts.
 pub fn binary() -> Result<PathBuf> {
     fs::read_link("/proc/self/exe").context("looking for knee's own file")

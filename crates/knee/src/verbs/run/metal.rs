@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use guests::kernel::version_in;
+use guests::kernel::{build_id_in, version_in};
 use host::terminal::{hint, talk};
 use host::{command_line, random, signals};
 use records::{Experiment, Guest};
@@ -99,7 +99,7 @@ fn plan_trip(
     experiment: &mut Experiment,
     store: &Store,
 ) -> Result<Trip> {
-    metal::check_host(restart)?;
+    metal::check_host(restart)?.into_iter().for_each(hint);
     ensure!(
         !metal::is_away()?,
         "this host still runs a kernel that knee booted: reboot it, so that its own command line is known"
@@ -107,12 +107,16 @@ fn plan_trip(
     metal::check_that_it_survives_a_boot(store.root())?;
     let kernels = kernels(experiment);
     ensure!(!kernels.is_empty(), "--on metal boots kernels: name them (--kernel FILE)");
+    let mut build_ids = BTreeMap::new();
     for guest in &kernels {
         let kernel = guest.kernel.as_deref().context("a boot has a kernel")?;
         let version = version_in(kernel)?;
         let initrd = metal::initrd(guest)?;
         for file in [Some(kernel), initrd.as_deref()].into_iter().flatten() {
             metal::check_that_it_survives_a_boot(file)?;
+        }
+        if let Some(build_id) = build_id_in(kernel)? {
+            build_ids.insert(kernel.to_path_buf(), build_id);
         }
         let beside = initrd.map_or("none".to_string(), |path| path.display().to_string());
         hint(format_args!("{}: {version}; initramfs {beside}", kernel.display()));
@@ -127,8 +131,8 @@ fn plan_trip(
     if !arguments.yes {
         let boots = experiment.blocks() as usize * kernels.len() + 1;
         let question = format!(
-            "This host reboots some {boots} times, by kexec and at the end by its firmware. All that runs on it is \
-             stopped. Reboot?"
+            "This host reboots some {boots} times, into these kernels and at the end into its own. All that runs on \
+             it is stopped. Reboot?"
         );
         question::ask(&question, "the host was not rebooted", "--yes says so on the command line")?;
         given.insert(at, "--yes".to_string());
@@ -143,6 +147,7 @@ fn plan_trip(
         restart,
         command_line: metal::own_command_line()?,
         own_kernel: metal::running_version()?,
+        build_ids,
     })
 }
 

@@ -422,6 +422,7 @@ impl BootAttempt<'_> {
             guest: self.guest.clone(),
             release: host.kernel_release.unwrap_or_default(),
             version: host.kernel_version.unwrap_or_default(),
+            build_id: None,
             command_line: host.kernel_command_line.unwrap_or(self.command_line),
             boot_id: host.boot_id.unwrap_or_default(),
             accelerator: match self.accelerator {
