@@ -17,6 +17,7 @@ use crate::plan_file::Plan;
 const PLAN: &str = "plan.json";
 const FOLDERS: [&str; 5] = ["claims", "beats", "records", "done", "hosts"];
 const RELEASED: &str = ".released";
+const NEXT: &str = ".next";
 
 /// The directory of a fleet.
 #[derive(Clone, Debug)]
@@ -183,6 +184,22 @@ impl Folder {
         let path = self.path("claims", chunk, number);
         let path = path.with_file_name(format!("{}{RELEASED}", name_of(&path)));
         write_durably(&path, |_| Ok(()))
+    }
+
+    /// Says how a later process goes on with a claim, on the same host after a boot.
+    pub fn pass_on(&self, chunk: usize, number: u32, how: &str) -> Result<()> {
+        let path = self.path("claims", chunk, number);
+        let path = path.with_file_name(format!("{}{NEXT}", name_of(&path)));
+        write_durably(&path, |mut file| Ok(file.write_all(how.as_bytes())?))
+    }
+
+    /// How to go on with a claim that was passed on.
+    pub fn read_passed_on(&self, chunk: usize, number: u32) -> Result<String> {
+        let path = self.path("claims", chunk, number);
+        let path = path.with_file_name(format!("{}{NEXT}", name_of(&path)));
+        fs::read_to_string(&path).with_context(|| {
+            format!("reading {}, which says how chunk {chunk} goes on after a boot", path.display())
+        })
     }
 
     /// Says that every block is measured. `false` if another claim said so first.

@@ -121,7 +121,9 @@ fn opened(part: &Part) -> Result<Opened> {
 /// What hosts must have in common for their runs to be replicates.
 fn kind_of_host(record: &Record) -> Result<String> {
     let host = &record.host;
-    let kernel = (&host.kernel_release, &host.kernel_version);
+    // Where kernels are compared, a host has been in each.
+    let boots = record.experiment.has_metal();
+    let kernel = (!boots).then_some((&host.kernel_release, &host.kernel_version));
     Ok(serde_json::to_string(&(&host.cpu_model, kernel, &record.topology, &record.points))?)
 }
 

@@ -39,6 +39,17 @@ pub struct Outcome {
     pub is_interrupted: bool,
     /// Whether runs failed; the record says why.
     pub any_failed: bool,
+    /// Whether another process goes on with the claim after a boot: [`Folder::pass_on`] says how.
+    pub passed_on: bool,
+}
+
+/// How the work on one claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// All blocks are measured, here or by another member.
+    Settled,
+    Interrupted,
+    PassedOn,
 }
 
 /// How a member's work ended.
@@ -52,6 +63,8 @@ pub enum Work {
     Busy,
     /// A signal ended it.
     Interrupted,
+    /// The rest is measured after a boot of this host, by another process.
+    PassedOn,
 }
 
 /// One that measures chunks.
@@ -105,10 +118,11 @@ impl<M: Measurer> Member<M> {
                 None => self.lapsed(&left)?,
             };
             if let Some((chunk, claims)) = claimable {
-                if self.measure(chunk, claims)? {
-                    return Ok(Work::Interrupted);
+                match self.measure(chunk, claims)? {
+                    Ended::Settled => continue,
+                    Ended::Interrupted => return Ok(Work::Interrupted),
+                    Ended::PassedOn => return Ok(Work::PassedOn),
                 }
-                continue;
             }
             if let (Some(chunk), [(_, ChunkState::Claimed { claim })]) = (only, &left[..])
                 && let Some((owner, watch)) = self.watches.get(&(chunk, *claim))
@@ -121,6 +135,29 @@ impl<M: Measurer> Member<M> {
             // How often claims of other hosts are looked at.
             sleep(Duration::from_secs_f64((self.plan.lease_s / 100.0).clamp(0.25, 5.0)));
         }
+    }
+
+    /// Goes on with a claim that an earlier process on this host passed on, unless somebody took its chunk over.
+    pub fn go_on(&mut self, number: usize, claim: u32) -> Result<Work> {
+        let survey = self.folder.survey(self.plan.chunks.len())?;
+        if survey.0[number] != (ChunkState::Claimed { claim }) {
+            talk(format_args!("chunk {number} is done or another's by now: nothing to do"));
+            return Ok(Work::Done);
+        }
+        let theirs = self.folder.read_claim(number, claim)?;
+        ensure!(
+            theirs.owner.host == self.owner.host,
+            "chunk {number} was begun on {}, and a block stays on one host: this is {}",
+            theirs.owner.host,
+            self.owner.host
+        );
+        self.measurer.check_fit(&self.plan)?;
+        Ok(match self.measure_claimed(number, claim, theirs.keeps)? {
+            Ended::Interrupted => Work::Interrupted,
+            Ended::PassedOn => Work::PassedOn,
+            Ended::Settled if self.any_failed => Work::SomeFailed,
+            Ended::Settled => Work::Done,
+        })
     }
 
     /// A chunk whose owner is gone or has let its lease lapse, and the number of its claims.
@@ -156,18 +193,13 @@ impl<M: Measurer> Member<M> {
     }
 
     /// Claims a chunk after so many claims, and measures what these left of it, unless another process
-    /// claims it first. Returns whether a signal interrupted it.
-    fn measure(&mut self, number: usize, claims: u32) -> Result<bool> {
+    /// claims it first.
+    fn measure(&mut self, number: usize, claims: u32) -> Result<Ended> {
         if !self.is_fit {
             self.measurer.check_fit(&self.plan)?;
             self.is_fit = true;
         }
-        let chunk = self.plan.chunks[number];
         let keeps = kept_blocks(&self.folder, &self.plan, number, claims)?;
-        let own: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
-        let spares =
-            self.plan.spares(&chunk).filter(|block| !own.is_empty() && !keeps.contains_key(block));
-        let left: Vec<u32> = own.iter().copied().chain(spares).collect();
         let claim = Claim {
             owner: self.owner.clone(),
             plan: self.folder.plan_hash().to_string(),
@@ -175,8 +207,23 @@ impl<M: Measurer> Member<M> {
         };
         let mine = claims + 1;
         if !self.folder.claim(number, mine, &claim)? {
-            return Ok(false);
+            return Ok(Ended::Settled);
         }
+        self.measure_claimed(number, mine, keeps)
+    }
+
+    /// Measures what a claim of this host has to measure.
+    fn measure_claimed(
+        &mut self,
+        number: usize,
+        mine: u32,
+        keeps: BTreeMap<u32, u32>,
+    ) -> Result<Ended> {
+        let chunk = self.plan.chunks[number];
+        let own: Vec<u32> = chunk.range().filter(|block| !keeps.contains_key(block)).collect();
+        let spares =
+            self.plan.spares(&chunk).filter(|block| !own.is_empty() && !keeps.contains_key(block));
+        let left: Vec<u32> = own.iter().copied().chain(spares).collect();
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
         hint(format_args!(
             "chunk {number}: {} to do on {}{kept}",
@@ -184,32 +231,41 @@ impl<M: Measurer> Member<M> {
             self.owner.host
         ));
         let measured = self.measure_blocks(Share { chunk: number, claim: mine, blocks: left });
-        let finished = measured.and_then(|is_interrupted| {
+        let finished = measured.and_then(|ended| {
+            if ended == Ended::PassedOn {
+                return Ok(ended);
+            }
             let is_whole = self.settle(number, mine, keeps)?;
             ensure!(
-                is_whole || is_interrupted,
+                is_whole || ended == Ended::Interrupted,
                 "chunk {number} is not whole although its runs ended: see {}",
                 self.folder.records_of(number, mine).display()
             );
-            Ok(is_interrupted)
+            Ok(ended)
         });
         let released = match &finished {
-            Ok(false) => Ok(()),
+            Ok(Ended::Settled | Ended::PassedOn) => Ok(()),
             // Whatever went wrong, others need not wait for the lease.
             _ => self.folder.release(number, mine),
         };
-        let is_interrupted = finished?;
-        released.map(|()| is_interrupted)
+        let ended = finished?;
+        released.map(|()| ended)
     }
 
-    fn measure_blocks(&mut self, share: Share) -> Result<bool> {
+    fn measure_blocks(&mut self, share: Share) -> Result<Ended> {
         if share.blocks.is_empty() {
-            return Ok(false);
+            return Ok(Ended::Settled);
         }
-        self.folder.beat(share.chunk, share.claim, 0)?;
+        if self.folder.read_beat(share.chunk, share.claim).is_none() {
+            self.folder.beat(share.chunk, share.claim, 0)?;
+        }
         let outcome = self.measurer.measure(&self.plan, &self.folder, &share)?;
         self.any_failed |= outcome.any_failed;
-        Ok(outcome.is_interrupted)
+        Ok(match outcome {
+            Outcome { is_interrupted: true, .. } => Ended::Interrupted,
+            Outcome { passed_on: true, .. } => Ended::PassedOn,
+            _ => Ended::Settled,
+        })
     }
 
     /// Says that the chunk is done, if every block is measured. Returns whether it is.

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use host::durable::write_durably;
 use host::{children, memfd};
 
 use crate::claims::Folder;
@@ -84,6 +83,50 @@ pub fn script(job: &Job) -> Result<String> {
     ))
 }
 
+/// The rest of a chunk, for which Slurm boots a kernel on the node that began it.
+pub struct Relay<'a> {
+    /// The fleet's, with a copy of knee.
+    pub directory: &'a Path,
+    pub chunk: usize,
+    pub claim: u32,
+    pub node: &'a str,
+    /// The feature that stands for the kernel.
+    pub feature: &'a str,
+    pub partition: Option<&'a str>,
+}
+
+/// The script of a job that goes on with a chunk.
+pub fn relay_script(relay: &Relay) -> Result<String> {
+    check_directory(relay.directory)?;
+    let Relay { chunk, claim, node, feature, partition, .. } = relay;
+    for word in [*node, *feature] {
+        ensure!(!word.is_empty() && word.chars().all(is_plain), "{word:?} is no word of Slurm's");
+    }
+    let directory = relay.directory.display();
+    let partition =
+        partition.map(|name| format!("#SBATCH --partition={name}\n")).unwrap_or_default();
+    Ok(format!(
+        "#!/bin/sh\n#SBATCH --job-name=knee-{chunk}-{feature}\n#SBATCH --nodes=1\n\
+         #SBATCH --nodelist={node}\n#SBATCH --constraint={feature}\n{partition}#SBATCH --exclusive\n\
+         #SBATCH --requeue\n#SBATCH --signal=B:TERM@60\n#SBATCH --open-mode=append\n\
+         #SBATCH --output={directory}/logs/{chunk}\n\
+         exec {directory}/knee chunk --yes --go-on {claim} {directory} {chunk}\n"
+    ))
+}
+
+/// Refuses a node on which the feature is not active: another kernel would be measured in its place.
+pub fn check_feature(node: &str, feature: &str) -> Result<()> {
+    let told = ask(Command::new("scontrol").args(["--oneliner", "show", "node", node]))?;
+    let active = told.split_whitespace().find_map(|word| word.strip_prefix("ActiveFeatures="));
+    ensure!(
+        active.unwrap_or_default().split(',').any(|name| name == feature),
+        "{node} has the features {} and not {feature}: Slurm did not boot that kernel; its helper \
+         (node_features/helpers) prints the feature of the kernel that runs",
+        active.unwrap_or("(none)")
+    );
+    Ok(())
+}
+
 /// Numbers in order, as Slurm writes them: `0-3,7`.
 fn ranges(numbers: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -111,11 +154,16 @@ pub fn submit(folder: &Folder, script: &Path) -> Result<String> {
     // With several clusters, the id is followed by the cluster's name.
     let id = told.trim().split(';').next().unwrap_or_default().to_string();
     ensure!(id.parse::<u64>().is_ok(), "sbatch answered {told:?}, which is no id of a job");
+    // Nodes append too. A line that is lost costs a word of the status.
     let path = folder.root().join(JOBS);
-    let before = fs::read_to_string(&path).unwrap_or_default();
-    write_durably(&path, |mut file| {
-        Ok(std::io::Write::write_all(&mut file, format!("{before}{id}\n").as_bytes())?)
-    })?;
+    let append = || {
+        fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path)?
+            .write_all(format!("{id}\n").as_bytes())
+    };
+    append().with_context(|| format!("writing {}", path.display()))?;
     Ok(id)
 }
 
@@ -218,6 +266,29 @@ mod tests {
             assert!(text.contains(line), "{line} in {text}");
         }
         assert!(!text.contains("partition"));
+    }
+
+    #[test]
+    fn the_rest_of_a_chunk_goes_to_the_same_node_under_the_next_kernel() {
+        let relay = Relay {
+            directory: Path::new("/shared/x"),
+            chunk: 7,
+            claim: 2,
+            node: "n1",
+            feature: "k612",
+            partition: Some("long"),
+        };
+        let text = relay_script(&relay).unwrap();
+        for line in [
+            "#SBATCH --nodelist=n1\n",
+            "#SBATCH --constraint=k612\n",
+            "#SBATCH --partition=long\n",
+            "\nexec /shared/x/knee chunk --yes --go-on 2 /shared/x 7\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        let wrong = Relay { feature: "k612&x\n#SBATCH --x", ..relay };
+        assert!(relay_script(&wrong).is_err());
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn check_metal(
         let own = Guest {
             kernel: kernel.kernel.clone(),
             metal: kernel.metal,
+            feature: kernel.feature.clone(),
             initrd: kernel.initrd.clone(),
             cmdline: kernel.cmdline.clone(),
             runs: kernel.runs,
@@ -139,6 +140,24 @@ fn check_metal(
             own == *kernel,
             "settings of a virtual machine (--cores, --guest-memory, --modules …) have no meaning with --on \
              metal: leave them out"
+        );
+        let by_feature = Guest {
+            metal: kernel.metal,
+            feature: kernel.feature.clone(),
+            runs: kernel.runs,
+            ..Guest::default()
+        };
+        ensure!(
+            kernel.feature.is_none() || by_feature == *kernel,
+            "the kernel of a feature, its initramfs and its command line are the cluster's: leave --cmdline and \
+             --initrd out, and name no file"
+        );
+        ensure!(
+            kernels
+                .iter()
+                .flatten()
+                .all(|other| other.feature.is_some() == kernel.feature.is_some()),
+            "some kernels are files and some are features of Slurm's nodes: name one sort"
         );
     }
     ensure!(

@@ -392,7 +392,7 @@ impl Experiment {
     pub fn booted(&self, variant: Option<&Variant>) -> Option<Guest> {
         let outer = self.guest.clone().unwrap_or_default();
         let own = variant.and_then(|variant| variant.guest.clone()).unwrap_or_default();
-        Some(own.over(&outer)).filter(|guest| guest.kernel.is_some())
+        Some(own.over(&outer)).filter(|guest| guest.kernel.is_some() || guest.feature.is_some())
     }
 
     /// Refuses experiments that no host can plan.

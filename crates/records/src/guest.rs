@@ -26,6 +26,10 @@ pub struct Guest {
     /// machine. Absent for a virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metal: Option<bool>,
+    /// The feature of Slurm's nodes that stands for the kernel, which Slurm boots before a job that asks for it. In the
+    /// place of `kernel`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature: Option<String>,
     /// The initramfs of a kernel that is booted on the host itself. Default: the one beside the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initrd: Option<PathBuf>,

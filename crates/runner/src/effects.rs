@@ -62,9 +62,12 @@ fn directory(point: &Point) -> PathBuf {
 }
 
 fn boot(guest: &Guest) -> Effect {
-    let kernel = guest.kernel.iter().map(|path| path.display().to_string()).collect();
+    let file = guest.kernel.iter().map(|path| path.display().to_string());
+    let kernel = file.chain(guest.feature.iter().map(|name| format!("feature:{name}"))).collect();
     let is_said = |word: &String| !word.starts_with("kernel ") && !word.starts_with("metal ");
-    let place = if guest.metal == Some(true) {
+    let place = if guest.feature.is_some() {
+        "by Slurm, on a node"
+    } else if guest.metal == Some(true) {
         "on this host, which stops all that runs on it"
     } else {
         "in a virtual machine of QEMU"

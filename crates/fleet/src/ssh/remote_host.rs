@@ -96,7 +96,11 @@ impl RemoteHost {
                     folder.beat(share.chunk, share.claim, runs)?;
                 }
                 Heard::Answer(Answer::Ended { interrupted }) => {
-                    return Ok(Outcome { is_interrupted: interrupted, any_failed });
+                    return Ok(Outcome {
+                        is_interrupted: interrupted,
+                        any_failed,
+                        passed_on: false,
+                    });
                 }
                 Heard::Answer(Answer::Broke { why }) => bail!(why),
                 other => bail!("it says {other:?} while it measures"),

@@ -39,13 +39,20 @@ impl CutFlags {
         let (block_s, longest_s) = block_s(&record, &past);
         let chunk_s = self.chunk.unwrap_or(DEFAULT_CHUNK).as_secs_f64();
         let chunks = cut(experiment.blocks(), block_s, chunk_s);
+        // Between two boots a node shows no run for minutes.
+        let (shortest_lease_s, kernel) = match experiment.has_metal() {
+            true => (3600.0, String::new()),
+            false => (120.0, record.host.kernel_release.clone().unwrap_or_default()),
+        };
         Ok(Plan {
             format: fleet::FORMAT,
             knee: env!("CARGO_PKG_VERSION").to_string(),
             command: host::command_line(),
             architecture: std::env::consts::ARCH.to_string(),
-            kernel: record.host.kernel_release.clone().unwrap_or_default(),
-            lease_s: self.lease.map_or((10.0 * longest_s).max(120.0), |lease| lease.as_secs_f64()),
+            kernel,
+            lease_s: self
+                .lease
+                .map_or((10.0 * longest_s).max(shortest_lease_s), |lease| lease.as_secs_f64()),
             contents: Contents::Experiment(Box::new(PlannedExperiment {
                 experiment,
                 points: record.points,

@@ -14,7 +14,8 @@ pub struct GuestFlags {
     ///
     /// With --on metal, this host itself boots it.
     /// A vmlinuz or bzImage, optionally named: patched=../linux/arch/x86/boot/bzImage. Several kernels
-    /// are compared.
+    /// are compared. With --on slurm, NAME=feature:F is the kernel that Slurm boots on nodes for
+    /// the feature F.
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
     /// Add words to its command line
@@ -71,11 +72,17 @@ pub struct MachineFlags {
     patience: Option<f64>,
 }
 
+/// What a kernel begins with that Slurm boots.
+const FEATURE: &str = "feature:";
+
 /// Reads NAME=FILE, or FILE, whose name is then derived from the file name.
 fn kernel(text: &str) -> Result<(String, PathBuf)> {
     let named = text.split_once('=').filter(|_| !Path::new(text).exists());
     if let Some((name, path)) = named {
         return Ok((name.to_string(), path.into()));
+    }
+    if let Some(feature) = text.strip_prefix(FEATURE) {
+        return Ok((feature.to_string(), text.into()));
     }
     let path = Path::new(text);
     let file = path.file_name().context("must be a file")?.to_string_lossy();
@@ -94,6 +101,7 @@ impl MachineFlags {
         Guest {
             kernel: None,
             metal: None,
+            feature: None,
             initrd: None,
             modules: self.modules.clone(),
             cmdline: None,
@@ -136,7 +144,15 @@ impl GuestFlags {
             })),
         };
         let kernels = self.kernels.iter().map(|(name, path)| {
-            (name.clone(), Guest { kernel: Some(path.clone()), ..Guest::default() })
+            let feature = path.to_str().and_then(|path| path.strip_prefix(FEATURE));
+            let guest = match feature {
+                Some(feature) => {
+                    let feature = Some(feature.to_string());
+                    Guest { feature, metal: Some(true), ..Guest::default() }
+                }
+                None => Guest { kernel: Some(path.clone()), ..Guest::default() },
+            };
+            (name.clone(), guest)
         });
         factor("kernel", kernels.collect());
         let cmdlines = self.cmdlines.iter().map(|(name, words)| {

@@ -1,5 +1,7 @@
 //! `knee chunk`: measures or computes chunks of a fleet on this host.
 
+mod relay;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,6 +43,9 @@ pub struct Arguments {
     /// Run a plan that is not yours without asking (see docs/safety.md)
     #[arg(long)]
     yes: bool,
+    /// Go on with this claim of the chunk after a boot, as the job does that knee submits for it
+    #[arg(long, value_name = "CLAIM", requires = "number", hide_short_help = true)]
+    go_on: Option<u32>,
 }
 
 /// Measures one chunk, or chunk after chunk.
@@ -54,16 +59,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     if arguments.check {
-        let check = ThisHost { folder }.check(&plan)?;
+        let check = ThisHost { folder, goes_on: false }.check(&plan)?;
         print_line(format_args!("{} can take chunks of this plan", check.host))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let this_host = ThisHost { folder: folder.clone() };
+    let this_host = ThisHost { folder: folder.clone(), goes_on: arguments.go_on.is_some() };
     let mut member = Member::new(folder, plan, Owner::new(), this_host);
     // Between chunks nothing else would notice a signal.
     signals::catch();
-    Ok(match member.work(arguments.number)? {
-        Work::Done => ExitCode::SUCCESS,
+    let work = match (arguments.go_on, arguments.number) {
+        (Some(claim), Some(number)) => member.go_on(number, claim)?,
+        (_, number) => member.work(number)?,
+    };
+    Ok(match work {
+        Work::Done | Work::PassedOn => ExitCode::SUCCESS,
         Work::SomeFailed | Work::Busy => ExitCode::FAILURE,
         Work::Interrupted => {
             talk("interrupted: what is whole is kept; knee chunk goes on with the rest");
@@ -125,6 +134,8 @@ fn refusal_to_measure(plan: &Plan, experiment: &Experiment) -> Result<Option<Str
 /// Measures where this process runs.
 struct ThisHost {
     folder: Folder,
+    /// Whether an earlier process began the chunk, before a boot.
+    goes_on: bool,
 }
 
 impl ThisHost {
@@ -149,15 +160,24 @@ impl Measurer for ThisHost {
 
     fn measure(&mut self, plan: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {
         match &plan.contents {
-            Contents::Experiment(planned) => measure_share(&planned.experiment, folder, share),
+            Contents::Experiment(planned) => {
+                measure_share(&planned.experiment, folder, share, self.goes_on)
+            }
             Contents::Sweep(sweep) => compute_share(sweep, folder, share),
         }
     }
 }
 
-fn measure_share(experiment: &Experiment, folder: &Folder, share: &Share) -> Result<Outcome> {
+fn measure_share(
+    experiment: &Experiment,
+    folder: &Folder,
+    share: &Share,
+    goes_on: bool,
+) -> Result<Outcome> {
     let store = Store::at(folder.records_of(share.chunk, share.claim));
-    let options = Options { blocks: Some(share.blocks.clone()), ..Options::default() };
+    let metal =
+        if experiment.has_metal() { Some(relay::arrive(folder, share, goes_on)?) } else { None };
+    let options = Options { blocks: Some(share.blocks.clone()), metal, ..Options::default() };
     let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
     let measured = measure(experiment.clone(), options, &store, |_, run| {
         runs += 1;
@@ -169,7 +189,12 @@ fn measure_share(experiment: &Experiment, folder: &Folder, share: &Share) -> Res
     if let Err(why) = unwritten {
         talk(format_args!("{why:#}"));
     }
-    Ok(Outcome { is_interrupted: measured.end == End::Interrupted, any_failed })
+    let is_interrupted = measured.end == End::Interrupted;
+    let passed_on = match measured.next_boot.filter(|_| !is_interrupted) {
+        Some(boot) => relay::pass_on(folder, share, boot).map(|()| true)?,
+        None => false,
+    };
+    Ok(Outcome { is_interrupted, any_failed, passed_on })
 }
 
 fn compute_share(sweep: &PlannedSweep, folder: &Folder, share: &Share) -> Result<Outcome> {
@@ -179,5 +204,5 @@ fn compute_share(sweep: &PlannedSweep, folder: &Folder, share: &Share) -> Result
         keep_piece(&records, piece, text)?;
         folder.beat(share.chunk, share.claim, done)
     })?;
-    Ok(Outcome { is_interrupted, any_failed: false })
+    Ok(Outcome { is_interrupted, any_failed: false, passed_on: false })
 }

@@ -341,6 +341,7 @@ pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
     };
     check_metrics(&request.experiment)?;
     compare::layout(&request.experiment)?;
+    on::check_kernels(&request.experiment, arguments.file_systems.hosts())?;
     if arguments.plan {
         show_plan(arguments, request.experiment, store)?;
         return Ok(ExitCode::SUCCESS);

@@ -14,6 +14,23 @@ use crate::elsewhere::{self, Fleet, Target};
 use crate::experiment_file;
 use crate::flags::{On, OnFlags};
 
+/// Refuses kernels that nobody boots where the runs are made.
+pub fn check_kernels(experiment: &Experiment, on: Option<&On>) -> Result<()> {
+    let variants = experiment.variants.iter().map(Some).chain([None]);
+    let mut booted = variants.filter_map(|variant| experiment.metal(variant));
+    let has_features = booted.any(|guest| guest.feature.is_some());
+    ensure!(
+        !has_features || on == Some(&On::Slurm),
+        "--kernel NAME=feature:F names a kernel that Slurm boots on its nodes: add --on slurm, or name the kernel's file"
+    );
+    ensure!(
+        has_features || on.is_none() || !experiment.has_metal(),
+        "kernels that a host boots itself cannot be measured there: name the feature that stands for each on Slurm's \
+         nodes (--kernel NAME=feature:F --on slurm), or use --on metal on one host"
+    );
+    Ok(())
+}
+
 /// Measures what the arguments ask for on other hosts, and shows it as `knee run` does.
 pub fn run(
     arguments: &Arguments,
