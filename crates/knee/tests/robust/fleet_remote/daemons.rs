@@ -30,7 +30,8 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.signal(libc::SIGCONT);
-        let _ = self.0.kill();
+        // SAFETY: its group, which has its id.
+        unsafe { libc::kill(-self.pid(), libc::SIGKILL) };
         let _ = self.0.wait();
     }
 }

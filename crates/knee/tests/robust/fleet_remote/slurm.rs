@@ -19,8 +19,13 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`, and says why, where none can be started.
+    /// Three nodes. `None`, and says why, where none can be started.
     fn start(test: &str) -> Option<Cluster> {
+        Cluster::with_nodes(test, &["n1", "n2", "n3"], |_| String::new())
+    }
+
+    /// Nodes, with more lines of slurm.conf.
+    fn with_nodes(test: &str, names: &[&str], more: impl Fn(&Home) -> String) -> Option<Cluster> {
         let programs = ["slurmctld", "slurmd", "sbatch"].map(program);
         let [Some(slurmctld), Some(slurmd), Some(_)] = programs else {
             skip(test, "no Slurm (apt-get install slurm-wlm)");
@@ -32,25 +37,27 @@ impl Cluster {
         }
         let home = Home::new();
         let config = home.path("slurm.conf");
-        fs::write(&config, configuration(&home)).expect("writing slurm.conf");
-        for name in ["controller", "n1", "n2", "n3"] {
+        let text = configuration(&home, names) + &more(&home);
+        fs::write(&config, text).expect("writing slurm.conf");
+        for name in names.iter().chain(&["controller"]) {
             fs::create_dir(home.path(name)).expect("making a folder");
         }
-        let start = |program: &Path, node: Option<&str>| {
-            let mut command = Command::new(program);
-            command.arg("-D").args(node.iter().flat_map(|node| ["-N", *node]));
+        let start = |command: &mut Command, name: &str| {
             command.env("SLURM_CONF", &config);
-            let log = home.path(&format!("{}.log", node.unwrap_or("controller")));
-            Daemon::start(&mut command, &log)
+            Daemon::start(command, &home.path(&format!("{name}.log")))
         };
-        let controller = start(&slurmctld, None);
-        let nodes = ["n1", "n2", "n3"].map(|node| start(&slurmd, Some(node)));
-        let cluster = Cluster { home, controller, _nodes: nodes.into() };
-        wait_for("three idle nodes", || {
+        let controller = start(Command::new(slurmctld).arg("-D"), "controller");
+        // A node that Slurm reboots comes back, and -b has it say so.
+        let again = format!("{0} -D -N $0; while :; do {0} -D -b -N $0; done", slurmd.display());
+        let nodes =
+            names.iter().map(|node| start(Command::new("sh").args(["-c", &again, node]), node));
+        let nodes = nodes.collect();
+        let cluster = Cluster { home, controller, _nodes: nodes };
+        wait_for("idle nodes", || {
             let mut sinfo = Command::new("sinfo");
             sinfo.args(["--noheader", "--format=%T %D"]).env("SLURM_CONF", &config);
             let told = sinfo.output().expect("starting sinfo").stdout;
-            (String::from_utf8_lossy(&told).trim() == "idle 3").then_some(())
+            (String::from_utf8_lossy(&told).trim() == format!("idle {}", names.len())).then_some(())
         });
         Some(cluster)
     }
@@ -62,15 +69,15 @@ impl Cluster {
     }
 }
 
-fn configuration(home: &Home) -> String {
+fn configuration(home: &Home, names: &[&str]) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("reading the host's name");
     let host = host.trim().split('.').next().unwrap_or_default().to_string();
     let at = |name: &str| home.path(name).display().to_string();
-    let nodes: String = ["n1", "n2", "n3"]
+    let nodes: String = names
         .iter()
         .map(|node| {
             let port = free_port();
-            format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2\n")
+            format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Features=k61,k612\n")
         })
         .collect();
     format!(
@@ -111,6 +118,61 @@ fn an_array_of_jobs_gives_the_record_that_this_host_gives() {
     let computed = home.start(&mut cluster.knee(&line)).end();
     assert_eq!(computed.stdout, alone.run(SIMULATION).stdout, "{}", computed.stderr);
     failed_jobs_are_named(&cluster, &shared.path().join("unseen"));
+    home.wait_for_quiet();
+}
+
+/// Slurm boots a kernel by a helper, which notes the feature, and a program that ends slurmd, as a reboot does. The
+/// kernel that runs stays the same.
+fn with_features(home: &Home) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let at = |name: &str| home.path(name).display().to_string();
+    let script = |name: &str, text: String| {
+        fs::write(home.path(name), format!("#!/bin/sh\n{text}\n")).expect("writing a script");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(home.path(name), executable).expect("making a script executable");
+    };
+    fs::write(home.path("feature"), "k61\n").expect("writing a file");
+    let (feature, reboots) = (at("feature"), at("reboots"));
+    script("helper", format!("if [ -n \"$1\" ]; then echo $1 > {feature}; else cat {feature}; fi"));
+    let slurmd = at("n1/pid");
+    script("reboot", format!("cat {feature} >> {reboots}; sleep 1; kill -9 $(cat {slurmd})"));
+    let helper = at("helper");
+    let helpers = format!(
+        "Feature=k61 Helper={helper}\nFeature=k612 Helper={helper}\nMutuallyExclusive=k61,k612\n"
+    );
+    fs::write(home.path("helpers.conf"), helpers).expect("writing helpers.conf");
+    format!(
+        "NodeFeaturesPlugins=node_features/helpers\nRebootProgram={}\nResumeTimeout=120\n",
+        at("reboot")
+    )
+}
+
+#[test]
+fn a_chunk_goes_from_job_to_job_under_the_kernels_that_slurm_boots() {
+    const TEST: &str = "fleet_remote::slurm: kernels as features";
+    let Some(cluster) = Cluster::with_nodes(TEST, &["n1"], with_features) else { return };
+    let home = &cluster.home;
+    let line = "run getppid --cpus 1 --seconds 0.01 --kernel old=feature:k61 --kernel new=feature:k612 --blocks 2 \
+                --seed 7 --on slurm --fleet fleet --wait";
+    let done = home.start(&mut cluster.knee(line)).end();
+    assert!(done.status.success(), "{}", done.stderr);
+    let record = home.record();
+    let boots = store::boots(&record).expect("reading boots");
+    let mut expected: Vec<String> = vec!["k61".to_string()];
+    for run in &record.runs {
+        assert!(run.finished(), "{run:?}");
+        let boot = boots.iter().find(|boot| Some(boot.boot) == run.boot).expect("it has a boot");
+        let feature = boot.guest.feature.clone().expect("Slurm booted it");
+        let variant = record.record.points[run.point as usize].variant.as_str();
+        assert_eq!(feature, if variant == "old" { "k61" } else { "k612" });
+        if expected.last() != Some(&feature) {
+            expected.push(feature);
+        }
+    }
+    let reboots = fs::read_to_string(home.path("reboots")).expect("reading reboots");
+    assert_eq!(reboots.lines().collect::<Vec<_>>(), expected[1..]);
+    let refused = home.run(&line.replace("--on slurm --fleet fleet --wait", ""));
+    assert!(refused.stderr.contains("add --on slurm"), "{}", refused.stderr);
     home.wait_for_quiet();
 }
 
