@@ -40,9 +40,10 @@ impl CutFlags {
         let chunk_s = self.chunk.unwrap_or(DEFAULT_CHUNK).as_secs_f64();
         let chunks = cut(experiment.blocks(), block_s, chunk_s);
         // Between two boots a node shows no run for minutes.
-        let (shortest_lease_s, kernel) = match experiment.has_metal() {
-            true => (3600.0, String::new()),
-            false => (120.0, record.host.kernel_release.clone().unwrap_or_default()),
+        let (shortest_lease_s, kernel) = if experiment.has_metal() {
+            (3600.0, String::new())
+        } else {
+            (120.0, record.host.kernel_release.clone().unwrap_or_default())
         };
         Ok(Plan {
             format: fleet::FORMAT,
