@@ -29,7 +29,9 @@ pub struct Arguments {
 enum FleetAction {
     Plan(Box<PlanArguments>),
     Sweep(SweepArguments),
-    /// Show how many chunks are done and what stands in the way of hosts, from the files alone
+    /// Show how many chunks are done, and which hosts cannot take any
+    ///
+    /// Reads the files alone, and asks no scheduler how far jobs are.
     Status {
         /// Directory of the fleet
         directory: PathBuf,
@@ -40,7 +42,9 @@ enum FleetAction {
     Collect(CollectArguments),
 }
 
-/// Cut an experiment into chunks of whole blocks, which hosts that share a directory measure:
+/// Cut an experiment into chunks of whole blocks
+///
+/// Hosts that share a directory measure them:
 ///
 ///     knee fleet plan exp.toml /shared/exp            # the last word is the new directory
 ///     knee chunk /shared/exp                          # on each host: chunk after chunk
@@ -63,7 +67,9 @@ struct PlanArguments {
     run: run::Arguments,
 }
 
-/// Cut a sweep into chunks of independent pieces, which hosts that share a directory compute:
+/// Cut a sweep into chunks of independent pieces
+///
+/// Hosts that share a directory compute them:
 ///
 ///     knee fleet sweep /shared/s simulate mcs,ticket --cpus 1..all --draws 100
 ///     knee chunk /shared/s                            # on each host
@@ -83,7 +89,9 @@ struct SweepArguments {
     line: Vec<String>,
 }
 
-/// Join the runs of all chunks into one record for each kind of host (processor, topology, kernel).
+/// Join the runs of all chunks into one record for each kind of host
+///
+/// Hosts are of one kind if their processor, topology and kernel are equal.
 ///
 /// The pieces of a sweep become what its verb prints.
 #[derive(clap::Args)]
