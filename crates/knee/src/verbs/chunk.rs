@@ -189,11 +189,12 @@ fn measure_share(
     if let Err(why) = unwritten {
         talk(format_args!("{why:#}"));
     }
-    let is_interrupted = measured.end == End::Interrupted;
-    let passed_on = match measured.next_boot.filter(|_| !is_interrupted) {
+    // A boot that is needed ends the session as a signal does.
+    let passed_on = match measured.next_boot.filter(|_| signals::received().is_none()) {
         Some(boot) => relay::pass_on(folder, share, boot).map(|()| true)?,
         None => false,
     };
+    let is_interrupted = measured.end == End::Interrupted && !passed_on;
     Ok(Outcome { is_interrupted, any_failed, passed_on })
 }
 
