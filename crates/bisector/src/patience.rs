@@ -11,7 +11,7 @@ use host::signals;
 use records::{Record, Run};
 
 /// All comparisons together wait as long as the bisection has taken so far, within these limits.
-const PATIENCE_S: (f64, f64) = (120.0, 1800.0);
+const PATIENCE_S: (f64, f64) = (10.0, 1800.0);
 /// Time over which the use of the CPUs is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// Time between two looks for a signal.
@@ -201,13 +201,13 @@ mod tests {
 
     #[test]
     fn patience_is_as_long_as_the_bisection_within_limits() {
-        let patience = Patience { waited_s: 30.0 };
+        let patience = Patience { waited_s: 3.0 };
         let check = |spent_s, disturbed, expected| {
             assert_eq!(patience.left_s(spent_s, 10, disturbed), expected, "{spent_s} {disturbed}");
         };
-        check(10.0, 0, 90.0);
-        check(300.0, 4, 270.0);
-        check(1e6, 0, 1770.0);
+        check(2.0, 0, 7.0);
+        check(300.0, 4, 297.0);
+        check(1e6, 0, 1797.0);
         // Never quiet so far.
         check(300.0, 5, 0.0);
     }
