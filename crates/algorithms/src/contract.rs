@@ -7,7 +7,7 @@
 
 use machine::{Annotation, Field, Machine, image};
 
-use crate::{Hold, Lock, SharedLock};
+use crate::{Hold, Lock, SharedLock, digest};
 
 image! {
     /// The data that the lock guards.
@@ -17,8 +17,12 @@ image! {
     }
 }
 
-/// Takes the lock this often, and counts inside. Given two locks, it always takes the second, and
-/// before that sometimes the first, so that a task holds both and either may be used first.
+/// The most locks that a task holds at a time: as many as a CPU has queue nodes.
+pub const NESTED_MAX: usize = 4;
+
+/// Takes the lock this often, and counts inside. Given several locks, it always takes the last, and
+/// before that each of the others or not, in their order, so that a task holds up to all of them and any
+/// may be used first.
 pub fn exclusive<L: Lock, M: Machine>(
     lock: &L,
     m: &M,
@@ -27,22 +31,30 @@ pub fn exclusive<L: Lock, M: Machine>(
     acquires: u32,
 ) {
     let (inner, outer_locks) = locks.split_last().expect("there is a lock to take");
+    assert!(locks.len() <= NESTED_MAX, "{} locks are nested", locks.len());
     let start = m.history_mark();
     for turn in 0..acquires {
-        let outer = outer_locks.first().filter(|_| m.chance(2));
-        let outer = outer.map(|mem| (mem, lock.lock(m, mem)));
-        let outer_hold = outer.as_ref().map(|(_, hold)| hold);
-        m.forget_history(start, live(turn, outer_hold, None));
+        let mut holds = [const { None }; NESTED_MAX - 1];
+        for (index, mem) in outer_locks.iter().enumerate() {
+            if m.chance(2) {
+                holds[index] = Some(lock.lock(m, mem));
+            }
+            m.forget_history(start, live(turn, &holds[..=index], None));
+        }
+        m.forget_history(start, live(turn, &holds, None));
         let hold = lock.lock(m, inner);
-        m.forget_history(start, live(turn, outer_hold, Some(&hold)));
+        m.forget_history(start, live(turn, &holds, Some(&hold)));
         m.annotate(Annotation::Enter);
         guarded.writes.set(m, guarded.writes.get(m) + 1);
         m.annotate(Annotation::Leave);
-        m.forget_history(start, live(turn, outer_hold, Some(&hold)));
+        m.forget_history(start, live(turn, &holds, Some(&hold)));
         lock.unlock(m, inner, hold);
-        m.forget_history(start, live(turn, outer_hold, None));
-        if let Some((mem, hold)) = outer {
-            lock.unlock(m, mem, hold);
+        m.forget_history(start, live(turn, &holds, None));
+        for (index, mem) in outer_locks.iter().enumerate().rev() {
+            if let Some(hold) = holds[index].take() {
+                lock.unlock(m, mem, hold);
+            }
+            m.forget_history(start, live(turn, &holds, None));
         }
         m.forget_history(start, u64::from(turn));
     }
@@ -62,19 +74,19 @@ pub fn shared<L: SharedLock, M: Machine>(
         if m.random(2) == 0 {
             writes += 1;
             let hold = lock.write_lock(m, mem);
-            m.forget_history(start, live(turn, None, Some(&hold)));
+            m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::Enter);
             guarded.writes.set(m, guarded.writes.get(m) + 1);
             m.annotate(Annotation::Leave);
-            m.forget_history(start, live(turn, None, Some(&hold)));
+            m.forget_history(start, live(turn, &[], Some(&hold)));
             lock.write_unlock(m, mem, hold);
         } else {
             let hold = lock.read_lock(m, mem);
-            m.forget_history(start, live(turn, None, Some(&hold)));
+            m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::EnterShared);
             let _ = guarded.writes.get(m);
             m.annotate(Annotation::LeaveShared);
-            m.forget_history(start, live(turn, None, Some(&hold)));
+            m.forget_history(start, live(turn, &[], Some(&hold)));
             lock.read_unlock(m, mem, hold);
         }
         m.forget_history(start, u64::from(turn));
@@ -83,7 +95,8 @@ pub fn shared<L: SharedLock, M: Machine>(
 }
 
 /// All of a task's past that affects its future, as one number.
-fn live(turn: u32, outer: Option<&Hold>, inner: Option<&Hold>) -> u64 {
+fn live(turn: u32, outer: &[Option<Hold>], inner: Option<&Hold>) -> u64 {
     let number = |hold: Option<&Hold>| u64::from(hold.map_or(0, |hold| hold.0 + 1));
-    u64::from(turn) << 32 | number(outer) << 16 | number(inner)
+    let outer = outer.iter().map(|hold| number(hold.as_ref()));
+    digest([u64::from(turn), number(inner)].into_iter().chain(outer))
 }

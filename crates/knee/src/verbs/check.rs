@@ -42,8 +42,8 @@ pub struct Arguments {
     /// Lock acquisitions per task; for mechanisms, operations per task
     #[arg(long, default_value_t = 1, value_name = "M")]
     acquires: u32,
-    /// Locks that each task holds simultaneously: 2 means nested
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Locks that each task holds simultaneously, nested: 1 to 4
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
     locks: u8,
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]

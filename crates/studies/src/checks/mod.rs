@@ -28,7 +28,7 @@ pub struct CheckSize {
     pub threads: usize,
     /// How often each task takes the lock, or does the operation of a mechanism.
     pub acquires: u32,
-    /// How many locks a task holds at a time: 1, or 2 nested ones.
+    /// How many locks a task holds at a time, nested in their order.
     pub locks: usize,
 }
 

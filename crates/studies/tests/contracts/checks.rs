@@ -76,6 +76,41 @@ fn expected() -> Expect {
     "#]]
 }
 
+/// A task that holds four locks has all queue nodes of its CPU in use, and gives them back in the reverse order.
+#[test]
+fn every_exclusive_lock_holds_where_three_and_four_are_nested() {
+    let mut table = String::from("2x1 with three locks, with four; then --tso\n");
+    for lock in LOCKS.iter().filter(|lock| !lock.shared) {
+        table += lock.name;
+        for memory in MEMORIES {
+            for locks in [3, 4] {
+                let size = CheckSize { threads: 2, acquires: 1, locks };
+                let options = Options { memory, ..Options::default() };
+                table += &format!(" {}", states(lock.name, size, &options));
+            }
+        }
+        table.push('\n');
+    }
+    expect![[r#"
+        2x1 with three locks, with four; then --tso
+        array 1693 9895 2536 16437
+        clh 411 2442 411 2442
+        cna 1896 8731 1888 8755
+        cohort 6600 31327 12436 79355
+        futex_mutex 414 1545 414 1545
+        hierarchical_clh 10605 59329 15438 95749
+        mcs 536 2406 528 2386
+        parking 890 3365 890 3365
+        queued 236 894 219 840
+        queued_paravirtual 1790 6478 2427 8752
+        test_and_set 163 635 157 607
+        test_and_set_delayed 163 635 157 607
+        test_and_test_and_set 184 716 178 688
+        ticket 427 1972 485 2410
+    "#]]
+    .assert_eq(&table);
+}
+
 /// The documentation cites these numbers.
 #[test]
 fn larger_searches_have_the_documented_number_of_states() {
