@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 mod atom;
+mod exponential;
 mod image;
 mod interrupts;
 mod native;
@@ -20,6 +21,7 @@ mod task;
 mod work;
 
 pub use atom::{Atom, Field, Line, Op, Test, Until, Value};
+pub use exponential::exponential;
 pub use image::{Image, Word};
 pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};

@@ -47,6 +47,7 @@ impl SimulationArguments {
             any_placement: false,
             preemption: Preemption::BetweenOperations,
             pinned: true,
+            noise: None,
             seed: self.seed,
             draws: self.draws,
             length: LENGTH,

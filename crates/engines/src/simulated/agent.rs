@@ -161,33 +161,44 @@ impl Simulated<'_> {
         world
     }
 
-    /// Reads a word, and writes what `new` makes of its value, if anything. Returns the old value.
-    #[inline(always)]
-    fn access(
-        &self,
-        word: WordAddress,
-        request: LineRequest,
-        new: impl FnOnce(u64) -> Option<u64>,
-    ) -> u64 {
-        let (mut world, grant) = self.get_line(request);
-        world.use_line(self.task, word, request.how, grant, new)
-    }
-
     // `load`, `modify` and `store` are for words of all sizes, so that everything an access does is
-    // compiled together, and once.
+    // compiled together, and once. What seldom happens is a function of its own: the others then save
+    // no registers for it.
 
     fn load(&self, word: WordAddress) -> u64 {
-        let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores: false };
-        self.access(word, request, |_| None)
+        self.load_in(self.world(), word, false)
+    }
+
+    #[inline(always)]
+    fn load_in(&self, mut world: RefMut<World>, word: WordAddress, after_stores: bool) -> u64 {
+        let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores };
+        match world.use_own_line(self.task, word, request, |_| None) {
+            Some(value) => value,
+            None => {
+                drop(world);
+                self.load_after_request(word, request)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn load_after_request(&self, word: WordAddress, request: LineRequest) -> u64 {
+        let (mut world, grant) = self.get_line(request);
+        world.use_line(self.task, word, request.how, grant, |_| None)
     }
 
     fn modify(&self, word: WordAddress, op: Op<u64>) -> u64 {
         let request = LineRequest { line: word.line(), how: LineUse::Atomic, after_stores: true };
-        self.access(word, request, |old| op.written(old, word.size))
+        let (mut world, grant) = self.get_line(request);
+        world.use_line(self.task, word, request.how, grant, |old| op.written(old, word.size))
     }
 
     fn store(&self, word: WordAddress, new: u64) {
-        let mut world = self.world();
+        self.store_in(self.world(), word, new);
+    }
+
+    #[inline(always)]
+    fn store_in<'w>(&'w self, mut world: RefMut<'w, World>, word: WordAddress, new: u64) {
         if world.must_yield(self.task) {
             world = self.suspend(world);
         }
@@ -215,8 +226,7 @@ impl Simulated<'_> {
 
     /// Sleeps if the word has the expected value, after the time that leaving the CPU takes.
     fn sleep(&self, word: WordAddress, expected: u32, leaving: Time) {
-        let request = LineRequest { line: word.line(), how: LineUse::Load, after_stores: true };
-        if self.access(word, request, |_| None) == u64::from(expected) {
+        if self.load_in(self.world(), word, true) == u64::from(expected) {
             let mut world = self.world();
             world.sleep(self.task, word.offset, leaving);
             self.suspend(world);
@@ -241,19 +251,17 @@ impl Simulated<'_> {
     }
 
     /// Pays for the use of a plain field whose line the CPU has, without a look at other events.
-    /// `None` where the CPU does not have the line, or stores are pending.
+    /// Returns whether it has the line, and no stores are pending.
     #[inline(always)]
-    fn use_cached(&self, word: WordAddress, how: LineUse) -> Option<RefMut<'_, World>> {
-        let mut guard = self.world();
-        let world = &mut *guard;
+    fn uses_cached(&self, world: &mut World, word: WordAddress, how: LineUse) -> bool {
         let this = &world.tasks[usize::from(self.task)];
         if !this.stores.is_empty() || !world.lines.hit(word.line(), this.cpu, how, this.time) {
-            return None;
+            return false;
         }
         world.accesses += 1;
         let cost = if how == LineUse::Load { world.costs.load } else { world.costs.store };
         world.spend(self.task, TimeRow::Local, cost);
-        Some(guard)
+        true
     }
 
     fn prefetch_line(&self, line: u32) {
@@ -261,17 +269,21 @@ impl Simulated<'_> {
     }
 
     fn load_field(&self, word: WordAddress) -> u64 {
-        self.world().await_prefetched(self.task, word.line());
-        match self.use_cached(word, LineUse::Load) {
-            Some(world) => world.read(word),
-            None => self.load(word),
+        let mut world = self.world();
+        world.await_prefetched(self.task, word.line());
+        if self.uses_cached(&mut world, word, LineUse::Load) {
+            world.read(word)
+        } else {
+            self.load_in(world, word, false)
         }
     }
 
     fn store_field(&self, word: WordAddress, new: u64) {
-        match self.use_cached(word, LineUse::Store) {
-            Some(world) => world.write(word, new),
-            None => self.store(word, new),
+        let mut world = self.world();
+        if self.uses_cached(&mut world, word, LineUse::Store) {
+            world.write(word, new);
+        } else {
+            self.store_in(world, word, new);
         }
     }
 

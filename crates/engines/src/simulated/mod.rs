@@ -105,8 +105,20 @@ pub struct Options {
     /// Whether a task stays on its first CPU. If not, it may get another one of `cpus` whenever
     /// it wakes, and an idle CPU takes tasks from others.
     pub pinned: bool,
+    /// What else takes CPUs from their tasks.
+    pub noise: Option<Noise>,
     /// The accesses to trace.
     pub trace: Option<TraceWindow>,
+}
+
+/// What takes a CPU for a while, whatever its task does: interrupts, firmware, the host of a virtual machine. Its lengths,
+/// and the intervals from its end to the next one, are exponentially distributed, on each CPU for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noise {
+    /// The mean length.
+    pub mean: Time,
+    /// The mean interval.
+    pub interval: Time,
 }
 
 /// Where a task whose slice has ended loses its CPU to tasks that wait for it.

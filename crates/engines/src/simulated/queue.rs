@@ -77,10 +77,8 @@ impl EventQueue {
             self.next = new;
             return self.sequence;
         }
-        let far = self.later.len().saturating_sub(NEAR);
-        if far > 0 && self.later[far].time <= time {
-            self.far.push(Reverse(new));
-            self.far_due = self.far_due.min(time);
+        if self.is_far(time) {
+            self.push_far(new);
             return self.sequence;
         }
         let mut index = self.later.len();
@@ -100,6 +98,46 @@ impl EventQueue {
     fn push_into_full(&mut self, time: Time, target: u16) -> u64 {
         self.later.reserve(1);
         self.push(time, target)
+    }
+
+    /// Whether an event at this time is due after so many of `later` that it goes to `far`.
+    #[inline(always)]
+    fn is_far(&self, time: Time) -> bool {
+        let far = self.later.len().saturating_sub(NEAR);
+        far > 0 && self.later[far].time <= time
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_far(&mut self, new: QueuedEvent) {
+        self.far.push(Reverse(new));
+        self.far_due = self.far_due.min(new.time);
+    }
+
+    /// Numbers an event that may be queued later with [`EventQueue::push_numbered`], in its place among those of the same
+    /// time that are queued from now on.
+    #[inline]
+    pub fn next_number(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Queues an event that has been numbered.
+    #[cold]
+    pub fn push_numbered(&mut self, time: Time, target: u16, number: u64) {
+        let mut new =
+            QueuedEvent { time, sequence_and_target: number << TARGET_BITS | u64::from(target) };
+        if new < self.next {
+            std::mem::swap(&mut new, &mut self.next);
+        }
+        let index = self.later.partition_point(|other| *other > new);
+        self.later.insert(index, new);
+    }
+
+    /// Whether an event is due before this time.
+    #[inline]
+    pub fn is_due_before(&self, time: Time) -> bool {
+        self.next.time < time
     }
 
     /// Whether no event is due up to this time.
@@ -181,8 +219,15 @@ mod tests {
             random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
             // Many times are equal, some far away.
             let delay = if random >> 63 == 0 { random >> 40 & 7 } else { random >> 40 & 0xFFF };
-            let sequence = queue.push(now + delay, (random >> 33) as u16 & 0xFF);
+            let target = (random >> 33) as u16 & 0xFF;
+            let number = (random >> 20 & 3 == 0).then(|| queue.next_number());
+            let sequence = queue.push(now + delay, target);
             expected.push(Reverse((now + delay, sequence)));
+            if let Some(number) = number {
+                let time = now + (random >> 50 & 7);
+                queue.push_numbered(time, target, number);
+                expected.push(Reverse((time, number)));
+            }
             far_ones += usize::from(!queue.far.is_empty());
             if expected.len() > 300 || random >> 60 & 3 == 0 {
                 let Reverse(first) = expected.pop().expect("one has just been queued");

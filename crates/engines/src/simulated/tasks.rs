@@ -212,6 +212,8 @@ pub struct RunQueue {
     pub next_buddy: Option<u16>,
     /// When its timer fires, if it does.
     pub timer: Time,
+    /// When the last noise ends that took the CPU.
+    pub taken_until: Time,
     pub idle_time: IdleTime,
     /// What local work costs while one of `siblings` is busy, in thousandths.
     pub slower_per_mille: u64,

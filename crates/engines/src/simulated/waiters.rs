@@ -14,6 +14,8 @@ pub struct Waiter {
     pub word: WordAddress,
     pub task: u16,
     pub cpu: u16,
+    /// What the hash of a run has of a read of the word by the task.
+    pub identity: u64,
 }
 
 /// The tasks that wait for words of a line, in an order that begins anywhere.
@@ -33,6 +35,19 @@ impl Waiters {
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Removes the only task.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.waiters.clear();
+        self.first = 0;
+    }
+
+    /// The only task; `None` if there are several, or none.
+    #[inline(always)]
+    pub fn only(&mut self) -> Option<&mut Waiter> {
+        if let [waiter] = &mut self.waiters[..] { Some(waiter) } else { None }
     }
 
     /// Adds a task at the end.
@@ -79,7 +94,7 @@ mod tests {
 
     fn waiter(task: u16) -> Waiter {
         let word = WordAddress { offset: 0, size: 8 };
-        Waiter { time: 0, until: Until::equals(1), word, task, cpu: task }
+        Waiter { time: 0, until: Until::equals(1), word, task, cpu: task, identity: 0 }
     }
 
     #[test]

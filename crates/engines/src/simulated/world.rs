@@ -1,6 +1,7 @@
 //! The state of a simulation at a moment of simulated time, and the events that change it.
 
 mod accesses;
+mod noise;
 mod pause_loops;
 mod placement;
 mod scheduler;
@@ -18,6 +19,7 @@ use super::tasks::{NOW, Resume, RunQueue, SimulatedTask, TaskState};
 use super::trace::Trace;
 use super::waiters::Waiters;
 use super::{Options, Preemption, Setup, Time};
+use noise::NoiseSource;
 use pause_loops::PauseLoops;
 use placement::AllowedCpus;
 
@@ -38,12 +40,15 @@ pub struct World {
     pub preemption: Preemption,
     /// Whether a CPU may have more tasks than one.
     pub cpus_are_shared: bool,
+    /// Whether threads of one core have tasks, and slow each other down.
+    threads_share_cores: bool,
     /// The CPUs that tasks may be placed on; `None` where tasks are pinned.
     pub allowed_cpus: Option<AllowedCpus>,
     pub costs: super::Costs,
     pub guest: Option<GuestCosts>,
     /// Set where tasks are virtual CPUs with pause-loop exiting.
     pub pause_loops: Option<PauseLoops>,
+    noise: Option<NoiseSource>,
     /// Operations count from the first time to the second.
     pub window: (Time, Time),
     /// Sleeping tasks behind the offsets of their words, in the order in which they went to sleep.
@@ -85,10 +90,12 @@ impl World {
         let tasks = (0..setup.tasks).map(|i| task(i, first_cpu(i)));
         let handlers = (0..handlers).map(|number| task(setup.tasks + number, home(number)));
         let lines = CacheLines::new(setup.region, host, home);
+        let cpus: Vec<RunQueue> = (0..host.cpus.len()).map(run_queue).collect();
         let mut world = World {
+            threads_share_cores: setup.cpus.iter().any(|&cpu| cpus[cpu].slower_per_mille != 1000),
             tasks: tasks.chain(handlers).collect(),
             task_count: setup.tasks,
-            cpus: (0..host.cpus.len()).map(run_queue).collect(),
+            cpus,
             waiters: vec![Waiters::default(); lines.count()],
             lines,
             queue: EventQueue::new(end),
@@ -100,6 +107,7 @@ impl World {
             costs: host.costs,
             guest: host.guest,
             pause_loops: PauseLoops::new(setup, options),
+            noise: options.noise.map(|noise| NoiseSource::new(noise, options.seed)),
             window,
             sleepers: VecDeque::new(),
             sleeps: 0,
@@ -115,6 +123,7 @@ impl World {
         for task in &mut world.tasks[setup.tasks..] {
             task.state = TaskState::Ended;
         }
+        world.start_noise(setup);
         world
     }
 
@@ -135,10 +144,12 @@ impl World {
     /// over.
     #[inline]
     pub fn can_be_delayed(&self, task: u16) -> bool {
-        let by_others = self.cpus_are_shared
-            || self.tasks.len() > self.task_count
-            || self.cpus[usize::from(self.tasks[usize::from(task)].cpu)].slower_per_mille != 1000;
-        by_others || self.tasks[usize::from(task)].time >= self.window.1
+        let is_slowed = || {
+            let cpu = usize::from(self.tasks[usize::from(task)].cpu);
+            self.threads_share_cores && self.cpus[cpu].slower_per_mille != 1000
+        };
+        let by_others = self.cpus_are_shared || self.tasks.len() > self.task_count || is_slowed();
+        self.noise.is_some() || by_others || self.tasks[usize::from(task)].time >= self.window.1
     }
 
     #[inline]
@@ -149,16 +160,21 @@ impl World {
     /// Advances the task's time by a cost, and books it.
     #[inline]
     pub fn spend(&mut self, task: u16, row: TimeRow, cost: Time) {
-        let cpu = usize::from(self.tasks[usize::from(task)].cpu);
-        let slower = self.cpus[cpu].slower_per_mille;
-        let is_slower = slower != 1000 && self.shares_core(cpu);
+        let cost = if self.threads_share_cores { self.slowed(task, cost) } else { cost };
         let task = &mut self.tasks[usize::from(task)];
-        task.time += if is_slower { cost * slower / 1000 } else { cost };
+        task.time += cost;
         task.book(row, task.time);
     }
 
+    /// A cost of the task while other threads of its core may be busy.
+    #[inline(never)]
+    fn slowed(&self, task: u16, cost: Time) -> Time {
+        let cpu = usize::from(self.tasks[usize::from(task)].cpu);
+        let slower = self.cpus[cpu].slower_per_mille;
+        if slower != 1000 && self.shares_core(cpu) { cost * slower / 1000 } else { cost }
+    }
+
     /// Whether another thread of the core is busy, and not just pausing.
-    #[cold]
     fn shares_core(&self, cpu: usize) -> bool {
         let siblings = self.cpus[cpu].siblings.iter();
         let mut tasks = siblings.filter_map(|&other| self.cpus[usize::from(other)].current);
@@ -184,7 +200,7 @@ impl World {
     }
 
     /// Handles an event; returns the task that continues, if one does. The targets of events are
-    /// numbered: first tasks, then the store buffers of tasks, the timers of CPUs, and interrupts.
+    /// numbered: first tasks, then the store buffers of tasks, the timers of CPUs, interrupts, and noise.
     fn dispatch(&mut self, event: QueuedEvent) -> Option<u16> {
         self.lines.passed(event.time);
         let target = usize::from(event.target());
@@ -201,7 +217,13 @@ impl World {
             self.timer_due(target - 2 * tasks, event.time);
             return None;
         }
-        self.interrupt_due(target - 2 * tasks - cpus, event.time)
+        let number = target - 2 * tasks - cpus;
+        let handlers = tasks - self.task_count;
+        if number < handlers {
+            return self.interrupt_due(number, event.time);
+        }
+        self.noise_due(number - handlers, event.time);
+        None
     }
 
     fn store_event(&self, task: u16) -> u16 {
@@ -304,6 +326,11 @@ impl World {
             self.interrupt_idle_cpu((self.task_count + number) as u16, now);
             return None;
         };
+        let this = &self.tasks[usize::from(task)];
+        let (cpu, event) = (this.cpu.into(), self.interrupt_event(number));
+        if !matches!(this.state, TaskState::Ready(_)) && self.waits_for_noise(cpu, event, now) {
+            return None;
+        }
         let this = &mut self.tasks[usize::from(task)];
         if this.irqs_off_depth > 0 || this.interrupted.is_some() {
             this.interrupt_pending = true;

@@ -1,6 +1,7 @@
 //! The laws of the simulated machine, on algorithms of a few lines.
 
 mod bandwidth;
+mod noise;
 mod placement;
 mod sleeping;
 mod threads_of_a_core;
@@ -79,6 +80,7 @@ const OPTIONS: Options = Options {
     length: 1_000_000 * NS,
     preemption: Preemption::BetweenOperations,
     pinned: true,
+    noise: None,
     trace: None,
 };
 

@@ -11,7 +11,7 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use c_locks::Program;
 use calibration::native_check::{self, Agreement, Agreements};
-use engines::simulated::{NS, Preemption, Time};
+use engines::simulated::{NS, Noise, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest};
@@ -127,6 +127,12 @@ pub struct Arguments {
     /// As Linux does with unpinned tasks.
     #[arg(long, hide_short_help = true)]
     unpinned: bool,
+    /// Take each CPU from its task for a while, at random
+    ///
+    /// Such as 20us@1ms: for 20us on average, 1ms after the last time on average, also while the task holds or
+    /// awaits a lock, as interrupts, firmware or a busy host of virtual CPUs do. `rtla osnoise` measures it.
+    #[arg(long, value_parser = noise, value_name = "TIME@INTERVAL", hide_short_help = true)]
+    noise: Option<Noise>,
     /// Random draws of uncertain host parameters
     ///
     /// Draws of those that are known only as a range, in addition to a simulation with the middle values.
@@ -156,7 +162,7 @@ pub struct Arguments {
     /// Also run the tasks natively, and compare
     ///
     /// On this host, after `knee calibrate > hosts/mine.toml`, with `--host mine`.
-    #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned"])]
+    #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned", "noise"])]
     check: bool,
     /// Print JSON
     #[arg(long)]
@@ -224,6 +230,7 @@ pub struct Simulation {
     pub baseline: Option<String>,
     pub host: DescribedHost,
     pub load: LockLoad,
+    pub noise: Option<Noise>,
 }
 
 /// Simulates what the arguments name.
@@ -488,6 +495,7 @@ fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Cond
             Preemption::BetweenOperations
         },
         pinned: !arguments.unpinned,
+        noise: arguments.noise,
         seed: arguments.seed,
         draws: arguments.draws,
         length: length_ns as Time * NS,
@@ -548,6 +556,18 @@ struct Work {
     variation: Option<Variation>,
 }
 
+/// `20us@1ms`.
+fn noise(text: &str) -> Result<Noise> {
+    let (mean, interval) =
+        text.split_once('@').context("must be TIME@INTERVAL, such as 20us@1ms")?;
+    let time = |text: &str| -> Result<Time> {
+        let ns = duration_ns(text)?;
+        ensure!((1..=60_000_000_000).contains(&ns), "{text}: must be 1ns to 60s");
+        Ok(ns * NS)
+    };
+    Ok(Noise { mean: time(mean)?, interval: time(interval)? })
+}
+
 /// `1us`, `1us~exp`.
 fn work(text: &str) -> Result<Work> {
     let Some((time, how)) = text.split_once('~') else {
@@ -593,6 +613,7 @@ fn as_json(
             "effects_per_operation": point.effects.iter().map(|(name, each)| {
                 (name.to_string(), (*each).into())
             }).collect::<serde_json::Map<_, _>>(),
+            "sleeps_per_operation": point.sleeps_per_operation(),
             "accesses": point.middle.accesses,
             "hash": format!("{:016x}", point.middle.hash),
         })
@@ -608,6 +629,8 @@ fn as_json(
         "any_placement": arguments.any_placement,
         "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
         "pinned": !arguments.unpinned,
+        "noise_mean_ns": arguments.noise.map(|noise| noise.mean / NS),
+        "noise_interval_ns": arguments.noise.map(|noise| noise.interval / NS),
         "work_ns": load.work_ns,
         "work_varies": load.variation.name(),
         "hold_ns": load.hold_ns,

@@ -552,6 +552,7 @@ impl DrawnInputs {
             preemption: Preemption::BetweenOperations,
             // Nobody who reports the time of a program pins its tasks.
             pinned: false,
+            noise: None,
             trace: None,
         };
         run_mechanism(load, host, tasks, &options)

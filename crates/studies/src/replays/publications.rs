@@ -412,6 +412,7 @@ impl Point {
             any_placement: false,
             preemption: Preemption::BetweenOperations,
             pinned: true,
+            noise: None,
             seed: drawn.seed,
             draws: 0,
             length: self.length,

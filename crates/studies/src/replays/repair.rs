@@ -204,6 +204,7 @@ fn run(
         length: 2 * pass,
         preemption: Preemption::BetweenOperations,
         pinned: true,
+        noise: None,
         trace: None,
     };
     run_mechanism(&load, &host, cpus, &options)

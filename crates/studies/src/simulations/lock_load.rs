@@ -9,7 +9,7 @@
 use std::hint::black_box;
 
 use algorithms::{Lock, SharedLock};
-use machine::{Annotation, Array, Field, Image, Line, Machine, Region};
+use machine::{Annotation, Array, Field, Image, Line, Machine, Region, exponential};
 
 /// A cache line that a lock guards.
 type DataLine = Line<Field<u64>>;
@@ -71,7 +71,7 @@ impl Variation {
         match self {
             Variation::Constant => mean_ns,
             Variation::Uniform => mean_ns / 2 + below(m, mean_ns),
-            Variation::Exponential => exponential(m, mean_ns),
+            Variation::Exponential => exponential(mean_ns, |bound| m.random(bound)),
         }
     }
 }
@@ -81,30 +81,6 @@ impl Variation {
 pub fn below<M: Machine>(m: &M, bound: u64) -> u64 {
     let bound = u32::try_from(bound).unwrap_or(u32::MAX);
     u64::from(if bound > 0 { m.random(bound) } else { 0 })
-}
-
-/// An exponential time, by comparing random numbers: no logarithm, so that every computer draws the same.
-///
-/// Source: J. von Neumann, "Various Techniques Used in Connection With Random Digits", 1951.
-fn exponential<M: Machine>(m: &M, mean_ns: u64) -> u64 {
-    const ONE: u32 = 1 << 16;
-    let mut whole = 0;
-    loop {
-        let first = m.random(ONE);
-        // A run of falling numbers has an odd length with probability exp(-first).
-        let (mut last, mut length) = (first, 1);
-        loop {
-            let next = m.random(ONE);
-            if next >= last {
-                break;
-            }
-            (last, length) = (next, length + 1);
-        }
-        if length % 2 == 1 {
-            return mean_ns * (whole * u64::from(ONE) + u64::from(first)) / u64::from(ONE);
-        }
-        whole += 1;
-    }
 }
 
 impl LockLoad {

@@ -100,11 +100,11 @@ fn point(
     let described = conditions.host;
     let (mut runs, mut placements) = (Vec::new(), Vec::new());
     for (draw, conditions) in draws(conditions) {
-        let Conditions { placement, preemption, pinned, seed, length, .. } = conditions;
+        let Conditions { placement, preemption, pinned, noise, seed, length, .. } = conditions;
         let order = described.topology().ordered(placement);
         let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
         let warm_up = warm_up(length);
-        let options = Options { seed, warm_up, length, preemption, pinned, trace: None };
+        let options = Options { seed, warm_up, length, preemption, pinned, noise, trace: None };
         let part = part_of(described.host(draw), &used);
         let result = run_one(run, load, &part, tasks, &options);
         runs.push(result.with_context(|| format!("{cpus} CPUs of {}", described.name))?);

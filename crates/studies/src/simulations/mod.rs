@@ -10,7 +10,8 @@ use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
 use anyhow::{Context, Result};
 use engines::simulated::{
-    NS, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow, simulate,
+    NS, Noise, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow,
+    simulate,
 };
 use host::{Placement, counted};
 use machine::Region;
@@ -37,6 +38,8 @@ pub struct Conditions<'a> {
     pub preemption: Preemption,
     /// Whether tasks stay on their first CPU.
     pub pinned: bool,
+    /// What else takes CPUs from their tasks.
+    pub noise: Option<Noise>,
     /// The seed of all random choices.
     pub seed: u64,
     /// How many values to draw from the host's ranges, besides their middles.
@@ -120,6 +123,12 @@ impl SimulatedPoint {
         let has = |is_so: fn(&RateRatio) -> bool| all.iter().any(|(_, ratio)| is_so(ratio));
         let decides = has(|ratio| ratio.low > 1.0) && has(|ratio| ratio.high < 1.0);
         if decides { all } else { Vec::new() }
+    }
+
+    /// How often tasks went to sleep for each operation. `None` without operations.
+    pub fn sleeps_per_operation(&self) -> Option<f64> {
+        let operations: u64 = self.middle.operations.iter().sum();
+        (operations > 0).then(|| self.middle.sleeps as f64 / operations as f64)
     }
 
     /// CPU time per operation in ns, by row and with the idle rest. `None` without operations.
@@ -246,11 +255,11 @@ fn run_lock(
     tasks: usize,
     trace: Option<TraceWindow>,
 ) -> Result<SimulatedRun> {
-    let Conditions { host: described, preemption, pinned, seed, length, .. } = *conditions;
+    let Conditions { host: described, preemption, pinned, noise, seed, length, .. } = *conditions;
     let order = described.topology().ordered(conditions.placement);
     let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
     let warm_up = warm_up(length);
-    let options = Options { seed, warm_up, length, preemption, pinned, trace };
+    let options = Options { seed, warm_up, length, preemption, pinned, noise, trace };
     let host = described.host(draw);
     let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
     let shape = Shape { tasks, ..Shape::new(cpu_numbers, load.locks) };

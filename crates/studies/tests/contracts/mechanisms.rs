@@ -6,7 +6,7 @@ use studies::hosts;
 use studies::simulations::Conditions;
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 
-use crate::simulations::conditions;
+use crate::simulations::{NOISE, conditions};
 
 /// In all designs, with one task a CPU, with more, and on virtual CPUs. Each run ends with the
 /// checks of the mechanism itself.
@@ -16,13 +16,15 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
     for mechanism in MECHANISMS {
         for design in mechanism.designs() {
             let load = MechanismLoad::new(mechanism.name, design).unwrap();
-            for (cpus, tasks, preemption, pinned) in [
-                (1, 1, Preemption::BetweenOperations, true),
-                (12, 12, Preemption::BetweenOperations, true),
-                (4, 12, Preemption::BetweenOperations, true),
-                (4, 12, Preemption::BetweenOperations, false),
-                (4, 8, Preemption::Anywhere, true),
-                (4, 8, Preemption::Anywhere, false),
+            for (cpus, tasks, preemption, pinned, noise) in [
+                (1, 1, Preemption::BetweenOperations, true, None),
+                (12, 12, Preemption::BetweenOperations, true, None),
+                (4, 12, Preemption::BetweenOperations, true, None),
+                (4, 12, Preemption::BetweenOperations, false, None),
+                (4, 8, Preemption::Anywhere, true, None),
+                (4, 8, Preemption::Anywhere, false, None),
+                (12, 12, Preemption::BetweenOperations, true, Some(NOISE)),
+                (4, 8, Preemption::Anywhere, true, Some(NOISE)),
             ] {
                 let owns_cpus = ["repair", "tlb_shootdown"].contains(&mechanism.name);
                 if owns_cpus && tasks > cpus && preemption == Preemption::BetweenOperations {
@@ -33,7 +35,8 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
                 let length = if crowded { 50_000_000 * NS } else { 300_000 * NS };
                 let work_ns = if crowded { 50_000 } else { 500 };
                 let load = MechanismLoad { work_ns, ..load.clone() };
-                let conditions = Conditions { preemption, pinned, length, ..conditions(&host) };
+                let conditions =
+                    Conditions { preemption, pinned, noise, length, ..conditions(&host) };
                 let point = mechanism_point(&load, &conditions, cpus, tasks).unwrap();
                 let name = load.name();
                 assert!(point.middle.rate() > 0.0, "{name} with {tasks} tasks on {cpus} CPUs");

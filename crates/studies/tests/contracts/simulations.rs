@@ -2,7 +2,7 @@
 //! scale flat or to collapse do.
 
 use algorithms::locks::LOCKS;
-use engines::simulated::{NS, Preemption, ROWS, Time};
+use engines::simulated::{NS, Noise, Preemption, ROWS, Time};
 use host::Placement;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,6 +11,9 @@ use studies::simulations::{Conditions, IDLE, LockLoad, Variation, lock_draw, loc
 
 const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
 
+/// Each CPU is taken for a sixth of the time.
+pub const NOISE: Noise = Noise { mean: 10_000 * NS, interval: 50_000 * NS };
+
 pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
     Conditions {
         host,
@@ -18,6 +21,7 @@ pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
         any_placement: false,
         preemption: Preemption::BetweenOperations,
         pinned: true,
+        noise: None,
         seed: 1,
         draws: 0,
         length: 500_000 * NS,
@@ -28,16 +32,19 @@ pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
 fn every_lock_keeps_its_claims_with_one_task_a_cpu_with_more_and_on_virtual_cpus() {
     let host = hosts::find("opteron-32").unwrap();
     for lock in LOCKS {
-        for (cpus, tasks, preemption, pinned) in [
-            (1, 1, Preemption::BetweenOperations, true),
-            (32, 32, Preemption::BetweenOperations, true),
-            (8, 24, Preemption::BetweenOperations, true),
-            (8, 24, Preemption::BetweenOperations, false),
-            (4, 8, Preemption::Anywhere, true),
-            (4, 8, Preemption::Anywhere, false),
+        for (cpus, tasks, preemption, pinned, noise) in [
+            (1, 1, Preemption::BetweenOperations, true, None),
+            (32, 32, Preemption::BetweenOperations, true, None),
+            (8, 24, Preemption::BetweenOperations, true, None),
+            (8, 24, Preemption::BetweenOperations, false, None),
+            (4, 8, Preemption::Anywhere, true, None),
+            (4, 8, Preemption::Anywhere, false, None),
+            (32, 32, Preemption::BetweenOperations, true, Some(NOISE)),
+            (8, 24, Preemption::BetweenOperations, false, Some(NOISE)),
+            (4, 8, Preemption::Anywhere, true, Some(NOISE)),
         ] {
             let length = if tasks > cpus { 100_000_000 * NS } else { 500_000 * NS };
-            let conditions = Conditions { preemption, pinned, length, ..conditions(&host) };
+            let conditions = Conditions { preemption, pinned, noise, length, ..conditions(&host) };
             let point = lock_point(lock.name, LOAD, &conditions, cpus, tasks).unwrap();
             assert!(point.middle.rate() > 0.0, "{} with {tasks} tasks on {cpus} CPUs", lock.name);
             let runs = ROWS.iter().zip(point.middle.rows).filter(|(row, _)| row.runs());

@@ -86,6 +86,29 @@ impl World {
         }
     }
 
+    /// Accesses a word as [`World::use_line`] does, if the task's CPU has its line and nothing is due before: what most
+    /// accesses are. `None` where that is not so.
+    #[inline(always)]
+    pub fn use_own_line(
+        &mut self,
+        task: u16,
+        word: WordAddress,
+        request: LineRequest,
+        new: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let this = &mut self.tasks[usize::from(task)];
+        let at = this.time;
+        if !self.queue.is_first(at)
+            || this.waits_for_stores(request)
+            || !self.lines.hit(request.line, this.cpu, request.how, at)
+        {
+            return None;
+        }
+        this.leave(&mut self.invariants);
+        this.granted = None;
+        Some(self.use_line(task, word, request.how, LineGrant { at, leaves: at, hit: true }, new))
+    }
+
     /// Accesses a word whose line the task has been granted: writes what `new` makes of its value,
     /// if anything. Returns the old value.
     #[inline(always)]
@@ -136,8 +159,20 @@ impl World {
         }
     }
 
-    /// Completes the first store in the buffer of a task, if its line is still there.
-    pub(super) fn store_due(&mut self, task: u16, now: Time) {
+    /// Completes the first store in the buffer of a task, if its line is still there, and those after it that are due
+    /// before anything else.
+    pub(super) fn store_due(&mut self, task: u16, mut now: Time) {
+        while let Some(due) = self.complete_store(task, now) {
+            self.lines.passed(due);
+            now = due;
+        }
+    }
+
+    /// Completes the first store in the buffer of a task, if its line is still there. Returns when the one after it is
+    /// due, if it is due before anything else; if not, it is queued.
+    #[inline(always)]
+    fn complete_store(&mut self, task: u16, now: Time) -> Option<Time> {
+        let event = self.store_event(task);
         let this = &mut self.tasks[usize::from(task)];
         let store = this.stores.first().expect("a store that is due is in the buffer");
         // While it waited for earlier stores, another CPU may have taken the line away.
@@ -146,16 +181,27 @@ impl World {
             let arrival = self.lines.fetch(store.word.line(), this.cpu, LineUse::Store, now);
             (store.arrives, store.leaves) = (arrival.arrives, arrival.leaves);
             this.drained = this.drained.max(arrival.arrives);
-            self.queue.push(arrival.arrives, self.store_event(task));
-            return;
+            self.queue.push(arrival.arrives, event);
+            return None;
         }
         let store = *store;
         this.stores.pop();
-        if let Some(next) = this.stores.first() {
-            let due = next.arrives.max(now);
-            self.queue.push(due, self.store_event(task));
-        }
+        let next = this.stores.first().map(|next| next.arrives.max(now));
+        let Some(due) = next.filter(|&due| self.queue.is_first(due)) else {
+            if let Some(due) = next {
+                self.queue.push(due, event);
+            }
+            self.commit(task, store, now);
+            return None;
+        };
+        // What the store causes comes after the next one, at the same time.
+        let number = self.queue.next_number();
         self.commit(task, store, now);
+        if self.queue.is_due_before(due) {
+            self.queue.push_numbered(due, event, number);
+            return None;
+        }
+        Some(due)
     }
 
     #[inline(always)]
@@ -172,7 +218,7 @@ impl World {
     fn record(&mut self, access: TracedAccess) {
         let TracedAccess { task, word, how, old, end, .. } = access;
         self.accesses += 1;
-        self.hash = hash_with(self.hash, task, word, how, old, end);
+        self.hash = hash_with(self.hash, identity(task, word, how), old, end);
         let new = self.trace.is_some().then(|| self.read(word));
         if let (Some(trace), Some(new)) = (&mut self.trace, new) {
             trace.add(TracedAccess { new, ..access });
@@ -189,22 +235,29 @@ impl World {
     }
 
     fn recheck_waiters(&mut self, line: u32, gone: Time) {
+        if let Some(waiter) = self.waiters[line as usize].only() {
+            let waiter = *waiter;
+            return self.recheck_waiter(waiter, gone);
+        }
         let mut waiters = std::mem::take(&mut self.waiters[line as usize]);
         waiters.rotate(below(&mut self.random, waiters.len() as u32) as usize);
         for part in waiters.parts() {
-            let mut rest = part;
-            while !rest.is_empty() {
+            let mut reread = 0;
+            while reread < part.len() {
                 if self.trace.is_none()
                     && let Some(shared) = self.lines.shared(line)
                 {
+                    let rest = &mut part[reread..];
                     let rereads = Rereads { shared, gone, load: self.costs.load, base: self.base };
                     self.hash = rereads.run(rest, &mut self.ended_waits, self.hash);
                     self.accesses += rest.len() as u64;
                     break;
                 }
-                let (first, others) = rest.split_first_mut().expect("it is not empty");
-                self.reread(first, gone);
-                rest = others;
+                let first = &mut part[reread];
+                if let Some(seen) = self.reread(first, gone) {
+                    self.ended_waits.push((first.task, first.time, seen));
+                }
+                reread += 1;
             }
         }
         for (task, time, seen) in self.ended_waits.drain(..) {
@@ -214,42 +267,63 @@ impl World {
         self.waiters[line as usize] = waiters;
     }
 
-    /// Reads the word of a waiting task once its CPU has lost the line.
-    fn reread(&mut self, waiter: &mut Waiter, gone: Time) {
-        let &mut Waiter { time, until, word, task, cpu } = waiter;
+    /// Makes the only task that waits for a word of the line check it.
+    fn recheck_waiter(&mut self, mut waiter: Waiter, gone: Time) {
+        // As for several, so that the random numbers after it are the same.
+        below(&mut self.random, 1);
+        let (task, line) = (waiter.task, waiter.word.line() as usize);
+        match self.reread(&mut waiter, gone) {
+            Some(seen) => {
+                self.waiters[line].clear();
+                let time = waiter.time;
+                self.tasks[usize::from(task)].end_wait(task, time, seen, &mut self.queue);
+            }
+            None => {
+                if let Some(only) = self.waiters[line].only() {
+                    only.time = waiter.time;
+                }
+            }
+        }
+    }
+
+    /// Reads the word of a waiting task once its CPU has lost the line. Returns the value if that ends the wait.
+    #[inline(always)]
+    fn reread(&mut self, waiter: &mut Waiter, gone: Time) -> Option<u64> {
+        let &mut Waiter { time, until, word, task, cpu, .. } = waiter;
         let (how, now) = (LineUse::Load, gone.max(time));
         let arrival = self.lines.request(word.line(), cpu, how, now);
         let end = arrival.map_or(now + self.costs.load, |arrival| arrival.arrives);
         let seen = self.read(word);
         self.record(TracedAccess { task, word, how, old: seen, new: 0, at: now, end });
         waiter.time = end;
-        if until.holds(seen) {
-            self.ended_waits.push((task, end, seen));
-        }
+        until.holds(seen).then_some(seen)
+    }
+
+    /// A task that waits, at the time of its last look.
+    fn waiter(&self, task: u16, wait: WordWait) -> Waiter {
+        let this = &self.tasks[usize::from(task)];
+        let WordWait { word, until, .. } = wait;
+        let identity = identity(task, word, LineUse::Load);
+        Waiter { time: this.time, until, word, task, cpu: this.cpu, identity }
     }
 
     /// Reads the word of a task that has got a CPU again; returns whether that ended its wait.
     pub(super) fn recheck(&mut self, task: u16, wait: WordWait, now: Time) -> bool {
-        let this = &self.tasks[usize::from(task)];
-        let (word, until) = (wait.word, wait.until);
-        let mut waiter = Waiter { time: this.time, until, word, task, cpu: this.cpu };
-        self.reread(&mut waiter, now);
+        let mut waiter = self.waiter(task, wait);
+        let ended = self.reread(&mut waiter, now);
         let this = &mut self.tasks[usize::from(task)];
         this.time = waiter.time;
-        let ended = self.ended_waits.pop();
-        if let Some((_, time, seen)) = ended {
-            this.end_wait(task, time, seen, &mut self.queue);
+        if let Some(seen) = ended {
+            this.end_wait(task, waiter.time, seen, &mut self.queue);
         }
         ended.is_some()
     }
 
     /// Makes the task wait for a word whose condition did not hold when it read it.
     pub fn wait(&mut self, task: u16, wait: WordWait) {
-        let this = &mut self.tasks[usize::from(task)];
-        this.state = TaskState::Waiting(wait);
-        let (word, until) = (wait.word, wait.until);
-        let waiter = Waiter { time: this.time, until, word, task, cpu: this.cpu };
-        self.waiters[word.line() as usize].push(waiter);
+        self.tasks[usize::from(task)].state = TaskState::Waiting(wait);
+        let waiter = self.waiter(task, wait);
+        self.waiters[wait.word.line() as usize].push(waiter);
         match wait.deadline.min(self.pause_loop_exit_at(task)) {
             Time::MAX => self.tasks[usize::from(task)].event = 0,
             due => self.schedule(task, due),
@@ -322,7 +396,7 @@ impl Rereads<'_> {
                 word = waiter.word;
                 seen = read(self.base, word);
             }
-            hash = hash_with(hash, waiter.task, word, LineUse::Load, seen, end);
+            hash = hash_with(hash, waiter.identity, seen, end);
             waiter.time = end;
             if waiter.until.holds(seen) {
                 ended.push((waiter.task, end, seen));
@@ -335,8 +409,13 @@ impl Rereads<'_> {
 
 /// The hash of a run after an access.
 #[inline(always)]
-fn hash_with(hash: u64, task: u16, word: WordAddress, how: LineUse, old: u64, end: Time) -> u64 {
-    let identity = u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64;
+fn hash_with(hash: u64, identity: u64, old: u64, end: Time) -> u64 {
     let mixed = (hash ^ identity ^ end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed.rotate_left(29) ^ old
+}
+
+/// What an access is, as a number.
+#[inline(always)]
+fn identity(task: u16, word: WordAddress, how: LineUse) -> u64 {
+    u64::from(task) << 48 ^ u64::from(word.offset) << 16 ^ how as u64
 }

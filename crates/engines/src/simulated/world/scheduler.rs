@@ -217,7 +217,8 @@ impl World {
     /// Gives the task its CPU.
     pub(super) fn run(&mut self, task: u16, now: Time, switch: Time) {
         let this = &mut self.tasks[usize::from(task)];
-        let (cpu, begin) = (usize::from(this.cpu), now.max(this.time));
+        let cpu = usize::from(this.cpu);
+        let begin = now.max(this.time).max(self.cpus[cpu].taken_until);
         let TaskState::Ready(resume) = this.state else {
             unreachable!("task {task} gets a CPU and is {:?}", this.state);
         };
@@ -247,6 +248,11 @@ impl World {
         }
         let Some(task) = queue.current else { return self.balance_idle(cpu, now) };
         if self.preemption != Preemption::Anywhere {
+            return;
+        }
+        if now < queue.taken_until {
+            self.cpus[cpu].timer = queue.taken_until;
+            self.waits_for_noise(cpu, self.timer_event(cpu), now);
             return;
         }
         if !self.should_preempt(cpu, now) {

@@ -35,7 +35,13 @@ impl SimulationSweep {
         };
         let curves = self.names().into_iter().map(curve).collect::<Result<_>>()?;
         let baseline = self.arguments.baseline.clone();
-        Ok(Simulation { curves, baseline, host: host.clone(), load: *load })
+        Ok(Simulation {
+            curves,
+            baseline,
+            host: host.clone(),
+            load: *load,
+            noise: self.arguments.noise,
+        })
     }
 }
 

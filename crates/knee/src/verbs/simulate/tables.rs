@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use analysis::ledger::{IDLE, WORK};
 use calibration::native_check::{AGREES, Agreement, Agreements};
+use engines::simulated::{NS, Noise, Time};
 use studies::hosts::{DescribedHost, Origin};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
 use text::Style;
@@ -35,8 +36,15 @@ pub fn simulated(simulation: &Simulation, style: Style) -> String {
 
 /// What was simulated, and on which host.
 pub fn title(simulation: &Simulation) -> String {
-    let Simulation { curves, host, load, .. } = simulation;
-    format!("simulated on {}: {}", host.name, load_text(curves, *load))
+    let Simulation { curves, host, load, noise, .. } = simulation;
+    let load = load_text(curves, *load);
+    format!("simulated on {}: {load}{}", host.name, noise.map(noise_text).unwrap_or_default())
+}
+
+/// ", each CPU taken for 20 us after 1 ms (both exp)".
+fn noise_text(noise: Noise) -> String {
+    let text = |time: Time| duration_ns((time / NS) as f64);
+    format!(", each CPU taken for {} after {} (both exp)", text(noise.mean), text(noise.interval))
 }
 
 fn baseline(simulation: &Simulation) -> Option<&SimulatedCurve> {
