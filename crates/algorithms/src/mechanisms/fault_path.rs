@@ -27,8 +27,8 @@
 //! Counted on Linux 6.18 by the tracepoints page_fault_user, jbd2_handle_start and xfs_trans_alloc, one task that writes
 //! 128 MiB of a file through a shared mapping: ext4, ext3 (by ext4's driver) and XFS log once a tick of 4 ms, whether
 //! or not the file had blocks. That was one fault in 30 to 600, since large folios leave 256 to 6500 faults for 65536 pages.
-//! A handle of ext4 asks for 3 credits. So `tick_faults` and `credits=3` stand for this kernel; `log_one_in=1`, the
-//! default, stands for a file system that logs at each fault.
+//! A handle of ext4 asks for 3 credits, the default here. `tick_faults` stands for this kernel; `log_one_in=1`, the
+//! default, for a file system that logs at each fault.
 //!
 //! Differs from Linux: changes are counted, not kept; unused credits of a handle are not given
 //! back; the task that finds the transaction full writes it, where Linux wakes a thread; a
@@ -205,7 +205,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         Setting {
             name: "credits",
             about: "most credits of a handle, which takes a random number of them, at least one",
-            default: 8,
+            default: 3,
             min: 1,
             max: 1024,
             searched: 2,

@@ -86,6 +86,7 @@ fn run(drawn: &DrawnInputs, design: &str, tasks: usize) -> Result<MechanismRun> 
     let (tick, fault) = (drawn.get("tick") * 1e6, drawn.get("work of a fault"));
     let load = MechanismLoad::new("fault_path", design)?
         .with("tick_faults", (tick / fault).round())
+        .with("credits", 8)
         .with("in_lock_ns", drawn.whole("work under the lock"));
     let load = MechanismLoad { work_ns: fault.round() as u64, ..load };
     // Four ticks.
