@@ -146,7 +146,8 @@ impl Account {
 /// [`Account::whole_until`] of an account that is booked up to this time.
 fn whole_until(window: (Time, Time), booked: Time) -> Time {
     match booked {
-        _ if booked < window.0 => window.0,
+        // Also at its very begin, where rows may still hold what was before.
+        _ if booked <= window.0 => window.0,
         _ if booked < window.1 => window.1,
         _ => 0,
     }
