@@ -8,8 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use fleet::{
-    Contents, Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, PlannedSweep, Share, Work,
-    keep_piece,
+    Contents, Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work, keep_piece,
 };
 use host::signals;
 use host::terminal::{print_line, talk};
@@ -18,7 +17,8 @@ use runner::{End, Options, measure, planned_record};
 use store::Store;
 
 use crate::experiment_file::{self, ExperimentText};
-use crate::{sweep, sweep_line};
+use crate::sweep::{self, AnySweep};
+use crate::sweep_line;
 
 /// Measure or compute chunks of a fleet that `knee fleet plan` or `sweep` made, until all are done:
 ///
@@ -59,11 +59,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     if arguments.check {
-        let check = ThisHost { folder, goes_on: false }.check(&plan)?;
+        let check = ThisHost { folder, goes_on: false, sweep: None }.check(&plan)?;
         print_line(format_args!("{} can take chunks of this plan", check.host))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let this_host = ThisHost { folder: folder.clone(), goes_on: arguments.go_on.is_some() };
+    let goes_on = arguments.go_on.is_some();
+    let this_host = ThisHost { folder: folder.clone(), goes_on, sweep: None };
     let mut member = Member::new(folder, plan, Owner::new(), this_host);
     // Between chunks nothing else would notice a signal.
     signals::catch();
@@ -136,6 +137,8 @@ struct ThisHost {
     folder: Folder,
     /// Whether an earlier process began the chunk, before a boot.
     goes_on: bool,
+    /// The sweep of the plan once it is begun: to prepare it may take longer than a chunk of it.
+    sweep: Option<Box<dyn AnySweep>>,
 }
 
 impl ThisHost {
@@ -163,7 +166,13 @@ impl Measurer for ThisHost {
             Contents::Experiment(planned) => {
                 measure_share(&planned.experiment, folder, share, self.goes_on)
             }
-            Contents::Sweep(sweep) => compute_share(sweep, folder, share),
+            Contents::Sweep(planned) => {
+                let sweep = match &mut self.sweep {
+                    Some(sweep) => sweep,
+                    none => none.insert(sweep_line::planned(planned)?),
+                };
+                compute_share(&**sweep, folder, share)
+            }
         }
     }
 }
@@ -198,10 +207,9 @@ fn measure_share(
     Ok(Outcome { is_interrupted, any_failed, passed_on })
 }
 
-fn compute_share(sweep: &PlannedSweep, folder: &Folder, share: &Share) -> Result<Outcome> {
+fn compute_share(sweep: &dyn AnySweep, folder: &Folder, share: &Share) -> Result<Outcome> {
     let records = folder.records_of(share.chunk, share.claim);
-    let sweep = sweep_line::planned(sweep)?;
-    let is_interrupted = sweep::compute(&*sweep, &share.blocks, |piece, text, done| {
+    let is_interrupted = sweep::compute(sweep, &share.blocks, |piece, text, done| {
         keep_piece(&records, piece, text)?;
         folder.beat(share.chunk, share.claim, done)
     })?;

@@ -64,6 +64,7 @@ pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<Simu
             any_placement: false,
             preemption: Preemption::BetweenOperations,
             pinned: true,
+            noise: None,
             seed: 1,
             draws: DRAWS,
             length: length as Time * NS,
