@@ -138,11 +138,11 @@ fn what_cannot_be_booted_is_named() {
     let home = Home::new();
     check(&home, "nowhere", "looking for nowhere");
     fs::write(home.path("text"), "hello").unwrap();
-    check(&home, "text", "is not an x86 kernel");
+    check(&home, "text", "is not a kernel for x86-64 or arm64");
     let mut arm = vec![0; 4096];
     arm[0x38..0x3c].copy_from_slice(b"ARM\x64");
     fs::write(home.path("arm"), arm).unwrap();
-    check(&home, "arm", "is for arm64");
+    check(&home, "arm", "does not contain the text `Linux version`");
     let Some(kernel) = kernel("kernels that cannot be booted") else { return };
     let kernel = kernel.display();
     check(&home, &format!("{kernel} --accelerator xen"), "must be kvm or tcg");
