@@ -28,7 +28,7 @@ fn what_cannot_be_checked_is_refused() {
     refused("check ticket --states 0", &["--states 0: the search would give up at its start"]);
     refused("check ticket --sample 0", &["--sample 0: no schedule would be tried"]);
     refused("check file_locks --against-kernel 0", &["--against-kernel 0: no call is made"]);
-    refused("check ticket --locks 3", &["--locks"]);
+    refused("check ticket --locks 5", &["--locks"]);
     refused(
         "check queued_read_write --locks 2",
         &["queued_read_write --locks 2", "take a single lock"],

@@ -235,7 +235,7 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
         t0   arrives
         t0 lock.serving load -> 0                                    ticket.rs:45
         t0   enters
-        t0 guarded.writes = 1                                        contract.rs:39
+        t0 guarded.writes = 1                                        contract.rs:48
         t0   leaves
         t0 lock.serving load -> 0                                    ticket.rs:53
         t1 lock.next add 1 -> 1                                      ticket.rs:42
