@@ -1,7 +1,7 @@
 //! Simulates columns of algorithms on a described host, and prints their rates.
 
 use anyhow::Result;
-use engines::simulated::{NS, Preemption, Time};
+use engines::simulated::{NS, Time};
 use host::Placement;
 use host::topology::points;
 use studies::hosts;
@@ -41,17 +41,8 @@ impl SimulationArguments {
     ) -> Result<bool> {
         let host = hosts::find(&self.host)?;
         let counts = points(&self.cpus, &host.topology(), Placement::Cores)?;
-        let conditions = Conditions {
-            host: &host,
-            placement: Placement::Cores,
-            any_placement: false,
-            preemption: Preemption::BetweenOperations,
-            pinned: true,
-            noise: None,
-            seed: self.seed,
-            draws: self.draws,
-            length: LENGTH,
-        };
+        let conditions =
+            Conditions { draws: self.draws, ..Conditions::new(&host, self.seed, LENGTH) };
         println!(
             "simulated on {}: operations per second, and the range over {} draws of its uncertain numbers",
             host.name, self.draws

@@ -91,15 +91,13 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
     let between_operations = Preemption::BetweenOperations;
     let run_on = |placement, name, work: f64, cpus, preemption, length_us: u64| {
         let conditions = Conditions {
-            host: inputs.described("ivybridge-ex-4s"),
             placement,
-            any_placement: false,
             preemption,
-            pinned: true,
-            noise: None,
-            seed: inputs.seed,
-            draws: 0,
-            length: length_us * 1000 * NS,
+            ..Conditions::new(
+                inputs.described("ivybridge-ex-4s"),
+                inputs.seed,
+                length_us * 1000 * NS,
+            )
         };
         let load = LockLoad::steady(work.round() as u64, inputs.whole("work inside"), 0);
         lock_draw(name, load, &conditions, inputs.draw, cpus, VCPUS)

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use algorithms::locks::LOCKS;
 use anyhow::{Context, Result, bail, ensure};
-use engines::simulated::{NS, Preemption, SimulatedRun, Time};
+use engines::simulated::{NS, SimulatedRun, Time};
 use host::{Placement, nearest};
 use serde::Deserialize;
 
@@ -406,16 +406,10 @@ impl Point {
                 load.locks
             );
         }
+        let host = drawn.described(&self.host);
         let conditions = Conditions {
-            host: drawn.described(&self.host),
             placement: self.placement,
-            any_placement: false,
-            preemption: Preemption::BetweenOperations,
-            pinned: true,
-            noise: None,
-            seed: drawn.seed,
-            draws: 0,
-            length: self.length,
+            ..Conditions::new(host, drawn.seed, self.length)
         };
         let cpus = amount(&self.cpus);
         let tasks = self.tasks.as_ref().map_or(cpus, amount);

@@ -48,6 +48,24 @@ pub struct Conditions<'a> {
     pub length: Time,
 }
 
+impl<'a> Conditions<'a> {
+    /// A host that does nothing else: tasks stay on CPUs of their own, one core after the other, and the numbers of the host
+    /// are the middles of their ranges.
+    pub fn new(host: &'a DescribedHost, seed: u64, length: Time) -> Conditions<'a> {
+        Conditions {
+            host,
+            placement: Placement::Cores,
+            any_placement: false,
+            preemption: Preemption::BetweenOperations,
+            pinned: true,
+            noise: None,
+            seed,
+            draws: 0,
+            length,
+        }
+    }
+}
+
 /// The placements that draws have: those that any number of CPUs can have.
 const DRAWN_PLACEMENTS: [Placement; 3] = [Placement::Compact, Placement::Cores, Placement::Scatter];
 

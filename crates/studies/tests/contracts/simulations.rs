@@ -3,7 +3,6 @@
 
 use algorithms::locks::LOCKS;
 use engines::simulated::{NS, Noise, Preemption, ROWS, Time};
-use host::Placement;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use studies::hosts::{self, DescribedHost, Draw};
@@ -15,17 +14,7 @@ const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
 pub const NOISE: Noise = Noise { mean: 10_000 * NS, interval: 50_000 * NS };
 
 pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
-    Conditions {
-        host,
-        placement: Placement::Cores,
-        any_placement: false,
-        preemption: Preemption::BetweenOperations,
-        pinned: true,
-        noise: None,
-        seed: 1,
-        draws: 0,
-        length: 500_000 * NS,
-    }
+    Conditions::new(host, 1, 500_000 * NS)
 }
 
 #[test]

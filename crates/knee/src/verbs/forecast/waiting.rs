@@ -3,8 +3,8 @@
 
 use algorithms::locks::LOCKS;
 use anyhow::{Result, bail, ensure};
-use engines::simulated::{NS, Preemption, Time};
-use host::{Placement, in_parallel, nearest};
+use engines::simulated::{NS, Time};
+use host::{in_parallel, nearest};
 use serde::Serialize;
 use studies::hosts;
 use studies::simulations::{Conditions, LockLoad, Variation, lock_point};
@@ -58,17 +58,8 @@ pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<Simu
     };
     let rates = in_parallel(counts.len(), |index| {
         let length = (500 * (hold_ns + 500)).max(200_000);
-        let conditions = Conditions {
-            host: &host,
-            placement: Placement::Cores,
-            any_placement: false,
-            preemption: Preemption::BetweenOperations,
-            pinned: true,
-            noise: None,
-            seed: 1,
-            draws: DRAWS,
-            length: length as Time * NS,
-        };
+        let conditions =
+            Conditions { draws: DRAWS, ..Conditions::new(&host, 1, length as Time * NS) };
         lock_point(lock, load, &conditions, counts[index], counts[index]).map(|point| point.rates)
     });
     let rates: Vec<Vec<f64>> = rates.into_iter().collect::<Result<_>>()?;
