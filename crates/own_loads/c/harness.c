@@ -137,6 +137,7 @@ static int describe(void)
 int main(int n, char **words)
 {
 	struct task *tasks;
+	pid_t worker = getppid();
 
 	if (n == 2 && !strcmp(words[1], "describe"))
 		return describe();
@@ -151,6 +152,8 @@ int main(int n, char **words)
 	}
 	if (testcase && testcase_prepare)
 		testcase_prepare(args.run.tasks);
+	if (testcase && testcase_cleanup)
+		end_by_cleanup(worker);
 	install_kick_handler();
 	tasks = new_tasks();
 	for (unsigned index = 0; index < args.run.tasks; index++)

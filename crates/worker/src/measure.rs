@@ -122,7 +122,7 @@ fn observe_own(
         Err(_) => {
             context.board.stop();
             context.board.set_phase(Phase::Abort);
-            tasks.kill();
+            tasks.end_program();
             output.last_words()
         }
         Ok(_) => output.last_words(),

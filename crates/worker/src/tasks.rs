@@ -1,6 +1,7 @@
 //! Tasks as processes or threads: started, reaped, killed.
 
 use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use records::Form;
@@ -116,6 +117,23 @@ impl Tasks {
             }
         }
         died
+    }
+
+    /// Asks the program to put away its files and to end, and kills it if it takes too long.
+    pub fn end_program(&mut self) {
+        /// Some more than the program gives itself.
+        const PATIENCE: Duration = Duration::from_secs(3);
+        let since = Instant::now();
+        for &(_, pid) in &self.alive {
+            // SAFETY: a child of ours, not reaped yet, so the id is still its.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        while !self.alive.is_empty() && since.elapsed() < PATIENCE {
+            // How it ends does not matter any more.
+            let _ = self.reap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.kill();
     }
 
     /// Kills and reaps all processes. Threads end with the worker.

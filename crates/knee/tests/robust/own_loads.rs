@@ -8,6 +8,7 @@ use std::time::Duration;
 use records::{Outcome, RecordState};
 
 use crate::home::{Ended, Home, entries};
+use crate::process::wait_for;
 use crate::skip::skip;
 
 /// A test of will-it-scale's interface around a body of C.
@@ -243,6 +244,37 @@ fn a_signal_while_the_compiler_works_ends_both_and_leaves_no_folder() {
     let refused = home.start(home.knee("run t.c").env("CC", "false")).end();
     assert!(refused.stderr.contains("false: exit status: 1"), "{}", refused.stderr);
     assert_eq!(building(), 0);
+}
+
+#[test]
+fn a_test_that_is_ended_early_puts_away_its_files() {
+    let body = "while (1) { getppid(); (*iterations)++; if (getenv(\"CRASH\")) abort(); }";
+    let Some(home) = home("own_loads", &[]) else { return };
+    let made = home.path("made");
+    let around = format!(
+        "void testcase_prepare(unsigned long n) {{ fclose(fopen(\"{0}\", \"w\")); }}\n\
+         void testcase_cleanup(void) {{ unlink(\"{0}\"); }}\n",
+        made.display()
+    );
+    fs::write(home.path("t.c"), TEST.replace("BODY", body) + &around).unwrap();
+    for (form, signal) in [
+        ("processes", libc::SIGINT),
+        ("threads", libc::SIGINT),
+        ("processes", libc::SIGKILL),
+        ("threads", libc::SIGKILL),
+    ] {
+        let arguments = format!("run t.c --cpus 1 --as {form} --blocks 1 --seconds 60");
+        let running = home.start(&mut home.knee(&arguments));
+        wait_for("the file of the test", || made.exists().then_some(()));
+        running.signal(signal);
+        let ended = running.end();
+        assert!(!ended.status.success(), "{}", ended.stderr);
+        wait_for("the file to go", || (!made.exists()).then_some(()));
+    }
+    let arguments = "run t.c --cpus 1 --as processes --blocks 1 --seconds 60";
+    let ended = home.start(home.knee(arguments).env("CRASH", "1")).end();
+    assert!(ended.stdout.contains("killed by"), "{}", ended.stdout);
+    assert!(!made.exists());
 }
 
 #[test]

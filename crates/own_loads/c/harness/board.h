@@ -46,6 +46,8 @@ static __thread struct task *self;
 /* Shared by the processes: whether task i has ended as it should. */
 static volatile char *ended_well;
 static pid_t parent;
+/* Whether knee has asked the program to end before its time. */
+static volatile sig_atomic_t must_end;
 
 static uint32_t *word(enum head which)
 {

@@ -9,6 +9,8 @@ static void on_kick(int signal)
 	(void)signal;
 	/* A load of knee.h is only to see that its call was interrupted. */
 	if (task && task->in_test) {
+		if (__atomic_load_n(word(HEAD_PHASE), __ATOMIC_ACQUIRE) == PHASE_ABORT)
+			leave(task);
 		if (!task->started && __atomic_load_n(word(HEAD_PHASE), __ATOMIC_ACQUIRE) == PHASE_RUN) {
 			task->start_ns = since_release_ns();
 			for (unsigned helper = 0; helper < task->n_helpers; helper++)
@@ -29,6 +31,31 @@ static void install_kick_handler(void)
 	struct sigaction action = { .sa_handler = on_kick, .sa_flags = testcase ? SA_RESTART : 0 };
 
 	sigaction(KICK, &action, NULL);
+}
+
+static void on_terminate(int signal)
+{
+	enum { PATIENCE_S = 2 };
+
+	(void)signal;
+	must_end = 1;
+	alarm(PATIENCE_S);
+}
+
+/* A test that is ended early puts away its files by testcase_cleanup(): so the program ends by itself when its worker ends,
+ * or knee asks it to. Up to here it was killed. */
+static void end_by_cleanup(pid_t worker)
+{
+	struct sigaction action = { .sa_handler = on_terminate };
+	sigset_t terminate;
+
+	sigaction(SIGTERM, &action, NULL);
+	sigemptyset(&terminate);
+	sigaddset(&terminate, SIGTERM);
+	pthread_sigmask(SIG_UNBLOCK, &terminate, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != worker)
+		must_end = 1;
 }
 
 /* Like knee_drive(), but times each operation. */
@@ -118,6 +145,13 @@ static void run_test(struct task *task)
 	leave(task);
 }
 
+/* As will-it-scale's program does, though nobody cancels a task. Else glibc has two atomic operations around each call at
+ * which a thread can be cancelled, such as read(). */
+static void spare_cancellation(void)
+{
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+}
+
 static void *run_task(void *argument)
 {
 	struct task *task = (struct task *)argument;
@@ -127,6 +161,8 @@ static void *run_task(void *argument)
 	errno = 0;
 	pin(task);
 	mark();
+	if (testcase && args.run.threads)
+		spare_cancellation();
 	if (task->failure[0]) {
 		report_failure(task);
 		leave(task);

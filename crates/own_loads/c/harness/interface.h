@@ -15,7 +15,7 @@ void new_task(void *(*function)(void *), void *argument)
 	pthread_t thread;
 
 	if (args.run.threads) {
-		errno = pthread_create(&thread, NULL, function, argument);
+		errno = start_thread(&thread, function, argument);
 		if (errno) {
 			perror("new_task: pthread_create");
 			exit(1);
@@ -29,6 +29,7 @@ void new_task(void *(*function)(void *), void *argument)
 	}
 	if (helper == 0) {
 		self = NULL;
+		signal(SIGTERM, SIG_DFL);
 		die_with(caller);
 		function(argument);
 		_exit(0);

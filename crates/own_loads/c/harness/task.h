@@ -93,6 +93,20 @@ static void end_helpers(struct task *task)
 	}
 }
 
+/* Starts a thread that is not interrupted when knee asks the program to end. */
+static int start_thread(pthread_t *thread, void *(*function)(void *), void *argument)
+{
+	sigset_t terminate, before;
+	int error;
+
+	sigemptyset(&terminate);
+	sigaddset(&terminate, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &terminate, &before);
+	error = pthread_create(thread, NULL, function, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
 /* Ends the calling task: a process exits, a thread sleeps until its process does. */
 static void leave(struct task *task)
 {

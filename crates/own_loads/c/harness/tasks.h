@@ -24,11 +24,12 @@ static void start(struct task *task)
 	pthread_t thread;
 
 	if (args.run.threads) {
-		errno = pthread_create(&thread, NULL, run_task, task);
+		errno = start_thread(&thread, run_task, task);
 	} else {
 		pid_t process = fork();
 
 		if (process == 0) {
+			signal(SIGTERM, SIG_DFL);
 			die_with(parent);
 			run_task(task);
 			_exit(0);
@@ -66,10 +67,32 @@ static void wait_for_processes(struct task *tasks)
 	int status;
 	pid_t process;
 
-	while ((process = waitpid(-1, &status, WCONTINUED)) > 0 || errno == EINTR) {
-		for (unsigned index = 0; process > 0 && index < args.run.tasks; index++)
+	do {
+		for (unsigned index = 0; must_end && index < args.run.tasks; index++)
+			kill(tasks[index].helpers[0], SIGKILL);
+		process = waitpid(-1, &status, WCONTINUED);
+		for (unsigned index = 0; process > 0 && !must_end && index < args.run.tasks; index++)
 			if (tasks[index].helpers[0] == process && !ended_well[index])
 				report_death(&tasks[index], status);
+	} while (process > 0 || errno == EINTR);
+}
+
+/* Lets the threads of tasks leave in their signal handlers. One in a long system call keeps it from that. */
+static void stop_threads(void)
+{
+	enum { PATIENCE_MS = 100 };
+	unsigned left;
+
+	__atomic_store_n(word(HEAD_PHASE), PHASE_ABORT, __ATOMIC_RELEASE);
+	for (unsigned index = 0; index < args.run.tasks; index++)
+		syscall(SYS_tgkill, getpid(), board_tids[index], KICK);
+	for (int ms = 0; ms < PATIENCE_MS; ms++) {
+		left = 0;
+		for (unsigned index = 0; index < args.run.tasks; index++)
+			left += !ended_well[index];
+		if (!left)
+			return;
+		usleep(1000);
 	}
 }
 
@@ -79,6 +102,10 @@ static void wait_for_threads(void)
 	for (;;) {
 		uint32_t gate = __atomic_load_n(word(HEAD_GATE), __ATOMIC_ACQUIRE);
 
+		if (must_end) {
+			stop_threads();
+			return;
+		}
 		if (__atomic_load_n(word(HEAD_ARRIVED), __ATOMIC_ACQUIRE) >= 3 * args.run.tasks)
 			return;
 		futex_wait(word(HEAD_GATE), gate);
@@ -96,15 +123,15 @@ static int finish(void)
 {
 	unsigned long long operations = 0;
 
-	if (__atomic_load_n(word(HEAD_FAILED), __ATOMIC_RELAXED))
-		return 0;
 	if (testcase && testcase_cleanup) {
 		/* A thread that was ended may hold a lock of the C library: then the cleanup cannot end. */
 		signal(SIGALRM, give_up_cleanup);
-		alarm(args.run.threads ? 1 : 60);
+		alarm(args.run.threads || must_end ? 1 : 60);
 		testcase_cleanup();
 		return 0;
 	}
+	if (__atomic_load_n(word(HEAD_FAILED), __ATOMIC_RELAXED))
+		return 0;
 	for (unsigned index = 0; index < args.run.tasks; index++)
 		operations += *(unsigned long long *)(board_counts + (size_t)LINE_BYTES * index + COUNT_BYTE);
 	errno = 0;

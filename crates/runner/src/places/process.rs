@@ -47,12 +47,20 @@ pub fn run(
     };
     let (mut events, reason, continued) = listen(&mut worker, deadline, &mut on_event);
     let group = worker.id() as i32;
-    if matches!(job.work, Work::Command(_)) && reason != ListenEnd::Closed {
+    let is_cut_off = reason != ListenEnd::Closed;
+    if matches!(job.work, Work::Command(_) | Work::Own(_)) && is_cut_off {
         terminate_and_wait(&worker);
     }
-    kill_group(group);
+    // A load of the user's own puts away its files once its worker has ended.
+    let ends_itself = matches!(job.work, Work::Own(_)) && is_cut_off && has_ended(worker.id());
+    if !ends_itself {
+        kill_group(group);
+    }
     let status = worker.wait().context("waiting for the worker")?;
-    wait_for_group(group);
+    if !wait_for_group(group, OWN_LOAD_PATIENCE) {
+        kill_group(group);
+        wait_for_group(group, KILLED_PATIENCE);
+    }
     if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
         let advice = "they may disturb the next runs";
         let warning = Warning::new(format!("after the run, {why}"), advice);
@@ -211,11 +219,14 @@ fn terminate_and_wait(worker: &Child) {
     // SAFETY: the group of a child that has not been waited for yet.
     unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
     let since = Instant::now();
-    while since.elapsed() < CLEANUP_TIMEOUT
-        && !has_changed(worker.id(), libc::WEXITED | libc::WNOWAIT)
-    {
+    while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether a child has ended. It is not reaped, so its id stays valid.
+fn has_ended(child: u32) -> bool {
+    has_changed(child, libc::WEXITED | libc::WNOWAIT)
 }
 
 /// Whether a child has changed its state in a way that waitid(2) has a flag for. With `WNOWAIT` it is not
@@ -234,10 +245,17 @@ fn kill_group(group: i32) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
-/// Waits some seconds until the group is empty: tasks die a moment after the worker. As their
-/// subreaper, knee reaps those that the worker could not.
-fn wait_for_group(group: i32) {
-    for _ in 0..1000 {
+/// How long a load of the user's own may take to end, once its worker has ended.
+const OWN_LOAD_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a group may take to die.
+const KILLED_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until the group is empty: tasks die a moment after the worker. As their subreaper, knee reaps those that the
+/// worker could not. Returns whether it is.
+fn wait_for_group(group: i32, patience: Duration) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < patience {
         // SAFETY: null asks for no status; signal 0 only asks. The group's id is not
         // reused while a member lives.
         let gone = unsafe {
@@ -245,10 +263,11 @@ fn wait_for_group(group: i32) {
             libc::kill(-group, 0) != 0
         };
         if gone {
-            return;
+            return true;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    false
 }
 
 /// Removes the run's directory, which a worker that was killed could not.

@@ -314,10 +314,12 @@ fn stream_device() -> Option<PathBuf> {
     Some(Path::new("/dev").join(ours.file_name()))
 }
 
-/// The address at which the kernel's text begins.
+/// The address at which the kernel's text begins. Where `_text` is another address (arm64), only kernels with
+/// CONFIG_KALLSYMS_ALL list it.
 fn kernel_text() -> Option<String> {
     let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
-    let line = symbols.lines().map_while(Result::ok).find(|line| line.ends_with(" _text"))?;
+    let is_begin = |line: &String| line.ends_with(" _text") || line.ends_with(" _stext");
+    let line = symbols.lines().map_while(Result::ok).find(is_begin)?;
     let address = line.split(' ').next()?;
     (!address.chars().all(|digit| digit == '0')).then(|| format!("0x{address}"))
 }
