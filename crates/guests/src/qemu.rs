@@ -92,7 +92,8 @@ pub enum GuestOutput {
     Off,
 }
 
-/// The default CPU model.
+/// The default CPU model. Emulated x86-64 CPUs lack fast string instructions (erms): kernels that see them copy and clear memory
+/// byte by byte, which QEMU executes one byte at a time.
 pub fn cpu_model(
     architecture: Architecture,
     shape: &GuestShape,
@@ -101,8 +102,8 @@ pub fn cpu_model(
     match (architecture, accelerator) {
         (_, Accelerator::Kvm) => "max",
         // In emulation, only an Intel CPU reports which threads share a core.
-        (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel",
-        (Architecture::X86_64, _) => "max",
+        (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel,-erms",
+        (Architecture::X86_64, _) => "max,-erms",
         // Each call and return of an arm64 kernel signs an address, and the architecture's own cipher is slow to
         // emulate.
         (Architecture::Arm64, _) => "max,pauth-impdef=on",

@@ -36,7 +36,7 @@ pub struct Guest {
     /// Arguments added to the kernel's command line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
-    /// CPU model and features in QEMU's notation. Default `max`.
+    /// CPU model and features in QEMU's notation. Default `max`, emulated without what is slow to emulate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// Number of packages. Default 1.

@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     booter.added = arguments.added.iter().map(|text| added(text)).collect::<Result<_>>()?;
     signals::catch();
     job_control::follow_terminal();
-    let (hypervisor, booted) = booter.try_out(&guest)?;
+    let (hypervisor, booted) = booter.try_out(&guest, 0)?;
     if arguments.command.is_empty() {
         print(reports::boot(&booted.boot, &hypervisor))?;
         return end(booted);

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use guests::qemu::{GuestOutput, Qemu};
 use host::terminal::hint;
 use host::{job_control, signals};
-use plan::guest_config;
+use plan::{guest_config, schedule};
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning, Work};
 use setup::journal::Journal;
 
@@ -44,6 +44,8 @@ pub fn allowed_cpus() -> Result<Vec<u32>> {
 /// The guests of one session.
 pub struct Guests {
     booter: Booter,
+    /// The guest that was tried out last: it serves the first run if that wants one like it.
+    unused: Option<UnusedGuest>,
     running: Option<RunningGuest>,
     /// The number of the next boot.
     next_boot: u32,
@@ -55,6 +57,16 @@ pub struct Guests {
     doubts: Vec<Warning>,
 }
 
+/// A guest that is up and has done nothing yet.
+struct UnusedGuest {
+    guest: Guest,
+    booted: BootedGuest,
+    since: Instant,
+    /// [`job_control::stops`] before the boot: the kernel of a guest that was stopped meanwhile has missed
+    /// ticks.
+    stops: u64,
+}
+
 /// A guest that is up, and the runs that it is for.
 struct RunningGuest {
     key: BootKey,
@@ -64,8 +76,7 @@ struct RunningGuest {
     formatted: Option<FormattedDisk>,
     boot: Boot,
     since: Instant,
-    /// [`job_control::stops`] before the boot: the kernel of a guest that was stopped meanwhile has missed
-    /// ticks.
+    /// As in [`UnusedGuest`].
     stops: u64,
 }
 
@@ -97,23 +108,37 @@ impl Guests {
     pub fn new(record: &mut Record, boots: u32) -> Result<Guests> {
         let mut booter = Booter::new(record)?;
         let mut hypervisor = None;
-        for guest in guest_config::guests(record) {
+        let mut unused: Option<UnusedGuest> = None;
+        for guest in in_order_of_trial(record) {
             if signals::received().is_some() {
                 break;
             }
+            // Two guests would have to share the CPUs that one is pinned to.
+            if let Some(before) = unused.take() {
+                power_off(before.booted.qemu);
+            }
+            let stops = job_control::stops();
             // Any boot may fail once.
-            let (found, booted) = booter.try_out(&guest).or_else(|_| booter.try_out(&guest))?;
+            let mut try_out = || booter.try_out(&guest, host::random());
+            let (found, booted) = try_out().or_else(|_| try_out())?;
             let Boot { release, up_s, said, .. } = &booted.boot;
             let advice = "check what it means for what is compared";
             let doubts = said.iter().filter_map(|line| line.strip_prefix(DOUBT_PREFIX));
             record.warnings.extend(doubts.map(|doubt| Warning::new(doubt, advice)));
             hint(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
-            power_off(booted.qemu);
             hypervisor = Some(found);
+            unused = Some(UnusedGuest { guest, booted, since: Instant::now(), stops });
         }
         record.hypervisor = hypervisor;
+        // One that has aged a file system has done some work.
+        if record.experiment.storage.policy == Policy::Aged
+            && let Some(used) = unused.take()
+        {
+            power_off(used.booted.qemu);
+        }
         Ok(Guests {
             booter,
+            unused,
             running: None,
             next_boot: boots,
             runs_without_guest: 0,
@@ -135,16 +160,18 @@ impl Guests {
         }
         self.end_guest(SWITCHED_OFF);
         let mut errors = Vec::new();
+        if let Some(unused) = self.unused.take() {
+            if unused.guest == key.guest && unused.stops == stops {
+                self.begin_guest(key, unused);
+                return Ok(Ok(errors));
+            }
+            power_off(unused.booted.qemu);
+        }
         while errors.len() < BOOT_ATTEMPTS {
-            let random = host::random();
-            match self.booter.boot(&key.guest, &request.planned.point.dir, random) {
-                Ok(BootedGuest { qemu, disk, boot }) => {
-                    let boot = Boot { boot: self.next_boot, block: key.block, ..boot };
-                    self.next_boot += 1;
-                    self.unwritten.push(boot.clone());
-                    let (formatted, since) = (None, Instant::now());
-                    self.running =
-                        Some(RunningGuest { key, qemu, disk, formatted, boot, since, stops });
+            match self.booter.boot(&key.guest, &request.planned.point.dir, host::random()) {
+                Ok(booted) => {
+                    let (guest, since) = (key.guest.clone(), Instant::now());
+                    self.begin_guest(key, UnusedGuest { guest, booted, since, stops });
                     return Ok(Ok(errors));
                 }
                 Err(why) => errors.push(format!("{why:#}")),
@@ -161,6 +188,16 @@ impl Guests {
             "for each of {RUNS_WITHOUT_GUEST_MAX} runs, {why}"
         );
         Ok(Err(anyhow!(why)))
+    }
+
+    /// Gives the runs of `key` a guest that has done nothing yet.
+    fn begin_guest(&mut self, key: BootKey, unused: UnusedGuest) {
+        let UnusedGuest { booted: BootedGuest { qemu, disk, boot }, since, stops, .. } = unused;
+        let boot = Boot { boot: self.next_boot, block: key.block, ..boot };
+        self.next_boot += 1;
+        self.unwritten.push(boot.clone());
+        let formatted = None;
+        self.running = Some(RunningGuest { key, qemu, disk, formatted, boot, since, stops });
     }
 
     /// Ends the running guest, if there is one. `how` is its end in the record.
@@ -247,6 +284,16 @@ impl Guests {
         }
         Ok(Some(outcome))
     }
+}
+
+/// The guests of a record, of which the first run wants the last.
+fn in_order_of_trial(record: &Record) -> Vec<Guest> {
+    let mut guests = guest_config::guests(record);
+    let planned = schedule::block(record, &[], 0);
+    let first = planned.first().and_then(|first| record.points.get(first.point));
+    let first = first.and_then(|point| record.guest(&point.variant));
+    guests.sort_by_key(|guest| Some(guest) == first.as_ref());
+    guests
 }
 
 /// The run as knee sends it to the guest's init.

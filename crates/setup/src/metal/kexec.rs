@@ -39,9 +39,14 @@ pub fn refusal() -> Option<String> {
     if !Path::new(LOADED).exists() {
         return Some(format!("its kernel has no kexec (CONFIG_KEXEC_FILE): {LOADED} is missing"));
     }
-    let disabled = fs::read_to_string("/proc/sys/kernel/kexec_load_disabled").unwrap_or_default();
-    let is_disabled = disabled.trim() == "1";
-    is_disabled.then(|| "kernel.kexec_load_disabled is 1 until the next boot".to_string())
+    is_disabled().then(|| DISABLED.to_string())
+}
+
+const DISABLED: &str = "kernel.kexec_load_disabled is 1 until the next boot";
+
+fn is_disabled() -> bool {
+    let disabled = fs::read_to_string("/proc/sys/kernel/kexec_load_disabled");
+    disabled.is_ok_and(|text| text.trim() == "1")
 }
 
 fn is_loaded() -> bool {
@@ -72,6 +77,9 @@ pub fn load(kernel: &Path, initrd: Option<&Path>, command_line: &str) -> Result<
     }
     let why = io::Error::last_os_error();
     let advice = match why.raw_os_error() {
+        Some(libc::EPERM) if is_disabled() => {
+            bail!("loading {} by kexec: {DISABLED}", kernel.display())
+        }
         Some(libc::EPERM | libc::ENOKEY | libc::EKEYREJECTED | libc::EBADMSG) => {
             ": this kernel loads only signed ones (lockdown, Secure Boot): sign it, or disable Secure Boot"
         }

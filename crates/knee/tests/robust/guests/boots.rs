@@ -117,9 +117,9 @@ fn a_killed_knee_leaves_no_guest() {
         kernel.display()
     );
     let running = home.start(&mut home.knee(&command));
-    // An emulated boot takes some 6 s of CPU time: it is in its run.
+    // An emulated boot takes some 3 s of CPU time: it is in its run.
     let is_up =
-        |process: &Process| process.program.ends_with("qemu-system-x86_64") && process.ticks > 1000;
+        |process: &Process| process.program.ends_with("qemu-system-x86_64") && process.ticks > 600;
     wait_within(PATIENCE, "a guest that is up", || {
         home.processes().iter().any(is_up).then_some(())
     });

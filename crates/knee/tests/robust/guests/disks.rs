@@ -21,14 +21,18 @@ fn a_kept_file_system_is_made_once_for_the_runs_of_a_boot() {
     let mut command = home.knee(&format!(
         "{RUN} --kernel {kernel} --fs ext4 --size 256M --policy kept --blocks 2 --runs-per-boot 3"
     ));
-    // Counts how often one is made.
-    let (folder, made) = (home.path("bin"), home.path("made"));
+    // Count how often a file system is made, and a guest booted.
+    let folder = home.path("bin");
     fs::create_dir(&folder).unwrap();
-    let program = folder.join("mke2fs");
-    let script = "#!/bin/sh\necho made >> \"$HOME\"/made\nPATH=${PATH#*:}:/usr/sbin:/sbin\n\
-                  exec mke2fs \"$@\"\n";
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, counted) in [("mke2fs", "*"), ("qemu-system-x86_64", "*-kernel*")] {
+        let program = folder.join(name);
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in {counted}) echo started >> \"$HOME\"/{name} ;; esac\n\
+             PATH=${{PATH#*:}}:/usr/sbin:/sbin\nexec {name} \"$@\"\n"
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", folder.display()));
     let ended = home.start(&mut command).end_within(PATIENCE);
@@ -37,9 +41,14 @@ fn a_kept_file_system_is_made_once_for_the_runs_of_a_boot() {
     assert_eq!((record.record.state, record.runs.len()), (RecordState::Whole, 6));
     assert!(record.runs.iter().all(|run| run.finished() && run.file_system.is_some()));
     assert_eq!(record.record.warnings.iter().find(|w| w.text.contains("at the end of")), None);
-    // One to try it out, and one in each boot.
     assert_eq!(store::boots(&record).unwrap().len(), 2);
-    assert_eq!(fs::read_to_string(made).unwrap().lines().count(), 1 + 2);
+    let starts = |name| fs::read_to_string(home.path(name)).unwrap().lines().count();
+    assert_eq!(starts("mke2fs"), 1 + 2, "one to try it out, and one in each boot");
+    assert_eq!(
+        starts("qemu-system-x86_64"),
+        2,
+        "the guest that was tried out does the first block"
+    );
 }
 
 #[test]
@@ -52,7 +61,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
         &home,
         &format!(
             "{RUN} --kernel {kernel} --fs ext4,xfs --size 300M --policy aged \
-             --age filled=20%,rounds=2 --blocks 2"
+             --age filled=20%,rounds=2 --blocks 1 --runs-per-boot 2"
         ),
     );
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -64,7 +73,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
             .filter(|made| made.kind == kind)
             .map(|made| (made.aged.as_ref().expect("it was aged"), made.bytes_total.unwrap()))
             .collect();
-        // One in each block, and placebos.
+        // Two in a boot, and placebos.
         assert!(aged.len() >= 2);
         let (one, total) = aged[0];
         assert!(aged.iter().all(|other| other.0 == one), "{kind}: {aged:?}");

@@ -111,7 +111,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
     let mut command = monitored(
         &home,
         &format!(
-            "run getppid posix_lock_own --kernel {} --accelerator tcg --cpus 1,2 --seconds 0.3 \
+            "run getppid posix_lock_own --kernel {} --accelerator tcg --cpus 1,2 --seconds 0.2 \
              --blocks {blocks} --runs-per-boot 2 --seed 5 --patience 60 --json",
             kernel.display()
         ),
@@ -161,7 +161,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
 /// Stops the guest that is up, by what is given, in the run that follows after so many.
 fn stop_after(home: &Home, running: &mut Running, runs: usize, stop: impl Fn(i32, &Path)) {
     wait_for_runs(home, running, runs);
-    std::thread::sleep(Duration::from_millis(1000));
+    std::thread::sleep(Duration::from_millis(500));
     let (pid, monitor) = qemu(home).expect("a guest is up");
     stop(pid, &monitor);
 }
@@ -174,7 +174,7 @@ fn a_guest_that_stops_is_given_up_and_costs_the_run_in_progress() {
     let mut running = home.start(&mut monitored(
         &home,
         &format!(
-            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 3 --blocks 1 \
+            "run getppid --kernel {} --accelerator tcg --cpus 1 --seconds 1.5 --blocks 1 \
              --runs-per-boot 4 --patience 5 --json",
             kernel.display()
         ),

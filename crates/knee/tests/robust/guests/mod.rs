@@ -1,6 +1,6 @@
 //! Kernels booted in virtual machines. It takes QEMU and a Debian kernel, which `make setup` unpacks
 //! below target/kernels; KNEE_KERNEL names another one. Each file runs as a process of its own
-//! (.ci/run-tests): an emulated boot takes some 6 s of CPU time.
+//! (.ci/run-tests): an emulated boot takes some 4 s of CPU time.
 
 mod arm64;
 mod boots;

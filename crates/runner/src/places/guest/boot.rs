@@ -155,8 +155,8 @@ impl Booter {
     }
 
     /// Boots a guest to see whether it comes up and has what its runs need. The first such boot shows
-    /// what executes guests.
-    pub fn try_out(&mut self, guest: &Guest) -> Result<(Hypervisor, BootedGuest)> {
+    /// what executes guests. `random` is as for [`Booter::boot`].
+    pub fn try_out(&mut self, guest: &Guest, random: u64) -> Result<(Hypervisor, BootedGuest)> {
         let dir = self.dir.clone();
         let architecture = self.architecture(guest)?;
         let (accelerator, why_not_kvm) = match &self.accelerator {
@@ -164,7 +164,7 @@ impl Booter {
             None => self.find_accelerator(guest, &dir, architecture)?,
         };
         self.accelerator = Some((accelerator, why_not_kvm.clone()));
-        let mut booted = self.boot(guest, &dir, 0)?;
+        let mut booted = self.boot(guest, &dir, random)?;
         let file_systems = self.file_systems.clone().into_iter();
         for (_, file_system) in file_systems.filter(|(other, _)| other == guest) {
             self.rehearse(&mut booted, file_system)?;
