@@ -34,6 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // The command claims the reboots for itself.
     drop(reboots);
     let mut command = Command::new("/proc/self/exe");
-    command.args(&trip.arguments).envs(&trip.environment).current_dir(&trip.directory);
+    // The record keeps the words of the command, for the user to repeat.
+    command.arg0("knee").args(&trip.arguments).envs(&trip.environment).current_dir(&trip.directory);
     Err(command.exec()).with_context(|| format!("starting knee {}", trip.arguments.join(" ")))
 }
