@@ -106,12 +106,13 @@ struct History {
 }
 
 impl History {
-    /// Notes that the host goes on to another boot.
-    fn leave_boot(&mut self, before: &ResumePoint) {
-        let guest = &before.boot.guest;
+    /// Notes what came of the attempts at a boot.
+    fn note(&mut self, guest: &Guest, is_up: bool, lost: &[String]) {
         let is_known = self.given_up.iter().any(|(known, _)| known == guest);
-        if before.lost.len() >= BOOT_ATTEMPTS && !self.came_up.contains(guest) && !is_known {
-            self.given_up.push((guest.clone(), before.lost.join("; ")));
+        if is_up && !self.came_up.contains(guest) {
+            self.came_up.push(guest.clone());
+        } else if lost.len() >= BOOT_ATTEMPTS && !self.came_up.contains(guest) && !is_known {
+            self.given_up.push((guest.clone(), lost.join("; ")));
         }
     }
 }
@@ -184,9 +185,7 @@ impl Reboots {
         let up_s = why_lost.is_none().then(|| now_s() - point.requested_s);
         (point.phase, point.boot_id) = (Phase::Measuring, boot_id()?);
         let guest = &point.boot.guest;
-        if up_s.is_some() && !point.history.came_up.contains(guest) {
-            point.history.came_up.push(guest.clone());
-        }
+        point.history.note(guest, up_s.is_some(), &point.lost);
         let build_id = guest.kernel.as_ref().and_then(|kernel| point.trip.build_ids.get(kernel));
         let arrival = Arrival {
             boot: point.boot.clone(),
@@ -203,11 +202,9 @@ impl Reboots {
     pub fn boot(&mut self, trip: Trip, boot: KernelBoot) -> Result<()> {
         let (mut lost, mut history) = (Vec::new(), History::default());
         if let Some(before) = self.point.take() {
-            history = before.history.clone();
+            history = before.history;
             if before.boot == boot {
                 lost = before.lost;
-            } else {
-                history.leave_boot(&before);
             }
         }
         let point = ResumePoint {
@@ -259,6 +256,8 @@ impl Reboots {
     /// Reboots into the host's own kernel, by its firmware. Returns only if the host does not reboot.
     pub fn return_home(mut self, restart: Restart) -> Result<()> {
         self.clear()?;
+        // The shutdown ends this process before it could.
+        let _ = fs::remove_dir(FOLDER);
         match restart {
             Restart::Unit => unit::shut_down("reboot", SHUTDOWN_TIMEOUT),
             Restart::Script => kexec::reset(),
@@ -498,21 +497,19 @@ mod tests {
 
     #[test]
     fn a_kernel_that_never_came_up_is_given_up() {
-        let lost = |times| {
-            let mut point = point("", "bad");
-            point.lost = vec!["reset".to_string(); times];
-            point
-        };
-        let after = |came_up: &[&ResumePoint], before: &ResumePoint| {
-            let came_up = came_up.iter().map(|point| point.boot.guest.clone()).collect();
-            let mut history = History { came_up, given_up: Vec::new() };
-            history.leave_boot(before);
-            history.leave_boot(before);
+        let guest = Guest::default();
+        let given_up = |came_up: bool, losses: usize| {
+            let mut history = History::default();
+            if came_up {
+                history.note(&guest, true, &[]);
+            }
+            history.note(&guest, false, &vec!["reset".to_string(); losses]);
+            history.note(&guest, false, &vec!["reset".to_string(); losses]);
             history.given_up.len()
         };
-        assert_eq!(after(&[], &lost(BOOT_ATTEMPTS)), 1);
-        assert_eq!(after(&[], &lost(BOOT_ATTEMPTS - 1)), 0, "it is tried again");
-        assert_eq!(after(&[&lost(0)], &lost(BOOT_ATTEMPTS)), 0, "it came up in another block");
+        assert_eq!(given_up(false, BOOT_ATTEMPTS), 1);
+        assert_eq!(given_up(false, BOOT_ATTEMPTS - 1), 0, "it is tried again");
+        assert_eq!(given_up(true, BOOT_ATTEMPTS), 0, "it came up in another block");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `knee run --on metal`: measures kernels on this host, which boots each of them. A boot ends this process, so
 //! `knee metal` starts the command again after it.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -107,19 +107,21 @@ fn plan_trip(
     metal::check_that_it_survives_a_boot(store.root())?;
     let kernels = kernels(experiment);
     ensure!(!kernels.is_empty(), "--on metal boots kernels: name them (--kernel FILE)");
+    let files = kernels.iter().map(|guest| {
+        Ok((guest.kernel.clone().context("a boot has a kernel")?, metal::initrd(guest)?))
+    });
+    let files: BTreeSet<(PathBuf, Option<PathBuf>)> = files.collect::<Result<_>>()?;
     let mut build_ids = BTreeMap::new();
-    for guest in &kernels {
-        let kernel = guest.kernel.as_deref().context("a boot has a kernel")?;
-        let version = version_in(kernel)?;
-        let initrd = metal::initrd(guest)?;
-        for file in [Some(kernel), initrd.as_deref()].into_iter().flatten() {
+    for (kernel, initrd) in files {
+        let version = version_in(&kernel)?;
+        for file in [Some(&kernel), initrd.as_ref()].into_iter().flatten() {
             metal::check_that_it_survives_a_boot(file)?;
-        }
-        if let Some(build_id) = build_id_in(kernel)? {
-            build_ids.insert(kernel.to_path_buf(), build_id);
         }
         let beside = initrd.map_or("none".to_string(), |path| path.display().to_string());
         hint(format_args!("{}: {version}; initramfs {beside}", kernel.display()));
+        if let Some(build_id) = build_id_in(&kernel)? {
+            build_ids.insert(kernel, build_id);
+        }
     }
     // The next session must choose the same boots.
     let at = given.iter().position(|word| word == "run").map_or(0, |at| at + 1);
