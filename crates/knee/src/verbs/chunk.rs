@@ -91,9 +91,9 @@ fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
     }
     let ExperimentText { text, stranger } = experiment_file::read(&path.to_string_lossy())?;
     let (folder, plan) = Folder::with_plan(&arguments.directory, &text)?;
-    // A sweep starts no program and writes nothing but its results.
+    // A sweep starts no program and writes nothing but its results; a check starts none either.
     if let Contents::Experiment(planned) = &plan.contents
-        && let Some(stranger) = stranger.filter(|_| !arguments.yes)
+        && let Some(stranger) = stranger.filter(|_| !arguments.yes && !arguments.check)
     {
         experiment_file::ask(&path.to_string_lossy(), &stranger, &planned.experiment)?;
     }

@@ -161,9 +161,11 @@ fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
         s if s > 0.0 => format!(", about {s:.0} s each"),
         _ => String::new(),
     };
+    let are_equal = plan.chunks.iter().all(|other| other.blocks == chunk.blocks);
     print_line(format_args!(
-        "{} of {}{length}, in {place}",
+        "{} of {}{}{length}, in {place}",
         counted(plan.chunks.len(), "chunk"),
+        if are_equal { "" } else { "at most " },
         counted(chunk.blocks as usize, plan.noun()),
     ))?;
     hint(format_args!("on each host: knee chunk {place}"));

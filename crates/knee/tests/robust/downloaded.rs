@@ -1,4 +1,4 @@
-//! An experiment file from elsewhere is code: knee shows what it would run, and runs it only when asked
+//! An experiment file from elsewhere is code, and so is a plan of a fleet: knee shows what it would run, and runs it only when asked
 //! to. The user's own files and the experiments that come with knee run at once.
 
 use std::fs;
@@ -63,4 +63,18 @@ fn own_files_and_those_that_come_with_knee_are_run_at_once() {
     fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
     let ended = home.run("run x.toml");
     assert!(ended.stderr.contains("x.toml can be written by every user"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_strange_plan_of_a_fleet_is_checked_at_once_and_measured_only_with_yes() {
+    let (home, elsewhere) = (Home::new(), tempfile::tempdir().unwrap());
+    let fleet = elsewhere.path().join("fleet").display().to_string();
+    let line = "fleet plan getppid --cpus 1 --seconds 0.01 --blocks 1";
+    let planned = home.run(&format!("{line} {fleet}"));
+    assert!(planned.stdout.contains("1 chunk of 1 block"), "{}{}", planned.stdout, planned.stderr);
+    assert!(home.run(&format!("chunk {fleet} --check")).status.success());
+    let asked = home.run(&format!("chunk {fleet}"));
+    assert_eq!(asked.status.code(), Some(2), "{}", asked.stderr);
+    assert!(asked.stderr.contains("add --yes"), "{}", asked.stderr);
+    assert!(home.run(&format!("chunk {fleet} --yes")).status.success());
 }
