@@ -96,6 +96,21 @@ struct ResumePoint {
     history: History,
 }
 
+impl ResumePoint {
+    /// Whether knee died in this boot of the host, or before it asked for a reboot.
+    fn is_stale(&self, boot_id: &str) -> bool {
+        self.phase == Phase::Preparing || self.boot_id == boot_id
+    }
+
+    /// Whether the host is about to shut down for it.
+    fn is_under_way(&self, boot_id: &str) -> bool {
+        let since_s = (now_s() - self.requested_s).abs();
+        self.phase == Phase::Rebooting
+            && self.boot_id == boot_id
+            && since_s < SHUTDOWN_TIMEOUT.as_secs_f64()
+    }
+}
+
 /// What earlier boots showed of the kernels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct History {
@@ -171,7 +186,7 @@ impl Reboots {
     /// further use.
     pub fn is_stale(&self) -> Result<bool> {
         let Some(point) = &self.point else { return Ok(false) };
-        Ok(point.phase == Phase::Preparing || point.boot_id == boot_id()?)
+        Ok(point.is_stale(&boot_id()?))
     }
 
     /// Finds out which kernel runs after a reboot, and notes that knee measures now.
@@ -312,16 +327,24 @@ fn grub_instead(restart: Restart) -> Result<Grub> {
 /// Removes what a knee that died in this boot of the host left, but for a reboot that is under way. Returns a
 /// sentence if there was anything.
 pub fn sweep() -> Result<Option<String>> {
+    remove(ResumePoint::is_stale)
+}
+
+/// Removes what would happen after a boot, but for a reboot that is under way: for a user who wants no more boots, and
+/// for the unit, whose knee has ended. Returns a sentence if there was anything.
+pub fn clean() -> Result<Option<String>> {
+    remove(|_, _| true)
+}
+
+fn remove(is_left: impl Fn(&ResumePoint, &str) -> bool) -> Result<Option<String>> {
     if !Path::new(FOLDER).join(FILE).exists() || host::paths::user() != 0 {
         return Ok(None);
     }
     // Held by a knee that lives.
     let Ok(mut reboots) = Reboots::open() else { return Ok(None) };
-    let is_under_way = reboots.point.as_ref().is_some_and(|point| {
-        let since_s = now_s() - point.requested_s;
-        point.phase == Phase::Rebooting && since_s.abs() < SHUTDOWN_TIMEOUT.as_secs_f64()
-    });
-    if !reboots.is_stale()? || is_under_way {
+    let boot_id = boot_id()?;
+    let is_left = |point: &ResumePoint| is_left(point, &boot_id) && !point.is_under_way(&boot_id);
+    if !reboots.point.as_ref().is_some_and(is_left) {
         return Ok(None);
     }
     reboots.clear()?;
@@ -493,6 +516,26 @@ mod tests {
             lost: Vec::new(),
             history: History::default(),
         }
+    }
+
+    #[test]
+    fn a_reboot_that_is_under_way_is_left_alone() {
+        let check = |phase, boot_id: &str, since_s, is_stale, is_under_way| {
+            let boot_id = boot_id.to_string();
+            let requested_s = now_s() - since_s;
+            let point = ResumePoint { phase, boot_id, requested_s, ..point("", "") };
+            assert_eq!(
+                (point.is_stale("now"), point.is_under_way("now")),
+                (is_stale, is_under_way)
+            );
+        };
+        check(Phase::Preparing, "now", 1.0, true, false);
+        check(Phase::Rebooting, "now", 1.0, true, true);
+        check(Phase::Rebooting, "now", 1000.0, true, false);
+        // The host has arrived, or was reset.
+        check(Phase::Rebooting, "before", 1.0, false, false);
+        check(Phase::Measuring, "now", 1.0, true, false);
+        check(Phase::Measuring, "before", 1.0, false, false);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.clean {
-        metal::sweep()?.into_iter().for_each(talk);
+        metal::clean()?.into_iter().for_each(talk);
         return Ok(ExitCode::SUCCESS);
     }
     let mut reboots = Reboots::open()?;
