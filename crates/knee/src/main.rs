@@ -6,12 +6,9 @@
 
 mod browser;
 mod defaults;
-mod elsewhere;
 mod experiment_file;
 mod flags;
 mod question;
-mod sweep;
-mod sweep_line;
 mod verbs;
 
 use std::ffi::OsString;
@@ -19,10 +16,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use flags::OutputFlags;
 use host::pager;
 use host::terminal::{has_color, talk, trusted};
 use store::Store;
+use sweeps::flags::{OutputFlags, scan};
 
 /// Find where Linux code stops scaling with CPUs.
 ///
@@ -79,13 +76,13 @@ enum Verb {
     /// Find out which of several options move a metric
     Screen(Box<verbs::screen::Arguments>),
     /// Model-check algorithms: search all interleavings of their tasks
-    Check(verbs::check::Arguments),
+    Check(lab::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
-    Simulate(Box<verbs::simulate::SimulateArguments>),
+    Simulate(Box<lab::simulate::SimulateArguments>),
     /// Measure this host and print it as a described host
-    Calibrate(verbs::calibrate::Arguments),
+    Calibrate(lab::calibrate::Arguments),
     /// Simulate published measurements, and compare with them
-    Replay(verbs::replay::ReplayArguments),
+    Replay(lab::replay::ReplayArguments),
     /// Boot a kernel in a virtual machine, inspect it or run a program
     Boot(Box<verbs::boot::Arguments>),
     /// Show a record as tables and curves
@@ -106,7 +103,7 @@ enum Verb {
     /// Export records for other tools
     Export(verbs::export::Arguments),
     /// Estimate how often verdicts are right, beside other tools' rules
-    Selfcheck(verbs::selfcheck::SelfcheckArguments),
+    Selfcheck(lab::selfcheck::SelfcheckArguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
     /// Write the manual pages into a directory (internal)
@@ -175,7 +172,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 /// typed may hold anything.
 fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    flags::scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
+    scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
     let command = Cli::command().term_width(text::stdout_width());
     let command = command
         .mut_subcommand("explain", verbs::explain::with_short_help)
@@ -228,11 +225,11 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Screen(arguments) => verbs::screen::run(&arguments, &store()?),
         Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
         Verb::Chunk(arguments) => verbs::chunk::run(&arguments),
-        Verb::Check(arguments) => verbs::check::run(&arguments),
-        Verb::Simulate(arguments) => verbs::simulate::run(*arguments, store),
-        Verb::Calibrate(arguments) => verbs::calibrate::run(&arguments),
+        Verb::Check(arguments) => lab::check::run(&arguments),
+        Verb::Simulate(arguments) => lab::simulate::run(*arguments, store),
+        Verb::Calibrate(arguments) => lab::calibrate::run(&arguments),
         Verb::Remote(arguments) => verbs::remote::run(&arguments),
-        Verb::Replay(arguments) => verbs::replay::run(arguments, store),
+        Verb::Replay(arguments) => lab::replay::run(arguments, store),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
         Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
@@ -242,7 +239,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
-        Verb::Selfcheck(arguments) => verbs::selfcheck::run(arguments, store),
+        Verb::Selfcheck(arguments) => lab::selfcheck::run(arguments, store),
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),

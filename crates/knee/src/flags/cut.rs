@@ -9,6 +9,7 @@ use host::random;
 use records::{Experiment, Many, Record, Scalar, Until};
 use runner::{history, new_record};
 use store::Store;
+use sweeps::flags::duration;
 
 /// The sizes of chunks and leases.
 #[derive(clap::Args)]
@@ -66,22 +67,6 @@ impl CutFlags {
 /// The length of a chunk unless one is given.
 const DEFAULT_CHUNK: Duration = Duration::from_secs(600);
 
-/// A length of time: a number with s, m or h.
-pub fn duration(text: &str) -> Result<Duration> {
-    let (number, factor) = match text.char_indices().next_back() {
-        Some((end, 's')) => (&text[..end], 1.0),
-        Some((end, 'm')) => (&text[..end], 60.0),
-        Some((end, 'h')) => (&text[..end], 3600.0),
-        _ => (text, f64::NAN),
-    };
-    let seconds = number.parse::<f64>().unwrap_or(f64::NAN) * factor;
-    ensure!(
-        (0.01..=1e7).contains(&seconds),
-        "must be a number with s, m or h, such as 90s, 10m or 1h"
-    );
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 /// Refuses what chunks cannot decide alone.
 fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
     ensure!(
@@ -122,18 +107,4 @@ fn block_s(record: &Record, past: &[Option<PointHistory>]) -> (f64, f64) {
     let runs: Vec<f64> = record.points.iter().zip(past).map(run_s).collect();
     let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
     (runs.iter().sum::<f64>() * (1 + profiles) as f64, runs.iter().copied().fold(0.0, f64::max))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_of_time_has_a_unit() {
-        assert_eq!(duration("90s").unwrap(), Duration::from_secs(90));
-        assert_eq!(duration("0.5h").unwrap(), Duration::from_secs(1800));
-        for wrong in ["", "10", "s", "-1s", "nanm", "1d", "é", "1e99h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 }

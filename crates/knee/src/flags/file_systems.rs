@@ -1,8 +1,8 @@
 //! The file-system flags of `knee run`, and how they change an experiment.
 
-use super::on::{On, Place, place};
 use anyhow::{Context, Result, bail, ensure};
 use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
+use sweeps::flags::{On, Place, place};
 
 /// File systems to make for the runs.
 #[derive(clap::Args)]

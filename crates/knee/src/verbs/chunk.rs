@@ -12,13 +12,13 @@ use fleet::{
 };
 use host::signals;
 use host::terminal::{print_line, talk};
+use lab::sweep_line;
 use records::Experiment;
 use runner::{End, Options, measure, planned_record};
 use store::Store;
+use sweeps::AnySweep;
 
 use crate::experiment_file::{self, ExperimentText};
-use crate::sweep::{self, AnySweep};
-use crate::sweep_line;
 
 /// Measure or compute chunks of a fleet that `knee fleet plan` or `sweep` made, until all are done:
 ///
@@ -209,7 +209,7 @@ fn measure_share(
 
 fn compute_share(sweep: &dyn AnySweep, folder: &Folder, share: &Share) -> Result<Outcome> {
     let records = folder.records_of(share.chunk, share.claim);
-    let is_interrupted = sweep::compute(sweep, &share.blocks, |piece, text, done| {
+    let is_interrupted = sweeps::compute(sweep, &share.blocks, |piece, text, done| {
         keep_piece(&records, piece, text)?;
         folder.beat(share.chunk, share.claim, done)
     })?;

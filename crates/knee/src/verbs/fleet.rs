@@ -10,13 +10,15 @@ use anyhow::{Context, Result, bail, ensure};
 use fleet::{Contents, Folder, Plan};
 use host::terminal::{hint, print_line};
 use host::{counted, signals};
+use lab::sweep_line;
 use records::check_label;
 use serde_json::json;
 use store::Store;
+use sweeps::flags::duration;
 
 use super::run::{self, Request};
-use crate::flags::{CutFlags, duration};
-use crate::{experiment_file, sweep, sweep_line};
+use crate::experiment_file;
+use crate::flags::CutFlags;
 
 /// What to do with a fleet.
 #[derive(clap::Args)]
@@ -149,7 +151,7 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
 fn plan_sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     let words = sweep_line::canonical(&arguments.line)?;
     let sweep = sweep_line::parse(&words)?;
-    let plan = sweep::plan(&*sweep, words, arguments.lease.map(|lease| lease.as_secs_f64()))?;
+    let plan = sweeps::plan(&*sweep, words, arguments.lease.map(|lease| lease.as_secs_f64()))?;
     let directory = std::path::absolute(&arguments.directory)?;
     Folder::create(&directory, &plan)?;
     say_planned(&plan, &directory)
@@ -183,7 +185,7 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
             bail!("{flag} is for records, and a sweep leaves none: leave it out");
         }
         ensure!(!arguments.json, "--json was decided by the sweep's own arguments: leave it out");
-        return sweep::show(&*sweep_line::planned(planned)?, &folder, &plan);
+        return sweeps::show(&*sweep_line::planned(planned)?, &folder, &plan);
     }
     // A signal must leave no half of a record.
     signals::catch();

@@ -9,13 +9,13 @@ use host::terminal::{print, print_line};
 use laws::{Known, Quantity, forecast};
 use serde_json::{Value, json};
 use store::Store;
+use sweeps::flags::duration_ns;
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::duration_ns as duration_text;
 
 use self::waiting::SimulatedHandOver;
 use super::scale::CurveSource;
-use crate::flags::duration_ns;
 
 /// What to forecast, from what.
 #[derive(clap::Args, Debug)]

@@ -2,9 +2,6 @@
 
 pub mod bisect;
 pub mod boot;
-pub mod c_files;
-pub mod calibrate;
-pub mod check;
 pub mod chunk;
 pub mod compare;
 pub mod completions;
@@ -25,15 +22,12 @@ pub mod new;
 pub mod note;
 pub mod prune;
 pub mod remote;
-pub mod replay;
 pub mod report;
 pub mod rm;
 pub mod run;
 pub mod scale;
 pub mod screen;
-pub mod selfcheck;
 pub mod series;
 pub mod serve;
 pub mod show;
-pub mod simulate;
 pub mod worker;

@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 use fleet::remote::{Answer, Mirror, Request, read_line, send};
 use fleet::{Contents, PlannedSweep, piece_path, why_full};
 use host::signals;
+use lab::sweep_line;
 use records::Experiment;
 use runner::{End, Options, measure};
 use store::Store;
 
 use super::chunk;
-use crate::{sweep, sweep_line};
 
 /// Where this knee lies.
 #[derive(clap::Args)]
@@ -104,7 +104,7 @@ fn compute_share(
 ) -> Result<Answer> {
     let mut sent = Ok(());
     let computed = sweep_line::planned(sweep).and_then(|sweep| {
-        sweep::compute(&*sweep, pieces, |piece, text, runs| {
+        sweeps::compute(&*sweep, pieces, |piece, text, runs| {
             let path = piece_path(piece).to_string_lossy().into_owned();
             let file = Answer::File { path, offset: 0, bytes: text.len() as u64 };
             let mut send_piece = || -> Result<()> {

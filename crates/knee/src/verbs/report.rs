@@ -1,10 +1,7 @@
 //! `knee report`: one page about records, a comparison, a replay or a simulation, to be read by others.
 
-mod beside;
 mod bisection;
 pub mod measured;
-mod replay;
-mod simulation;
 
 use std::fs;
 use std::io::Write;
@@ -14,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use host::durable::write_durably_for_user;
 use host::terminal::{hint, print, talk};
+use lab::report::{beside, replay, simulation};
 use pages::{HAS_BUNDLE, Page, Purpose};
 use store::Store;
 

@@ -2,9 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{Load, Many, Scalar};
+use sweeps::flags::duration_ns;
 use workloads::{DELAYED_LOCKS, DelayedLock};
-
-use crate::flags::duration_ns;
 
 /// Times to add at one place of an operation.
 #[derive(Clone, Debug)]

@@ -8,11 +8,12 @@ use host::terminal::hint;
 use records::Experiment;
 use runner::End;
 use store::Store;
+use sweeps::elsewhere::{self, Fleet, Target};
+use sweeps::flags::On;
 
 use super::{Arguments, Request, conclude};
-use crate::elsewhere::{self, Fleet, Target};
 use crate::experiment_file;
-use crate::flags::{On, OnFlags};
+use crate::flags::OnFlags;
 
 /// Refuses kernels that nobody boots where the runs are made.
 pub fn check_kernels(experiment: &Experiment, on: Option<&On>) -> Result<()> {

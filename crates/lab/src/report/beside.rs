@@ -11,8 +11,8 @@ use text::prose::counted;
 use text::quantity::{fixed, short};
 use text::table::{Align, Table};
 
-use crate::verbs::report::simulation::{Request, page as simulated_page, values};
-use crate::verbs::simulate::tables;
+use crate::report::simulation::{Request, page as simulated_page, values};
+use crate::simulate::tables;
 
 /// The measured page with the simulated curves beside those of their loads, and what was simulated below.
 pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {

@@ -17,7 +17,7 @@ use store::Store;
 use text::Style;
 
 use self::sweep::{SelfcheckSweep, Simulations};
-use crate::flags::SweepFlags;
+use sweeps::flags::SweepFlags;
 
 /// What to simulate, and on which hosts.
 #[derive(clap::Args)]
@@ -104,7 +104,7 @@ pub fn run(
         return check_host(&arguments, &Style::for_stdout());
     }
     let sweep = sweep(arguments)?;
-    crate::sweep::run::<_, SelfcheckArguments>("selfcheck", &sweep, &elsewhere, store)
+    sweeps::run::<_, SelfcheckArguments>("selfcheck", &sweep, &elsewhere, store)
 }
 
 /// Why only this host can check what the arguments name; `None` if any can.

@@ -8,7 +8,7 @@ use reports::{OVER_CPUS, Reaching, quoted, value_panel};
 use studies::simulations::SimulatedCurve;
 use text::quantity::short;
 
-use crate::verbs::simulate::{self, Simulation, tables};
+use crate::simulate::{self, Simulation, tables};
 
 /// What `knee simulate` is asked for.
 pub struct Request {

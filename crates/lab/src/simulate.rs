@@ -27,9 +27,9 @@ use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
 use self::sweep::SimulationSweep;
-use crate::flags::{SweepFlags, duration_ns};
-use crate::sweep::{Sweep, why_a_file};
-use crate::verbs::c_files;
+use crate::c_files;
+use sweeps::flags::{SweepFlags, duration_ns};
+use sweeps::{Sweep, why_a_file};
 
 /// What to simulate, and on which hosts.
 #[derive(clap::Args)]
@@ -198,7 +198,7 @@ pub fn run(
     }
     let sweep = sweep(arguments)?;
     hint(format_args!("simulating {} …", sweep.names().join(", ")));
-    crate::sweep::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
+    sweeps::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
 }
 
 /// Why only this host can simulate what the arguments name; `None` if any can.

@@ -8,8 +8,8 @@ use studies::replays::{self, Figure, Grade, GradedTarget, Replay};
 use text::prose::counted;
 use text::table::{Align, Table};
 
-use crate::verbs::replay::find;
-use crate::verbs::replay::tables::{self, InputLine};
+use crate::replay::find;
+use crate::replay::tables::{self, InputLine};
 
 /// Random draws of what is known as a range, as `knee replay` takes by default.
 const DRAWS: u64 = 20;

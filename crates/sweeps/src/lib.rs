@@ -1,6 +1,12 @@
 //! Sweeps: verbs that compute independent pieces. Here the pieces are computed side by side; with `--on`, by other
 //! hosts, as chunks of a fleet. What is printed is the same.
 
+// `println!` and `eprintln!` panic on a closed pipe: `host::terminal` has the replacements.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+pub mod elsewhere;
+pub mod flags;
+
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::Store;
 
-use crate::elsewhere::{self, Fleet};
+use crate::elsewhere::Fleet;
 use crate::flags::{HOSTS_HEADING, SweepFlags, with_options_of_all};
 
 /// Independent pieces whose results together are what a verb prints.

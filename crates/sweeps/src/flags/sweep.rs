@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::cut::duration;
-use super::on::{HOSTS_HEADING, On, Place, SlurmFlags, check_slurm, place};
+use super::hosts::{HOSTS_HEADING, On, Place, SlurmFlags, check_slurm, place};
+use super::lengths::duration;
 use crate::elsewhere::Target;
 
 /// Other hosts for a sweep.

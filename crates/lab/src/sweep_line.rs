@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
 use fleet::PlannedSweep;
 
-use crate::sweep::{AnySweep, words};
-use crate::verbs::{replay, selfcheck, simulate};
+use crate::{replay, selfcheck, simulate};
+use sweeps::{AnySweep, words};
 
 /// A command line without options of all commands.
 #[derive(Parser)]

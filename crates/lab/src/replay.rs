@@ -19,8 +19,8 @@ use text::Style;
 use text::prose::wrapped;
 use text::stdout_width;
 
-use crate::flags::SweepFlags;
-use crate::sweep::{Sweep, why_a_file};
+use sweeps::flags::SweepFlags;
+use sweeps::{Sweep, why_a_file};
 
 /// What to replay, and on which hosts.
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) ->
     let sweep = sweep(arguments)?;
     let names: Vec<_> = sweep.incidents.iter().map(|incident| incident.name).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
-    crate::sweep::run::<_, ReplayArguments>("replay", &sweep, &elsewhere, store)
+    sweeps::run::<_, ReplayArguments>("replay", &sweep, &elsewhere, store)
 }
 
 /// The sweep over all draws of what the arguments name.

@@ -11,7 +11,7 @@ use laws::selfcheck::{Part, ScaleCheck, scale_check};
 use serde::{Deserialize, Serialize};
 use text::Style;
 
-use crate::sweep::Sweep;
+use sweeps::Sweep;
 
 /// A check by simulation.
 pub struct SelfcheckSweep {

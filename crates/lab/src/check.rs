@@ -6,7 +6,7 @@ mod tables;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::verbs::c_files;
+use crate::c_files;
 use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};

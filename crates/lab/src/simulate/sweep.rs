@@ -7,8 +7,8 @@ use studies::simulations::mechanisms::mechanism_point;
 use studies::simulations::{self, SimulatedPoint};
 
 use super::{Arguments, Prepared, Simulation, conditions, show, with_operations};
-use crate::sweep::Sweep;
-use crate::verbs::c_files;
+use crate::c_files;
+use sweeps::Sweep;
 
 /// All algorithms at all CPU counts.
 pub struct SimulationSweep {
