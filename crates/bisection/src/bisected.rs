@@ -28,8 +28,8 @@ pub fn is_given_up(counts: &[bool]) -> bool {
 
 /// A range of commits whose runs are drawn.
 pub trait Drawn {
-    /// The logarithm of a run of a commit.
-    fn run(&mut self, commit: usize) -> f64;
+    /// The logarithm of a run of a commit that was linked in a layout: 0 as it is built.
+    fn run_laid_out(&mut self, commit: usize, layout: u32) -> f64;
     /// What moves all runs of a step.
     fn drift(&mut self) -> f64;
     /// The size of a change, as a logarithm.
@@ -39,6 +39,11 @@ pub trait Drawn {
     fn key(&self, commit: usize) -> Option<String>;
     /// Whether the host disturbs a block of a comparison.
     fn disturbs(&mut self) -> bool;
+
+    /// The logarithm of a run of a commit as it is built.
+    fn run(&mut self, commit: usize) -> f64 {
+        self.run_laid_out(commit, 0)
+    }
 }
 
 /// What is compared before a commit is blamed.
@@ -48,10 +53,30 @@ pub struct Comparing {
     pub margin: f64,
     /// Whether the bad end is compared with itself without the change.
     pub without: bool,
-    /// Runs and builds of a change that was borne out, in other layouts of the code.
-    pub layouts: (u32, u32),
+    /// How a change that was borne out is measured in other layouts of the code; `None` if it is not.
+    pub relinked: Option<Relinked>,
     /// How often a comparison is made at most, where the host disturbs it.
     pub times: u32,
+}
+
+/// Other layouts of a change and of its parent, and runs of each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Relinked {
+    pub layouts: u32,
+    pub runs: u32,
+}
+
+/// Standard errors by which a layout must show less than half of a change, to speak against it by itself.
+const LAYOUT_ERRORS: f64 = 3.0;
+
+/// Whether other layouts bear a change out: `changes` has what each shows, with its standard error, and `found` is the
+/// change as it is to be. On average they must show half of it, and none may surely show less.
+pub fn is_in_layouts(changes: &[(f64, f64)], found: f64) -> bool {
+    let half = found.abs() / 2.0;
+    let towards = |(size, _): &(f64, f64)| size * found.signum();
+    let mean = changes.iter().map(towards).sum::<f64>() / changes.len().max(1) as f64;
+    let lacks_it = |one: &(f64, f64)| towards(one) + LAYOUT_ERRORS * one.1 < half;
+    mean > half && !changes.iter().any(lacks_it)
 }
 
 /// What a bisection took, and came to.
@@ -167,17 +192,20 @@ struct Blame<'a, W> {
     runs: u32,
 }
 
-/// A comparison that did not bear a change out: the two commits with the logarithms of their runs.
-struct Refuted([(usize, Vec<f64>); 2]);
+/// A comparison that did not bear a change out: commits with their layouts, and the logarithms of their runs.
+struct Refuted(Vec<(usize, u32, Vec<f64>)>);
 
 impl Refuted {
     /// Its runs are evidence for the search.
     fn tell(&self, search: &mut Search) {
         search.begin_step();
-        for (commit, logs) in &self.0 {
-            logs.iter().for_each(|log| search.measured(*commit, *log));
+        for (commit, layout, logs) in &self.0 {
+            logs.iter().for_each(|log| match layout {
+                0 => search.measured(*commit, *log),
+                _ => search.measured_laid_out(*commit, *layout, *log),
+            });
         }
-        search.grant(self.0.iter().map(|(_, logs)| logs.len() as u32).sum());
+        search.grant(self.0.iter().map(|(_, _, logs)| logs.len() as u32).sum());
     }
 }
 
@@ -215,10 +243,13 @@ impl<W: Drawn> Blame<'_, W> {
             let is_expected = answer.raises(change).unwrap_or(is_higher);
             match found {
                 Found::Changed { is_higher } if is_higher == is_expected => {
-                    self.compare_further(change, last);
+                    self.compare_at_end(change, last);
+                    let ends = self.search.ends().map_or(0.0, |ends| ends.difference);
+                    let expected = answer.expected(difference(&old, &new).0, ends);
+                    refuted.extend(self.relinked(parent, change, expected));
                 }
                 Found::Changed { .. } | Found::NotShown => {
-                    refuted.push(Refuted([(parent, old), (change, new)]));
+                    refuted.push(Refuted(vec![(parent, 0, old), (change, 0, new)]));
                 }
                 Found::Disturbed => (),
             }
@@ -226,16 +257,31 @@ impl<W: Drawn> Blame<'_, W> {
         refuted
     }
 
-    /// What follows for a change that was borne out.
-    fn compare_further(&mut self, change: usize, last: usize) {
+    /// Compares the bad end with itself without a change.
+    fn compare_at_end(&mut self, change: usize, last: usize) {
         if self.comparing.without && change < last {
             self.builds.of_comparisons += 1;
             let size = self.world.size(change);
             self.until_decided(|world| [world.run(last), world.run(last) - size]);
         }
-        let (runs, builds) = self.comparing.layouts;
-        self.runs += runs;
-        self.builds.of_comparisons += builds;
+    }
+
+    /// Measures a change and its parent in other layouts. Returns the runs if they do not bear the change out.
+    fn relinked(&mut self, parent: usize, change: usize, expected: f64) -> Option<Refuted> {
+        let Relinked { layouts, runs } = self.comparing.relinked?;
+        self.runs += 2 * layouts * runs;
+        self.builds.of_comparisons += 2 * layouts;
+        let mut measured = Vec::new();
+        let mut changes = Vec::new();
+        for layout in 1..=layouts {
+            let pair = [parent, change].map(|commit| -> Vec<f64> {
+                (0..runs).map(|_| self.world.run_laid_out(commit, layout)).collect()
+            });
+            changes.push(difference(&pair[0], &pair[1]));
+            let [old, new] = pair;
+            measured.extend([(parent, layout, old), (change, layout, new)]);
+        }
+        (!is_in_layouts(&changes, expected)).then_some(Refuted(measured))
     }
 
     /// Compares two builds in blocks until that is decided, and again where the host disturbed too many of them.
@@ -284,9 +330,23 @@ impl<W: Drawn> Blame<'_, W> {
     }
 }
 
+/// The difference of means, new minus old, and its standard error.
+pub fn difference(old: &[f64], new: &[f64]) -> (f64, f64) {
+    let moments = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        (mean, squares / (values.len().max(2) - 1) as f64 / values.len() as f64)
+    };
+    let ((old, a), (new, b)) = (moments(old), moments(new));
+    (new - old, (a + b).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Bisected, COMPARED_MAX, Comparing, Drawn, bisected, is_given_up};
+    use super::{
+        Bisected, COMPARED_MAX, Comparing, Drawn, Relinked, bisected, difference, is_given_up,
+        is_in_layouts,
+    };
     use crate::answer::Answer;
     use crate::commits::Commits;
     use crate::search::{Search, Settings};
@@ -300,7 +360,7 @@ mod tests {
     }
 
     impl Drawn for Line {
-        fn run(&mut self, commit: usize) -> f64 {
+        fn run_laid_out(&mut self, commit: usize, _: u32) -> f64 {
             self.run += 1;
             let noise = 0.01 * (f64::from(self.run * 7 % 5) - 2.0);
             noise + if commit >= 20 { 0.1 } else { 0.0 }
@@ -344,6 +404,26 @@ mod tests {
         assert!(!is_given_up(&counts(64, 4)), "a quarter counts");
         let quiet_then_busy = [vec![true; 30], vec![false; 14]].concat();
         assert!(is_given_up(&quiet_then_busy) && !is_given_up(&quiet_then_busy[..43]));
+    }
+
+    #[test]
+    fn layouts_bear_a_change_out_by_their_mean_unless_one_surely_lacks_it() {
+        let check = |sizes: &[f64], error: f64, found: f64, expected| {
+            let changes: Vec<(f64, f64)> = sizes.iter().map(|size| (*size, error)).collect();
+            assert_eq!(is_in_layouts(&changes, found), expected, "{sizes:?} of {found}");
+        };
+        check(&[0.05, 0.06, 0.02, 0.05], 0.01, 0.05, true);
+        check(&[-0.05, -0.06, -0.02, -0.05], 0.01, -0.05, true);
+        check(&[0.0, 0.01, -0.01, 0.0], 0.01, 0.05, false);
+        // It comes and goes with the layout.
+        check(&[0.12, 0.11, 0.0, 0.01], 0.004, 0.11, false);
+        check(&[0.05, 0.05], 0.01, -0.05, false);
+    }
+
+    #[test]
+    fn a_difference_has_the_error_of_both_means() {
+        let (size, error) = difference(&[0.0, 0.02], &[0.1, 0.12]);
+        assert!((size - 0.1).abs() < 1e-12 && (error - 0.02 / 2_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]

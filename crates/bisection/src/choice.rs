@@ -66,8 +66,8 @@ impl Situation<'_> {
         let choices = ways.iter().flat_map(|way| {
             let again = (0..self.evidence.builds().len())
                 .filter(|build| {
-                    let commit = self.evidence.builds()[*build].commit;
-                    Some(commit) != way.beside && !self.skipped.contains(commit)
+                    let Build { commit, layout, .. } = self.evidence.builds()[*build];
+                    layout == 0 && Some(commit) != way.beside && !self.skipped.contains(commit)
                 })
                 .map(|build| self.again(build, runs, way));
             let new = new.iter();

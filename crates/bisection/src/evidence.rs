@@ -8,6 +8,9 @@ use serde::Serialize;
 pub struct Build {
     /// The commit that it was first built for.
     pub commit: usize,
+    /// 0 as the commit is built; others are linked in other layouts.
+    #[serde(skip_serializing_if = "is_plain")]
+    pub layout: u32,
     pub runs: u32,
     /// Mean of the logarithms.
     pub mean: f64,
@@ -15,10 +18,15 @@ pub struct Build {
     pub squares: f64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_plain(layout: &u32) -> bool {
+    *layout == 0
+}
+
 impl Build {
     /// A build without runs.
     pub fn new(commit: usize) -> Build {
-        Build { commit, runs: 0, mean: 0.0, squares: 0.0 }
+        Build { commit, layout: 0, runs: 0, mean: 0.0, squares: 0.0 }
     }
 
     /// Adds the logarithm of a run's value.
@@ -68,7 +76,12 @@ impl Evidence {
 
     /// Adds a build without runs; returns its index.
     pub fn push(&mut self, commit: usize) -> usize {
-        self.builds.push(Build::new(commit));
+        self.push_laid_out(commit, 0)
+    }
+
+    /// Adds a build without runs that was linked in a layout of its own; returns its index.
+    pub fn push_laid_out(&mut self, commit: usize, layout: u32) -> usize {
+        self.builds.push(Build { layout, ..Build::new(commit) });
         self.builds.len() - 1
     }
 

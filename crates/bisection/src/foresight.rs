@@ -139,7 +139,7 @@ struct World {
     layout: f64,
     drift: f64,
     /// What each build adds.
-    layouts: BTreeMap<usize, f64>,
+    layouts: BTreeMap<(usize, u32), f64>,
     /// The changes that each commit contains.
     commits: Commits,
     /// Probability that the host disturbs a block.
@@ -187,7 +187,7 @@ impl World {
         let known = layout * runs / (1.0 + layout * runs);
         let left = self.layout / (1.0 + layout * runs).sqrt();
         let adds = known * (build.mean - level) + left * gaussian(&mut self.random);
-        self.layouts.insert(build.commit, adds);
+        self.layouts.insert((build.commit, build.layout), adds);
     }
 
     fn level(&self, commit: usize) -> f64 {
@@ -213,9 +213,10 @@ impl World {
 }
 
 impl Drawn for World {
-    fn run(&mut self, commit: usize) -> f64 {
-        let World { random, layout, .. } = self;
-        let adds = *self.layouts.entry(commit).or_insert_with(|| *layout * gaussian(random));
+    fn run_laid_out(&mut self, commit: usize, layout: u32) -> f64 {
+        let World { random, layout: spread, .. } = self;
+        let of_build = self.layouts.entry((commit, layout));
+        let adds = *of_build.or_insert_with(|| *spread * gaussian(random));
         self.level(commit) + adds + self.noise * gaussian(&mut self.random)
     }
 
@@ -266,7 +267,7 @@ fn chi_square(freedom: u32, random: &mut Xoshiro256PlusPlus) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Expected, Foresight, Means, Quantiles, changed_host};
-    use crate::bisected::Comparing;
+    use crate::bisected::{Comparing, Relinked};
     use crate::commits::Commits;
     use crate::search::{Search, Settings};
 
@@ -286,8 +287,9 @@ mod tests {
         search
     }
 
+    const RELINKED: Relinked = Relinked { layouts: 4, runs: 10 };
     const COMPARING: Comparing =
-        Comparing { margin: 0.01, without: true, layouts: (80, 8), times: 3 };
+        Comparing { margin: 0.01, without: true, relinked: Some(RELINKED), times: 3 };
 
     #[test]
     fn the_host_changes_in_one_of_five_worlds() {

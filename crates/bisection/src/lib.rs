@@ -24,7 +24,9 @@ mod series;
 pub mod simulated;
 
 pub use answer::{Answer, Ends, NotReproduced, Unresolved};
-pub use bisected::{COMPARED_MAX, Comparing, DOUBTED_MAX, is_given_up};
+pub use bisected::{
+    COMPARED_MAX, Comparing, DOUBTED_MAX, Relinked, difference, is_given_up, is_in_layouts,
+};
 pub use choice::{Choice, Costs};
 pub use commits::Commits;
 pub use evidence::{Build, Evidence};

@@ -179,6 +179,18 @@ impl Search {
         self.evidence.add(build, log);
     }
 
+    /// Adds the logarithm of a run of a commit that was linked in another layout: of the same level, but what its layout adds
+    /// is another draw.
+    pub fn measured_laid_out(&mut self, commit: usize, layout: u32, log: f64) {
+        let is_it = |build: &Build| (build.commit, build.layout) == (commit, layout);
+        let known = self.builds().iter().position(is_it);
+        let build = known.unwrap_or_else(|| {
+            self.partition.split(self.commits.contained(commit));
+            self.evidence.push_laid_out(commit, layout)
+        });
+        self.evidence.add(build, log);
+    }
+
     /// The runs to come follow each other at once.
     pub fn begin_step(&mut self) {
         self.evidence.begin_step();
@@ -336,7 +348,9 @@ impl Search {
             self.build_of.get(commit).is_none_or(|build| self.builds()[*build].commit == *commit)
         };
         let can_test = |commit: usize| !self.skipped.contains(commit) && own(&commit);
-        match series_step(self.builds(), settings, can_test) {
+        let plain: Vec<Build> =
+            self.builds().iter().copied().filter(|build| build.layout == 0).collect();
+        match series_step(&plain, settings, can_test) {
             SeriesStep::Done(brackets) => Next::Answer(Answer::Several { brackets }),
             SeriesStep::Measure(wanted) => self.within_budget(&self.posterior(), wanted),
         }

@@ -247,7 +247,7 @@ mod tests {
     fn a_commit_that_was_measured_and_then_fails_is_not_asked_for_again() {
         let settings =
             SeriesSettings { changes: 60, grid: 9, size: 0.05, runs: 3, layouts: vec![(0.0, 1.0)] };
-        let one = |commit, runs| Build { commit, runs, mean: 0.0, squares: 1e-4 };
+        let one = |commit, runs| Build { runs, squares: 1e-4, ..Build::new(commit) };
         let builds = [one(0, 3), one(60, 3), one(31, 1)];
         let SeriesStep::Measure(wanted) = series_step(&builds, &settings, |commit| commit != 31)
         else {

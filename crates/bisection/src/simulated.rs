@@ -1,12 +1,12 @@
 //! Simulated ranges of commits, whose culprits are known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-use crate::bisected::{Bisected, COMPARED_MAX, Comparing, Drawn, bisected};
+use crate::bisected::{Bisected, COMPARED_MAX, Comparing, Drawn, Relinked, bisected};
 use crate::commits::Commits;
 use crate::search::{Search, Settings};
 
@@ -20,8 +20,12 @@ pub enum Noise {
 }
 
 /// Comparisons of blamed changes with their parents, by the rule that decides real ones.
-const COMPARING: Comparing =
-    Comparing { margin: 0.01, without: false, layouts: (0, 0), times: COMPARED_MAX };
+const COMPARING: Comparing = Comparing {
+    margin: 0.01,
+    without: false,
+    relinked: Some(Relinked { layouts: 4, runs: 10 }),
+    times: COMPARED_MAX,
+};
 
 /// A kind of range.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +72,8 @@ pub struct World<'a> {
     made_by: Vec<usize>,
     /// What the layout of each build adds.
     layouts: Vec<f64>,
+    /// What other layouts of a commit add.
+    other_layouts: BTreeMap<(usize, u32), f64>,
     broken: BTreeSet<usize>,
     /// Whether equal builds are recognised.
     sees_equal_builds: bool,
@@ -104,6 +110,7 @@ impl World<'_> {
             culprits: culprits.into_iter().collect(),
             made_by,
             layouts,
+            other_layouts: BTreeMap::new(),
             broken,
             sees_equal_builds: true,
         }
@@ -120,7 +127,7 @@ impl World<'_> {
 }
 
 impl Drawn for World<'_> {
-    fn run(&mut self, commit: usize) -> f64 {
+    fn run_laid_out(&mut self, commit: usize, layout: u32) -> f64 {
         let contained = self.culprits.iter().filter(|culprit| **culprit <= commit);
         let level: f64 = contained.map(|culprit| self.size(*culprit)).sum();
         let noise = match self.range.shape {
@@ -132,7 +139,16 @@ impl Drawn for World<'_> {
                 step + 0.21 * gaussian(&mut self.random)
             }
         };
-        level + self.layouts[self.made_by[commit]] + self.range.noise * noise
+        let made_by = self.made_by[commit];
+        let adds = match layout {
+            0 => self.layouts[made_by],
+            _ => {
+                let World { range, random, .. } = self;
+                let of_build = self.other_layouts.entry((made_by, layout));
+                *of_build.or_insert_with(|| range.layout * gaussian(random))
+            }
+        };
+        level + adds + self.range.noise * noise
     }
 
     fn drift(&mut self) -> f64 {

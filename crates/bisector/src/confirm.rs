@@ -104,7 +104,7 @@ impl Session {
         for commit in [parent, change] {
             let name = self.subject(commit).name;
             if let Values::Logs(logs) = values(&confirmation.record, &name, &self.request.metric)? {
-                runs.push(StepRuns { commit, logs });
+                runs.push(StepRuns { commit, layout: 0, logs });
             }
         }
         let id = confirmation.record.record.id.clone();
@@ -125,7 +125,7 @@ impl Session {
         })
     }
 
-    fn parent(&self, change: usize) -> usize {
+    pub(crate) fn parent(&self, change: usize) -> usize {
         self.range.commits[change].parents.first().copied().unwrap_or(0)
     }
 

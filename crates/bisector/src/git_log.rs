@@ -23,7 +23,7 @@ pub fn git_log(range: &Range, search: Option<&Search>, skipped: &[usize]) -> Str
     }
     let Some(search) = search.filter(|search| search.are_ends_apart()) else { return text };
     let probabilities = search.probabilities(&search.posterior());
-    for build in search.builds().iter().skip(2) {
+    for build in search.builds().iter().skip(2).filter(|build| build.layout == 0) {
         let commit = &range.commits[build.commit];
         let contains = |change: &usize| search.commits().contains(build.commit, *change);
         let p: f64 = probabilities.iter().filter(|(c, _)| contains(c)).map(|(_, p)| p).sum();

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use bisection::{difference, is_in_layouts};
 use host::children;
 use host::job_control::RunningSince;
 use runner::End;
 use serde::Serialize;
 
 use crate::build::Built;
+use crate::log::StepRuns;
 use crate::measurement::{
     LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, experiment, measure, values,
 };
@@ -55,8 +57,13 @@ pub struct LayoutCheck {
     pub changes: Vec<f64>,
     /// Standard error of each.
     pub errors: Vec<f64>,
-    /// Whether the change has the wanted direction, and at least half its size, in all layouts.
+    /// Whether they show half of the change on average, and none surely less.
     pub holds: bool,
+    /// The runs, by commit and layout.
+    #[serde(skip)]
+    pub runs: Vec<StepRuns>,
+    #[serde(skip)]
+    pub record: String,
 }
 
 /// A linker that makes other layouts.
@@ -143,7 +150,7 @@ impl Session {
             Ok(linker) => linker,
             Err(why) => return Ok(Err(format!("{why:#}"))),
         };
-        let parent = self.range.commits[change].parents.first().copied().unwrap_or(0);
+        let parent = self.parent(change);
         let mut subjects = Vec::new();
         for layout in 1..=LAYOUTS {
             for commit in [parent, change] {
@@ -166,6 +173,11 @@ impl Session {
         self.measure_layouts(change, found, &subjects)
     }
 
+    /// Takes the runs of other layouts that did not bear a change out as evidence: the search goes on with them.
+    pub fn take_layouts(&mut self, check: &LayoutCheck) -> Result<()> {
+        self.take_further(check.record.clone(), check.runs.clone())
+    }
+
     fn measure_layouts(
         &mut self,
         change: usize,
@@ -180,8 +192,9 @@ impl Session {
             return Ok(Ok(None));
         }
         let record = record.context("no run of the layouts was kept")?;
-        let mut check = LayoutCheck { changes: Vec::new(), errors: Vec::new(), holds: true };
-        for pair in subjects.chunks_exact(2) {
+        let commits = [self.parent(change), change];
+        let (mut runs, mut differences) = (Vec::new(), Vec::new());
+        for (layout, pair) in (1..).zip(subjects.chunks_exact(2)) {
             let mut logs = Vec::new();
             for subject in pair {
                 match values(&record, &subject.name, &self.request.metric)? {
@@ -189,27 +202,23 @@ impl Session {
                     Values::Failed(why) => return Ok(Err(why)),
                 }
             }
-            let (size, error) = difference(&logs[0], &logs[1]);
-            check.holds &= size * found.signum() > found.abs() / 2.0;
-            check.changes.push(size.exp_m1());
-            check.errors.push(error);
+            differences.push(difference(&logs[0], &logs[1]));
+            let of_commit = |(commit, logs)| StepRuns { commit, layout, logs };
+            runs.extend(commits.into_iter().zip(logs).map(of_commit));
         }
+        let check = LayoutCheck {
+            changes: differences.iter().map(|(size, _)| size.exp_m1()).collect(),
+            errors: differences.iter().map(|(_, error)| *error).collect(),
+            holds: is_in_layouts(&differences, found),
+            runs,
+            record: record.record.id.clone(),
+        };
         let what = format!("other layouts of {}", self.range.commits[change].short());
-        let said = if check.holds { "the change is in all of them" } else { "not in all of them" };
+        let said =
+            if check.holds { "the change is in them" } else { "the change is not in all of them" };
         self.note_comparison(&record, &what, said, since.elapsed().as_secs_f64())?;
         Ok(Ok(Some(check)))
     }
-}
-
-/// The difference of means, new minus old, and its standard error.
-fn difference(old: &[f64], new: &[f64]) -> (f64, f64) {
-    let moments = |values: &[f64]| {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        (mean, squares / (values.len().max(2) - 1) as f64 / values.len() as f64)
-    };
-    let ((old, a), (new, b)) = (moments(old), moments(new));
-    (new - old, (a + b).sqrt())
 }
 
 #[cfg(test)]
@@ -217,7 +226,7 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use super::{Linker, difference};
+    use super::Linker;
     use crate::measurement::LAYOUTS;
 
     #[test]
@@ -247,11 +256,5 @@ mod tests {
         programs.sort();
         programs.dedup();
         assert_eq!(programs.len(), LAYOUTS as usize + 1, "every layout is another");
-    }
-
-    #[test]
-    fn a_difference_has_the_error_of_both_means() {
-        let (size, error) = difference(&[0.0, 0.02], &[0.1, 0.12]);
-        assert!((size - 0.1).abs() < 1e-12 && (error - 0.02 / 2_f64.sqrt()).abs() < 1e-12);
     }
 }

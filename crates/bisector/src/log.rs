@@ -72,6 +72,9 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRuns {
     pub commit: usize,
+    /// 0 as the commit is built; others are linked in other layouts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub layout: u32,
     /// Logarithms of the metric.
     pub logs: Vec<f64>,
 }
@@ -154,7 +157,7 @@ mod tests {
         let path = folder.path().join("log.ndjson");
         let step = |commit| Event::Step {
             record: None,
-            runs: vec![StepRuns { commit, logs: vec![0.1, -0.25] }],
+            runs: vec![StepRuns { commit, layout: 0, logs: vec![0.1, -0.25] }],
             seconds: 1.0,
             disturbed: 0,
             is_of_comparison: false,

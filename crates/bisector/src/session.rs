@@ -432,11 +432,8 @@ impl Session {
         self.confirms.then(|| Comparing {
             margin: smallest_effect.ln_1p(),
             without: matches!(source, Source::Git { .. }),
-            layouts: if is_plain && build.is_some() {
-                (2 * LAYOUTS * LAYOUT_RUNS, 2 * LAYOUTS)
-            } else {
-                (0, 0)
-            },
+            relinked: (is_plain && build.is_some())
+                .then_some(Relinked { layouts: LAYOUTS, runs: LAYOUT_RUNS }),
             // Without patience there is no quiet moment to compare again in.
             times: if self.patience_s() > 0.0 { COMPARED_MAX } else { 1 },
         })
@@ -522,7 +519,7 @@ impl Session {
         let mut failed = BTreeSet::new();
         for (commit, subject) in commits.iter().zip(&subjects) {
             match self.values_of(&record, *commit, subject)? {
-                Values::Logs(logs) => runs.push(StepRuns { commit: *commit, logs }),
+                Values::Logs(logs) => runs.push(StepRuns { commit: *commit, layout: 0, logs }),
                 Values::Failed(why) => {
                     self.skip(*commit, why, tell)?;
                     failed.insert(*commit);

@@ -15,7 +15,8 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          is the spread between builds that differ by nothing that matters. Right: the culprit or both culprits, or NOT \
          REPRODUCED where there is none. Wrong: an innocent commit is named. Set: several commits with a culprit among \
          them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the answer. Runs and builds are means and contain those of the ends. \
-         Compared: mean runs of the comparisons of a commit with its parent before it is blamed, beside the runs; a commit \
+         Compared: mean runs of the comparisons of a commit with its parent before it is blamed, and of both in four other \
+         layouts (80), beside the runs; a commit \
          that a comparison refutes is not blamed, and the search goes on."
     );
     let heading = |text: &str| format!("\n{}\n\n", style.bold(text));

@@ -76,6 +76,30 @@ fn large_segments_are_halved_as_well_as_small_ones() {
 }
 
 #[test]
+fn runs_in_other_layouts_tell_a_change_from_the_place_of_the_code() {
+    let mut search = Search::new(Commits::linear(10), vec![1.0; 11], Settings::default());
+    let noise = |run: u32| 0.002 * (f64::from(run * 7 % 5) - 2.0);
+    search.begin_step();
+    // Commit 6 adds 5 %. The build of commit 5 is nearly as slow, by its layout.
+    for (commit, level) in [(0, 0.0), (10, 0.05), (4, 0.0), (5, 0.035), (6, 0.05)] {
+        (0..10).for_each(|run| search.measured(commit, level + noise(run)));
+    }
+    let most_probable = |search: &Search| {
+        let changes = search.probabilities(&search.posterior());
+        changes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(change, _)| change)
+    };
+    assert_eq!(most_probable(&search), Some(5));
+    search.begin_step();
+    for layout in 1..=4 {
+        for commit in [4, 5] {
+            (0..10).for_each(|run| search.measured_laid_out(commit, layout, noise(run)));
+        }
+    }
+    assert_eq!(most_probable(&search), Some(6));
+    assert_eq!(search.builds().len(), 5 + 8);
+}
+
+#[test]
 fn a_change_on_a_branch_is_named() {
     // 1 ─ 2 ─ 3 ─ 4 ─ 5 ─┐
     //  └─ 6 ─ 7 ─ 8 ─ 9 ─ 10 ─ 11

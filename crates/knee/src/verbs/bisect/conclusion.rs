@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use bisection::{Answer, DOUBTED_MAX};
-use bisector::{Bisection, Confirmation, Confirmed, Finished, Progress, Session, Source};
+use bisector::{
+    Bisection, Confirmation, Confirmed, Finished, LayoutCheck, Progress, Session, Source,
+};
 use host::signals;
 use host::terminal::{hint, print, talk};
 use reports::Layout;
@@ -41,6 +43,8 @@ struct Checks {
     text: String,
     /// Comparisons that did not bear a change out.
     doubts: Vec<(usize, Confirmation)>,
+    /// Other layouts that did not bear a change out.
+    layouts: Vec<LayoutCheck>,
     /// Whether every named change was compared and borne out.
     stands: bool,
 }
@@ -88,7 +92,8 @@ fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result
     for doubted in 0.. {
         let checks = checked(session, &answer, store)?;
         let is_interrupted = signals::received().is_some();
-        if is_interrupted || checks.doubts.is_empty() || doubted == DOUBTED_MAX {
+        let stands = checks.doubts.is_empty() && checks.layouts.is_empty();
+        if is_interrupted || stands || doubted == DOUBTED_MAX {
             return Ok((answer, checks));
         }
         talk(
@@ -96,6 +101,9 @@ fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result
         );
         for (change, confirmation) in &checks.doubts {
             session.take_comparison(*change, confirmation)?;
+        }
+        for check in &checks.layouts {
+            session.take_layouts(check)?;
         }
         let next = match session.run(&mut |progress| news::tell(progress, &range))? {
             Finished::Answer(next) => next,
@@ -155,12 +163,14 @@ fn confirm(
     if is_git && change < range.changes() {
         talk("comparing the bad end with itself without the change");
         match session.compare_without(answer, change, store, tell)? {
-            Ok(Some(confirmation)) => checks.show(&confirmation),
+            Ok(Some(without)) => checks.show(&without),
             Ok(None) => (),
             Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),
         }
     }
-    check_layouts(session, change, checks)?;
+    if let Some(explained) = session.explained(&confirmation) {
+        check_layouts(session, change, answer.expected(explained.change, explained.ends), checks)?;
+    }
     Ok(Some(confirmed))
 }
 
@@ -208,15 +218,22 @@ fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks
 }
 
 /// Measures the change in other layouts of the same code.
-fn check_layouts(session: &mut Session, change: usize, checks: &mut Checks) -> Result<()> {
-    let Some(ends) = session.search().and_then(bisection::Search::ends) else { return Ok(()) };
+fn check_layouts(
+    session: &mut Session,
+    change: usize,
+    expected: f64,
+    checks: &mut Checks,
+) -> Result<()> {
     if session.request.build.is_some() {
         talk("linking both in other layouts");
     }
-    match session.check_layouts(change, ends.difference)? {
+    match session.check_layouts(change, expected)? {
         Ok(Some(check)) => {
             checks.text += &format!("\n{}", news::layouts(&check));
             checks.values.push(json!({ "what": "layouts", "layouts": check }));
+            if !check.holds {
+                checks.layouts.push(check);
+            }
         }
         Ok(None) => (),
         Err(why) => {

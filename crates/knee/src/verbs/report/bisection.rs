@@ -105,7 +105,7 @@ fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
 /// The mean of each commit that was measured, with two standard errors of its runs on both sides.
 fn levels(session: &Session, search: &Search) -> Block {
     let mut builds = search.builds().to_vec();
-    builds.retain(|build| build.runs > 0);
+    builds.retain(|build| build.runs > 0 && build.layout == 0);
     builds.sort_unstable_by_key(|build| build.commit);
     let deviation = search.variance().0.sqrt();
     let points = builds.iter().map(|build| -> Reaching {
@@ -126,7 +126,7 @@ fn steps(session: &Session) -> Block {
         ("mean", Align::Right),
     ]);
     for (step, runs) in session.steps().iter().enumerate() {
-        for StepRuns { commit, logs } in runs {
+        for StepRuns { commit, logs, .. } in runs {
             let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
             table.row(vec![
                 (step + 1).to_string(),
