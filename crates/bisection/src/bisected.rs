@@ -16,7 +16,7 @@ pub const DOUBTED_MAX: u32 = 3;
 pub const COMPARED_MAX: u32 = 3;
 
 /// A comparison is given up where no more than so many of its latest blocks count, of so many.
-const COUNT_LEAST: (usize, usize) = (2, 16);
+const COUNT_LEAST: (usize, usize) = (1, 20);
 
 /// Whether a comparison is not worth going on with: whether each of its blocks counts, in order. Blocks that the host
 /// disturbs do not.
@@ -400,10 +400,10 @@ mod tests {
         let counts = |all: usize, every: usize| -> Vec<bool> {
             (0..all).map(|block| block.is_multiple_of(every)).collect()
         };
-        assert!(!is_given_up(&counts(15, 20)) && is_given_up(&counts(16, 20)));
-        assert!(!is_given_up(&counts(64, 4)), "a quarter counts");
-        let quiet_then_busy = [vec![true; 30], vec![false; 14]].concat();
-        assert!(is_given_up(&quiet_then_busy) && !is_given_up(&quiet_then_busy[..43]));
+        assert!(!is_given_up(&counts(19, 20)) && is_given_up(&counts(20, 20)));
+        assert!(!is_given_up(&counts(64, 8)), "an eighth counts");
+        let quiet_then_busy = [vec![true; 30], vec![false; 19]].concat();
+        assert!(is_given_up(&quiet_then_busy) && !is_given_up(&quiet_then_busy[..48]));
     }
 
     #[test]
@@ -440,8 +440,8 @@ mod tests {
     fn a_comparison_that_the_host_disturbs_is_repeated_and_tells_the_search_nothing() {
         let (quiet, busy) = (bisect(1, false), bisect(20, false));
         assert!(matches!(busy.answer, Answer::Named { change: 20, .. }), "{busy:?}");
-        // Given up after sixteen blocks, three times.
-        assert_eq!((busy.compared, busy.runs), (3 * 32, quiet.runs));
+        // Given up after twenty blocks, three times.
+        assert_eq!((busy.compared, busy.runs), (3 * 40, quiet.runs));
         let half = bisect(2, false);
         assert_eq!(half.compared, 80 + 40, "half of the blocks count: {half:?}");
     }

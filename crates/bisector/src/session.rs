@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use bisection::{
-    Answer, COMPARED_MAX, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Search,
+    Answer, COMPARED_MAX, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Relinked,
+    Search,
 };
 use host::signals;
 use records::Opened;
