@@ -391,7 +391,8 @@ mod tests {
     fn bisect(one_counts_of: u32, without: bool) -> Bisected {
         let mut search = Search::new(Commits::linear(40), vec![1.0; 41], Settings::default());
         let mut line = Line { run: 0, blocks: 0, one_counts_of };
-        let comparing = Comparing { margin: 0.01, without, layouts: (80, 8), times: COMPARED_MAX };
+        let relinked = Some(Relinked { layouts: 4, runs: 10 });
+        let comparing = Comparing { margin: 0.01, without, relinked, times: COMPARED_MAX };
         bisected(&mut search, &mut line, Some(comparing))
     }
 
