@@ -31,8 +31,8 @@ impl Answer {
         }
     }
 
-    /// The size that other layouts must show of a change whose comparison showed `compared`, where the ends differ by `ends`:
-    /// of one alone no more than the ends differ by, since the layout of its build may have made it look larger.
+    /// The size of a change, of which other layouts must show half: what the comparison with its parent showed. For a change
+    /// that is alone, no more than the ends differ by, since the layout of its build may have made it look larger.
     pub fn expected(&self, compared: f64, ends: f64) -> f64 {
         let is_alone = matches!(self, Answer::Named { .. });
         if is_alone && ends.abs() < compared.abs() { ends } else { compared }

@@ -200,10 +200,7 @@ impl Refuted {
     fn tell(&self, search: &mut Search) {
         search.begin_step();
         for (commit, layout, logs) in &self.0 {
-            logs.iter().for_each(|log| match layout {
-                0 => search.measured(*commit, *log),
-                _ => search.measured_laid_out(*commit, *layout, *log),
-            });
+            logs.iter().for_each(|log| search.measured_in(*layout, *commit, *log));
         }
         search.grant(self.0.iter().map(|(_, _, logs)| logs.len() as u32).sum());
     }

@@ -165,7 +165,7 @@ impl Search {
         self.skipped.insert(commit);
     }
 
-    /// Adds the logarithm of a run's value.
+    /// Adds the logarithm of a run's value, of a commit as it is built.
     pub fn measured(&mut self, commit: usize, log: f64) {
         let build = match self.build_of.get(&commit) {
             Some(build) => *build,
@@ -179,9 +179,12 @@ impl Search {
         self.evidence.add(build, log);
     }
 
-    /// Adds the logarithm of a run of a commit that was linked in another layout: of the same level, but what its layout adds
-    /// is another draw.
-    pub fn measured_laid_out(&mut self, commit: usize, layout: u32, log: f64) {
+    /// Adds the logarithm of a run's value, of a commit that was linked in a layout: 0 as it is built. All layouts have the
+    /// level of the commit, but each adds something of its own.
+    pub fn measured_in(&mut self, layout: u32, commit: usize, log: f64) {
+        if layout == 0 {
+            return self.measured(commit, log);
+        }
         let is_it = |build: &Build| (build.commit, build.layout) == (commit, layout);
         let known = self.builds().iter().position(is_it);
         let build = known.unwrap_or_else(|| {

@@ -92,7 +92,7 @@ fn runs_in_other_layouts_tell_a_change_from_the_place_of_the_code() {
     search.begin_step();
     for layout in 1..=4 {
         for commit in [4, 5] {
-            (0..10).for_each(|run| search.measured_laid_out(commit, layout, noise(run)));
+            (0..10).for_each(|run| search.measured_in(layout, commit, noise(run)));
         }
     }
     assert_eq!(most_probable(&search), Some(6));

@@ -107,10 +107,7 @@ impl Session {
         let Some(search) = &mut self.search else { return };
         search.begin_step();
         for step in runs {
-            step.logs.iter().for_each(|log| match step.layout {
-                0 => search.measured(step.commit, *log),
-                layout => search.measured_laid_out(step.commit, layout, *log),
-            });
+            step.logs.iter().for_each(|log| search.measured_in(step.layout, step.commit, *log));
         }
         self.done.push(runs.to_vec());
         self.steps += 1;
