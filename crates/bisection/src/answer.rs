@@ -68,7 +68,7 @@ pub enum Unresolved {
     Untestable,
     /// More runs would tell too little: builds differ by more than the change does.
     Futile,
-    /// The budget is used up.
+    /// The time or the runs that the user allows are used up.
     Budget,
     /// As many runs were made as the longest searches take at this distance of the ends.
     Bound,

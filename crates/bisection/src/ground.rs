@@ -129,37 +129,43 @@ pub fn sum_of(values: &[f64], group: &[bool]) -> f64 {
     values.iter().zip(group).map(|(value, is_in)| if *is_in { *value } else { 0.0 }).sum()
 }
 
-/// The inverse of a positive definite matrix and the logarithm of its determinant, by Cholesky's factors.
+/// The inverse of a positive definite matrix and the logarithm of its determinant, by Cholesky's factors. All inner loops
+/// run along rows.
 pub fn inverted(matrix: &[f64], n: usize) -> (Vec<f64>, f64) {
     let mut factor = vec![0.0; n * n];
     let mut log_determinant = 0.0;
     for i in 0..n {
         for j in 0..=i {
-            let known: f64 = (0..j).map(|k| factor[i * n + k] * factor[j * n + k]).sum();
+            let known = product(&factor[i * n..i * n + j], &factor[j * n..j * n + j]);
             let left = matrix[i * n + j] - known;
             factor[i * n + j] =
                 if i == j { left.max(1e-300).sqrt() } else { left / factor[j * n + j] };
         }
         log_determinant += 2.0 * factor[i * n + i].ln();
     }
-    // The inverse of the factor, below its diagonal.
-    let mut below = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..=i {
+    // The inverse of the factor, transposed.
+    let mut columns = vec![0.0; n * n];
+    for j in 0..n {
+        for i in j..n {
             let unit = if i == j { 1.0 } else { 0.0 };
-            let known: f64 = (j..i).map(|k| factor[i * n + k] * below[k * n + j]).sum();
-            below[i * n + j] = (unit - known) / factor[i * n + i];
+            let known = product(&factor[i * n + j..i * n + i], &columns[j * n + j..j * n + i]);
+            columns[j * n + i] = (unit - known) / factor[i * n + i];
         }
     }
     let mut inverse = vec![0.0; n * n];
     for i in 0..n {
         for j in 0..=i {
-            let entry: f64 = (i..n).map(|k| below[k * n + i] * below[k * n + j]).sum();
+            let entry = product(&columns[i * n + i..(i + 1) * n], &columns[j * n + i..(j + 1) * n]);
             inverse[i * n + j] = entry;
             inverse[j * n + i] = entry;
         }
     }
     (inverse, log_determinant)
+}
+
+/// The scalar product of two rows.
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]

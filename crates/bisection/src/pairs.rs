@@ -1,7 +1,7 @@
 //! Whether one change explains the runs, or two do better.
 
 use crate::evidence::Evidence;
-use crate::ground::{Ground, inverted, sum_of};
+use crate::ground::{Ground, sum_of};
 use crate::partition::{Partition, Segment};
 use crate::posterior::{Layouts, Posterior, spreads};
 
@@ -100,12 +100,13 @@ impl<'a> PairSums<'a> {
         let [oo, oi, ii] = [at(outer, outer), at(outer, inner), at(inner, inner)];
         let [ao, ai] = [self.with_all[outer], self.with_all[inner]];
         // Neither, both, only the outer one.
-        let neither = [self.all.0 - 2.0 * ao + oo, ai - oi, ao - ai - oo + oi];
-        let both = [ai - oi, ii, oi - ii];
-        let one = [ao - ai - oo + oi, oi - ii, oo - 2.0 * oi + ii];
-        let precision = [neither, both, one].concat();
+        let precision = [
+            [self.all.0 - 2.0 * ao + oo, ai - oi, ao - ai - oo + oi],
+            [ai - oi, ii, oi - ii],
+            [ao - ai - oo + oi, oi - ii, oo - 2.0 * oi + ii],
+        ];
         let [o, i] = [self.information[outer], self.information[inner]];
-        self.log_of(precision, &[self.all.1 - o, i, o - i], spread)
+        self.log_of(precision, [self.all.1 - o, i, o - i], spread)
     }
 
     /// Builds exist with each change alone.
@@ -115,37 +116,67 @@ impl<'a> PairSums<'a> {
         };
         let groups =
             [group(false, false), group(true, true), group(true, false), group(false, true)];
-        let sums = groups.iter().flat_map(|a| groups.iter().map(|b| self.ground.group_sums(a, b)));
-        let information: Vec<f64> =
-            groups.iter().map(|group| self.ground.group_information(group)).collect();
-        self.log_of(sums.collect(), &information, spread)
+        let precision =
+            groups.each_ref().map(|a| groups.each_ref().map(|b| self.ground.group_sums(a, b)));
+        let information = groups.each_ref().map(|group| self.ground.group_information(group));
+        self.log_of(precision, information, spread)
     }
 
     /// Levels of builds with neither change, with both, then with one: these have the middle of the first two as their
     /// mean and `spread` as their variance.
-    fn log_of(&self, mut precision: Vec<f64>, information: &[f64], spread: f64) -> f64 {
-        let n = information.len();
-        for level in 2..n {
+    fn log_of<const N: usize>(
+        &self,
+        mut precision: [[f64; N]; N],
+        information: [f64; N],
+        spread: f64,
+    ) -> f64 {
+        for level in 2..N {
             let off = |at: usize| match at {
                 0 | 1 => -0.5,
                 at if at == level => 1.0,
                 _ => 0.0,
             };
-            (0..n * n).for_each(|at| precision[at] += off(at / n) * off(at % n) / spread);
+            for (row, entries) in precision.iter_mut().enumerate() {
+                let prior = |column: usize| off(row) * off(column) / spread;
+                entries.iter_mut().enumerate().for_each(|(column, entry)| *entry += prior(column));
+            }
         }
-        let (inverse, log_determinant) = inverted(&precision, n);
-        let explained: f64 =
-            (0..n * n).map(|at| inverse[at] * information[at / n] * information[at % n]).sum();
-        let log_levels = log_determinant + (n - 2) as f64 * spread.ln();
+        let (explained, log_determinant) = best_levels(&precision, information);
+        let log_levels = log_determinant + (N - 2) as f64 * spread.ln();
         self.ground.log_evidence(explained, log_levels)
     }
 }
 
+/// What the best levels explain of the squares, and the logarithm of the determinant of their precision: with Cholesky's
+/// factor L and the information h, |L^-1 h|^2 and the squares on the diagonal of L. There are thousands of pairs, so
+/// nothing is allocated.
+fn best_levels<const N: usize>(precision: &[[f64; N]; N], information: [f64; N]) -> (f64, f64) {
+    let mut factor = [[0.0; N]; N];
+    let mut solved = [0.0; N];
+    let (mut explained, mut log_determinant) = (0.0, 0.0);
+    for i in 0..N {
+        for j in 0..i {
+            let known: f64 = (0..j).map(|k| factor[i][k] * factor[j][k]).sum();
+            factor[i][j] = (precision[i][j] - known) / factor[j][j];
+        }
+        let known: f64 = factor[i][..i].iter().map(|entry| entry * entry).sum();
+        let square = (precision[i][i] - known).max(1e-300);
+        factor[i][i] = square.sqrt();
+        let known: f64 =
+            factor[i][..i].iter().zip(&solved).map(|(entry, known)| entry * known).sum();
+        solved[i] = (information[i] - known) / factor[i][i];
+        explained += solved[i] * solved[i];
+        log_determinant += square.ln();
+    }
+    (explained, log_determinant)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::two_changes;
+    use super::{best_levels, two_changes};
     use crate::commits::Commits;
     use crate::evidence::Evidence;
+    use crate::ground::inverted;
     use crate::partition::Partition;
     use crate::posterior::{LAYOUT_UNKNOWN, posterior};
 
@@ -169,5 +200,16 @@ mod tests {
         assert!(two > 0.9, "{two}");
         let one = probability_of_two(&[(0, 0.0), (10, 0.1), (5, 0.1), (4, 0.0), (6, 0.1)]);
         assert!(one < 0.05, "{one}");
+    }
+
+    #[test]
+    fn the_best_levels_are_those_of_the_inverse() {
+        let (precision, information) =
+            ([[4.0, 1.0, 0.5], [1.0, 3.0, -0.2], [0.5, -0.2, 2.0]], [1.0, -2.0, 0.5]);
+        let (inverse, log_determinant) = inverted(&precision.concat(), 3);
+        let by_inverse: f64 =
+            (0..9).map(|at| inverse[at] * information[at / 3] * information[at % 3]).sum();
+        let (explained, log) = best_levels(&precision, information);
+        assert!((explained - by_inverse).abs() < 1e-12 && (log - log_determinant).abs() < 1e-12);
     }
 }

@@ -31,6 +31,13 @@ pub struct Confirmation {
     pub confirmed: Confirmed,
 }
 
+/// The time of a comparison.
+pub(crate) struct Took {
+    pub seconds: f64,
+    /// Waited for a quiet host, beside.
+    pub waited_s: f64,
+}
+
 impl Confirmed {
     fn word(self) -> &'static str {
         match self {
@@ -200,8 +207,7 @@ impl Session {
         let name = format!("bisect {}: {what}", self.bisection.id);
         let experiment = experiment(&self.request, subjects, Repeats::UntilDecided, &name)?;
         let since = RunningSince::now();
-        let (left_s, waited_s) = (self.patience_s(), self.patience().waited_s());
-        let mut watch = Watch::new(self.patience(), left_s, subjects.len());
+        let mut watch = Watch::new(self.patience_s(), subjects.len());
         let after = |record: &Record, run: &Run| {
             watch.after(record, run, &mut |wait| tell(&Progress::Waiting(wait)))
         };
@@ -215,19 +221,19 @@ impl Session {
             names.map(|name| Arm { name, record: &record, variant: name }).collect();
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
         let confirmed = confirmed(&comparison, is_higher, record.record.experiment.blocks());
-        let waited_s = self.patience().waited_s() - waited_s;
+        let waited_s = watch.waited_s();
         let seconds = since.elapsed().as_secs_f64() - waited_s;
-        self.note_comparison(&record, what, confirmed.word(), seconds)?;
+        self.note_comparison(&record, what, confirmed.word(), Took { seconds, waited_s })?;
         Ok(Some(Confirmation { what: what.to_string(), record, comparison, confirmed }))
     }
 
-    /// Logs what a comparison said, and its runs.
+    /// Logs what a comparison said, its runs and its time.
     pub(crate) fn note_comparison(
         &mut self,
         record: &Opened,
         what: &str,
         said: &str,
-        seconds: f64,
+        Took { seconds, waited_s }: Took,
     ) -> Result<()> {
         let event = Event::Confirmed {
             what: what.to_string(),
@@ -235,6 +241,7 @@ impl Session {
             text: format!("{what}: {said}"),
             runs: record.runs.len() as u32,
             seconds,
+            waited_s,
         };
         self.append(&event)?;
         self.take_comparison_event(event);

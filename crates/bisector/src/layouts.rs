@@ -16,6 +16,7 @@ use runner::End;
 use serde::Serialize;
 
 use crate::build::Built;
+use crate::confirm::Took;
 use crate::log::StepRuns;
 use crate::measurement::{
     LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, experiment, measure, values,
@@ -216,7 +217,8 @@ impl Session {
         let what = format!("other layouts of {}", self.range.commits[change].short());
         let said =
             if check.holds { "the change is in them" } else { "the change is not in all of them" };
-        self.note_comparison(&record, &what, said, since.elapsed().as_secs_f64())?;
+        let took = Took { seconds: since.elapsed().as_secs_f64(), waited_s: 0.0 };
+        self.note_comparison(&record, &what, said, took)?;
         Ok(Ok(Some(check)))
     }
 }

@@ -29,7 +29,7 @@ pub use folder::{Bisection, newest, open};
 pub use git_log::{GitLog, git_log};
 pub use kernels::{KernelLoad, KernelRecipe, check_metric, parse_load};
 pub use layouts::LayoutCheck;
-pub use log::{Event, Log, StepRuns};
+pub use log::{Event, Limits, Log, StepRuns};
 pub use patience::Wait;
 pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
@@ -66,6 +66,9 @@ pub struct Request {
     pub settings: Settings,
     /// Seconds that the search may take, if limited.
     pub budget_s: Option<f64>,
+    /// Seconds that comparisons may wait for a quiet host; as `patience` finds reasonable unless that is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_s: Option<f64>,
     /// The size of a change that matters in the final comparison, as a share.
     pub smallest_effect: f64,
     /// Kernels to build and boot, in place of `build` and `command`.

@@ -50,6 +50,8 @@ pub enum Event {
     },
     /// The search has ended.
     Answered { at: jiff::Timestamp, answer: serde_json::Value },
+    /// The bisection goes on within other limits.
+    Limited(Limits),
     /// A change was compared: with its parent, at the bad end, or in other layouts.
     Confirmed {
         what: String,
@@ -60,7 +62,21 @@ pub enum Event {
         runs: u32,
         #[serde(default)]
         seconds: f64,
+        /// Seconds that it waited for a quiet host, beside.
+        #[serde(default)]
+        waited_s: f64,
     },
+}
+
+/// What a bisection that goes on may take. What is absent stays as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs_max: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

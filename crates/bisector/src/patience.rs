@@ -10,7 +10,7 @@ use host::job_control::RunningSince;
 use host::signals;
 use records::{Record, Run};
 
-/// All comparisons together wait as long as the bisection has taken so far, within these limits.
+/// Unless the user says how long, all comparisons together wait as long as the bisection has taken so far, within these limits.
 const PATIENCE_S: (f64, f64) = (10.0, 1800.0);
 /// Time over which the use of the CPUs is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -34,60 +34,45 @@ pub enum Wait {
     },
 }
 
-/// The time that may be spent waiting.
-pub struct Patience {
-    waited_s: f64,
+/// Seconds that all comparisons of a bisection may wait: those that the user allows, or else as long as the bisection has
+/// taken so far. None if the host disturbed most blocks all along: then there is no quiet moment to wait for.
+pub fn patience_s(allowed_s: Option<f64>, spent_s: f64, blocks: u32, disturbed: u32) -> f64 {
+    let (least_s, most_s) = PATIENCE_S;
+    let is_mostly_quiet = 2 * disturbed < blocks;
+    let unless_allowed_s = if is_mostly_quiet { spent_s.clamp(least_s, most_s) } else { 0.0 };
+    allowed_s.unwrap_or(unless_allowed_s)
 }
 
-impl Patience {
-    pub fn new() -> Patience {
-        Patience { waited_s: 0.0 }
-    }
-
-    /// The seconds that were waited so far.
-    pub fn waited_s(&self) -> f64 {
-        self.waited_s
-    }
-
-    /// The seconds left for a bisection that has taken `spent_s`. There are none if the host disturbed most blocks all along:
-    /// then there is no quiet moment to wait for.
-    pub fn left_s(&self, spent_s: f64, blocks: u32, disturbed: u32) -> f64 {
-        let is_mostly_quiet = 2 * disturbed < blocks;
-        let all = if is_mostly_quiet { spent_s.clamp(PATIENCE_S.0, PATIENCE_S.1) } else { 0.0 };
-        (all - self.waited_s).max(0.0)
-    }
-
-    /// Waits until the host is quiet, for `most_s` at most.
-    fn wait(&mut self, most_s: f64, tell: &mut dyn FnMut(Wait)) {
-        let since = RunningSince::now();
-        let mut is_told = false;
-        let is_quiet = loop {
-            let left_s = most_s - since.elapsed().as_secs_f64();
-            if left_s <= 0.0 || signals::received().is_some() {
-                break false;
-            }
-            let Some(busy) = look(LOOK.min(Duration::from_secs_f64(left_s))) else { break true };
-            if busy.is_quiet() {
-                break true;
-            }
-            if !is_told {
-                tell(Wait::Begins { busy: busy.programs + busy.hypervisor, most_s });
-                is_told = true;
-            }
-        };
-        let waited_s = since.elapsed().as_secs_f64();
-        self.waited_s += waited_s;
-        if is_told && signals::received().is_none() {
-            tell(Wait::Ends { is_quiet, seconds: waited_s });
+/// Waits until the host is quiet, for `most_s` at most. Returns the seconds that it took.
+fn wait(most_s: f64, tell: &mut dyn FnMut(Wait)) -> f64 {
+    let since = RunningSince::now();
+    let mut is_told = false;
+    let is_quiet = loop {
+        let left_s = most_s - since.elapsed().as_secs_f64();
+        if left_s <= 0.0 || signals::received().is_some() {
+            break false;
         }
+        let Some(busy) = look(LOOK.min(Duration::from_secs_f64(left_s))) else { break true };
+        if busy.is_quiet() {
+            break true;
+        }
+        if !is_told {
+            tell(Wait::Begins { busy: busy.programs + busy.hypervisor, most_s });
+            is_told = true;
+        }
+    };
+    let seconds = since.elapsed().as_secs_f64();
+    if is_told && signals::received().is_none() {
+        tell(Wait::Ends { is_quiet, seconds });
     }
+    seconds
 }
 
 /// The blocks of one comparison as they are run.
-pub struct Watch<'a> {
-    patience: &'a mut Patience,
-    /// Seconds that the comparison may wait.
-    left_s: f64,
+pub struct Watch {
+    /// Seconds that the comparison may wait, and has waited.
+    patience_s: f64,
+    waited_s: f64,
     /// Number of runs of a block.
     arms: usize,
     /// The runs of the block under way, and whether one of them was disturbed.
@@ -97,9 +82,14 @@ pub struct Watch<'a> {
     counts: Vec<bool>,
 }
 
-impl<'a> Watch<'a> {
-    pub fn new(patience: &'a mut Patience, left_s: f64, arms: usize) -> Watch<'a> {
-        Watch { patience, left_s, arms, done: 0, is_disturbed: false, counts: Vec::new() }
+impl Watch {
+    pub fn new(patience_s: f64, arms: usize) -> Watch {
+        Watch { patience_s, waited_s: 0.0, arms, done: 0, is_disturbed: false, counts: Vec::new() }
+    }
+
+    /// The seconds that were waited.
+    pub fn waited_s(&self) -> f64 {
+        self.waited_s
     }
 
     /// Takes in a run. After the last of a block that the host disturbed, waits, or breaks if hardly a block counts.
@@ -118,9 +108,7 @@ impl<'a> Watch<'a> {
             return ControlFlow::Break(());
         }
         if self.counts.last() == Some(&false) {
-            let before_s = self.patience.waited_s;
-            self.patience.wait(self.left_s, tell);
-            self.left_s -= self.patience.waited_s - before_s;
+            self.waited_s += wait(self.patience_s - self.waited_s, tell);
         }
         ControlFlow::Continue(())
     }
@@ -197,25 +185,26 @@ impl Ticks {
 
 #[cfg(test)]
 mod tests {
-    use super::{Busy, Patience, Ticks, Watch};
+    use super::{Busy, Ticks, Watch, patience_s};
 
     #[test]
-    fn patience_is_as_long_as_the_bisection_within_limits() {
-        let patience = Patience { waited_s: 3.0 };
-        let check = |spent_s, disturbed, expected| {
-            assert_eq!(patience.left_s(spent_s, 10, disturbed), expected, "{spent_s} {disturbed}");
+    fn patience_is_as_long_as_the_bisection_within_limits_unless_the_user_allows_another() {
+        let check = |allowed_s, spent_s, disturbed, expected| {
+            let found = patience_s(allowed_s, spent_s, 10, disturbed);
+            assert_eq!(found, expected, "{allowed_s:?} {spent_s} {disturbed}");
         };
-        check(2.0, 0, 7.0);
-        check(300.0, 4, 297.0);
-        check(1e6, 0, 1797.0);
+        check(None, 2.0, 0, 10.0);
+        check(None, 300.0, 4, 300.0);
+        check(None, 1e6, 0, 1800.0);
         // Never quiet so far.
-        check(300.0, 5, 0.0);
+        check(None, 300.0, 5, 0.0);
+        check(Some(5.0), 300.0, 5, 5.0);
+        check(Some(0.0), 300.0, 0, 0.0);
     }
 
     #[test]
     fn a_block_with_one_disturbed_run_does_not_count() {
-        let mut patience = Patience::new();
-        let mut watch = Watch::new(&mut patience, 0.0, 2);
+        let mut watch = Watch::new(0.0, 2);
         let ends: Vec<bool> = [false, false, true, false, false, true]
             .map(|is_disturbed| watch.ends_block(is_disturbed))
             .to_vec();

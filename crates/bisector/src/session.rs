@@ -20,12 +20,12 @@ use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::kernels;
-use crate::log::{self, Event, Log, StepRuns};
+use crate::log::{self, Event, Limits, Log, StepRuns};
 use crate::measurement::{
     LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks, experiment,
     measure, values,
 };
-use crate::patience::{Patience, Wait};
+use crate::patience::{Wait, patience_s};
 use crate::range::{Commit, Range, Source};
 use crate::reads::{self, Reads};
 use crate::step_line::Left;
@@ -141,7 +141,8 @@ pub struct Session {
     compared_seconds: f64,
     /// Runs of comparisons that the search took as evidence.
     refuting_runs: u32,
-    patience: Patience,
+    /// Seconds that comparisons waited for a quiet host.
+    waited_s: f64,
 }
 
 impl Session {
@@ -156,10 +157,15 @@ impl Session {
         Ok(session)
     }
 
-    /// Goes on with a bisection. Refuses to if the repository no longer has its commits.
-    pub fn resume(bisection: Bisection) -> Result<Session> {
+    /// Goes on with a bisection, within other limits where there are some. Refuses to if the repository no longer has its
+    /// commits.
+    pub fn resume(bisection: Bisection, limits: Limits) -> Result<Session> {
         let (log, events) = Log::open(&bisection.log_path())?;
-        let session = Session::from_events(bisection, log, events)?;
+        let mut session = Session::from_events(bisection, log, events)?;
+        if limits != Limits::default() {
+            session.log.append(&Event::Limited(limits))?;
+            session.take_limits(limits);
+        }
         let Some(repository) = session.workshop.repository() else { return Ok(session) };
         for end in [0, session.range.changes()] {
             let commit = &session.range.commits[end];
@@ -219,7 +225,7 @@ impl Session {
             compared_runs: 0,
             compared_seconds: 0.0,
             refuting_runs: 0,
-            patience: Patience::new(),
+            waited_s: 0.0,
         })
     }
 
@@ -586,11 +592,8 @@ impl Session {
 
     /// Seconds that comparisons may still wait for a quiet host.
     pub(crate) fn patience_s(&self) -> f64 {
-        self.patience.left_s(self.seconds_spent(), self.blocks, self.disturbed)
-    }
-
-    pub(crate) fn patience(&mut self) -> &mut Patience {
-        &mut self.patience
+        let (allowed_s, spent_s) = (self.request.wait_s, self.seconds_spent());
+        (patience_s(allowed_s, spent_s, self.blocks, self.disturbed) - self.waited_s).max(0.0)
     }
 
     pub(crate) fn workshop(&self) -> &Workshop {
@@ -647,6 +650,11 @@ impl Session {
     /// Runs of comparisons before blame, and their seconds.
     pub fn comparison_runs(&self) -> (u32, f64) {
         (self.compared_runs, self.compared_seconds)
+    }
+
+    /// Seconds that comparisons waited for a quiet host.
+    pub fn waited_s(&self) -> f64 {
+        self.waited_s
     }
 
     /// Leaves out comparisons of blamed commits, in forecasts.

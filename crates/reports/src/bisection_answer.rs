@@ -29,6 +29,8 @@ pub struct BisectionReport<'a> {
     pub runs: u32,
     /// Runs of comparisons of what it blamed, and their seconds.
     pub compared: (u32, f64),
+    /// Seconds that they waited for a quiet host, beside.
+    pub waited_s: f64,
     pub builds: usize,
     /// Seconds of builds and of runs of the search.
     pub seconds: (f64, f64),
@@ -85,7 +87,9 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
                 Unresolved::Futile => {
                     "more runs would not tell them apart: builds differ by about as much as the change does"
                 }
-                Unresolved::Budget => "the budget is used up",
+                Unresolved::Budget => {
+                    "--budget or --max-runs allow no more (knee bisect --resume takes larger ones)"
+                }
                 Unresolved::Bound => {
                     "the search took as many runs as the longest at such a distance of the ends: the host may drift, or \
                      builds differ by their layout"
@@ -221,7 +225,11 @@ pub fn bisection_rests_on(report: &BisectionReport) -> String {
         (0, _) => String::new(),
         (runs, seconds) => {
             let runs = counted(runs as usize, "run");
-            format!(" Comparisons took {runs} ({seconds:.0} s) beside that.")
+            let waited = match report.waited_s {
+                s if s < 0.5 => String::new(),
+                s => format!(", and waited {s:.0} s for a quiet host"),
+            };
+            format!(" Comparisons took {runs} ({seconds:.0} s) beside that{waited}.")
         }
     };
     format!(
@@ -261,6 +269,7 @@ mod tests {
             posterior,
             runs: 70,
             compared: (120, 5.0),
+            waited_s: 12.0,
             builds: 9,
             seconds: (12.0, 34.0),
         };
@@ -291,8 +300,9 @@ mod tests {
                     000000000001                000000000028
 
             It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
-            took 120 runs (5 s) beside that. The ends: wall_s 5.13 % higher at the bad end,
-            standard error 1.00 %, in 40 runs that spread by 3.00 %.
+            took 120 runs (5 s) beside that, and waited 12 s for a quiet host. The ends:
+            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
+            spread by 3.00 %.
         "#]],
         );
     }

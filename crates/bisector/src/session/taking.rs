@@ -5,7 +5,7 @@ use bisection::{Costs, Search};
 
 use super::Session;
 use crate::build::Build;
-use crate::log::{Event, StepRuns};
+use crate::log::{Event, Limits, StepRuns};
 use crate::reads::UNREAD;
 
 impl Session {
@@ -41,6 +41,7 @@ impl Session {
             }
             Event::Begun { .. } => bail!("the log of {} begins twice", self.bisection.id),
             event @ Event::Confirmed { .. } => self.take_comparison_event(event),
+            Event::Limited(limits) => self.take_limits(limits),
             Event::Answered { .. } => (),
         }
         Ok(())
@@ -125,10 +126,24 @@ impl Session {
 
     /// What a comparison said and took.
     pub(crate) fn take_comparison_event(&mut self, event: Event) {
-        if let Event::Confirmed { text, runs, seconds, .. } = event {
+        if let Event::Confirmed { text, runs, seconds, waited_s, .. } = event {
             self.compared.push(text);
             self.compared_runs += runs;
             self.compared_seconds += seconds;
+            self.waited_s += waited_s;
+        }
+    }
+
+    /// Limits that replace earlier ones.
+    pub(super) fn take_limits(&mut self, limits: Limits) {
+        let Limits { budget_s, wait_s, runs_max } = limits;
+        let request = &mut self.request;
+        request.budget_s = budget_s.or(request.budget_s);
+        request.wait_s = wait_s.or(request.wait_s);
+        request.settings.runs_max = runs_max.or(request.settings.runs_max);
+        let runs_max = request.settings.runs_max.map(|runs| runs + self.refuting_runs);
+        if let Some(search) = &mut self.search {
+            search.set_runs_max(runs_max);
         }
     }
 

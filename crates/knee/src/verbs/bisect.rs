@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
-use bisector::{Finished, GitLog, Range, Request, Session, Source};
+use bisector::{Finished, GitLog, Limits, Range, Request, Session, Source};
 use host::terminal::{print, print_line, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
@@ -143,6 +143,12 @@ struct SearchArguments {
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "1%", help_heading = SEARCH)]
     smallest_effect: f64,
+    /// Wait for a quiet host no longer than this, all comparisons together: 0s, 10m
+    ///
+    /// Unless that is given: as long as the bisection has taken, but 10 s at least and 30 minutes at most, and not at all
+    /// on a host that disturbed most runs from the beginning.
+    #[arg(long, value_name = "TIME", value_parser = wait_s, help_heading = SEARCH)]
+    wait: Option<f64>,
     /// Do not compare the culprit with its parent, nor the tip without it
     #[arg(long, help_heading = SEARCH)]
     no_confirm: bool,
@@ -151,8 +157,13 @@ struct SearchArguments {
     /// Builds and measures nothing.
     #[arg(long, help_heading = SEARCH)]
     plan: bool,
-    /// Go on with the newest bisection
-    #[arg(long, help_heading = SEARCH, conflicts_with_all = ["git", "steps", "good", "bad", "build", "command", "plan"])]
+    /// Go on with the newest bisection, as it began
+    ///
+    /// Only --budget, --wait and --max-runs may be others, and stay so.
+    #[arg(long, help_heading = SEARCH, conflicts_with_all = [
+        "git", "steps", "good", "bad", "first_parent", "skip", "build", "products", "build_timeout", "command", "shell",
+        "cpus", "metric", "value", "timeout", "confidence", "ends_runs", "smallest_effect", "plan", "kernel_build",
+    ])]
     resume: bool,
     #[command(flatten)]
     kernels: kernels::KernelArguments,
@@ -171,10 +182,17 @@ const SEARCH: &str = "Search";
 
 /// A time such as 90s, 30m or 2h, in seconds.
 fn time_s(text: &str) -> Result<f64> {
+    let seconds = wait_s(text)?;
+    ensure!(seconds > 0.0, "must be above 0 s");
+    Ok(seconds)
+}
+
+/// A time as above, or none: 0s.
+fn wait_s(text: &str) -> Result<f64> {
     let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
     let parsed = units.iter().find_map(|(unit, size)| {
         let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
-        (number > 0.0 && number < 1e6).then_some(number * size)
+        (0.0..1e6).contains(&number).then_some(number * size)
     });
     parsed.context("must be a time such as 90s, 30m or 2h")
 }
@@ -192,7 +210,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         None if arguments.search.resume => {
             let bisection = bisector::newest(store)?;
             talk(format_args!("going on with {}", bisection.id));
-            conduct(Session::resume(bisection)?, &arguments.search, store)
+            let search = &arguments.search;
+            let limits =
+                Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
+            conduct(Session::resume(bisection, limits)?, search, store)
         }
         None => search_for(&arguments.search, source(&arguments.search)?, store),
     }
@@ -292,6 +313,7 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
         timeout_s: search.timeout,
         settings,
         budget_s: search.budget,
+        wait_s: search.wait,
         smallest_effect: search.smallest_effect,
         kernels,
     })
@@ -439,6 +461,7 @@ pub(super) fn with_report<T>(
         posterior: &posterior,
         runs: session.search_runs(),
         compared: session.comparison_runs(),
+        waited_s: session.waited_s(),
         builds,
         seconds: (build_s, run_s),
     })
@@ -481,6 +504,7 @@ fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
         "build_seconds": build_s,
         "run_seconds": run_s,
         "comparison_seconds": comparison_s,
+        "waited_seconds": session.waited_s(),
         "posterior": posterior,
         "tested": search.map(|search| search.builds()),
         "skipped": skipped,

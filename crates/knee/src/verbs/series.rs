@@ -126,6 +126,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         timeout_s: 600.0,
         settings: Settings::default(),
         budget_s: None,
+        wait_s: None,
         smallest_effect: arguments.smallest_effect,
         kernels: None,
     })

@@ -374,6 +374,21 @@ fn a_bisection_is_told_that_a_branch_is_gone_and_refused_without_its_commits() {
 }
 
 #[test]
+fn a_bisection_goes_on_within_other_limits_but_otherwise_as_it_began() {
+    let project = Project::with_change(41, 23);
+    let ended = project.bisect("--max-runs 12 --no-confirm");
+    check_status(&ended, 1);
+    assert!(ended.stdout.contains("--max-runs allow no more"), "{}", ended.stdout);
+    let refused = project.home.run("bisect --resume --cpus 2");
+    check_status(&refused, 2);
+    assert!(refused.stderr.contains("--cpus"), "{}", refused.stderr);
+    let ended = project.home.run("bisect --resume --max-runs 400 --no-confirm");
+    check_status(&ended, 0);
+    let named = format!("{} is where value changed", project.short(23));
+    assert!(ended.stdout.starts_with(&named), "{}\n{}", ended.stdout, ended.stderr);
+}
+
+#[test]
 fn a_plan_builds_nothing() {
     let project = Project::with_change(41, 23);
     let ended = project.bisect("--plan");

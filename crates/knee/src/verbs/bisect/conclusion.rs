@@ -45,7 +45,7 @@ struct Checks {
     doubts: Vec<(usize, Confirmation)>,
     /// Other layouts that did not bear a change out.
     layouts: Vec<LayoutCheck>,
-    /// Whether every named change was compared and borne out.
+    /// Whether every named change was compared and borne out, in other layouts, too, where there are any.
     stands: bool,
 }
 
@@ -129,6 +129,7 @@ fn checked(session: &mut Session, answer: &Answer, store: &Store) -> Result<Chec
             break;
         }
     }
+    checks.stands &= checks.layouts.is_empty();
     Ok(checks)
 }
 

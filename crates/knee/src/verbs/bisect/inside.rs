@@ -41,6 +41,7 @@ pub fn of_merge(session: &Session, change: usize) -> Result<Option<Inside>> {
         skip: skip.clone(),
     };
     let left_s = session.request.budget_s.map(|budget| (budget - session.seconds_spent()).max(1.0));
-    let request = Request { source, budget_s: left_s, ..session.request.clone() };
+    let wait_s = session.request.wait_s.map(|wait| (wait - session.waited_s()).max(0.0));
+    let request = Request { source, budget_s: left_s, wait_s, ..session.request.clone() };
     Ok(Some(Inside { merge, request }))
 }

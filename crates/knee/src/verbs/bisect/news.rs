@@ -174,7 +174,8 @@ pub fn confirmed(confirmed: Confirmed) -> &'static str {
         Confirmed::No => "NOT CONFIRMED: do not blame this commit",
         Confirmed::CannotTell => "not decided by as many runs as allowed",
         Confirmed::Disturbed => {
-            "NOT COMPARED: the host disturbed each comparison. When it is quieter, knee bisect --resume compares again"
+            "NOT COMPARED: the host disturbed each comparison. knee bisect --resume compares again; with --wait 1h, it \
+             waits that long for a quiet host"
         }
     }
 }
