@@ -318,8 +318,9 @@ mod tests {
             higher at the bad end, standard error 1.00 %, in 40 runs that spread by 3.00 %).
 
             It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
-            took 120 runs (5 s) beside that. The ends: wall_s 5.13 % higher at the bad end,
-            standard error 1.00 %, in 40 runs that spread by 3.00 %.
+            took 120 runs (5 s) beside that, and waited 12 s for a quiet host. The ends:
+            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
+            spread by 3.00 %.
         "#]],
         );
     }

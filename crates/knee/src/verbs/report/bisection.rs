@@ -126,12 +126,16 @@ fn steps(session: &Session) -> Block {
         ("mean", Align::Right),
     ]);
     for (step, runs) in session.steps().iter().enumerate() {
-        for StepRuns { commit, logs, .. } in runs {
+        for StepRuns { commit, layout, logs } in runs {
+            let short = session.range.commits[*commit].short();
             let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
             table.row(vec![
                 (step + 1).to_string(),
                 commit.to_string(),
-                session.range.commits[*commit].short().to_string(),
+                match layout {
+                    0 => short.to_string(),
+                    layout => format!("{short}, layout {layout}"),
+                },
                 logs.len().to_string(),
                 if logs.is_empty() { String::new() } else { rounded(mean, 4) },
             ]);
