@@ -70,7 +70,7 @@ pub struct Row {
     pub in_three: f64,
     /// Median size of the sets.
     pub set_size: Option<f64>,
-    /// Mean runs and builds, and most runs.
+    /// Mean runs and builds of the search, and most runs.
     pub runs: f64,
     pub runs_max: u32,
     pub builds: f64,
@@ -363,8 +363,7 @@ fn search_by(rule: Rule, mut world: World, case: &Case) -> Trial {
             let found = world.search(&case.settings, rule == Rule::Knee);
             let (grade, set_size) = graded(&found.answer, &world);
             let is_in_three = is_in_three(&found.answer, &world);
-            let Bisected { runs, compared, builds, compared_builds, .. } = found;
-            let builds = builds + compared_builds;
+            let Bisected { runs, compared, builds, .. } = found;
             Trial { grade, set_size, is_in_three, runs, compared, builds }
         }
     }

@@ -16,6 +16,7 @@ use crate::measurement::{
     Measurement, Repeats, Subject, Values, experiment, measure_while, values,
 };
 use crate::patience::Watch;
+use crate::range::Source;
 use crate::session::{Progress, Session};
 
 /// A change leaves more where the rest is this number of standard errors from nothing, and this share of the whole.
@@ -99,7 +100,10 @@ impl Session {
         }
         let subjects = [self.subject(parent), self.subject(change)];
         let [old, new] = [&subjects[0].name, &subjects[1].name];
-        let what = format!("{new} against its parent {old}");
+        let what = match self.request.source {
+            Source::Git { .. } => format!("{new} against its parent {old}"),
+            Source::Steps { .. } => format!("{new} against {old} before it"),
+        };
         let is_higher = answer.raises(change).unwrap_or_else(|| self.is_higher());
         self.compare(&what, &subjects, is_higher, store, tell)
     }

@@ -27,6 +27,16 @@ pub enum Source {
     Steps { directory: PathBuf },
 }
 
+impl Source {
+    /// What users call one of its entries.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Source::Git { .. } => "commit",
+            Source::Steps { .. } => "step",
+        }
+    }
+}
+
 /// A commit, or a step of a folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {

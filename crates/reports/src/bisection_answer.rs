@@ -21,6 +21,8 @@ pub struct BisectionReport<'a> {
     pub answer: &'a Answer,
     /// All commits; number 0 is the good end.
     pub commits: &'a [CommitName],
+    /// What they are: commit or step.
+    pub unit: &'a str,
     pub ends: Option<Ends>,
     pub metric: &'a str,
     /// Probability by commit; empty before the ends were apart.
@@ -83,7 +85,7 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
         ),
         Answer::Set { changes, why } => {
             let why = match why {
-                Unresolved::Untestable => "the commits between them cannot be tested",
+                Unresolved::Untestable => "what lies between them cannot be tested",
                 Unresolved::Futile => {
                     "more runs would not tell them apart: builds differ by about as much as the change does"
                 }
@@ -101,7 +103,7 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
             let sum: f64 = changes.iter().map(|(_, p)| p).sum();
             format!(
                 "The change is among {} with a probability of {}: {why}.",
-                counted(changes.len(), "commit"),
+                counted(changes.len(), report.unit),
                 percent(sum)
             )
         }
@@ -236,7 +238,7 @@ pub fn bisection_rests_on(report: &BisectionReport) -> String {
         "It rests on {} ({run_s:.0} s) of {} ({build_s:.0} s), out of {}.{compared}{}",
         counted(report.runs as usize, "run"),
         counted(report.builds, "build"),
-        counted(report.commits.len() - 1, "commit"),
+        counted(report.commits.len() - 1, report.unit),
         ends.unwrap_or_default()
     )
 }
@@ -258,6 +260,7 @@ mod tests {
         let report = BisectionReport {
             answer,
             commits: &commits,
+            unit: "commit",
             ends: Some(Ends {
                 difference: 0.05,
                 error: 0.01,

@@ -14,10 +14,10 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          said. `5 % at 3 %` is a change of 5 % where runs of one build spread by 3 % (standard deviation); `builds 1 %` \
          is the spread between builds that differ by nothing that matters. Right: the culprit or both culprits, or NOT \
          REPRODUCED where there is none. Wrong: an innocent commit is named. Set: several commits with a culprit among \
-         them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the answer. Runs and builds are means and contain those of the ends. \
-         Compared: mean runs of the comparisons of a commit with its parent before it is blamed, and of both in four other \
-         layouts (80), beside the runs; a commit \
-         that a comparison refutes is not blamed, and the search goes on."
+         them. None: no answer, or a set without one. In 3: a culprit is among the three most probable commits of the \
+         answer. Runs and builds are means of the search, with those of the ends. Compared: mean runs beside those, of a \
+         commit and its parent before it is blamed, as they are and in four other layouts (80 runs of 8 builds); a commit \
+         that these refute is not blamed, and the search goes on."
     );
     let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
     let mut text = wrapped(&intro, style.width, 0);

@@ -456,6 +456,7 @@ pub(super) fn with_report<T>(
     say(&BisectionReport {
         answer,
         commits: &commits,
+        unit: session.request.source.unit(),
         ends: session.search().and_then(bisection::Search::ends),
         metric: &session.request.metric,
         posterior: &posterior,

@@ -143,7 +143,9 @@ fn confirm(
 ) -> Result<Option<Confirmed>> {
     let range = session.range.clone();
     let tell = &mut |progress: &Progress| news::tell(progress, &range);
-    talk(format_args!("comparing {} with its parent", range.commits[change].short()));
+    let is_git = matches!(session.request.source, Source::Git { .. });
+    let parent = if is_git { "its parent" } else { "the step before it" };
+    talk(format_args!("comparing {} with {parent}", range.commits[change].short()));
     let compared = session.compare_with_parent(answer, change, store, tell)?;
     let Some(confirmation) = compared else { return Ok(None) };
     let confirmed = confirmation.confirmed;
@@ -160,7 +162,6 @@ fn confirm(
     if matches!(answer, Answer::Named { .. }) {
         explain(session, change, &confirmation, checks);
     }
-    let is_git = matches!(session.request.source, Source::Git { .. });
     if is_git && change < range.changes() {
         talk("comparing the bad end with itself without the change");
         match session.compare_without(answer, change, store, tell)? {

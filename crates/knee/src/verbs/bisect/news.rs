@@ -8,13 +8,9 @@ use text::quantity::signed;
 
 /// Says what there is to search.
 pub fn before(request: &Request, range: &Range) {
-    let what = match &request.source {
-        Source::Git { .. } => "commit",
-        Source::Steps { .. } => "step",
-    };
     talk(format_args!(
         "{} between {} and {}",
-        counted(range.changes(), what),
+        counted(range.changes(), request.source.unit()),
         range.commits[0].short(),
         range.commits[range.changes()].short()
     ));

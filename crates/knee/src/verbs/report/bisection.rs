@@ -78,11 +78,11 @@ fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
     candidates.sort_unstable_by_key(|(change, _)| *change);
     let points = candidates.iter().map(|(change, p)| -> Reaching { (*change as u32, *p, None) });
     let lines = vec![("the change".to_string(), points.collect())];
-    let drawn = Block::Curves(value_panel("probability", "number of the commit", lines));
+    let drawn = Block::Curves(value_panel("probability", &over(session), lines));
     candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut table = Table::new([
         ("number", Align::Right),
-        ("commit", Align::Left),
+        (session.request.source.unit(), Align::Left),
         ("probability", Align::Right),
         ("date", Align::Left),
         ("subject", Align::Left),
@@ -114,14 +114,14 @@ fn levels(session: &Session, search: &Search) -> Block {
         (build.commit as u32, build.mean.exp(), Some((low, high)))
     });
     let lines = vec![("mean ± 2 standard errors".to_string(), points.collect())];
-    Block::Curves(value_panel(&session.request.metric, "number of the commit", lines))
+    Block::Curves(value_panel(&session.request.metric, &over(session), lines))
 }
 
 fn steps(session: &Session) -> Block {
     let mut table = Table::new([
         ("step", Align::Right),
         ("number", Align::Right),
-        ("commit", Align::Left),
+        ("measured", Align::Left),
         ("runs", Align::Right),
         ("mean", Align::Right),
     ]);
@@ -145,10 +145,16 @@ fn steps(session: &Session) -> Block {
     Block::Table(PageTable { is_open: false, ..PageTable::plain(&caption, table, READING) })
 }
 
-/// The subject of the commit that is named.
+/// The subject of the commit that is named; a step has none.
 fn culprit(session: &Session, answer: &Answer) -> Option<String> {
     let Answer::Named { change, .. } = answer else { return None };
-    Some(in_words(session.range.commits.get(*change)?))
+    let commit = session.range.commits.get(*change)?;
+    (!commit.subject.is_empty()).then(|| in_words(commit))
+}
+
+/// What drawings run over.
+fn over(session: &Session) -> String {
+    format!("number of the {}", session.request.source.unit())
 }
 
 /// "8b5c810b999d 2026-11-24 mm: split the lock".
@@ -172,12 +178,16 @@ fn facts(session: &Session) -> Vec<(String, String)> {
     let place = match &request.source {
         Source::Git { directory, .. } | Source::Steps { directory } => directory,
     };
+    let between = match request.source {
+        Source::Git { .. } => "commits",
+        Source::Steps { .. } => "steps",
+    };
     let facts = [
         ("bisection", session.bisection.id.clone()),
         ("from", place.display().to_string()),
         ("good end", in_words(&commits[0])),
         ("bad end", commits.last().map(in_words).unwrap_or_default()),
-        ("commits", (commits.len() - 1).to_string()),
+        (between, (commits.len() - 1).to_string()),
         ("build", request.build.as_deref().map(quoted).unwrap_or_default()),
         ("measured", what_ran(session)),
         ("metric", request.metric.clone()),
