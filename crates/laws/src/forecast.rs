@@ -22,7 +22,7 @@ pub struct Forecast {
     pub rests_on: Option<RestsOn>,
     /// What the lower half of the curve says about the upper.
     pub hold_out: Option<HoldOut>,
-    /// Why it says nothing, if so.
+    /// Why the lower half says nothing, if so.
     pub not_held_out: Option<String>,
 }
 
@@ -125,11 +125,16 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     let squares = fit.squares / (observed.len() + known.len() - 3) as f64;
     let p = lack_of_fit(&fit, observed.len() + known.len(), freedom);
     if p.map_or(squares > 4.0, |p| p < CONTRADICTS) {
+        let held = Quantity::Hold.log(&Fit::new(Law::Handover, &observed, &[]).parameters).exp();
         return Err(format!(
-            "a lock with these {} does not give this curve{}; it would need {:.3} us held",
+            "a lock with these {} does not give this curve{}; one that is held for {} comes nearest",
             if known.is_empty() { "doses" } else { "times" },
-            p.map_or(String::new(), |p| format!(" (p = {p:.2e})")),
-            1e6 * Quantity::Hold.log(&Fit::new(Law::Handover, &observed, &[]).parameters).exp()
+            p.map_or("", |p| if p < 0.001 { " (p < 0.001)" } else { " (p < 0.01)" }),
+            if held < 1e-6 {
+                format!("{:.0} ns", 1e9 * held)
+            } else {
+                format!("{:.3} us", 1e6 * held)
+            }
         ));
     }
     Ok(vec![Draws::new(fit, &observed, known, freedom)])
@@ -142,8 +147,8 @@ fn rate(all: &[Draws], cpus: u32) -> Estimate {
 
 fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
     let half = (sweep.most_cpus() / 2.0).floor() as u32;
-    let part = sweep.up_to(half).map_err(|why| format!("up to {half} CPUs: {why}"))?;
-    let all = candidates(&part, known).map_err(|why| format!("up to {half} CPUs: {why}"))?;
+    let part = sweep.up_to(half)?;
+    let all = candidates(&part, known)?;
     let beyond = sweep.points().iter().filter(|measured| measured.cpus > half);
     let points = beyond.map(|point| HeldOutPoint {
         cpus: point.cpus,

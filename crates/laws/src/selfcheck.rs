@@ -152,7 +152,7 @@ impl Kind {
             Kind::TwoSockets => "one lock, slower between sockets",
             Kind::Step => "one lock, and a cliff",
             Kind::FirstTaskApart => "one lock, cheaper for one task alone",
-            Kind::Crowded => "one lock, each waiting task adds 3 to 100 % of the hold",
+            Kind::Crowded => "one lock, 3 to 100 % slower for each that waits",
         }
     }
 

@@ -327,6 +327,7 @@ impl DosedCurves<'_> {
 fn percent(share: &Estimate) -> String {
     let digits = |share: f64| match 100.0 * share {
         infinite if infinite.is_infinite() => "no limit".to_string(),
+        percent if percent.abs() >= 1000.0 => format!("{percent:.0}"),
         percent => short(percent),
     };
     let interval =

@@ -172,7 +172,9 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
     }
     lines.extend(found.hold_out.as_ref().map(hold_out));
     let why = found.not_held_out.as_ref();
-    lines.extend(why.map(|why| format!("not checked against the upper half of the curve: {why}")));
+    lines.extend(why.map(|why| {
+        format!("not checked against the upper half of the curve, of which the lower half says too little: {why}")
+    }));
     let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
     table.within(style.width).0 + &lines
 }
