@@ -232,7 +232,7 @@ pub fn search(adaptive: &Adaptive) -> String {
     let Adaptive { budget_s, knee_within } = adaptive;
     format!(
         "CPU counts that tell most about the knee, until it is known to {} % or {budget_s} s are spent",
-        analysis::rounded(100.0 * knee_within, 3)
+        text::quantity::short(100.0 * knee_within)
     )
 }
 

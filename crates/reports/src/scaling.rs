@@ -300,7 +300,7 @@ impl Report<'_> {
             counted(runs, "run"),
             counted(curve.cells.len(), "CPU count")
         );
-        let percent = analysis::rounded(100.0 * within, 3);
+        let percent = text::quantity::short(100.0 * within);
         Some(if search.is_known(knee) {
             format!("{begin}: the knee is known to {percent} % or to one CPU, as asked")
         } else {
