@@ -18,8 +18,9 @@ use crate::compiler::{Compiler, Language};
 use crate::scratch::Scratch;
 use crate::{Linkage, cache};
 
-/// What will-it-scale's Makefile gives the compiler, and threads.
-const FLAGS: [&str; 3] = ["-O2", "-g", "-pthread"];
+/// What will-it-scale's Makefile gives the compiler, and threads. Functions begin at cache lines, so that no other version
+/// of the harness moves them: a loop of 16 bytes elsewhere took 5 % longer.
+const FLAGS: [&str; 4] = ["-O2", "-g", "-pthread", "-falign-functions=64"];
 
 /// What functions of sanitizers begin with.
 const SANITIZERS: [&str; 4] = ["__asan_", "__tsan_", "__ubsan_", "__msan_"];
