@@ -125,16 +125,15 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     let squares = fit.squares / (observed.len() + known.len() - 3) as f64;
     let p = lack_of_fit(&fit, observed.len() + known.len(), freedom);
     if p.map_or(squares > 4.0, |p| p < CONTRADICTS) {
-        let held = Quantity::Hold.log(&Fit::new(Law::Handover, &observed, &[]).parameters).exp();
+        let alone = Fit::new(Law::Handover, &observed, &[]).parameters;
+        let us = |quantity: Quantity| 1e6 * quantity.log(&alone).exp();
         return Err(format!(
-            "a lock with these {} does not give this curve{}; one that is held for {} comes nearest",
+            "a lock with these {} does not give this curve{}; by the curve alone it is held for {:.3} us, and {:.4} us \
+             longer for each task that waits",
             if known.is_empty() { "doses" } else { "times" },
             p.map_or("", |p| if p < 0.001 { " (p < 0.001)" } else { " (p < 0.01)" }),
-            if held < 1e-6 {
-                format!("{:.0} ns", 1e9 * held)
-            } else {
-                format!("{:.3} us", 1e6 * held)
-            }
+            us(Quantity::Hold),
+            us(Quantity::Handover)
         ));
     }
     Ok(vec![Draws::new(fit, &observed, known, freedom)])
