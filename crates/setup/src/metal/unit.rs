@@ -37,9 +37,18 @@ pub fn advice_on_watchdogs() -> Option<String> {
     let told = children::output(Command::new("systemctl").args(words)).ok()?;
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let is_off = |line: &str| line.ends_with("=0") || line.ends_with("=infinity");
-    told.lines().any(is_off).then(|| {
-        "a kernel that hangs stays so until somebody resets the host: if it has a watchdog, set KExecWatchdogSec= and \
-         RuntimeWatchdogSec= in systemd's system.conf"
+    if told.lines().any(is_off) {
+        return Some(
+            "a kernel that hangs stays so until somebody resets the host: if it has a watchdog, set KExecWatchdogSec= and \
+             RuntimeWatchdogSec= in systemd's system.conf"
+                .to_string(),
+        );
+    }
+    // Most drivers stop their watchdog when the kernel shuts down, unless this is 0.
+    let stops = fs::read_to_string("/sys/module/watchdog/parameters/stop_on_reboot").ok()?;
+    (stops.trim() != "0").then(|| {
+        "a kernel that hangs may stay so until somebody resets the host: most drivers stop the watchdog when this kernel \
+         ends, unless it was booted with watchdog.stop_on_reboot=0"
             .to_string()
     })
 }
