@@ -171,7 +171,8 @@ fn node_name(record: &Record) -> String {
 
 /// Appends the runs of all parts. Returns the names of their nodes.
 fn append_all(joined: &mut Growing, parts: &[Part]) -> Result<BTreeSet<String>> {
-    let (mut nodes, mut boots, mut profiles) = (BTreeSet::new(), 0, 0);
+    let mut joining = Joining { joined, pending: Vec::new(), boots: 0, profiles: 0 };
+    let mut nodes = BTreeSet::new();
     for part in parts {
         ensure!(
             signals::received().is_none(),
@@ -179,50 +180,69 @@ fn append_all(joined: &mut Growing, parts: &[Part]) -> Result<BTreeSet<String>> 
         );
         let opened = opened(part)?;
         nodes.insert(node_name(&opened.record));
-        append(joined, part, &opened, &mut boots, &mut profiles)?;
+        joining.add(part, &opened)?;
     }
+    joining.write_pending()?;
     Ok(nodes)
 }
 
-/// Appends the runs of one part as a session of its node.
-fn append(
-    joined: &mut Growing,
-    part: &Part,
-    opened: &Opened,
-    boots: &mut u32,
-    profiles: &mut u32,
-) -> Result<()> {
-    let first_run = joined.next_run();
-    let record = &opened.record;
-    let session = record.sessions.last().context("a record has a session")?;
-    joined.record.sessions.push(Session {
-        first_run,
-        node: Some(node_name(record)),
-        ..session.clone()
-    });
-    for warning in &record.warnings {
-        if !joined.record.warnings.contains(warning) {
-            joined.record.warnings.push(warning.clone());
+/// Runs are written together, since each write waits for the disk.
+const RUNS_PER_WRITE: usize = 500;
+
+/// A record that grows by the runs of one part after the other.
+struct Joining<'a> {
+    joined: &'a mut Growing,
+    /// Runs with their samples that are not written yet.
+    pending: Vec<(Run, Vec<Sample>)>,
+    /// Numbers of boots and profiles so far.
+    boots: u32,
+    profiles: u32,
+}
+
+impl Joining<'_> {
+    /// Adds the runs of one part as a session of its node.
+    fn add(&mut self, part: &Part, opened: &Opened) -> Result<()> {
+        let first_run = self.joined.next_run() + self.pending.len() as u32;
+        let record = &opened.record;
+        let session = record.sessions.last().context("a record has a session")?;
+        self.joined.record.sessions.push(Session {
+            first_run,
+            node: Some(node_name(record)),
+            ..session.clone()
+        });
+        for warning in &record.warnings {
+            if !self.joined.record.warnings.contains(warning) {
+                self.joined.record.warnings.push(warning.clone());
+            }
         }
+        let mut samples: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
+        for (run, sample) in store::samples(opened)? {
+            samples.entry(run).or_default().push(sample);
+        }
+        let counting = opened.runs.iter().filter(|run| part.blocks.contains(&run.block));
+        let boots = self.boots;
+        self.pending.extend(counting.zip(first_run..).map(|(run, number)| {
+            let boot = run.boot.map(|boot| boots + boot);
+            let samples = samples.remove(&run.run).unwrap_or_default();
+            (Run { run: number, boot, ..run.clone() }, samples)
+        }));
+        if self.pending.len() >= RUNS_PER_WRITE {
+            self.write_pending()?;
+        }
+        let of_part = store::boots(opened)?;
+        self.boots += of_part.iter().map(|boot| boot.boot + 1).max().unwrap_or(0);
+        for boot in of_part {
+            self.joined.append_boot(&Boot { boot: boots + boot.boot, ..boot })?;
+        }
+        let profiles = store::profiles(opened)?.into_iter();
+        for profile in profiles.filter(|profile| part.blocks.contains(&profile.block)) {
+            self.joined.append_profile(&records::Profile { number: self.profiles, ..profile })?;
+            self.profiles += 1;
+        }
+        Ok(())
     }
-    let mut samples: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
-    for (run, sample) in store::samples(opened)? {
-        samples.entry(run).or_default().push(sample);
+
+    fn write_pending(&mut self) -> Result<()> {
+        self.joined.append_all(std::mem::take(&mut self.pending))
     }
-    let counting = opened.runs.iter().filter(|run| part.blocks.contains(&run.block));
-    let added = counting.zip(first_run..).map(|(run, number)| {
-        let boot = run.boot.map(|boot| *boots + boot);
-        let samples = samples.remove(&run.run).unwrap_or_default();
-        (Run { run: number, boot, ..run.clone() }, samples)
-    });
-    joined.append_all(added.collect())?;
-    for boot in store::boots(opened)? {
-        joined.append_boot(&Boot { boot: *boots + boot.boot, ..boot })?;
-    }
-    *boots += store::boots(opened)?.iter().map(|boot| boot.boot + 1).max().unwrap_or(0);
-    for profile in store::profiles(opened)?.into_iter().filter(|p| part.blocks.contains(&p.block)) {
-        joined.append_profile(&records::Profile { number: *profiles, ..profile })?;
-        *profiles += 1;
-    }
-    Ok(())
 }
