@@ -306,12 +306,12 @@ fn ranged(estimate: &Estimate, text: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// A share in percent with its interval: `20 % (19 to 21)`.
+/// A share in percent with its interval: `20 % (19 to 21)`; with a decimal where the interval is narrower than a percent.
 fn percent(share: &Estimate) -> String {
-    let whole = |share: f64| format!("{:.0}", 100.0 * share);
-    let interval =
-        share.interval.map(|(low, high)| format!(" ({} to {})", whole(low), whole(high)));
-    format!("{} %{}", whole(share.value), interval.unwrap_or_default())
+    let is_narrow = share.interval.is_some_and(|(low, high)| high - low < 0.01);
+    let text = |share: f64| format!("{:.*}", usize::from(is_narrow), 100.0 * share);
+    let interval = share.interval.map(|(low, high)| format!(" ({} to {})", text(low), text(high)));
+    format!("{} %{}", text(share.value), interval.unwrap_or_default())
 }
 
 #[cfg(test)]
