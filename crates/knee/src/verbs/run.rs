@@ -158,8 +158,8 @@ pub struct Arguments {
     operations_from: Option<String>,
     /// Passes over all points [default: 5, variants 10]
     ///
-    /// Each pass takes the points in random order. The default is 5, or 10 with variants.
-    #[arg(long, help_heading = RUNS)]
+    /// Each pass runs each point once, in random order. The default is 5, or 10 with variants.
+    #[arg(long, alias = "runs", help_heading = RUNS)]
     pub blocks: Option<u32>,
     /// Sweep up and down in turn instead of in random order
     ///

@@ -132,7 +132,7 @@ fn unusual_curves_say_what_can_be_said() {
     let level = three(|_| 100.0);
     for (curve, part, status) in [
         // Falls from the start.
-        (falls.as_str(), "past 1 CPU the rate falls, by 87 %", 0),
+        (falls.as_str(), "past 1 CPU the rate falls, by 87.5 %", 0),
         (level.as_str(), "knee at 1 CPU (1 to 1)", 0),
         // One run a point.
         ("1,100\n2,190\n4,350\n8,600\n16,800\n", "no interval: each point ran once", 0),
