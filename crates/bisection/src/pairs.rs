@@ -1,9 +1,8 @@
 //! Whether one change explains the runs, or two do better.
 
-use crate::evidence::Evidence;
 use crate::ground::{Ground, sum_of};
 use crate::partition::{Partition, Segment};
-use crate::posterior::{Layouts, Posterior, spreads};
+use crate::posterior::{Grounds, Posterior};
 
 /// Prior odds of two changes against one.
 const ODDS: f64 = 0.05;
@@ -12,12 +11,7 @@ const ODDS: f64 = 0.05;
 const SEGMENTS_MAX: usize = 80;
 
 /// The probability of two changes, against one. `one` is the posterior of one change.
-pub fn two_changes(
-    evidence: &Evidence,
-    partition: &Partition,
-    layouts: &Layouts,
-    one: &Posterior,
-) -> f64 {
+pub(crate) fn two_changes(grounds: &Grounds, partition: &Partition, one: &Posterior) -> f64 {
     // On a graph there may be thousands; two changes in small ones are improbable.
     let mut segments: Vec<&Segment> = partition.segments.iter().collect();
     segments.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -25,17 +19,18 @@ pub fn two_changes(
     let total: f64 = segments.iter().map(|segment| segment.weight).sum();
     // The level between lies anywhere near the two.
     let spread = one.distance().powi(2).max(1.0);
+    let log_shares: Vec<f64> =
+        segments.iter().map(|segment| (segment.weight / total).ln()).collect();
     let mut logs = Vec::new();
     // A drift says nothing about levels between, unlike a layout.
     let is_likely = |drift: f64| one.drifts.iter().any(|(known, p)| *known == drift && *p > 0.05);
-    for spreads in spreads(evidence, layouts).iter().filter(|spreads| is_likely(spreads.drift)) {
-        let sums = PairSums::new(Ground::new(evidence, spreads.layout, spreads.drift), &segments);
-        for (a, first) in segments.iter().enumerate() {
-            for (b, second) in segments.iter().enumerate().skip(a + 1) {
+    for (spreads, ground) in grounds.0.iter().filter(|(spreads, _)| is_likely(spreads.drift)) {
+        let log_prior = (2.0 * spreads.weight * ODDS).ln();
+        let sums = PairSums::new(ground, &segments);
+        for a in 0..segments.len() {
+            for b in a + 1..segments.len() {
                 let Some(log) = sums.log_evidence(a, b, spread) else { continue };
-                let prior =
-                    2.0 * spreads.weight * ODDS * first.weight * second.weight / (total * total);
-                logs.push(log + prior.ln());
+                logs.push(log + log_prior + log_shares[a] + log_shares[b]);
             }
         }
     }
@@ -49,7 +44,7 @@ pub fn two_changes(
 
 /// Sums over the builds that contain the changes of segments.
 struct PairSums<'a> {
-    ground: Ground,
+    ground: &'a Ground,
     segments: &'a [&'a Segment],
     /// The precision between the builds of two segments, and between those of one and all.
     between: Vec<f64>,
@@ -59,7 +54,7 @@ struct PairSums<'a> {
 }
 
 impl<'a> PairSums<'a> {
-    fn new(ground: Ground, segments: &'a [&'a Segment]) -> PairSums<'a> {
+    fn new(ground: &'a Ground, segments: &'a [&'a Segment]) -> PairSums<'a> {
         let everything = vec![true; segments.first().map_or(0, |segment| segment.contained.len())];
         let rows: Vec<Vec<f64>> =
             segments.iter().map(|segment| ground.row_sums(&segment.contained)).collect();
@@ -141,34 +136,34 @@ impl<'a> PairSums<'a> {
                 entries.iter_mut().enumerate().for_each(|(column, entry)| *entry += prior(column));
             }
         }
-        let (explained, log_determinant) = best_levels(&precision, information);
-        let log_levels = log_determinant + (N - 2) as f64 * spread.ln();
+        let (explained, determinant) = best_levels(&precision, information);
+        let log_levels = (determinant * spread.powi(N as i32 - 2)).ln();
         self.ground.log_evidence(explained, log_levels)
     }
 }
 
-/// What the best levels explain of the squares, and the logarithm of the determinant of their precision: with Cholesky's
-/// factor L and the information h, |L^-1 h|^2 and the squares on the diagonal of L. There are thousands of pairs, so
-/// nothing is allocated.
+/// What the best levels explain of the squares, and the determinant of their precision: with Cholesky's factor L and the
+/// information h, |L^-1 h|^2 and the product of the squares on the diagonal of L. There are thousands of pairs, so nothing
+/// is allocated.
 fn best_levels<const N: usize>(precision: &[[f64; N]; N], information: [f64; N]) -> (f64, f64) {
     let mut factor = [[0.0; N]; N];
     let mut solved = [0.0; N];
-    let (mut explained, mut log_determinant) = (0.0, 0.0);
+    let (mut explained, mut determinant) = (0.0, 1.0);
     for i in 0..N {
         for j in 0..i {
             let known: f64 = (0..j).map(|k| factor[i][k] * factor[j][k]).sum();
             factor[i][j] = (precision[i][j] - known) / factor[j][j];
         }
         let known: f64 = factor[i][..i].iter().map(|entry| entry * entry).sum();
-        let square = (precision[i][i] - known).max(1e-300);
+        let square = (precision[i][i] - known).max(1e-60);
         factor[i][i] = square.sqrt();
         let known: f64 =
             factor[i][..i].iter().zip(&solved).map(|(entry, known)| entry * known).sum();
         solved[i] = (information[i] - known) / factor[i][i];
         explained += solved[i] * solved[i];
-        log_determinant += square.ln();
+        determinant *= square;
     }
-    (explained, log_determinant)
+    (explained, determinant)
 }
 
 #[cfg(test)]
@@ -178,7 +173,7 @@ mod tests {
     use crate::evidence::Evidence;
     use crate::ground::inverted;
     use crate::partition::Partition;
-    use crate::posterior::{LAYOUT_UNKNOWN, posterior};
+    use crate::posterior::{Grounds, LAYOUT_UNKNOWN, posterior};
 
     fn probability_of_two(levels: &[(usize, f64)]) -> f64 {
         let commits = Commits::linear(10);
@@ -190,8 +185,8 @@ mod tests {
             [-0.01, 0.0, 0.01, 0.0].iter().for_each(|noise| evidence.add(build, level + noise));
             partition.split(commits.contained(*commit));
         }
-        let one = posterior(&evidence, &partition, LAYOUT_UNKNOWN);
-        two_changes(&evidence, &partition, LAYOUT_UNKNOWN, &one)
+        let grounds = Grounds::new(&evidence, LAYOUT_UNKNOWN);
+        two_changes(&grounds, &partition, &posterior(&grounds, &partition))
     }
 
     #[test]
@@ -209,7 +204,10 @@ mod tests {
         let (inverse, log_determinant) = inverted(&precision.concat(), 3);
         let by_inverse: f64 =
             (0..9).map(|at| inverse[at] * information[at / 3] * information[at % 3]).sum();
-        let (explained, log) = best_levels(&precision, information);
-        assert!((explained - by_inverse).abs() < 1e-12 && (log - log_determinant).abs() < 1e-12);
+        let (explained, determinant) = best_levels(&precision, information);
+        assert!(
+            (explained - by_inverse).abs() < 1e-12
+                && (determinant.ln() - log_determinant).abs() < 1e-12
+        );
     }
 }

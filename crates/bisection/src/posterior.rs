@@ -31,8 +31,19 @@ pub(crate) struct Spreads {
     pub(crate) weight: f64,
 }
 
+/// The evidence under each pair of spreads: the costly part, computed once for all that is asked of the same runs.
+pub(crate) struct Grounds(pub(crate) Vec<(Spreads, Ground)>);
+
+impl Grounds {
+    pub(crate) fn new(evidence: &Evidence, layouts: &Layouts) -> Grounds {
+        let ground =
+            |spreads: Spreads| (spreads, Ground::new(evidence, spreads.layout, spreads.drift));
+        Grounds(spreads(evidence, layouts).into_iter().map(ground).collect())
+    }
+}
+
 /// All pairs of spreads.
-pub(crate) fn spreads(evidence: &Evidence, layouts: &Layouts) -> Vec<Spreads> {
+fn spreads(evidence: &Evidence, layouts: &Layouts) -> Vec<Spreads> {
     let (within, freedom) = evidence.variance();
     let freedom = f64::from(freedom);
     let variance = (SCALE + freedom * within / 2.0) / (SHAPE + freedom / 2.0);
@@ -90,19 +101,18 @@ pub struct Hypothesis {
 const NEGLIGIBLE: f64 = 1e-4;
 
 /// The posterior of a partition whose segments know on which side each build lies.
-pub fn posterior(evidence: &Evidence, partition: &Partition, layouts: &Layouts) -> Posterior {
+pub(crate) fn posterior(grounds: &Grounds, partition: &Partition) -> Posterior {
     let total: f64 = partition.segments.iter().map(|segment| segment.weight).sum();
     let mut fits: Vec<(Spreads, Hypothesis)> = Vec::new();
-    for spreads in spreads(evidence, layouts) {
-        let ground = Ground::new(evidence, spreads.layout, spreads.drift);
-        let all = vec![true; evidence.builds().len()];
+    for (spreads, ground) in &grounds.0 {
+        let all = vec![true; ground.information.len()];
         let totals = [ground.group_sums(&all, &all), ground.group_information(&all)];
         for (index, segment) in partition.segments.iter().enumerate() {
-            let (log, fit) = fit(&ground, totals, segment);
+            let (log, fit) = fit(ground, totals, segment);
             // The logarithm for now.
             let probability = log + spreads.weight.ln() + (segment.weight / total).ln();
             let fit = Hypothesis { segment: index, layout: spreads.layout, probability, ..fit };
-            fits.push((spreads, fit));
+            fits.push((*spreads, fit));
         }
     }
     let logs = fits.iter().map(|(_, fit)| fit.probability);
@@ -206,7 +216,7 @@ impl Posterior {
 
 #[cfg(test)]
 mod tests {
-    use super::{LAYOUT_UNKNOWN, posterior};
+    use super::{Grounds, LAYOUT_UNKNOWN, posterior};
     use crate::commits::Commits;
     use crate::evidence::Evidence;
     use crate::partition::Partition;
@@ -222,7 +232,7 @@ mod tests {
             values.iter().for_each(|value| evidence.add(build, *value));
             partition.split(commits.contained(*commit));
         }
-        let result = posterior(&evidence, &partition, LAYOUT_UNKNOWN);
+        let result = posterior(&Grounds::new(&evidence, LAYOUT_UNKNOWN), &partition);
         let segments = partition.segments.iter().map(|segment| segment.changes.clone());
         segments.zip(result.probability).collect()
     }

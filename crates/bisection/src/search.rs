@@ -21,7 +21,7 @@ use crate::evidence::{Build, Evidence};
 use crate::forecast::Forecast;
 use crate::pairs::two_changes;
 use crate::partition::Partition;
-use crate::posterior::{LAYOUT_UNKNOWN, Posterior, posterior};
+use crate::posterior::{Grounds, LAYOUT_UNKNOWN, Posterior, posterior};
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
 
 /// How a search decides.
@@ -239,12 +239,13 @@ impl Search {
     }
 
     fn next_of_one(&mut self) -> Next {
-        let posterior = self.posterior();
+        let grounds = Grounds::new(&self.evidence, &self.settings.layouts);
+        let posterior = posterior(&grounds, &self.partition);
         let is_sure = self.is_sure(&posterior);
         if is_sure && self.bound.is_none() && self.evidence.variance().1 >= BOUND_FREEDOM {
             self.derive_bound(&posterior);
         }
-        let two = two_changes(&self.evidence, &self.partition, &self.settings.layouts, &posterior);
+        let two = two_changes(&grounds, &self.partition, &posterior);
         let situation = self.situation(&posterior);
         let best = posterior.best();
         let is_named = posterior.probability[best] >= self.settings.named_from()
@@ -373,7 +374,7 @@ impl Search {
 
     /// How probable each candidate is, given one change. Both ends must have runs.
     pub fn posterior(&self) -> Posterior {
-        posterior(&self.evidence, &self.partition, &self.settings.layouts)
+        posterior(&Grounds::new(&self.evidence, &self.settings.layouts), &self.partition)
     }
 
     /// All runs so far.
