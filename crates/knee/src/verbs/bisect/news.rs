@@ -61,7 +61,7 @@ pub fn tell(progress: &Progress, range: &Range) {
             candidates(*all, *unread, *reproducible);
         }
         Progress::Bound { runs } => talk(format_args!(
-            "the change is sure; the search ends after {} at most: twice the mean at the smallest distance of the ends \
+            "the change is sure; the search ends after {} at most: 2.5 times the mean at the smallest distance of the ends \
              that the runs leave open",
             counted(*runs as usize, "run")
         )),
