@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -150,10 +151,10 @@ int main(int n, char **words)
 		fprintf(stderr, "knee_prepare failed\n");
 		return 1;
 	}
-	if (testcase && testcase_prepare)
-		testcase_prepare(args.run.tasks);
 	if (testcase && testcase_cleanup)
 		end_by_cleanup(worker);
+	if (testcase && testcase_prepare)
+		testcase_prepare(args.run.tasks);
 	install_kick_handler();
 	tasks = new_tasks();
 	for (unsigned index = 0; index < args.run.tasks; index++)

@@ -240,12 +240,12 @@ fn a_verdict_is_measured_again_at_changed_loads() {
 #[test]
 fn sweeps_up_and_down_and_doses_beside_a_curve_are_told() {
     let home = Home::new();
-    let run = "run getppid --up-down --cpus 1,2 --tasks-per-cpu 1 --seconds 0.02 --blocks 4";
+    let run = "run getppid --up-down --cpus 1,2 --tasks-per-cpu 1 --seconds 0.2 --blocks 4";
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2) {
         let ended = home.run(run);
         assert!(ended.stdout.contains("over 2 pairs of sweeps"), "{}", ended.stdout);
     }
-    let dosed = "run lock_mcs --set hold_ns=500 --cpus 1 --as threads --seconds 0.02 --blocks 3 \
+    let dosed = "run lock_mcs --set hold_ns=500 --cpus 1 --as threads --seconds 0.2 --blocks 3 \
                  --dose inside=0,200ns,400ns,800ns";
     let ended = home.run(dosed);
     assert!(

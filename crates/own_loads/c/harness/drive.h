@@ -33,17 +33,32 @@ static void install_kick_handler(void)
 	sigaction(KICK, &action, NULL);
 }
 
+/* Once the program must end, a tick each 10 ms interrupts whatever the main thread waits for: also a wait that began just
+ * after it had looked at must_end. */
+static void on_tick(int signal)
+{
+	enum { PATIENCE_TICKS = 200 };
+	static int ticks;
+
+	(void)signal;
+	if (++ticks == PATIENCE_TICKS)
+		_exit(1);
+}
+
 static void on_terminate(int signal)
 {
-	enum { PATIENCE_S = 2 };
+	const struct timeval tick = { .tv_usec = 10000 };
+	const struct itimerval ticks = { .it_interval = tick, .it_value = tick };
+	struct sigaction action = { .sa_handler = on_tick };
 
 	(void)signal;
 	must_end = 1;
-	alarm(PATIENCE_S);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &ticks, NULL);
 }
 
-/* A test that is ended early puts away its files by testcase_cleanup(): so the program ends by itself when its worker ends,
- * or knee asks it to. Up to here it was killed. */
+/* A test that is ended early puts away its files by testcase_cleanup(), those that testcase_prepare() has made among them:
+ * so the program ends by itself when its worker ends, or knee asks it to. */
 static void end_by_cleanup(pid_t worker)
 {
 	struct sigaction action = { .sa_handler = on_terminate };
