@@ -27,7 +27,8 @@ pub enum Language {
 }
 
 impl Language {
-    fn of(file: &Path) -> Language {
+    /// The language of a file, by the ending of its name.
+    pub fn of(file: &Path) -> Language {
         match file.extension().unwrap_or_default().to_str() {
             Some("o" | "a") => Language::Compiled,
             Some("cc" | "cpp" | "cxx" | "C") => Language::Cplusplus,

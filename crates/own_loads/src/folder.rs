@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use records::LoadInterface;
 
+use crate::compiler::Language;
+
 /// A file of a folder that is a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedLoad {
@@ -24,7 +26,8 @@ pub fn list(folder: &Path) -> Result<Vec<ListedLoad>> {
     let mut files = 0;
     for entry in fs::read_dir(folder).with_context(reading)? {
         let file = entry.with_context(reading)?.path();
-        if !crate::is_own_load(&file.to_string_lossy()) || !file.is_file() {
+        let has_text = Language::of(&file) != Language::Compiled;
+        if !has_text || !crate::is_own_load(&file.to_string_lossy()) || !file.is_file() {
             continue;
         }
         files += 1;

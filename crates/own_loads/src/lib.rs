@@ -36,7 +36,7 @@ pub enum Linkage {
 }
 
 /// The endings of files that are loads.
-const ENDINGS: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "o", "a"];
+pub const ENDINGS: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "o", "a"];
 
 /// Longest file that is read as a load.
 const FILE_BYTES_MAX: u64 = 256 << 20;

@@ -12,7 +12,7 @@ use host::terminal::print_line;
 use own_loads::Linkage;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
-use records::{Effect, Metric, OwnLoad, OwnParameter};
+use records::{Effect, LoadInterface, Metric, OwnLoad, OwnParameter};
 use runner::{effects, planned_record};
 use serde_json::json;
 use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
@@ -82,8 +82,11 @@ fn own_load(arguments: &Arguments) -> Result<()> {
     let mut text = format!("{}\n\n{}\n", own.name(), reflowed(&compiled.description, width));
     text += &entry("operation", &compiled.operation, width);
     text += &entry("interface", compiled.interface.name(), width);
-    let verified =
-        if compiled.verifies { "by the load itself" } else { "no: it has no knee_verify" };
+    let verified = match compiled.interface {
+        LoadInterface::WillItScale => "no: the test only counts",
+        LoadInterface::Knee if compiled.verifies => "by the load itself",
+        LoadInterface::Knee => "no: it has neither knee_verify nor knee_verify_all",
+    };
     text += &entry("verified", verified, width);
     text += &entry("compiler", &compiled.compiler, width);
     for OwnParameter { name, default, choices, about } in &compiled.parameters {

@@ -180,6 +180,9 @@ fn other_lines(other: &Listed) -> String {
 
 /// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
 fn entry(name: &str, column: usize, about: &str) -> String {
+    if about.trim().is_empty() {
+        return format!("{name}\n");
+    }
     let lines = wrapped(&format!("{:1$}{about}", "", column + 2), stdout_width(), column + 2);
     match name.chars().count() {
         0 => lines,

@@ -280,10 +280,20 @@ fn a_test_that_is_ended_early_puts_away_its_files() {
 #[test]
 fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
     let load = include_str!("../../../own_loads/tests/loads/parent_id.c");
-    let Some(home) = home("own_loads", &[("a.c", load), ("b.c", "int x;")]) else { return };
+    let by_macro = "char *testcase_description = ABOUT;\nvoid testcase(";
+    let object = "an object file with the symbols testcase() and knee_operate";
+    let files = [("a.c", load), ("b.c", "int x;"), ("c.c", by_macro), ("d.o", object)];
+    let Some(home) = home("own_loads", &files) else { return };
     let listed = home.start(&mut home.knee("list loads .")).end();
     assert!(listed.stdout.contains("Ask for the parent's id"), "{}", listed.stdout);
+    assert!(listed.stdout.ends_with("\nc.c\n"), "{}", listed.stdout);
     assert!(!listed.stdout.contains("b.c"), "{}", listed.stdout);
+    let folder = home.start(&mut home.knee("run .")).end();
+    assert!(
+        folder.stderr.contains(". is a folder: name its files, as in ./*.c"),
+        "{}",
+        folder.stderr
+    );
     let none = home.start(&mut home.knee("list workloads .")).end();
     assert!(none.stderr.contains("only `knee list loads` takes a folder"), "{}", none.stderr);
 }
