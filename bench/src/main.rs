@@ -110,7 +110,7 @@ struct Options {
     /// --seconds how long each runs in one start
     #[arg(long, value_name = "DIR")]
     suite: Option<PathBuf>,
-    /// Run only these tests of will-it-scale, without `.c`
+    /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2
     #[arg(long, value_delimiter = ',')]
     test: Vec<String>,
     /// Save the report in bench/results

@@ -66,6 +66,9 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
             let theirs = suite.build(&test, form, &main)?;
             for tasks in TASKS {
                 let case = Case { suite: &suite, test: &test, theirs: &theirs, form, tasks };
+                if !case.is_wanted(&options.test) {
+                    continue;
+                }
                 match case.measure(bench, options) {
                     Ok(starts) => {
                         println!("{}", case.row(&starts));
@@ -105,6 +108,13 @@ struct Case<'a> {
 impl Case<'_> {
     fn name(&self) -> String {
         self.test.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Whether one of these words names it, `mmap2:threads:2` or a beginning of that, or there are none.
+    fn is_wanted(&self, named: &[String]) -> bool {
+        let own = [self.name(), self.form.to_string(), self.tasks.to_string()];
+        let names = |case: &String| case.split(':').zip(&own).all(|(word, own)| word == own);
+        named.is_empty() || named.iter().any(names)
     }
 
     fn what(&self) -> String {

@@ -15,8 +15,8 @@ pub struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    /// The files of the tests, or of those named, in alphabetical order.
-    pub fn tests(&self, named: &[String]) -> Result<Vec<PathBuf>> {
+    /// The files of the tests, or of those of which cases are named, in alphabetical order.
+    pub fn tests(&self, cases: &[String]) -> Result<Vec<PathBuf>> {
         let folder = self.folder.join("tests");
         let files =
             fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
@@ -25,7 +25,8 @@ impl Suite<'_> {
         let is_wanted = |path: &PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             path.extension().is_some_and(|ending| ending == "c")
-                && (named.is_empty() || named.iter().any(|test| **test == name))
+                && (cases.is_empty()
+                    || cases.iter().any(|case| case.split(':').next() == Some(&*name)))
         };
         let mut files: Vec<PathBuf> = files?.into_iter().filter(is_wanted).collect();
         files.sort();

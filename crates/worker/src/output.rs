@@ -98,14 +98,19 @@ impl KeptOutput {
     }
 }
 
-/// The last lines of a text on one line, without control characters.
+/// The last lines of a text on one line, without control characters. Of a panic of Rust, its message: the backtrace and
+/// more come after it.
 pub fn last_words(bytes: &[u8]) -> String {
     let bytes = &bytes[bytes.len().saturating_sub(LAST_BYTES)..];
     let text = String::from_utf8_lossy(bytes);
     let clean = |line: &str| line.trim().chars().filter(|c| !c.is_control()).collect::<String>();
     let lines = text.lines().map(clean).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.collect();
-    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
+    let last = match lines.iter().position(|line| line.contains("panicked at ")) {
+        Some(panic) => &lines[panic..lines.len().min(panic + 2)],
+        None => &lines[lines.len().saturating_sub(LAST_LINES)..],
+    };
+    let last = last.join(" / ");
     let letters = last.chars().count();
     if letters > LAST_LETTERS {
         format!("…{}", last.chars().skip(letters - LAST_LETTERS).collect::<String>())
@@ -138,6 +143,8 @@ mod tests {
         check(b"\n\n", "");
         check(b"one\n\x1b[2Jtwo\r\n", "one / [2Jtwo");
         check(b"\xff\xfe", "\u{fffd}\u{fffd}");
+        let panic = "begin\nthread 'main' (7) panicked at a.rs:3:5:\nindex out of bounds\nstack backtrace:\n  0: f\n  1: g\nabort\n";
+        check(panic.as_bytes(), "thread 'main' (7) panicked at a.rs:3:5: / index out of bounds");
         assert_eq!(last_words(&[b'a'; 9000]).chars().count(), LAST_LETTERS + 1);
     }
 }

@@ -467,6 +467,7 @@ impl Machine for Simulated<'_> {
         self.task.into()
     }
 
+    #[inline]
     fn random(&self, bound: u32) -> u32 {
         below(&mut self.world().tasks[usize::from(self.task)].random, bound)
     }

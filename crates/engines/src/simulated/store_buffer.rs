@@ -26,6 +26,14 @@ pub struct StoreBuffer {
     stores: Vec<PendingStore>,
     /// How many have left.
     done: usize,
+    /// A bit for each line that may have one: for line n, bit n % 64.
+    lines: u64,
+}
+
+/// The bit of a line.
+#[inline(always)]
+fn bit(line: u32) -> u64 {
+    1 << (line % 64)
 }
 
 impl StoreBuffer {
@@ -43,7 +51,9 @@ impl StoreBuffer {
     /// Whether a store to this line is in the buffer.
     #[inline(always)]
     pub fn has_line(&self, line: u32) -> bool {
-        self.stores.iter().skip(self.done).any(|store| store.word.line() == line)
+        // Most accesses are to a line without one.
+        self.lines & bit(line) != 0
+            && self.stores.iter().skip(self.done).any(|store| store.word.line() == line)
     }
 
     /// Adds a store as the last one.
@@ -53,6 +63,7 @@ impl StoreBuffer {
             self.stores.drain(..self.done);
             self.done = 0;
         }
+        self.lines |= bit(store.word.line());
         self.stores.push(store);
     }
 
@@ -68,7 +79,7 @@ impl StoreBuffer {
         self.done += 1;
         if self.done == self.stores.len() {
             self.stores.clear();
-            self.done = 0;
+            (self.done, self.lines) = (0, 0);
         }
     }
 }
