@@ -37,6 +37,7 @@ publications! {
     "cna-locktorture",
     "cost-hierarchy-icelake",
     "cost-hierarchy-skylake",
+    "folly-small-locks",
     "non-scalable-locks",
     "qspinlock-simple-write",
     "refscale-rwlock",
