@@ -11,7 +11,7 @@ mod scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use host::durable::Seal;
 use host::signals::Held;
 use records::{CompiledLoad, Experiment, OwnLoad};
@@ -36,7 +36,7 @@ pub enum Linkage {
 }
 
 /// The endings of files that are loads.
-pub const ENDINGS: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "o", "a"];
+const ENDINGS: [&str; 7] = ["c", "cc", "cpp", "cxx", "C", "o", "a"];
 
 /// Longest file that is read as a load.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -45,6 +45,23 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub fn is_own_load(argument: &str) -> bool {
     let ending = Path::new(argument).extension().unwrap_or_default();
     ENDINGS.iter().any(|known| ending == *known)
+}
+
+/// Why a folder, or another file, is no load; `None` where nothing has that name.
+pub fn why_no_load(name: &str) -> Option<Error> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        let folder = name.trim_end_matches('/');
+        return Some(anyhow!(
+            "{folder} is a folder: name its files, as in {folder}/*.c; `knee list loads {folder}` shows which are loads"
+        ));
+    }
+    path.is_file().then(|| {
+        let endings = ENDINGS.join(", .");
+        anyhow!(
+            "{name} is no load of your own: that ends in .{endings}; --command measures a program"
+        )
+    })
 }
 
 /// Compiles all loads of an experiment that are files. What is cached is not compiled again.

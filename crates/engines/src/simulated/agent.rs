@@ -265,7 +265,11 @@ impl Simulated<'_> {
     }
 
     fn prefetch_line(&self, line: u32) {
-        self.turn(self.world()).prefetch(self.task, line);
+        let mut world = self.world();
+        if world.must_yield(self.task) {
+            world = self.suspend(world);
+        }
+        world.prefetch(self.task, line);
     }
 
     fn load_field(&self, word: WordAddress) -> u64 {
@@ -467,7 +471,6 @@ impl Machine for Simulated<'_> {
         self.task.into()
     }
 
-    #[inline]
     fn random(&self, bound: u32) -> u32 {
         below(&mut self.world().tasks[usize::from(self.task)].random, bound)
     }

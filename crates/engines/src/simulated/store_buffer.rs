@@ -17,7 +17,7 @@ pub struct PendingStore {
 }
 
 /// How many stores that have left are kept.
-const DONE_MAX: usize = 64;
+const DONE_MAX: u32 = 64;
 
 /// The stores of a task that other tasks do not see yet, in order.
 #[derive(Clone, Debug, Default)]
@@ -25,18 +25,23 @@ pub struct StoreBuffer {
     /// These, behind some that have left the buffer.
     stores: Vec<PendingStore>,
     /// How many have left.
-    done: usize,
-    /// A bit for each line that may have one: for line n, bit n % 64.
-    lines: u64,
+    done: u32,
+    /// A bit for each line that may have one: for line n, bit n % 32.
+    lines: u32,
 }
 
 /// The bit of a line.
 #[inline(always)]
-fn bit(line: u32) -> u64 {
-    1 << (line % 64)
+fn bit(line: u32) -> u32 {
+    1 << (line % 32)
 }
 
 impl StoreBuffer {
+    #[inline(always)]
+    fn done(&self) -> usize {
+        self.done as usize
+    }
+
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.stores.is_empty()
@@ -45,7 +50,7 @@ impl StoreBuffer {
     /// How many stores are in the buffer.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.stores.len() - self.done
+        self.stores.len() - self.done()
     }
 
     /// Whether a store to this line is in the buffer.
@@ -53,14 +58,14 @@ impl StoreBuffer {
     pub fn has_line(&self, line: u32) -> bool {
         // Most accesses are to a line without one.
         self.lines & bit(line) != 0
-            && self.stores.iter().skip(self.done).any(|store| store.word.line() == line)
+            && self.stores.iter().skip(self.done()).any(|store| store.word.line() == line)
     }
 
     /// Adds a store as the last one.
     #[inline(always)]
     pub fn push(&mut self, store: PendingStore) {
         if self.done == DONE_MAX {
-            self.stores.drain(..self.done);
+            self.stores.drain(..self.done());
             self.done = 0;
         }
         self.lines |= bit(store.word.line());
@@ -70,14 +75,15 @@ impl StoreBuffer {
     /// The store that is next to leave the buffer.
     #[inline(always)]
     pub fn first(&mut self) -> Option<&mut PendingStore> {
-        self.stores.get_mut(self.done)
+        let first = self.done();
+        self.stores.get_mut(first)
     }
 
     /// Removes the store that is next to leave.
     #[inline(always)]
     pub fn pop(&mut self) {
         self.done += 1;
-        if self.done == self.stores.len() {
+        if self.done() == self.stores.len() {
             self.stores.clear();
             (self.done, self.lines) = (0, 0);
         }
@@ -108,7 +114,7 @@ mod tests {
             }
             assert_eq!(buffer.len(), 1);
         }
-        assert!(buffer.stores.len() <= DONE_MAX + 1);
+        assert!(buffer.stores.len() <= DONE_MAX as usize + 1);
         buffer.pop();
         assert!(buffer.is_empty() && buffer.first().is_none());
     }

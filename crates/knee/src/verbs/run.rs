@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::terminal::{hint, print, print_line, talk};
 use plan::{Side, commands, experiments, variants};
@@ -660,30 +660,14 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
         let workload = if name.starts_with(commands::PREFIX) {
             commands::read(name).map(|_| name.clone())?
         } else {
-            let named = plan::workload(name).map_err(|why| no_workload(name).unwrap_or(why))?;
+            let named =
+                plan::workload(name).map_err(|why| own_loads::why_no_load(name).unwrap_or(why))?;
             named.name.to_string()
         };
         loads.push(Load { workload, ..Load::default() });
     }
     let name = loads.iter().map(Load::name).collect::<Vec<_>>().join(" ");
     Ok(Experiment { name, loads, ..Experiment::default() })
-}
-
-/// What to say of a name that is no workload's, but a file's or a folder's.
-fn no_workload(name: &str) -> Option<anyhow::Error> {
-    let path = Path::new(name);
-    if path.is_dir() {
-        let folder = name.trim_end_matches('/');
-        return Some(anyhow!(
-            "{folder} is a folder: name its files, as in {folder}/*.c; `knee list loads {folder}` shows which are loads"
-        ));
-    }
-    path.is_file().then(|| {
-        let endings = own_loads::ENDINGS.join(", .");
-        anyhow!(
-            "{name} is a file, but no load of yours: that ends in .{endings}; to measure a program, use --command"
-        )
-    })
 }
 
 /// Adds the `--command`s as loads. They run in the current directory, as any program named on
