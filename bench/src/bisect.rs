@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -119,6 +119,20 @@ fn make(folder: &Path, random: &mut Xoshiro256PlusPlus) -> Result<String> {
     Ok(ids.lines().nth(culprit).context("git lost the culprit")?.to_string())
 }
 
+/// The first of `path`, `path-1`, `path-2` that does not exist.
+fn unused(path: &Path) -> PathBuf {
+    let names = (1..).map(|number| PathBuf::from(format!("{}-{number}", path.display())));
+    std::iter::once(path.to_path_buf()).chain(names).find(|path| !path.exists()).unwrap_or_default()
+}
+
+/// Keeps the answer of a bisection, and its folder with the log and the records of all runs.
+fn keep(home: &Path, answer: &Value, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("creating {}", to.display()))?;
+    fs::write(to.join("answer.json"), answer.to_string())?;
+    let bisections = home.join("records/bisections");
+    output(Command::new("cp").arg("-a").arg(bisections).arg(to)).map(drop)
+}
+
 fn commit_head(commit: usize) -> String {
     let message = format!("commit {commit}");
     format!(
@@ -149,9 +163,15 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
             answer["answer"]["answer"],
             answer.pointer("/confirmed/0/confirmed").unwrap_or(&Value::Null)
         );
-        if let Some(records) = &options.records {
-            fs::create_dir_all(records)?;
-            fs::write(records.join(format!("bisect-{number}.json")), answer.to_string())?;
+        let kept = match &options.records {
+            Some(records) => Some(records.join(format!("bisect-{number}"))),
+            // Why a bisection went beyond its forecast can only be read from its log.
+            None if project.exceeds() => Some(unused(&std::env::temp_dir().join("knee-bench-bisection"))),
+            None => None,
+        };
+        if let Some(kept) = kept {
+            keep(home.path(), &answer, &kept)?;
+            eprintln!("its answer, log and records are in {}", kept.display());
         }
         projects.push(project);
     }
@@ -197,6 +217,11 @@ struct Bisected {
 }
 
 impl Bisected {
+    /// Whether the search, or all of it, took more than nine of ten bisections were forecast to take.
+    fn exceeds(&self) -> bool {
+        self.searched > self.search[2] || self.searched + self.compared > self.all[2]
+    }
+
     fn new(answer: &Value, is_right: bool) -> Bisected {
         let number = |path: &str| answer.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN);
         let forecast = |part: &str| {

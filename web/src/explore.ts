@@ -241,7 +241,7 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
     height: HEIGHT,
     scales: {
       x: { time: false, distr: isLogarithmic ? 3 : 1, log: 2 },
-      y: view.logValues ? { distr: 3 } : { range: (_plot, _low, high) => [0, Math.min(high, top) * 1.06] },
+      y: view.logValues ? { distr: 3 } : { range: (_plot, low, high) => [Math.min(low, 0) * 1.06, Math.min(high, top) * 1.06] },
       "%": { range: [0, 100] },
     },
     axes: [

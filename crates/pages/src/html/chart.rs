@@ -1,5 +1,5 @@
-//! Curves over CPUs as inline SVG that fits any width: CPUs on a logarithmic scale, values from 0, a line, a
-//! band and marks of its own for each variant and form; below it the idle share.
+//! Curves over CPUs as inline SVG that fits any width: CPUs on a logarithmic scale, values from 0 or from the lowest
+//! below it, a line, a band and marks of its own for each variant and form; below it the idle share.
 //!
 //! Letters and marks keep their size while lines stretch: the drawing has a scale of its own inside, and
 //! everything else stands at a percentage of the width.
@@ -49,6 +49,8 @@ const MARKS: [&str; COLOURS] = [
 struct Place {
     first: f64,
     last: f64,
+    /// The lowest and the highest label, which are multiples of the step.
+    bottom: f64,
     top: f64,
     step: f64,
     /// Numbers of CPUs or tasks lie on a logarithmic scale, other quantities on a linear one.
@@ -62,14 +64,20 @@ impl Place {
         let (first, last) = counts.fold((f64::INFINITY, 0.0_f64), |(least, most), cpus| {
             (least.min(cpus), most.max(cpus))
         });
-        let tops = points().map(|point| point.band.map_or(point.spread.mean, |(_, high)| high));
-        let highest = tops.filter(|top| top.is_finite()).fold(0.0, f64::max);
-        if highest <= 0.0 || first >= last {
+        let reach = |point: &PanelPoint| point.band.unwrap_or((point.spread.mean, point.spread.mean));
+        let (lowest, highest) = points()
+            .map(reach)
+            .filter(|(low, high)| low.is_finite() && high.is_finite())
+            .fold((0.0_f64, 0.0_f64), |(lowest, highest), (low, high)| {
+                (lowest.min(low), highest.max(high))
+            });
+        if lowest >= highest || first >= last {
             return None;
         }
-        let step = round_step(highest / STEPS);
+        let step = round_step((highest - lowest) / STEPS);
+        let [bottom, top] = [(lowest / step).floor(), (highest / step).ceil()].map(|n| n * step);
         let is_logarithmic = [OVER_CPUS, "tasks"].contains(&panel.over.as_str()) && first > 0.0;
-        Some(Place { first, last, step, top: (highest / step).ceil() * step, is_logarithmic })
+        Some(Place { first, last, bottom, top, step, is_logarithmic })
     }
 
     /// In percent of the width.
@@ -83,7 +91,14 @@ impl Place {
     }
 
     fn y(&self, value: f64) -> f64 {
-        TOP + (HEIGHT - TOP) * (1.0 - (value / self.top).clamp(0.0, 1.0))
+        let share = (value - self.bottom) / (self.top - self.bottom);
+        TOP + (HEIGHT - TOP) * (1.0 - share.clamp(0.0, 1.0))
+    }
+
+    /// The values that have labels, and 0 exactly.
+    fn labels(&self) -> impl Iterator<Item = f64> {
+        let number = |value: f64| (value / self.step).round() as i64;
+        (number(self.bottom)..=number(self.top)).map(|number| number as f64 * self.step)
     }
 }
 
@@ -172,8 +187,7 @@ fn values(markup: &mut Markup, place: &Place, over: &str) {
     let attributes =
         [("class", "axis"), ("width", "52"), ("height", height.as_str()), ("aria-hidden", "true")];
     markup.element("svg", &attributes, |markup| {
-        for number in 0..=(place.top / place.step).round() as u32 {
-            let value = f64::from(number) * place.step;
+        for value in place.labels() {
             let y = format!("{:.1}", place.y(value) + 4.0);
             markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], &short(value));
         }
@@ -229,9 +243,9 @@ fn has_marks(panel: &CurvePanel) -> bool {
 
 /// Lines at the values, and the numbers of CPUs below.
 fn grid(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
-    for number in 0..=(place.top / place.step).round() as u32 {
-        let y = format!("{:.1}", place.y(f64::from(number) * place.step));
-        let class = if number == 0 { "base" } else { "grid" };
+    for value in place.labels() {
+        let y = format!("{:.1}", place.y(value));
+        let class = if value == 0.0 { "base" } else { "grid" };
         let ends = [("class", class), ("x1", "0"), ("x2", "100%"), ("y1", &y), ("y2", &y)];
         markup.empty("line", &ends);
     }

@@ -102,19 +102,22 @@ fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
     vec![drawn, Block::Table(PageTable::plain(&caption, table, READING))]
 }
 
-/// The mean of each commit that was measured, with two standard errors of its runs on both sides.
+/// The change of each commit that was measured against the good end, with two standard errors of its runs on both sides.
 fn levels(session: &Session, search: &Search) -> Block {
+    let good = search.builds()[0].mean;
     let mut builds = search.builds().to_vec();
     builds.retain(|build| build.runs > 0 && build.layout == 0);
     builds.sort_unstable_by_key(|build| build.commit);
     let deviation = search.variance().0.sqrt();
+    let percent = |log: f64| 100.0 * (log - good).exp_m1();
     let points = builds.iter().map(|build| -> Reaching {
         let reach = 2.0 * deviation / f64::from(build.runs).sqrt();
-        let [low, high] = [build.mean - reach, build.mean + reach].map(f64::exp);
-        (build.commit as u32, build.mean.exp(), Some((low, high)))
+        let band = (percent(build.mean - reach), percent(build.mean + reach));
+        (build.commit as u32, percent(build.mean), Some(band))
     });
     let lines = vec![("mean ± 2 standard errors".to_string(), points.collect())];
-    Block::Curves(value_panel(&session.request.metric, &over(session), lines))
+    let title = format!("{}, change against the good end in %", session.request.metric);
+    Block::Curves(value_panel(&title, &over(session), lines))
 }
 
 fn steps(session: &Session) -> Block {
