@@ -166,7 +166,9 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         let kept = match &options.records {
             Some(records) => Some(records.join(format!("bisect-{number}"))),
             // Why a bisection went beyond its forecast can only be read from its log.
-            None if project.exceeds() => Some(unused(&std::env::temp_dir().join("knee-bench-bisection"))),
+            None if project.exceeds() => {
+                Some(unused(&std::env::temp_dir().join("knee-bench-bisection")))
+            }
             None => None,
         };
         if let Some(kept) = kept {

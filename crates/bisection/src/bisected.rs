@@ -66,6 +66,11 @@ pub struct Relinked {
     pub runs: u32,
 }
 
+/// The undisturbed runs that say something about a layout, of those that are wanted.
+pub fn least_counted(wanted: u32) -> u32 {
+    wanted.div_ceil(2)
+}
+
 /// Standard errors by which a layout must show less than half of a change, to speak against it by itself.
 const LAYOUT_ERRORS: f64 = 3.0;
 
@@ -266,13 +271,22 @@ impl<W: Drawn> Blame<'_, W> {
     /// Measures a change and its parent in other layouts. Returns the runs if they do not bear the change out.
     fn relinked(&mut self, parent: usize, change: usize, expected: f64) -> Option<Refuted> {
         let Relinked { layouts, runs } = self.comparing.relinked?;
-        self.runs += 2 * layouts * runs;
         self.builds.of_comparisons += 2 * layouts;
+        let (mut blocks, mut counted) = (0, 0);
+        while counted < runs && blocks < blocks_at_most(runs) {
+            blocks += 1;
+            let is_disturbed = (0..layouts).any(|_| self.world.disturbs());
+            counted += u32::from(!is_disturbed);
+        }
+        self.runs += 2 * layouts * blocks;
+        if counted < least_counted(runs) {
+            return None;
+        }
         let mut measured = Vec::new();
         let mut changes = Vec::new();
         for layout in 1..=layouts {
             let pair = [parent, change].map(|commit| -> Vec<f64> {
-                (0..runs).map(|_| self.world.run_laid_out(commit, layout)).collect()
+                (0..counted).map(|_| self.world.run_laid_out(commit, layout)).collect()
             });
             changes.push(difference(&pair[0], &pair[1]));
             let [old, new] = pair;

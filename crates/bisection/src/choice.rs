@@ -42,6 +42,10 @@ const RUNS_MAX: u32 = 60;
 const DRIFTS_LEAST: f64 = 0.1;
 /// From this many standard deviations on, one run tells the sides apart.
 const CLEAR: f64 = 6.0;
+/// As CLEAR while the spread of runs has fewer degrees of freedom than this: a second mode of the noise may not have shown
+/// yet. Of a mode that has a fifth of the runs, eight runs show nothing one time in six.
+const CLEAR_UNKNOWN: f64 = 20.0;
+const KNOWN_FROM: u32 = 20;
 
 /// Everything that a choice depends on.
 pub struct Situation<'a> {
@@ -99,7 +103,9 @@ impl Situation<'_> {
     /// Runs of a step: enough to tell the sides apart a little.
     pub fn runs(&self) -> u32 {
         let distance = self.posterior.distance();
-        let least = if distance > CLEAR { 1 } else { self.runs_min };
+        let (_, freedom) = self.evidence.variance();
+        let clear = if freedom < KNOWN_FROM { CLEAR_UNKNOWN } else { CLEAR };
+        let least = if distance > clear { 1 } else { self.runs_min };
         let wanted = (0.4 / distance.powi(2).max(1e-9)).ceil();
         (wanted.min(f64::from(RUNS_MAX)) as u32).max(least)
     }

@@ -8,10 +8,11 @@ use analysis::sequential::LOOKS;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Unresolved};
 use crate::bisected::{Bisected, Comparing, Drawn, bisected};
+use crate::choice::Costs;
 use crate::commits::Commits;
 use crate::evidence::Build;
 use crate::forecast::Forecast;
@@ -42,7 +43,7 @@ pub struct Means {
 }
 
 /// What a bisection will take, by simulated ones.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Foresight {
     /// Size of the change in standard deviations of a run.
     pub distance: f64,
@@ -52,17 +53,21 @@ pub struct Foresight {
     /// Comparisons before a commit is blamed, those included that send the search on.
     pub comparisons: Expected,
     pub all: Expected,
+    /// Seconds still to come, at what runs and builds took so far.
+    pub seconds_left: Quantiles,
+    /// Runs so far.
+    pub runs_done: u32,
 }
 
 /// Runs and builds of a part of the bisection, what is done already included.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     pub runs: Quantiles,
     pub builds: Quantiles,
 }
 
 /// One of ten bisections takes less than `low`, one more than `high`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     pub low: f64,
     pub middle: f64,
@@ -80,6 +85,13 @@ impl Search {
             drawn.disturbed = changed_host(world, worlds).unwrap_or(drawn.disturbed);
             drawn.bisected(self, means)
         });
+        let (runs_done, builds_done) = (f64::from(self.runs()), self.builds().len() as f64);
+        let Costs { run, build } = self.settings().costs;
+        let seconds_left = |one: &Taken| {
+            let runs = (one.runs + one.compared - runs_done).max(0.0);
+            let builds = (one.builds + one.compared_builds - builds_done).max(0.0);
+            runs * run + builds * build
+        };
         let expected = |runs: fn(&Taken) -> f64, builds: fn(&Taken) -> f64| Expected {
             runs: Quantiles::new(found.iter().map(runs)),
             builds: Quantiles::new(found.iter().map(builds)),
@@ -90,6 +102,8 @@ impl Search {
             search: expected(|one| one.runs, |one| one.builds),
             comparisons: expected(|one| one.compared, |one| one.compared_builds),
             all: expected(|one| one.runs + one.compared, |one| one.builds + one.compared_builds),
+            seconds_left: Quantiles::new(found.iter().map(seconds_left)),
+            runs_done: self.runs(),
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod simulated;
 pub use answer::{Answer, Ends, NotReproduced, Unresolved};
 pub use bisected::{
     COMPARED_MAX, Comparing, DOUBTED_MAX, Relinked, difference, is_given_up, is_in_layouts,
+    least_counted,
 };
 pub use choice::{Choice, Costs};
 pub use commits::Commits;

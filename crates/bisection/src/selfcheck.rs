@@ -157,6 +157,7 @@ fn cases() -> Vec<Case> {
         changed(0.05, 0.01),
         changed(0.5, 0.01),
         case("5 % at 5 %, two modes", Range { shape: Noise::TwoModes, ..base.clone() }),
+        case("5 % at 0.5 %, by ticks", Range { shape: Noise::Ticks, ..Range::new(0.05, 0.005) }),
         case("5 % at 3 %, builds 1 %", Range { layout: 0.01, ..Range::new(0.05, 0.03) }),
         case("5 % at 1 %, builds 1 %", Range { layout: 0.01, ..Range::new(0.05, 0.01) }),
         case("5 % at 5 %, 13 % not built", Range { broken: 0.1, ..base.clone() }),

@@ -13,7 +13,7 @@ use store::Store;
 use crate::build::Built;
 use crate::log::{Event, StepRuns};
 use crate::measurement::{
-    Measurement, Repeats, Subject, Values, experiment, measure_while, values,
+    Blocks, Measurement, Repeats, Subject, Values, experiment, measure_while, values,
 };
 use crate::patience::Watch;
 use crate::range::Source;
@@ -114,7 +114,8 @@ impl Session {
         let mut runs = Vec::new();
         for commit in [parent, change] {
             let name = self.subject(commit).name;
-            if let Values::Logs(logs) = values(&confirmation.record, &name, &self.request.metric)? {
+            let (record, metric) = (&confirmation.record, &self.request.metric);
+            if let Values::Logs(logs) = values(record, &name, metric, Blocks::Undisturbed)? {
                 runs.push(StepRuns { commit, layout: 0, logs });
             }
         }

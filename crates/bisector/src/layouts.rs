@@ -8,10 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use analysis::blocks_at_most;
 use anyhow::{Context, Result, ensure};
-use bisection::{difference, is_in_layouts};
+use bisection::{difference, is_in_layouts, least_counted};
 use host::children;
+use host::counted;
 use host::job_control::RunningSince;
+use records::{Record, Run};
 use runner::End;
 use serde::Serialize;
 
@@ -19,9 +22,11 @@ use crate::build::Built;
 use crate::confirm::Took;
 use crate::log::StepRuns;
 use crate::measurement::{
-    LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, experiment, measure, values,
+    Blocks, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks,
+    experiment, measure_while, values,
 };
-use crate::session::Session;
+use crate::patience::Watch;
+use crate::session::{Progress, Session};
 
 /// Links without the padding what is no program, such as objects and libraries.
 const LINKER: &str = r#"#!/bin/sh
@@ -140,6 +145,7 @@ impl Session {
         &mut self,
         change: usize,
         found: f64,
+        tell: &mut dyn FnMut(&Progress),
     ) -> Result<Result<Option<LayoutCheck>, String>> {
         if self.request.kernels.is_some() {
             return Ok(Err("kernels are linked in one order only".to_string()));
@@ -171,7 +177,7 @@ impl Session {
                 subjects.push(Subject { name, folder: build.folder, step: None });
             }
         }
-        self.measure_layouts(change, found, &subjects)
+        self.measure_layouts(change, found, &subjects, tell)
     }
 
     /// Takes the runs of other layouts that did not bear a change out as evidence: the search goes on with them.
@@ -184,21 +190,41 @@ impl Session {
         change: usize,
         found: f64,
         subjects: &[Subject],
+        tell: &mut dyn FnMut(&Progress),
     ) -> Result<Result<Option<LayoutCheck>, String>> {
-        let experiment =
-            experiment(&self.request, subjects, Repeats::Times(LAYOUT_RUNS), "bisect layouts")?;
+        let repeats = Repeats::Times(blocks_at_most(LAYOUT_RUNS));
+        let experiment = experiment(&self.request, subjects, repeats, "bisect layouts")?;
         let since = RunningSince::now();
-        let Measurement { end, record } = measure(experiment, &self.bisection.records(), false)?;
+        let mut watch = Watch::new(self.patience_s(), subjects.len()).until(LAYOUT_RUNS);
+        let after = |record: &Record, run: &Run| {
+            watch.after(record, run, &mut |wait| tell(&Progress::Waiting(wait)))
+        };
+        let store = self.bisection.records();
+        let Measurement { end, record } = measure_while(experiment, &store, false, after)?;
         if end == End::Interrupted {
             return Ok(Ok(None));
         }
         let record = record.context("no run of the layouts was kept")?;
+        let waited_s = watch.waited_s();
+        let took = Took { seconds: since.elapsed().as_secs_f64() - waited_s, waited_s };
+        let what = format!("other layouts of {}", self.range.commits[change].short());
+        let blocks = record.runs.last().map_or(0, |run| run.block + 1);
+        let disturbed = disturbed_blocks(&record);
+        if blocks - disturbed < least_counted(LAYOUT_RUNS) {
+            let why = format!(
+                "the host disturbed {disturbed} of {}; --wait 1h waits that long for a quiet host",
+                counted(blocks as usize, "block")
+            );
+            self.note_comparison(&record, &what, &why, took)?;
+            return Ok(Err(why));
+        }
         let commits = [self.parent(change), change];
         let (mut runs, mut differences) = (Vec::new(), Vec::new());
         for (layout, pair) in (1..).zip(subjects.chunks_exact(2)) {
             let mut logs = Vec::new();
             for subject in pair {
-                match values(&record, &subject.name, &self.request.metric)? {
+                let metric = &self.request.metric;
+                match values(&record, &subject.name, metric, Blocks::Undisturbed)? {
                     Values::Logs(values) => logs.push(values),
                     Values::Failed(why) => return Ok(Err(why)),
                 }
@@ -214,10 +240,8 @@ impl Session {
             runs,
             record: record.record.id.clone(),
         };
-        let what = format!("other layouts of {}", self.range.commits[change].short());
         let said =
             if check.holds { "the change is in them" } else { "the change is not in all of them" };
-        let took = Took { seconds: since.elapsed().as_secs_f64(), waited_s: 0.0 };
         self.note_comparison(&record, &what, said, took)?;
         Ok(Ok(Some(check)))
     }

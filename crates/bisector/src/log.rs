@@ -6,6 +6,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use bisection::Foresight;
 use serde::{Deserialize, Serialize};
 
 use crate::Request;
@@ -35,6 +36,8 @@ pub enum Event {
         /// Whether two builds of the good end were equal; absent if this was not tried.
         reproducible: Option<bool>,
     },
+    /// What the bisection was to take, once its ends were apart.
+    Foreseen { forecast: Foresight },
     /// Runs of commits in turn.
     Step {
         /// The record of the runs, in the bisection's folder.

@@ -1,6 +1,6 @@
 //! Runs of builds: an experiment whose variants are commits, for the runner.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -169,14 +169,26 @@ pub fn disturbed_blocks(record: &Opened) -> u32 {
     disturbed.map(|run| run.block).collect::<BTreeSet<_>>().len() as u32
 }
 
+/// The blocks whose runs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    All,
+    Undisturbed,
+}
+
 /// The values of a subject's runs.
-pub fn values(record: &Opened, subject: &str, metric: &str) -> Result<Values> {
-    let variant = |run: &&records::Run| {
+pub fn values(record: &Opened, subject: &str, metric: &str, blocks: Blocks) -> Result<Values> {
+    let left_out = match blocks {
+        Blocks::All => BTreeMap::new(),
+        Blocks::Undisturbed => analysis::left_out(record),
+    };
+    let variant = |run: &&Run| {
         record.record.points.get(run.point as usize).is_some_and(|point| point.variant == subject)
     };
     let mut logs = Vec::new();
     let mut reasons = Vec::new();
-    for run in record.runs.iter().filter(variant).filter(|run| !run.placebo) {
+    let counts = |run: &&Run| !run.placebo && !left_out.contains_key(&run.run);
+    for run in record.runs.iter().filter(variant).filter(counts) {
         match (&run.outcome, run.value(metric)) {
             (Outcome::Failed { reason }, _) => reasons.push(reason.clone()),
             (_, Some(value)) if value > 0.0 && value.is_finite() => logs.push(value.ln()),

@@ -80,11 +80,26 @@ pub struct Watch {
     is_disturbed: bool,
     /// Whether each block counts.
     counts: Vec<bool>,
+    /// Blocks that must count; any number without it.
+    wanted: Option<u32>,
 }
 
 impl Watch {
     pub fn new(patience_s: f64, arms: usize) -> Watch {
-        Watch { patience_s, waited_s: 0.0, arms, done: 0, is_disturbed: false, counts: Vec::new() }
+        Watch {
+            patience_s,
+            waited_s: 0.0,
+            arms,
+            done: 0,
+            is_disturbed: false,
+            counts: Vec::new(),
+            wanted: None,
+        }
+    }
+
+    /// Ends the comparison once this number of blocks count.
+    pub fn until(self, wanted: u32) -> Watch {
+        Watch { wanted: Some(wanted), ..self }
     }
 
     /// The seconds that were waited.
@@ -93,6 +108,7 @@ impl Watch {
     }
 
     /// Takes in a run. After the last of a block that the host disturbed, waits, or breaks if hardly a block counts.
+    /// Breaks, too, once enough blocks count.
     pub fn after(
         &mut self,
         record: &Record,
@@ -104,13 +120,18 @@ impl Watch {
         if !self.ends_block(is_disturbed) {
             return ControlFlow::Continue(());
         }
-        if is_given_up(&self.counts) {
+        if is_given_up(&self.counts) || self.is_enough() {
             return ControlFlow::Break(());
         }
         if self.counts.last() == Some(&false) {
             self.waited_s += wait(self.patience_s - self.waited_s, tell);
         }
         ControlFlow::Continue(())
+    }
+
+    fn is_enough(&self) -> bool {
+        let counted = self.counts.iter().filter(|counts| **counts).count();
+        self.wanted.is_some_and(|wanted| counted >= wanted as usize)
     }
 
     /// Takes in whether the host disturbed a run. Whether it is the last of its block.
@@ -210,6 +231,7 @@ mod tests {
             .to_vec();
         assert_eq!(ends, [false, true, false, true, false, true]);
         assert_eq!(watch.counts, [true, false, false]);
+        assert!(!watch.is_enough() && watch.until(1).is_enough());
     }
 
     #[test]

@@ -7,10 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use bisection::{
-    Answer, COMPARED_MAX, Comparing, Costs, Ends, Expected, Foresight, Means, Next, Relinked,
-    Search,
-};
+use bisection::{Answer, COMPARED_MAX, Comparing, Ends, Foresight, Means, Next, Relinked, Search};
 use host::signals;
 use records::Opened;
 use runner::End;
@@ -22,8 +19,8 @@ use crate::folder::Bisection;
 use crate::kernels;
 use crate::log::{self, Event, Limits, Log, StepRuns};
 use crate::measurement::{
-    LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks, experiment,
-    measure, values,
+    Blocks, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, Values, disturbed_blocks,
+    experiment, measure, values,
 };
 use crate::patience::{Wait, patience_s};
 use crate::range::{Commit, Range, Source};
@@ -63,12 +60,7 @@ pub enum Progress<'a> {
         reproducible: Option<bool>,
     },
     /// The ends differ, and what the search will take.
-    Apart {
-        forecast: Foresight,
-        /// That half of the bisections, and that nine of ten, keep to.
-        seconds: [f64; 2],
-        left: usize,
-    },
+    Apart(Foresight),
     /// It is sure that there is a change: the search takes no more than these runs in all.
     Bound {
         runs: u32,
@@ -99,10 +91,7 @@ pub enum Finished {
     /// A signal asked knee to end.
     Interrupted,
     /// The forecast exceeds the budget, or any reason.
-    Refused {
-        forecast: Foresight,
-        seconds: f64,
-    },
+    Refused(Foresight),
 }
 
 /// A bisection that goes on.
@@ -246,8 +235,8 @@ impl Session {
                     return Ok(Finished::Answer(answer));
                 }
                 Next::Measure(wanted) => {
-                    if let Some(refused) = self.forecast(tell) {
-                        return Ok(refused);
+                    if let Some(hopeless) = self.hopeless(tell)? {
+                        return Ok(Finished::Refused(hopeless));
                     }
                     self.tell_bound(tell);
                     if !self.step(&wanted, tell)? {
@@ -320,7 +309,7 @@ impl Session {
     /// The values of a commit's runs, or why there are none. An error at an end, and whatever the commit, where no
     /// other commit would fare better.
     fn values_of(&self, record: &Opened, commit: usize, subject: &Subject) -> Result<Values> {
-        let values = values(record, &subject.name, &self.request.metric)?;
+        let values = values(record, &subject.name, &self.request.metric, Blocks::All)?;
         if let Values::Failed(why) = &values
             && [0, self.range.changes()].contains(&commit)
         {
@@ -406,30 +395,30 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the forecast once, and refuses a hopeless search.
-    fn forecast(&mut self, tell: &mut dyn FnMut(&Progress)) -> Option<Finished> {
-        let search = self.search.as_ref().filter(|search| search.are_ends_apart())?;
-        if self.forecast.is_some() {
-            return None;
-        }
-        let means =
-            Means { comparing: self.comparing(), blocks: self.blocks, disturbed: self.disturbed };
-        let forecast = search.foresee(&means, FORECAST_SEED);
-        let Costs { run, build } = search.settings().costs;
-        let cost = |runs: f64, builds: f64| {
-            let (runs, builds) =
-                (runs - f64::from(search.runs()), builds - self.built.len() as f64);
-            runs.max(0.0) * run + builds.max(0.0) * build
+    /// Makes the forecast once the ends are apart, logs it and tells it. Returns it where it is beyond the budget, or any
+    /// reason, and nothing was measured since.
+    fn hopeless(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<Option<Foresight>> {
+        let Some(search) = self.search.as_ref().filter(|search| search.are_ends_apart()) else {
+            return Ok(None);
         };
-        let Expected { runs, builds } = forecast.all;
-        let seconds = [cost(runs.middle, builds.middle), cost(runs.high, builds.high)];
-        tell(&Progress::Apart { forecast, seconds, left: search.candidates() });
-        let seconds = seconds[1];
-        let spent = self.seconds_spent();
-        let is_too_long = self.request.budget_s.is_some_and(|budget| spent + seconds > budget);
-        let is_hopeless = forecast.search.runs.high > RUNS_HOPELESS;
-        self.forecast = Some(forecast);
-        (is_too_long || is_hopeless).then_some(Finished::Refused { forecast, seconds })
+        let runs = search.runs();
+        let forecast = match self.forecast {
+            Some(forecast) => forecast,
+            None => {
+                let (comparing, blocks, disturbed) =
+                    (self.comparing(), self.blocks, self.disturbed);
+                let means = Means { comparing, blocks, disturbed };
+                let forecast = search.foresee(&means, FORECAST_SEED);
+                tell(&Progress::Apart(forecast));
+                self.log.append(&Event::Foreseen { forecast })?;
+                self.forecast = Some(forecast);
+                forecast
+            }
+        };
+        let seconds = self.seconds_spent() + forecast.seconds_left.high;
+        let is_too_long = self.request.budget_s.is_some_and(|budget| seconds > budget);
+        let is_hopeless = is_too_long || forecast.search.runs.high > RUNS_HOPELESS;
+        Ok((is_hopeless && forecast.runs_done == runs).then_some(forecast))
     }
 
     /// What is compared before a commit is blamed; `None` if nothing is.

@@ -45,7 +45,7 @@ fn own_key(commit: usize) -> String {
 #[test]
 fn a_clear_change_is_named_in_few_runs() {
     for change in [1, 2, 37, 99, 100] {
-        let level = |commit| if commit >= change { 0.1 } else { 0.0 };
+        let level = |commit| if commit >= change { 0.5 } else { 0.0 };
         let world = World { level: &level, key: &own_key, broken: &[] };
         let (answer, runs, builds) = search(Commits::linear(100), &world);
         assert!(
@@ -53,6 +53,20 @@ fn a_clear_change_is_named_in_few_runs() {
             "{answer:?}"
         );
         assert!(runs < 30 && builds < 12, "{runs} runs, {builds} builds");
+    }
+}
+
+#[test]
+fn a_step_has_a_single_run_once_the_noise_is_known() {
+    for (runs_of_ends, expected) in [(8, 3), (12, 1)] {
+        let mut search = Search::new(Commits::linear(100), vec![1.0; 101], Settings::default());
+        search.begin_step();
+        for run in 0..runs_of_ends {
+            search.measured(0, 0.001 * f64::from(run % 3));
+            search.measured(100, 0.1 + 0.001 * f64::from(run % 3));
+        }
+        let Next::Measure(wanted) = search.next_step() else { panic!("nothing is measured") };
+        assert_eq!(wanted, [(50, expected)], "after {runs_of_ends} runs of each end");
     }
 }
 

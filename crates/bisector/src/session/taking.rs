@@ -40,6 +40,7 @@ impl Session {
                 self.is_within_step = false;
             }
             Event::Begun { .. } => bail!("the log of {} begins twice", self.bisection.id),
+            Event::Foreseen { forecast } => self.forecast = Some(forecast),
             event @ Event::Confirmed { .. } => self.take_comparison_event(event),
             Event::Limited(limits) => self.take_limits(limits),
             Event::Answered { .. } => (),

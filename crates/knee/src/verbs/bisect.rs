@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
-use bisector::{Finished, GitLog, Limits, Range, Request, Session, Source};
+use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source};
 use host::terminal::{print, print_line, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
@@ -413,12 +413,11 @@ fn conduct_open(
             talk("interrupted: what was built and measured is kept; knee bisect --resume goes on");
             Ok(without_answer(130))
         }
-        Finished::Refused { forecast, seconds } => {
+        Finished::Refused(forecast) => {
             talk(format_args!(
-                "refused: {} may take {} more, which is beyond the budget. Make runs less noisy or longer, narrow the \
+                "refused: it may take {} more, which is beyond the budget. Make runs less noisy or longer, narrow the \
                  range, or raise --budget; --resume goes on",
-                news::forecast_text(&forecast),
-                news::duration(seconds)
+                news::duration(forecast.seconds_left.high)
             ));
             Ok(without_answer(2))
         }
@@ -523,6 +522,16 @@ fn print_log(which: &str, is_json: bool, store: &Store) -> Result<ExitCode> {
     let session = Session::view(bisection)?;
     let skipped: Vec<usize> =
         session.skipped().keys().chain(&session.range.skipped).copied().collect();
-    print(bisector::git_log(&session.range, session.search(), &skipped))?;
+    let mut text = bisector::git_log(&session.range, session.search(), &skipped);
+    let forecast = session.forecasted();
+    let forecast = forecast.map(|forecast| format!("forecast: {}", news::forecast_text(&forecast)));
+    for remark in forecast.iter().chain(session.compared()) {
+        text += &format!("# {remark}\n");
+    }
+    if let Some(Answer::Named { change, .. }) = session.answer() {
+        let Commit { id, subject, .. } = &session.range.commits[change];
+        text += &format!("# first bad commit: [{id}] {subject}\n");
+    }
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }

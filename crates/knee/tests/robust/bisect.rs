@@ -187,6 +187,9 @@ fn a_log_is_one_of_git_bisect() {
     check_status(&project.bisect("--no-confirm"), 0);
     let log = project.home.run("bisect log");
     check_status(&log, 0);
+    let first_bad = format!("# first bad commit: [{}] commit 12\n", project.ids[12]);
+    assert!(log.stdout.ends_with(&first_bad), "{}", log.stdout);
+    assert_eq!(log.stdout.matches("\n# forecast: ").count(), 1, "{}", log.stdout);
     fs::write(project.home.path("log"), &log.stdout).unwrap();
     let replayed = git(&project.home, Path::new("project"), &["bisect", "replay", "../log"]);
     assert!(

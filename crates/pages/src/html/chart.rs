@@ -64,7 +64,8 @@ impl Place {
         let (first, last) = counts.fold((f64::INFINITY, 0.0_f64), |(least, most), cpus| {
             (least.min(cpus), most.max(cpus))
         });
-        let reach = |point: &PanelPoint| point.band.unwrap_or((point.spread.mean, point.spread.mean));
+        let reach =
+            |point: &PanelPoint| point.band.unwrap_or((point.spread.mean, point.spread.mean));
         let (lowest, highest) = points()
             .map(reach)
             .filter(|(low, high)| low.is_finite() && high.is_finite())

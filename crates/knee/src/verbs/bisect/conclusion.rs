@@ -107,7 +107,7 @@ fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result
         }
         let next = match session.run(&mut |progress| news::tell(progress, &range))? {
             Finished::Answer(next) => next,
-            Finished::Interrupted | Finished::Refused { .. } => return Ok((answer, checks)),
+            Finished::Interrupted | Finished::Refused(_) => return Ok((answer, checks)),
         };
         let is_same = next.blamed() == answer.blamed();
         answer = next;
@@ -229,7 +229,9 @@ fn check_layouts(
     if session.request.build.is_some() {
         talk("linking both in other layouts");
     }
-    match session.check_layouts(change, expected)? {
+    let range = session.range.clone();
+    let tell = &mut |progress: &Progress| news::tell(progress, &range);
+    match session.check_layouts(change, expected, tell)? {
         Ok(Some(check)) => {
             checks.text += &format!("\n{}", news::layouts(&check));
             checks.values.push(json!({ "what": "layouts", "layouts": check }));

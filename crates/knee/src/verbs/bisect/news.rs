@@ -66,14 +66,8 @@ pub fn tell(progress: &Progress, range: &Range) {
             counted(*runs as usize, "run")
         )),
         Progress::Ends { ends } => talk(format_args!("ends: {}", ends_text(ends))),
-        Progress::Apart { forecast, seconds, left } => {
-            let [middle, most] = seconds.map(duration);
-            let more = if middle == most { most } else { format!("{middle} to {most}") };
-            talk(format_args!(
-                "forecast: {}; {} left, {more} more",
-                forecast_text(forecast),
-                counted(*left, "candidate"),
-            ));
+        Progress::Apart(forecast) => {
+            talk(format_args!("forecast: {}", forecast_text(forecast)));
         }
         Progress::Disturbed { left_out, blocks } => talk(format_args!(
             "the host disturbed {left_out} of {} of the comparison, so it says nothing: comparing again",
@@ -103,29 +97,37 @@ pub fn tell(progress: &Progress, range: &Range) {
     }
 }
 
-/// Runs and builds in all, as simulated bisections took them.
+/// `29 to 77 runs to search, then 100 to 160 to compare what is found, 158 in all at the median; 8 to 11 builds; 12 to 20 min
+/// more (8 of 10 of 30 simulated bisections)`
 pub fn forecast_text(forecast: &Foresight) -> String {
-    let Foresight { simulated, search, comparisons, all, .. } = forecast;
+    let Foresight { simulated, search, comparisons, all, seconds_left, .. } = forecast;
     let parts = if comparisons.runs.high > 0.0 {
         format!(
-            ", {} of them to search and {} to compare what is blamed",
-            quantiles_text(&search.runs),
-            quantiles_text(&comparisons.runs)
+            "{} runs to search, then {} to compare what is found",
+            limits(&search.runs),
+            limits(&comparisons.runs)
         )
     } else {
-        String::new()
+        format!("{} runs", limits(&search.runs))
+    };
+    let [least, most] = [seconds_left.low, seconds_left.high].map(duration);
+    let more = match (least.split_once(' '), most.split_once(' ')) {
+        _ if least == most => most,
+        (Some((number, unit)), Some((_, of_most))) if unit == of_most => {
+            format!("{number} to {most}")
+        }
+        _ => format!("{least} to {most}"),
     };
     format!(
-        "{} runs{parts}, and {} builds (8 of 10 of {simulated} simulated bisections took that; in brackets, \
-         the middle)",
-        quantiles_text(&all.runs),
-        quantiles_text(&all.builds)
+        "{parts}, {:.0} in all at the median; {} builds; {more} more (8 of 10 of {simulated} simulated bisections)",
+        all.runs.middle,
+        limits(&all.builds),
     )
 }
 
-/// `36 to 111 (45)`
-fn quantiles_text(Quantiles { low, middle, high }: &Quantiles) -> String {
-    if low == high { format!("{low:.0}") } else { format!("{low:.0} to {high:.0} ({middle:.0})") }
+/// `36 to 111`
+fn limits(Quantiles { low, high, .. }: &Quantiles) -> String {
+    if low == high { format!("{low:.0}") } else { format!("{low:.0} to {high:.0}") }
 }
 
 fn candidates(all: usize, unread: usize, reproducible: Option<bool>) {
