@@ -47,7 +47,6 @@ pub enum Progress<'a> {
     Equal {
         commit: &'a Commit,
         to: &'a Commit,
-        left: usize,
     },
     Skipped {
         commit: &'a Commit,
@@ -349,11 +348,10 @@ impl Session {
         if self.unbuildable.contains_key(&commit) {
             return Ok(Some(false));
         }
-        let known = self.built.get(&commit);
-        if known.is_some_and(|build| build.folder.is_dir()) {
+        let is_new = !self.built.contains_key(&commit);
+        if !is_new && self.workshop.has(&self.range.commits[commit]) {
             return Ok(Some(true));
         }
-        let is_new = known.is_none();
         let built = self.workshop.build(&self.range.commits[commit], reads.as_deref())?;
         let build = match built {
             Built::Interrupted => return Ok(None),
@@ -481,12 +479,9 @@ impl Session {
     fn tell_equal(&self, commit: usize, tell: &mut dyn FnMut(&Progress)) -> bool {
         let key = &self.built[&commit].key;
         let earlier = self.built.iter().find(|(other, b)| **other != commit && b.key == *key);
-        if let (Some((other, _)), Some(search)) = (earlier, &self.search) {
-            tell(&Progress::Equal {
-                commit: &self.range.commits[commit],
-                to: &self.range.commits[*other],
-                left: search.candidates(),
-            });
+        if let Some((other, _)) = earlier {
+            let [commit, to] = [commit, *other].map(|commit| &self.range.commits[commit]);
+            tell(&Progress::Equal { commit, to });
         }
         earlier.is_some()
     }

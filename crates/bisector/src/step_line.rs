@@ -1,5 +1,7 @@
 //! One line for each step of a bisection.
 
+use std::f64::consts::LN_2;
+
 use bisection::{Posterior, Search};
 use host::counted;
 
@@ -30,7 +32,10 @@ impl Left {
         // As in the forecast: a run tells an eighth of the squared distance, and 20 is for the confidence.
         let distance = posterior.distance().clamp(1e-3, 2.5);
         let open = (entropy + 20_f64.ln() * entropy.min(1.0)).max(0.0);
-        Some(Left { changes: size, likely, runs: 8.0 * open / distance.powi(2) })
+        let by_noise = 8.0 * open / distance.powi(2);
+        // Each halving takes the fewest runs of a step.
+        let by_halving = (entropy / LN_2).ceil() * f64::from(search.settings().runs_min);
+        Some(Left { changes: size, likely, runs: by_noise.max(by_halving) })
     }
 
     /// `97 left, most likely 8d1c0a91b2c3 12 %, about 40 more runs`

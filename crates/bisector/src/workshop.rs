@@ -80,6 +80,12 @@ impl Workshop {
         self.folder.join(name(&commit.id))
     }
 
+    /// Whether the folder of a commit's build is there and whole. That of a build that a signal cut off is not.
+    pub fn has(&self, commit: &Commit) -> bool {
+        let folder = self.place(commit);
+        folder.is_dir() && !unfinished(&folder).exists()
+    }
+
     /// The files that the builds of these commits read, if they are kernels; nothing if that is not known of all of them.
     pub fn kernel_reads(&self, commits: &[&Commit]) -> BTreeSet<PathBuf> {
         if self.kernels.is_none() {
@@ -154,6 +160,8 @@ impl Workshop {
         reverted: Option<&[u8]>,
     ) -> Result<Built> {
         let since = RunningSince::now();
+        let unfinished = unfinished(folder);
+        File::create(&unfinished).with_context(|| format!("creating {}", unfinished.display()))?;
         removal::remove(folder)?;
         DirBuilder::new()
             .mode(0o700)
@@ -194,6 +202,8 @@ impl Workshop {
             Err(why) => return Ok(Built::Failed(format!("{why:#}"))),
         };
         flush(folder);
+        fs::remove_file(&unfinished)
+            .with_context(|| format!("removing {}", unfinished.display()))?;
         let seconds = since.elapsed().as_secs_f64();
         Ok(Built::Done(Build { folder: folder.to_path_buf(), key, seconds }))
     }
@@ -316,6 +326,11 @@ impl Workshop {
     pub fn remove_all(&self) -> Result<()> {
         removal::remove(&self.folder)
     }
+}
+
+/// The file beside a build's folder that says that it is not whole.
+fn unfinished(folder: &Path) -> PathBuf {
+    folder.with_extension("unfinished")
 }
 
 /// How a shell ended.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::home::{Ended, Home};
+use crate::home::{Ended, Home, entries};
 use crate::random::{choices, times};
 
 /// Prints the level of the commit with noise of about 1 %.
@@ -177,7 +177,7 @@ fn the_culprit_is_named_and_confirmed_and_the_repository_is_not_touched() {
     assert!(ended.stderr.contains("uncommitted changes"), "{}", ended.stderr);
     assert!(project.contents() == before, "the repository was changed");
     let builds = project.home.path("cache/knee/bisect");
-    assert!(crate::home::entries(&builds).is_empty(), "builds are left in {}", builds.display());
+    assert!(entries(&builds).is_empty(), "builds are left in {}", builds.display());
     project.home.check_nothing_is_left();
 }
 
@@ -389,6 +389,32 @@ fn a_bisection_goes_on_within_other_limits_but_otherwise_as_it_began() {
     check_status(&ended, 0);
     let named = format!("{} is where value changed", project.short(23));
     assert!(ended.stdout.starts_with(&named), "{}\n{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn a_build_that_a_kill_cut_off_is_made_again() {
+    let bench = BENCH.replace("level", "made");
+    let project = Project::new(9, |commit| {
+        let level = if commit >= 5 { "110" } else { "100" };
+        vec![("bench.sh".to_string(), bench.clone()), ("level".to_string(), level.to_string())]
+    });
+    let build = "while [ -e \"$HOME/hangs\" ]; do sleep 0.1; done; cp level made";
+    let mut command = project.command("--no-confirm --product made");
+    command.args(["--build", build]);
+    check_status(&project.home.start(&mut command).end(), 0);
+    // The builds are removed by now; those that are compared are made again.
+    fs::write(project.home.path("hangs"), "").unwrap();
+    let running = project.home.start(&mut project.home.knee("bisect --resume"));
+    let builds = project.home.path("cache/knee/bisect");
+    let begun = || entries(&builds).iter().any(|builds| entries(builds).len() >= 2);
+    while !begun() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(libc::SIGKILL);
+    drop(running);
+    project.home.wait_for_quiet();
+    fs::remove_file(project.home.path("hangs")).unwrap();
+    has_confirmed(&project.home.run("bisect --resume"));
 }
 
 #[test]

@@ -48,11 +48,10 @@ pub fn tell(progress: &Progress, range: &Range) {
         Progress::Built { commit, seconds } => {
             hint(format_args!("built {} in {seconds:.1} s", commit.short()));
         }
-        Progress::Equal { commit, to, left } => talk(format_args!(
-            "{} loads the code and data of {}: nothing between them matters; {} left",
+        Progress::Equal { commit, to } => talk(format_args!(
+            "{} loads the code and data of {}: nothing between them matters",
             commit.short(),
             to.short(),
-            counted(*left, "candidate")
         )),
         Progress::Skipped { commit, why } => {
             talk(format_args!("{} is skipped: {why}", commit.short()));
