@@ -35,7 +35,11 @@ fn one(options: &[ScreenedOption], cell: &ScreenedCell, style: &Style) -> String
     let head =
         format!("{}\n", style.bold(&format!("{title}: {metric}, {}", counted(*runs, "run"))));
     let Some(effects) = effects else {
-        return head + "too few runs finished: every setting needs two (--blocks)\n";
+        let why = match runs {
+            0 => "no run finished\n",
+            _ => "too few runs finished: every setting needs two (--blocks)\n",
+        };
+        return head + why;
     };
     let mut table = Table::new([
         ("option", Align::Left),
