@@ -41,6 +41,8 @@ pub fn annotate(assembly: &str) -> Result<Annotated> {
     for text in assembly.lines() {
         pass.line(text);
     }
+    // Assembly of several instructions is listed for each of them.
+    pass.unseen.dedup();
     if !pass.unseen.is_empty() {
         bail!(
             "the checker would not see these accesses:\n  {}\nuse the atomics of <stdatomic.h>, or the kernel's with \
@@ -214,6 +216,8 @@ mod tests {
         assert!(inline("rep; nop").is_ok_and(|annotated| annotated.instructions.is_empty()));
         let said = inline("lock; btsl $1, 8(%rbp)").err().unwrap().to_string();
         assert!(said.contains("a.c:9: inline assembly: lock; btsl $1, 8(%rbp)"), "{said}");
+        let several = inline("1: lock; btsl $0, (%rdi); jc 1b").err().unwrap().to_string();
+        assert_eq!(several.matches("jc 1b").count(), 1, "{several}");
         let called = inline("lock ; decl word(%rip); setz %al").unwrap();
         assert_eq!(called.instructions.len(), 1);
         for part in ["\tcall knee_x86_0\n", "\t.quad word\n\t.long 0, 0\n", "\tsetz %al\n"] {
