@@ -39,6 +39,8 @@ pub struct RestsOn {
 pub struct ForecastPoint {
     pub cpus: u32,
     pub rate: Estimate,
+    /// The measured mean, if the sweep has this number of CPUs.
+    pub measured: Option<f64>,
 }
 
 /// A forecast of what was measured, from the part with at most half of the CPUs.
@@ -90,13 +92,20 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
     };
     Ok(Forecast {
         laws: all.iter().map(|draws| draws.fit.law).collect(),
-        points: cpus.iter().map(|&cpus| ForecastPoint { cpus, rate: rate(&all, cpus) }).collect(),
+        points: cpus.iter().map(|&cpus| point(sweep, &all, cpus)).collect(),
         knee: knee(&all),
         with_doses: sweep.has_doses(),
         rests_on: rests_on(&all[0], most),
         hold_out,
         not_held_out,
     })
+}
+
+/// The rate at a number of CPUs, beside the measured one.
+fn point(sweep: &Sweep, all: &[Draws], cpus: u32) -> ForecastPoint {
+    let measured = sweep.points().iter().find(|point| point.cpus == cpus);
+    let measured = measured.map(|point| point.log_rate().exp());
+    ForecastPoint { cpus, rate: rate(all, cpus), measured }
 }
 
 /// The knee by all laws that may hold.

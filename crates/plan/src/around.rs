@@ -134,7 +134,8 @@ fn with_more(load: &Load, name: &str, more_ns: u64) -> Result<Load> {
     };
     // What varies, varies around the mean.
     let (mean, varies) = base.find('~').map_or((base, ""), |at| base.split_at(at));
-    let mean: u64 = mean.parse().with_context(|| format!("{name}={base} is no number of ns"))?;
+    let mean = host::whole_ns(mean).or_else(|| mean.parse().ok());
+    let mean = mean.with_context(|| format!("{name}={base} is no number of ns"))?;
     let value = Scalar(format!("{}{varies}", mean + more_ns));
     load.parameters.insert(name.to_string(), Many(vec![value]));
     Ok(load)

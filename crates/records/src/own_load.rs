@@ -130,7 +130,8 @@ impl OwnParameter {
         }
         let bounds = self.choices.split_once("..").map(|(min, max)| (number(min), number(max)));
         if let Some((Some(min), Some(max))) = bounds {
-            let value = number(text).filter(|value| (min..=max).contains(value));
+            let time = if name.ends_with("_ns") { host::whole_ns(text) } else { None };
+            let value = time.or_else(|| number(text)).filter(|value| (min..=max).contains(value));
             let value =
                 value.ok_or_else(|| anyhow::anyhow!("{name}={text}: must be {min} to {max}"))?;
             return Ok(value.to_string());

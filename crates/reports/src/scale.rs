@@ -143,17 +143,20 @@ pub fn scale(found: &Scaling, has_task_per_cpu: bool, style: &Style) -> String {
 
 /// A forecast as a table, with what it rests on.
 pub fn forecast(found: &Forecast, style: &Style) -> String {
-    let mut table = Table::new([
-        ("CPUs", Align::Right),
-        ("rate", Align::Right),
-        ("90 % interval", Align::Left),
-    ]);
-    for ForecastPoint { cpus, rate } in &found.points {
+    let has_measured = found.points.iter().any(|point| point.measured.is_some());
+    let mut headings =
+        vec![("CPUs", Align::Right), ("rate", Align::Right), ("90 % interval", Align::Left)];
+    headings.extend(has_measured.then_some(("measured", Align::Right)));
+    let mut table = Table::new(headings);
+    for ForecastPoint { cpus, rate, measured } in &found.points {
         let interval =
             rate.interval.map_or("not known: each point ran once".to_string(), |(low, high)| {
                 format!("{}/s to {}/s", short(low), short(high))
             });
-        table.row(vec![cpus.to_string(), format!("{}/s", short(rate.value)), interval]);
+        let mut row = vec![cpus.to_string(), format!("{}/s", short(rate.value)), interval];
+        let measured = measured.map_or("no".to_string(), |rate| format!("{}/s", short(rate)));
+        row.extend(has_measured.then_some(measured));
+        table.row(row);
     }
     let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
     let (first, others) = names.split_first().expect("a forecast has a law");
@@ -162,7 +165,13 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
         others => format!("; the interval also covers {}", others.join(", ")),
     };
     let doses = if found.with_doses { ", with the doses of the record" } else { "" };
-    let mut lines = vec![format!("a forecast, not measured, by {first}{doses}{covers}")];
+    let all_measured = found.points.iter().all(|point| point.measured.is_some());
+    let what = match (has_measured, all_measured) {
+        (_, true) => "rates by the law beside those measured",
+        (true, false) => "a forecast where \"no\" stands under measured",
+        (false, _) => "a forecast, not measured",
+    };
+    let mut lines = vec![format!("{what}, by {first}{doses}{covers}")];
     lines.push(forecast_knee(&found.knee));
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
@@ -250,8 +259,24 @@ fn law(found: &Scaling) -> String {
     let fitted = found.laws.iter().find(|fitted| Some(fitted.law) == found.law);
     match fitted {
         Some(fitted) => format!("explained by {}: {}", name(fitted.law), terms(fitted)),
-        None => "no law explains the curve".to_string(),
+        None => {
+            let near = found.laws.iter().filter(|fitted| is_near(fitted));
+            let near = near.min_by(|a, b| a.deviation_percent.total_cmp(&b.deviation_percent));
+            near.map_or("no law explains the curve".to_string(), |fitted| {
+                let off = rounded(fitted.deviation_percent, 1);
+                let (name, terms) = (name(fitted.law), terms(fitted));
+                format!(
+                    "no law explains the curve to within its noise; {name} is {off} % off: {terms}"
+                )
+            })
+        }
     }
+}
+
+/// Whether a law is so near to the curve that only many runs tell them apart.
+fn is_near(fitted: &FittedLaw) -> bool {
+    const NEAR_PERCENT: f64 = 1.0;
+    !fitted.fits && fitted.lack_of_fit.is_some() && fitted.deviation_percent < NEAR_PERCENT
 }
 
 /// One law with its terms and how well it fits.
@@ -260,6 +285,13 @@ fn described(fitted: &FittedLaw) -> String {
         ..0.001 => ", p < 0.001".to_string(),
         p => format!(", p = {p:.3}"),
     });
+    if is_near(fitted) {
+        let within = rounded(fitted.deviation_percent, 1);
+        let (name, terms) = (name(fitted.law), terms(fitted));
+        return format!(
+            "  {name}: fits within {within} %, though the runs can tell the difference{p}; {terms}"
+        );
+    }
     let verdict = if fitted.fits { "fits" } else { "does not fit" };
     // Beyond this the exact deviation says nothing.
     let off = match fitted.deviation_percent {

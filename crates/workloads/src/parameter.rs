@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use host::whole_ns;
+
 use crate::Workload;
 
 /// One parameter of a workload.
@@ -18,7 +20,8 @@ pub struct Parameter {
 /// The values that a parameter can have.
 #[derive(Clone, Copy, Debug)]
 pub enum ParameterKind {
-    /// A whole number within these bounds; `4k`, `2M`, `1G` mean powers of 1024.
+    /// A whole number within these bounds; `4k`, `2M`, `1G` mean powers of 1024. If the name ends in `_ns`, also a time
+    /// with its unit: `200ns`, `1.5us`.
     Number { min: u64, max: u64 },
     /// A number like that, or with `~exp` behind it the mean of exponentially distributed ones.
     Varying { min: u64, max: u64 },
@@ -161,8 +164,15 @@ impl Parameter {
     }
 
     fn bounded(&self, text: &str, min: u64, max: u64) -> Result<String, String> {
-        match number(text) {
+        let is_time = self.name.ends_with("_ns");
+        let time = if is_time { whole_ns(text) } else { None };
+        match time.or_else(|| number(text)) {
             Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+            _ if is_time => Err(format!(
+                "{}={text}: must be a time from {min} to {max} ns: a whole number of ns, or one with its unit \
+                 (200ns, 1.5us, 2ms)",
+                self.name
+            )),
             _ => Err(format!(
                 "{}={text}: must be a whole number from {min} to {max} (4k, 2M, 1G: powers of 1024)",
                 self.name

@@ -122,7 +122,7 @@ fn options_that_would_change_nothing_are_refused() {
 fn parameters_and_forms_that_a_workload_lacks_are_named() {
     check("run getppid --set hold_ns=3", &["getppid has no parameter 'hold_ns'", "idle_ns"], 2);
     check("run create_files --set sync=often", &["sync=often: must be one of none, fdatasync"], 2);
-    check("run getppid --set idle_ns=-1", &["idle_ns=-1: must be a whole number from 0"], 2);
+    check("run getppid --set idle_ns=-1", &["idle_ns=-1: must be a time from 0 to"], 2);
     check("run getppid --set idle_ns", &["must be NAME=VALUE"], 2);
     check("run getppid --as fibres", &["must be processes or threads"], 2);
     check("run brk --as threads", &["brk runs only as processes: all threads share"], 2);

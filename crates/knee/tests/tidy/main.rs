@@ -203,7 +203,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sweeps", &["fleet", "host", "store"]),
     ("text", &["host"]),
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
-    ("workloads", &["algorithms", "machine"]),
+    ("workloads", &["algorithms", "host", "machine"]),
 ];
 
 #[test]

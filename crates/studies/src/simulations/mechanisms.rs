@@ -263,7 +263,7 @@ fn settings(mechanism: &ListedMechanism, given: &[(String, String)]) -> Result<S
     Ok(Settings::new(
         mechanism,
         |setting| {
-            let number = value_of(setting.name).and_then(|text| text.parse().ok());
+            let number = value_of(setting.name).and_then(|text| number(setting.name, text));
             number.unwrap_or(setting.default)
         },
         |choice| {
@@ -274,12 +274,18 @@ fn settings(mechanism: &ListedMechanism, given: &[(String, String)]) -> Result<S
     ))
 }
 
+/// The number of a setting. That of a time, whose name ends in `_ns`, may have its unit: `200ns`, `1.5us`.
+fn number(name: &str, text: &str) -> Option<u64> {
+    let time = if name.ends_with("_ns") { host::whole_ns(text) } else { None };
+    time.or_else(|| text.parse().ok())
+}
+
 /// Fails unless the mechanism has a setting or choice of this name and it can have this value.
 fn check_setting(mechanism: &ListedMechanism, name: &str, text: &str) -> Result<()> {
     let ListedMechanism { name: mechanism, settings, choices, .. } = mechanism;
     if let Some(setting) = settings.iter().find(|setting| setting.name == name) {
         let range = setting.min..=setting.max;
-        let is_in_range = text.parse().is_ok_and(|number| range.contains(&number));
+        let is_in_range = number(name, text).is_some_and(|number| range.contains(&number));
         let (min, max) = range.into_inner();
         ensure!(is_in_range, "{name}={text}: the value must be a number from {min} to {max}");
         return Ok(());

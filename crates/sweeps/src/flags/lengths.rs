@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 /// A length of time: a number with s, m or h.
 pub fn duration(text: &str) -> Result<Duration> {
@@ -22,15 +22,7 @@ pub fn duration(text: &str) -> Result<Duration> {
 
 /// A short duration, `200ns`, `2us`, `1.5ms` or `1s`, as whole ns.
 pub fn duration_ns(text: &str) -> Result<u64> {
-    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-    let parsed = units.iter().find_map(|(unit, size)| {
-        let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
-        (0.0..=1e12).contains(&(number * size)).then_some((number * size).round() as u64)
-    });
-    match parsed {
-        Some(ns) => Ok(ns),
-        None => bail!("must be a duration such as 200ns, 2us, 1.5ms or 1s"),
-    }
+    host::whole_ns(text).context("must be a duration such as 200ns, 2us, 1.5ms or 1s")
 }
 
 #[cfg(test)]

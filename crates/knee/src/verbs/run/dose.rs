@@ -89,7 +89,8 @@ impl Dose {
         };
         // What varies, varies around the mean with the dose.
         let (mean, varies) = base.find('~').map_or((base, ""), |at| base.split_at(at));
-        let mean: u64 = mean.parse().with_context(|| format!("{name}={base} is no number"))?;
+        let mean = host::whole_ns(mean).or_else(|| mean.parse().ok());
+        let mean = mean.with_context(|| format!("{name}={base} is no number of ns"))?;
         let values = self.times_ns.iter().map(|time| Scalar(format!("{}{varies}", mean + time)));
         load.parameters.insert(name.to_string(), Many(values.collect()));
         Ok(())
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn doses_are_added_to_what_is_there() {
         let mut load = Load { workload: "lock_mcs".to_string(), ..Load::default() };
-        load.parameters.insert("hold_ns".to_string(), Many(vec![Scalar("300".to_string())]));
+        load.parameters.insert("hold_ns".to_string(), Many(vec![Scalar("300ns".to_string())]));
         parse("inside=0,2us,200ns").unwrap().add_to(&mut load).unwrap();
         let values: Vec<&str> =
             load.parameters["hold_ns"].0.iter().map(|one| one.0.as_str()).collect();
