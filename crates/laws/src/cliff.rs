@@ -3,12 +3,16 @@
 //! A growing hand-over bends a curve down, too, and with any hand-over it explains many steps. So what counts is how
 //! probable the measured rates are with a step somewhere against how probable they are without one, over all laws and over
 //! all parameters that they may have, each weighted by how plausible it is: a lock whose waiters cost much more than those
-//! of other locks is no better explanation than a step.
+//! of other locks is no better explanation than a step. Without a step such a lock has a share of its own
+//! ([`CROWDED_SHARE`]); beside a step it has none, since it explains any end of a curve without one.
 //!
 //! It must be so without the first point as well: one task alone has the lock in its cache, which no law here knows.
 //!
 //! Sources: R. Kass, A. Raftery, "Bayes Factors", Journal of the American Statistical Association 90, 1995 (Laplace's
 //! approximation, section 4.1); D. MacKay, "Information Theory, Inference, and Learning Algorithms", 2003, chapter 28.
+
+use std::f64::consts::TAU;
+use std::ops::Range;
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -28,35 +32,55 @@ pub struct Cliff {
     pub drop: Estimate,
 }
 
-/// How much more probable the rates must be with a step: as a logarithm, for all points and without the first.
-const FOR_A_STEP: f64 = 0.0;
-const WITHOUT_FIRST: f64 = 0.0;
-/// Steps that are plausible and matter: 10 %, and a factor of 2 (one standard deviation), as logarithms of both.
-const SIZE: f64 = -2.25;
-const SIZE_DEVIATION: f64 = 0.69;
+/// Steps that are plausible and matter: 15 %, and a factor of 1.65 (one standard deviation), as logarithms of both. Half of
+/// them lie between 11 and 21 %.
+const SIZE: f64 = -1.9;
+const SIZE_DEVIATION: f64 = 0.5;
 /// The smallest step that is reported, as a logarithm.
 const SMALLEST: f64 = 0.02;
 /// Points before the first cliff: with fewer no law is known there.
 const BEFORE: usize = 3;
-/// Laws that may hold.
-const LAWS: [Law; 4] = [Law::Amdahl, Law::Queue, Law::Handover, Law::Universal];
 
-/// What is plausible of a law's parameters, as for one that is known badly. Medians and factors (one standard deviation):
-/// a serial share of 4 % and 4.5; a hand-over of 2 % of the hold and 2.7; κ of 0.0002 and 5.5.
-fn plausible(law: Law) -> Vec<Known> {
-    let known = |quantity, median: f64, deviation| Known { quantity, log: median.ln(), deviation };
-    let share = known(Quantity::Share, 0.04, 1.5);
-    match law {
-        Law::Handover => vec![share, known(Quantity::Third, 0.02, 1.0)],
-        Law::Universal => vec![share, known(Quantity::Third, 2e-4, 1.7)],
-        _ => vec![share],
+/// A law that may hold, and what is plausible of its parameters.
+struct Candidate {
+    law: Law,
+    /// The median of the third parameter, and a factor (one standard deviation) as a logarithm.
+    third: Option<(f64, f64)>,
+}
+
+/// Laws that may hold with a step or without. Medians and factors: a hand-over of 2 % of the hold and 2.7; κ of 0.0002 and
+/// 5.5.
+const CANDIDATES: [Candidate; 4] = [
+    Candidate { law: Law::Amdahl, third: None },
+    Candidate { law: Law::Queue, third: None },
+    Candidate { law: Law::Handover, third: Some((0.02, 1.0)) },
+    Candidate { law: Law::Universal, third: Some((2e-4, 1.7)) },
+];
+/// A lock that nearly stops where tasks wait: a hand-over of 17 % of the hold and a factor of 2.7.
+const CROWDED: Candidate = Candidate { law: Law::Handover, third: Some((0.17, 1.0)) };
+/// The share of such locks among curves without a step.
+const CROWDED_SHARE: f64 = 0.2;
+
+impl Candidate {
+    /// What is plausible of the parameters, as for one that is known badly. The serial share is 4 %, and a factor of 4.5.
+    fn plausible(&self) -> Vec<Known> {
+        let known =
+            |quantity, median: f64, deviation| Known { quantity, log: median.ln(), deviation };
+        let third = self.third.map(|(median, deviation)| known(Quantity::Third, median, deviation));
+        [known(Quantity::Share, 0.04, 1.5)].into_iter().chain(third).collect()
     }
 }
 
 /// The cliff of a curve, if it has one. `freedom` is that of the noise.
 pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
-    let Weighed { step, for_a_step, without_first } = weighed(observed, freedom)?;
-    if for_a_step < FOR_A_STEP || without_first < WITHOUT_FIRST {
+    if freedom == 0 || observed.len() < BEFORE + 3 {
+        return None;
+    }
+    let steps = Steps::new(observed, freedom, BEFORE..observed.len());
+    let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
+    // The place is known already.
+    let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at);
+    if rest.for_a_step() < 0.0 {
         return None;
     }
     let student = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
@@ -67,28 +91,6 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
         before: observed[step.at - 1].tasks,
         after: observed[step.at].tasks,
         drop: Estimate { value: step.size, interval }.map(drop),
-    })
-}
-
-/// The step that explains a curve best, and how much more probable the rates are with one.
-struct Weighed {
-    step: Step,
-    for_a_step: f64,
-    without_first: f64,
-}
-
-fn weighed(observed: &[Observation], freedom: usize) -> Option<Weighed> {
-    if freedom == 0 || observed.len() < BEFORE + 3 {
-        return None;
-    }
-    let found = steps(observed, freedom, BEFORE..observed.len());
-    let step = found.best?;
-    // The place is known already.
-    let rest = steps(&observed[1..], freedom, step.at - 1..step.at);
-    Some(Weighed {
-        step,
-        for_a_step: found.for_a_step(observed.len() - BEFORE),
-        without_first: rest.for_a_step(1),
     })
 }
 
@@ -104,57 +106,89 @@ struct Step {
     evidence: f64,
 }
 
-/// How probable the rates are without a step and with one.
+/// How probable the rates are without a step and with one, as logarithms. A step at each place is as plausible as none.
 struct Steps {
     smooth: f64,
     with_step: f64,
+    /// The one that explains the curve best, at the place that does.
     best: Option<Step>,
 }
 
 impl Steps {
-    /// The logarithm of how much more probable the rates are with a step at any of this number of places.
-    fn for_a_step(&self, places: usize) -> f64 {
-        self.with_step - (places as f64).ln() - self.smooth
+    fn new(observed: &[Observation], freedom: usize, places: Range<usize>) -> Steps {
+        let nothing = f64::NEG_INFINITY;
+        let number = CANDIDATES.len() as f64;
+        let crowded = Smooth::new(&CROWDED, observed, freedom);
+        let usual = CANDIDATES.each_ref().map(|one| Smooth::new(one, observed, freedom));
+        let smooth = usual.iter().map(|one| one.evidence).fold(nothing, log_sum);
+        let smooth = smooth + ((1.0 - CROWDED_SHARE) / number).ln();
+        let smooth = log_sum(smooth, crowded.evidence + CROWDED_SHARE.ln());
+        let mut found = Steps { smooth, with_step: nothing, best: None };
+        let mut best_place = nothing;
+        for at in places {
+            let steps: Vec<Step> =
+                usual.iter().filter_map(|one| one.with_step(observed, freedom, at)).collect();
+            let place = steps.iter().map(|step| step.evidence).fold(nothing, log_sum);
+            found.with_step = log_sum(found.with_step, place - number.ln());
+            if place > best_place {
+                best_place = place;
+                found.best = steps.into_iter().max_by(|a, b| a.evidence.total_cmp(&b.evidence));
+            }
+        }
+        found
+    }
+
+    /// The logarithm of how much more probable the rates are with a step than without one.
+    fn for_a_step(&self) -> f64 {
+        self.with_step - self.smooth
     }
 }
 
-fn steps(observed: &[Observation], freedom: usize, places: std::ops::Range<usize>) -> Steps {
-    let nothing = f64::NEG_INFINITY;
-    let mut found = Steps { smooth: nothing, with_step: nothing, best: None };
-    let mut marked = observed.to_vec();
-    let mut by_place = vec![nothing; observed.len()];
-    for law in LAWS {
-        let known = plausible(law);
-        let smooth = Fit::new(law, observed, &known);
-        found.smooth = log_sum(found.smooth, evidence(&smooth, observed, &known, freedom).0);
-        for at in places.clone() {
-            marked.iter_mut().enumerate().for_each(|(i, one)| one.is_after_step = i >= at);
-            let mut start = smooth.parameters;
-            start[STEP] = 0.05;
-            let fit = Fit::from_start(law, start, &marked, &known);
-            let size = fit.parameters[STEP];
-            if size < SMALLEST {
-                continue;
-            }
-            let (of_fit, deviation) = evidence(&fit, &marked, &known, freedom);
-            let off = (size.ln() - SIZE) / SIZE_DEVIATION;
-            let prior = -off * off / 2.0 - (size * SIZE_DEVIATION).ln();
-            let step = Step { at, size, deviation, evidence: of_fit + prior };
-            found.with_step = log_sum(found.with_step, step.evidence);
-            by_place[at] = log_sum(by_place[at], step.evidence);
-            let is_better = |best: &Step| {
-                if best.at == at {
-                    step.evidence > best.evidence
-                } else {
-                    by_place[at] > by_place[best.at]
-                }
-            };
-            if found.best.as_ref().is_none_or(is_better) {
-                found.best = Some(step);
-            }
-        }
+/// A candidate without a step.
+struct Smooth {
+    fit: Fit,
+    known: Vec<Known>,
+    evidence: f64,
+}
+
+impl Smooth {
+    fn new(candidate: &Candidate, observed: &[Observation], freedom: usize) -> Smooth {
+        let known = candidate.plausible();
+        let fit = Fit::new(candidate.law, observed, &known);
+        let (evidence, _) = evidence(&fit, observed, &known, freedom);
+        Smooth { fit, known, evidence }
     }
-    found
+
+    /// The candidate with a step at this place, unless that is too small.
+    fn with_step(&self, observed: &[Observation], freedom: usize, at: usize) -> Option<Step> {
+        let marked = observed.iter().enumerate();
+        let marked: Vec<Observation> =
+            marked.map(|(i, one)| Observation { is_after_step: i >= at, ..*one }).collect();
+        let mut start = self.fit.parameters;
+        start[STEP] = 0.05;
+        let fit = Fit::from_start(self.fit.law, start, &marked, &self.known);
+        let size = fit.parameters[STEP];
+        let (of_fit, deviation) = evidence(&fit, &marked, &self.known, freedom);
+        let evidence = of_fit + plausible_size(size, deviation);
+        (size >= SMALLEST).then_some(Step { at, size, deviation, evidence })
+    }
+}
+
+/// The logarithm of how plausible a step is that is known with this standard deviation: the mean over the sizes that it
+/// may have, times the square root of 2π.
+fn plausible_size(size: f64, deviation: f64) -> f64 {
+    const PARTS: u32 = 60;
+    /// The integral reaches this number of standard deviations to either side.
+    const FARTHEST: f64 = 4.0;
+    let part = 2.0 * FARTHEST / f64::from(PARTS);
+    let offs = (0..PARTS).map(|index| part * (f64::from(index) + 0.5) - FARTHEST);
+    let sizes = offs.map(|off| (off, size + deviation * off)).filter(|(_, size)| *size > 0.0);
+    let at = |(off, size): (f64, f64)| {
+        let z = (size.ln() - SIZE) / SIZE_DEVIATION;
+        -(off * off + z * z) / 2.0 - (size * SIZE_DEVIATION).ln()
+    };
+    let sum = sizes.map(at).fold(f64::NEG_INFINITY, log_sum);
+    sum + part.ln() - TAU.ln() / 2.0
 }
 
 /// The logarithm of how probable the rates are by a law, over its plausible parameters, but for a factor that all laws
@@ -175,4 +209,21 @@ fn evidence(fit: &Fit, observed: &[Observation], known: &[Known], freedom: usize
 fn log_sum(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if high == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_as_plausible_as_its_size_and_one_that_may_have_any_size_less() {
+        let density = |size: f64| {
+            let z = (size.ln() - SIZE) / SIZE_DEVIATION;
+            -z * z / 2.0 - (size * SIZE_DEVIATION).ln()
+        };
+        for size in [0.05, 0.15, 0.4] {
+            assert!((plausible_size(size, 1e-5) - density(size)).abs() < 1e-3, "{size}");
+        }
+        assert!(plausible_size(0.15, 1.0) < plausible_size(0.15, 0.01) - 1.0);
+    }
 }

@@ -259,24 +259,8 @@ fn law(found: &Scaling) -> String {
     let fitted = found.laws.iter().find(|fitted| Some(fitted.law) == found.law);
     match fitted {
         Some(fitted) => format!("explained by {}: {}", name(fitted.law), terms(fitted)),
-        None => {
-            let near = found.laws.iter().filter(|fitted| is_near(fitted));
-            let near = near.min_by(|a, b| a.deviation_percent.total_cmp(&b.deviation_percent));
-            near.map_or("no law explains the curve".to_string(), |fitted| {
-                let off = rounded(fitted.deviation_percent, 1);
-                let (name, terms) = (name(fitted.law), terms(fitted));
-                format!(
-                    "no law explains the curve to within its noise; {name} is {off} % off: {terms}"
-                )
-            })
-        }
+        None => "no law explains the curve".to_string(),
     }
-}
-
-/// Whether a law is so near to the curve that only many runs tell them apart.
-fn is_near(fitted: &FittedLaw) -> bool {
-    const NEAR_PERCENT: f64 = 1.0;
-    !fitted.fits && fitted.lack_of_fit.is_some() && fitted.deviation_percent < NEAR_PERCENT
 }
 
 /// One law with its terms and how well it fits.
@@ -285,8 +269,8 @@ fn described(fitted: &FittedLaw) -> String {
         ..0.001 => ", p < 0.001".to_string(),
         p => format!(", p = {p:.3}"),
     });
-    if is_near(fitted) {
-        let within = rounded(fitted.deviation_percent, 1);
+    if fitted.is_near {
+        let within = rounded(fitted.deviation_percent, 2);
         let (name, terms) = (name(fitted.law), terms(fitted));
         return format!(
             "  {name}: fits within {within} %, though the runs can tell the difference{p}; {terms}"
@@ -381,6 +365,45 @@ mod tests {
                 "knee at 18 CPUs (17 or more): the fewest with 90 % of the highest rate",
                 "cliff between 24 and 32 CPUs: rates are 20 % (19 to 21) lower after it",
             ],
+        );
+    }
+
+    /// A lock at these numbers of CPUs: three runs each, 1 % apart.
+    fn one_lock(counts: &[u32]) -> Sweep {
+        let runs = counts.iter().map(|&cpus| {
+            let n = f64::from(cpus);
+            (cpus, [0.99, 1.0, 1.01].map(|share| share * 1e6 * n / (1.0 + 0.05 * n)).to_vec())
+        });
+        Sweep::new(runs).unwrap()
+    }
+
+    #[test]
+    fn a_forecast_says_which_of_its_counts_were_measured() {
+        let told = |to: &[u32]| {
+            let found = laws::forecast(&one_lock(&[1, 2, 4, 8, 16]), &[], to).unwrap();
+            forecast(&found, &Style { width: 200, terminal: false, color: false })
+        };
+        let both = told(&[8, 32]);
+        assert!(both.contains("a forecast where \"no\" stands under measured"), "{both}");
+        assert!(both.contains("5.71M/s"), "{both}");
+        assert!(told(&[8]).contains("rates by the law beside those measured, by Amdahl's law"));
+        let beyond = told(&[32]);
+        assert!(beyond.contains("a forecast, not measured, by") && !beyond.contains("5.71M/s"));
+    }
+
+    #[test]
+    fn a_law_that_only_many_runs_tell_from_the_curve_is_said_to_be_near() {
+        let near = FittedLaw {
+            law: Law::Amdahl,
+            terms: Vec::new(),
+            deviation_percent: 0.153,
+            lack_of_fit: Some(0.002),
+            fits: false,
+            is_near: true,
+        };
+        assert_eq!(
+            described(&near),
+            "  Amdahl's law: fits within 0.15 %, though the runs can tell the difference, p = 0.002; "
         );
     }
 }

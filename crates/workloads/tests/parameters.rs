@@ -24,5 +24,9 @@ fn values_are_checked_normalised_and_completed_with_defaults() {
     check(&[("size_bytes", "-1")], Err("whole number"));
     check(&[("size_bytes", "99999999999G")], Err("whole number"));
     check(&[("size_bytes", "1kk")], Err("whole number"));
+    check(&[("idle_ns", "1.5us")], Ok(&[("idle_ns", "1500")]));
+    check(&[("idle_ns", "2us~exp")], Ok(&[("idle_ns", "2000~exp")]));
+    check(&[("idle_ns", "2s")], Err("must be a time from 0 to 1000000000 ns"));
+    check(&[("size_bytes", "2us")], Err("whole number"));
     check(&[("size", "1")], Err("no parameter 'size'"));
 }
