@@ -12,7 +12,6 @@ mod fisher;
 mod history;
 pub mod host_check;
 mod judge;
-pub mod ledger;
 mod multiplicity;
 mod nodes;
 mod noise;

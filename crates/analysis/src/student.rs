@@ -56,8 +56,8 @@ impl Student {
         distribution(self.freedom).map_or(1.0, |law| (2.0 * law.sf(t)).min(1.0))
     }
 
-    /// Sums of huge values may have become infinite or NaN.
-    pub(crate) fn checked(self) -> Option<Student> {
+    /// This estimate, or `None` if sums of huge values have become infinite or NaN, or if there is no error.
+    pub fn checked(self) -> Option<Student> {
         let numbers = [self.estimate, self.error, self.freedom];
         (numbers.iter().all(|x| x.is_finite()) && self.error > 0.0).then_some(self)
     }

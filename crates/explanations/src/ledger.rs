@@ -21,7 +21,7 @@ pub use crate::ledger::parts::{
     LedgerNode, LedgerPart, LedgerTree, NodeChange, difference_part, explained_part, growth_part,
 };
 
-use analysis::ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};
+use ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};
 use records::{Obtained, Opened, Point};
 use text::Style;
 use text::prose::{counted, wrapped};

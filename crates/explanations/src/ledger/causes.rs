@@ -1,7 +1,7 @@
 //! Causes as sentences: row, size, count and cost per event, evidence, and what would
 //! confirm it.
 
-use analysis::ledger::{
+use ledger::{
     AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, INTERRUPTS, RowChange, SharedLine,
     Split, WORK, is_mostly_count,
 };
@@ -420,7 +420,7 @@ fn parts(cause: &Cause) -> String {
         }
         _ => String::new(),
     };
-    let part = |part: &analysis::ledger::CausePart| {
+    let part = |part: &ledger::CausePart| {
         format!("{} in {}{}", signed(part.own_ns), part.name, each(part.own_ns))
     };
     let parts: Vec<String> = cause.parts.iter().map(part).collect();
@@ -429,7 +429,7 @@ fn parts(cause: &Cause) -> String {
 
 /// "; with it +130 ns in system call entry and exit".
 fn with(cause: &Cause) -> String {
-    let part = |part: &analysis::ledger::CausePart| {
+    let part = |part: &ledger::CausePart| {
         format!("{} in {}", signed(part.own_ns), part.name.trim_start_matches("the workload > "))
     };
     let parts: Vec<String> = cause.with.iter().map(part).collect();

@@ -1,6 +1,6 @@
 //! Two ledgers against each other: what changed per operation, and what made it.
 
-use analysis::ledger::{Answer, Explained, RowChange, Split, answer};
+use ledger::{Answer, Explained, RowChange, Split, answer};
 use records::Opened;
 use text::Style;
 use text::prose::wrapped;

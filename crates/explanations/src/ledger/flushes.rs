@@ -1,7 +1,7 @@
 //! One line about TLB flushes sent to other CPUs: more of them, of more pages, or
 //! longer waits.
 
-use analysis::ledger::{Explained, RowChange};
+use ledger::{Explained, RowChange};
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::duration_ns;

@@ -1,7 +1,7 @@
 //! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
 //! often or costs more each time.
 
-use analysis::ledger::{Explained, Growth, Ledger, answer, growth};
+use ledger::{Explained, Growth, Ledger, answer, growth};
 use records::Opened;
 use text::Style;
 use text::prose::{counted, wrapped};

@@ -1,6 +1,6 @@
 //! Interrupts from other CPUs, as tables: what came, and what was sent.
 
-use analysis::ledger::{IpiSender, Ipis};
+use ledger::{IpiSender, Ipis};
 use text::Style;
 use text::prose::wrapped;
 use text::table::{Align, Table};

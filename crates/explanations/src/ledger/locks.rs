@@ -1,6 +1,6 @@
 //! Locks that the workload waited for, as a table.
 
-use analysis::ledger::{Ledger, LedgerRow, Locks};
+use ledger::{Ledger, LedgerRow, Locks};
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::duration_ns;

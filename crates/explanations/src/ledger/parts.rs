@@ -1,6 +1,6 @@
 //! Ledgers taken apart, for pages: the answer, its causes, and the rows as a tree with a value for each side.
 
-use analysis::ledger::{Explained, Growth, Ledger, LedgerRow, RowChange, Split, answer, growth};
+use ledger::{Explained, Growth, Ledger, LedgerRow, RowChange, Split, answer, growth};
 use records::{Opened, Point};
 use text::Style;
 use text::prose::counted;

@@ -1,9 +1,9 @@
 //! What removing a cause would gain, and from what that is known: doses in the record, the law of its curve, or a bound of
 //! the ledger.
 
-use analysis::ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
 use analysis::{Curve, curves};
 use laws::{Estimate, LawGain, Sweep, gain_by_law};
+use ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
 use records::{Opened, Point};
 use reports::{DoseReport, Gain, RATE, doses, law_name, sweep};
 use text::quantity::{duration_ns, short};

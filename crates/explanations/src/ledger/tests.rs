@@ -1,9 +1,9 @@
 //! Differences of ledgers made by hand, as people get them.
 
-use analysis::ledger::{
+use expect_test::expect;
+use ledger::{
     Explained, Ledger, LedgerRow, LedgerUnit, OTHERS, RowEvents, WORK, answer, difference,
 };
-use expect_test::expect;
 use records::Obtained;
 
 use crate::ledger::difference::table;

@@ -1,6 +1,6 @@
 //! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
-use analysis::ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
+use ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
 use text::Style;
 
 use crate::ledger::{counted, duration_ns, numbers, wrapped};

@@ -1,12 +1,12 @@
 //! The difference of two recordings, ranked.
 
-use analysis::ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
+use ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
 use text::Style;
 use text::prose::wrapped;
 use text::table::{Align, Table};
 
 use crate::ledger::place;
-use crate::recording::ledger::{doubts, head, shortened};
+use crate::recording::recorded_ledger::{doubts, head, shortened};
 use crate::recording::{NamedRecording, amount, measured, percent};
 
 /// More causes than anybody reads.

@@ -8,9 +8,9 @@ mod firefox;
 mod flame;
 mod folded;
 mod functions;
-mod ledger;
+mod recorded_ledger;
 
-use analysis::ledger::{Measure, Per, RecordedLedger};
+use ledger::{Measure, Per, RecordedLedger};
 use records::recording::{PerfSample, Recording};
 use text::quantity::{duration_ns, short};
 
@@ -20,7 +20,7 @@ pub use crate::recording::firefox::firefox;
 pub use crate::recording::flame::{FlameGraph, FlameNode, flame};
 pub use crate::recording::folded::{folded, folded_pair};
 pub use crate::recording::functions::functions;
-pub use crate::recording::ledger::ledger;
+pub use crate::recording::recorded_ledger::ledger;
 
 #[cfg(test)]
 mod tests;

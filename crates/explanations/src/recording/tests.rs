@@ -1,9 +1,7 @@
 //! Views of a recording made by hand: 40 ms of two CPUs by a clock of 1 ms.
 
-use analysis::ledger::{
-    RecordingQuestion, difference, ledgers_from_recordings, recording_from_looks,
-};
 use expect_test::{Expect, expect};
+use ledger::{RecordingQuestion, difference, ledgers_from_recordings, recording_from_looks};
 use records::recording::{Function, Location, Object, Origin, SampledEvent};
 use records::{CpuMode, Profile};
 use serde_json::Value;
@@ -221,7 +219,7 @@ fn tables_for_the_firefox_profiler_refer_only_to_what_they_have() {
 
 #[test]
 fn what_looks_have_sampled_has_the_same_views() {
-    let lines = include_str!("../../../analysis/src/ledger/build/recorded.ndjson").lines();
+    let lines = include_str!("../../../ledger/src/build/recorded.ndjson").lines();
     let looks: Vec<Profile> = lines.map(|line| Profile::read(line).unwrap()).collect();
     let all: Vec<&Profile> = looks.iter().collect();
     let (recording, operations) =

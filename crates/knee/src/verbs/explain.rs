@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use analysis::ledger::{Explained, answer, explain, gain_bound};
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
 use host::terminal::{hint, print, talk};
+use ledger::{Explained, answer, explain, gain_bound};
 use plan::commands;
 use records::{Opened, Point, Profile};
 use runner::{End, Measured};

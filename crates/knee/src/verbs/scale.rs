@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Curve;
-use analysis::ledger::explain;
 use anyhow::{Result, bail};
 use host::terminal::{print, print_line};
 use laws::{Hysteresis, Sweep, scaling};
+use ledger::explain;
 use records::{Opened, Profile};
 use reports::{DoseReport, doses_text, titled_curves};
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use analysis::ledger::{IDLE, WORK};
 use calibration::native_check::{AGREES, Agreement, Agreements};
 use engines::simulated::{NS, Noise, Time};
+use ledger::{IDLE, WORK};
 use studies::hosts::{DescribedHost, Origin};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
 use text::Style;

@@ -277,5 +277,5 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_leaves_it() {
 
 #[test]
 fn idle_time_has_the_name_that_it_has_in_measured_ledgers() {
-    assert_eq!(IDLE, analysis::ledger::IDLE);
+    assert_eq!(IDLE, ledger::IDLE);
 }

@@ -5,12 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::ledger::{
-    RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings,
-};
 use anyhow::{Context, Result, bail, ensure};
 use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
+use ledger::{RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings};
 use perf_data::recognise;
 use records::recording::Recording;
 use serde_json::json;

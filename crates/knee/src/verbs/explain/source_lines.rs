@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use analysis::ledger::{Explained, HotInstruction};
 use host::children;
+use ledger::{Explained, HotInstruction};
 
 /// Adds the source line to each instruction that a report may name. A record knows a program by the last part of its
 /// path, so only a file of this directory in which the function has the same name is taken for it. Asks once for

@@ -1,9 +1,9 @@
 //! Views known from other tools (perf, flame graphs, the Firefox Profiler), made from profiles.
 
-use analysis::ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use explanations::recording::{self, FlameGraph, NamedRecording};
+use ledger::{Ipis, Locks, ipis, locks, recording_from_looks};
 use records::recording::{Origin, Recording};
 use records::{Opened, Profile};
 use text::Style;

@@ -1,8 +1,8 @@
 //! The page of records: what is compared, or the curves of one, and the ledgers of their profiled runs.
 
-use analysis::ledger::Explained;
 use anyhow::Result;
 use explanations::ledger::{LedgerPart, LedgerSide, difference_part, explained_part, growth_part};
+use ledger::Explained;
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
 use reports::{quoted, shown_metrics};

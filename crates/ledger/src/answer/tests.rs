@@ -103,7 +103,7 @@ fn a_refusal_needs_evidence() {
 #[test]
 fn runs_as_long_as_each_other_to_a_hundredth_look_bound_by_time() {
     let lasting = |seconds: &[f64]| Explained {
-        run_lengths: crate::Spread::from_values(seconds),
+        run_lengths: analysis::Spread::from_values(seconds),
         ..point(100.0, 500.0, None)
     };
     let bound = |a: &[f64], b: &[f64]| {
@@ -119,7 +119,7 @@ fn runs_as_long_as_each_other_to_a_hundredth_look_bound_by_time() {
 #[test]
 fn runs_of_milliseconds_are_too_short() {
     let lasting = |seconds: f64| Explained {
-        run_lengths: crate::Spread::from_values(&[seconds; 3]),
+        run_lengths: analysis::Spread::from_values(&[seconds; 3]),
         ..point(100.0, 500.0, None)
     };
     let short = |a: f64, b: f64| answer(&lasting(a), &lasting(b), false).unwrap().too_short_s;

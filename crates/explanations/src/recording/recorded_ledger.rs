@@ -1,6 +1,6 @@
 //! One recording as a ledger.
 
-use analysis::ledger::{LedgerRow, RecordedLedger, Whole};
+use ledger::{LedgerRow, RecordedLedger, Whole};
 use text::Style;
 use text::prose::{counted, wrapped};
 use text::quantity::{duration_ns, short};

@@ -10,7 +10,7 @@ use super::build::ledger;
 use super::coarse::coarse;
 use super::shared_line::{HotInstruction, hot_instructions, ran_in_parallel};
 use super::trust::{LedgerCheck, LookCost, check_ledger, look_cost};
-use crate::Spread;
+use analysis::Spread;
 
 /// A point with its ledger.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -130,7 +130,7 @@ fn too_short_s(before: &Explained, after: &Explained) -> Option<f64> {
 fn bound_by_time(before: &Explained, after: &Explained) -> bool {
     let (Some(a), Some(b)) = (&before.run_lengths, &after.run_lengths) else { return false };
     // A busy host makes some runs longer, but never one shorter.
-    let regular = |lengths: &crate::Spread| 1.0 - lengths.min / lengths.median;
+    let regular = |lengths: &analysis::Spread| 1.0 - lengths.min / lengths.median;
     let apart = (b.median / a.median).ln().abs();
     a.n >= 3 && b.n >= 3 && [regular(a), regular(b), apart].iter().all(|d| *d < SAME_LENGTH)
 }

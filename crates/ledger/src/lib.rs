@@ -35,8 +35,7 @@ pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_c
 use records::Obtained;
 use serde::Serialize;
 
-use crate::Spread;
-use crate::student::quantile;
+use analysis::{Spread, Student};
 
 /// Row of the CPU time that the workload's tasks used.
 pub const WORK: &str = "the workload";
@@ -258,7 +257,8 @@ fn per_operation(values: &[u64], operations: &[u64]) -> PerOperation {
     let ratios: Vec<f64> = values.iter().zip(operations).map(|(v, o)| ratio(*v, *o)).collect();
     let half = Spread::from_values(&ratios).filter(|spread| spread.n > 1).and_then(|spread| {
         let error = spread.stddev? / (spread.n as f64).sqrt();
-        Some(quantile(spread.n as f64 - 1.0, 0.05)? * error)
+        let of_mean = Student { estimate: 0.0, error, freedom: spread.n as f64 - 1.0 };
+        Some(of_mean.interval(0.05)?.1)
     });
     PerOperation { mean, half }
 }

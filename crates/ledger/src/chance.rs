@@ -24,7 +24,7 @@
 //! Expression in Microarray Experiments", Statistical Applications in Genetics and Molecular Biology
 //! 3, 2004, for the moderated t. The tests of `causes.rs` simulate the error rates.
 
-use crate::Student;
+use analysis::Student;
 
 /// The units of one side, and the noise of sampling.
 #[derive(Clone)]

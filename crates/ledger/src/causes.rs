@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::difference::{RowChange, SAMPLES_MIN, SHARE_MIN, Split, counting_length};
 use super::{IDLE, INTERRUPTS, NO_TASK, OTHERS, WORK};
-use crate::holm_adjusted;
+use analysis::holm_adjusted;
 
 /// A row that makes part of a difference. No cause is part of another.
 #[derive(Clone, Debug, PartialEq, Serialize)]

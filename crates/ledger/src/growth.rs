@@ -94,7 +94,7 @@ mod tests {
     use records::Obtained;
 
     use super::*;
-    use crate::ledger::{LedgerUnit, RowEvents};
+    use crate::{LedgerUnit, RowEvents};
 
     /// A ledger of two units with `times` spins per operation, which take `ns` together.
     fn ledger(times: f64, ns: f64) -> Ledger {
