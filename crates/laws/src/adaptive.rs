@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::chance::{Draws, Estimate};
 use crate::knee::SHARE;
-use crate::scaling::{scaling, with_laws};
+use crate::scaling::{KneeBasis, place_knee};
 use crate::sweep::{COUNTS_MIN, LEAST_NOISE, Sweep};
 
 /// A search for the knee of a curve.
@@ -84,12 +84,12 @@ impl KneeSearch {
     /// A look after the first blocks.
     fn look_at_curve(&self, tried: &[TriedCount]) -> Look {
         let Some(sweep) = sweep_without(tried, 0) else { return Look::default() };
-        let (found, holding) = with_laws(&sweep);
-        let knee = settled(&found.knee, tried);
-        let next = match found.law {
+        let placed = place_knee(&sweep);
+        let knee = settled(&placed.knee, tried);
+        let next = match placed.basis {
             _ if knee.is_some_and(|knee| self.is_known(&knee)) => Vec::new(),
-            Some(_) => self.most_telling(&holding, &sweep, tried),
-            None => self.in_gaps(&sweep, &found.knee),
+            KneeBasis::Law => self.most_telling(&placed.laws, &sweep, tried),
+            KneeBasis::Points => self.in_gaps(&sweep, &placed.knee),
         };
         Look { next, knee }
     }
@@ -176,7 +176,7 @@ impl KneeSearch {
 /// looks after each block would else end where an interval is narrow by chance. `None` if there are too few runs.
 fn settled(knee: &Estimate, tried: &[TriedCount]) -> Option<Estimate> {
     let before = sweep_without(tried, 1).filter(|sweep| sweep.freedom() > 0)?;
-    Some(knee.hull(scaling(&before).knee))
+    Some(knee.hull(place_knee(&before).knee))
 }
 
 /// The runs so far without the last ones of each count, of which one is kept. `None` if they are unusable.
@@ -288,7 +288,7 @@ mod tests {
 
     fn knee(tried: &[TriedCount]) -> Estimate {
         let runs = tried.iter().map(|one| (one.cpus, one.rates.clone()));
-        scaling(&Sweep::new(runs).unwrap()).knee
+        place_knee(&Sweep::new(runs).unwrap()).knee
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub struct Cliff {
     pub drop: Estimate,
 }
 
-/// Steps that are plausible and matter: 15 %, and a factor of 1.65 (one standard deviation), as logarithms of both. Half of
-/// them lie between 11 and 21 %.
-const SIZE: f64 = -1.9;
+/// Steps that are plausible and matter: 12 %, and a factor of 1.65 (one standard deviation), as logarithms of both. Two of
+/// three lie between 7 and 18 %.
+const SIZE: f64 = -2.1;
 const SIZE_DEVIATION: f64 = 0.5;
 /// The smallest step that is reported, as a logarithm.
 const SMALLEST: f64 = 0.02;
@@ -221,9 +221,9 @@ mod tests {
             let z = (size.ln() - SIZE) / SIZE_DEVIATION;
             -z * z / 2.0 - (size * SIZE_DEVIATION).ln()
         };
-        for size in [0.05, 0.15, 0.4] {
+        for size in [0.05, 0.12, 0.4] {
             assert!((plausible_size(size, 1e-5) - density(size)).abs() < 1e-3, "{size}");
         }
-        assert!(plausible_size(0.15, 1.0) < plausible_size(0.15, 0.01) - 1.0);
+        assert!(plausible_size(0.12, 1.0) < plausible_size(0.12, 0.01) - 1.0);
     }
 }

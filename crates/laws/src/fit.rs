@@ -7,6 +7,9 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::law::{Law, Parameters, STEP};
 
+/// Without known noise, a law may hold if the points deviate from it by no more than this.
+pub const FITS_WITHOUT_NOISE: f64 = 0.05;
+
 /// A measured rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
-use crate::fit::{Fit, Known, Quantity};
+use crate::fit::{FITS_WITHOUT_NOISE, Fit, Known, Quantity};
 use crate::knee::SHARE;
 use crate::law::Law;
-use crate::scaling::{FITS_WITHOUT_NOISE, lack_of_fit, may_hold};
+use crate::scaling::{lack_of_fit, may_hold};
 use crate::sweep::Sweep;
 
 /// Rates with more CPUs than were measured.

@@ -4,6 +4,7 @@ use analysis::Student;
 use serde::Serialize;
 
 use crate::chance::Estimate;
+use crate::fit::FITS_WITHOUT_NOISE;
 use crate::sweep::{LEAST_NOISE, Sweep, SweepPoint};
 
 /// A fall from the highest measured rate to the last one.
@@ -23,18 +24,29 @@ pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
     /// The highest of several means is partly so by chance.
     const SURE: f64 = 0.01;
     const SMALLEST: f64 = 0.02;
+    /// Where each point ran once, this number of times the deviation that a law may have there: three standard deviations
+    /// of a difference.
+    const WITHOUT_NOISE: f64 = 4.25;
     let points = sweep.points();
     let highest = points.iter().max_by(|a, b| a.log_rate().total_cmp(&b.log_rate()))?;
     let last = &points[points.len() - 1];
     if highest.cpus == last.cpus {
         return None;
     }
-    let student = difference(highest, last)?;
-    let (low, high) = student.interval(0.1)?;
     let share = |log: f64| 1.0 - (-log).exp();
-    let drop = Estimate { value: student.estimate, interval: Some((low, high)) }.map(share);
-    let fall = Retrograde { from: f64::from(highest.cpus), to: f64::from(last.cpus), drop };
-    (student.p() < SURE && drop.value > SMALLEST).then_some(fall)
+    let fall = |drop: Estimate| Retrograde {
+        from: f64::from(highest.cpus),
+        to: f64::from(last.cpus),
+        drop: drop.map(share),
+    };
+    if sweep.freedom() == 0 {
+        let drop = highest.log_rate() - last.log_rate();
+        let fall = fall(Estimate { value: drop, interval: None });
+        return (drop > WITHOUT_NOISE * FITS_WITHOUT_NOISE).then_some(fall);
+    }
+    let student = difference(highest, last)?;
+    let fall = fall(Estimate { value: student.estimate, interval: student.interval(0.1) });
+    (student.p() < SURE && fall.drop.value > SMALLEST).then_some(fall)
 }
 
 /// By how much the logarithms of rates at `last` are below those at `highest`.

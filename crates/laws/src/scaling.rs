@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
 use crate::cliff::{Cliff, cliff};
-use crate::fit::{Fit, Observation, Quantity};
+use crate::fit::{FITS_WITHOUT_NOISE, Fit, Observation, Quantity};
 use crate::knee;
 use crate::law::Law;
 use crate::retrograde::{Retrograde, retrograde};
@@ -92,24 +92,49 @@ const FITS: f64 = 0.25;
 /// A law whose points deviate by no more than this, as root mean square, explains a curve even if many runs show that it
 /// is not the whole truth.
 const NEAR: f64 = 0.01;
-/// Without known noise, a law may hold if the points deviate from it by no more than this.
-pub const FITS_WITHOUT_NOISE: f64 = 0.05;
+
+/// A knee, and from what it is known.
+pub struct PlacedKnee {
+    pub knee: Estimate,
+    pub basis: KneeBasis,
+    /// Draws of the laws that may hold, the best first.
+    pub laws: Vec<Draws>,
+}
+
+/// Places the knee of a sweep by the laws that may hold, or else between its points.
+pub fn place_knee(sweep: &Sweep) -> PlacedKnee {
+    let observed = sweep.observations();
+    let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
+    place_by(sweep, &observed, &fits, retrograde(sweep))
+}
+
+fn place_by(
+    sweep: &Sweep,
+    observed: &[Observation],
+    fits: &[Fit],
+    fall: Option<Retrograde>,
+) -> PlacedKnee {
+    let freedom = sweep.freedom();
+    let mut laws = holding_or_near(fits, observed, freedom);
+    if let Some(fall) = fall {
+        // Neighbours in a block show a fall that the noise of all runs may hide. A law without it does not hold.
+        laws.retain(|draws| draws.fit.rate(fall.to) < draws.fit.rate(fall.from));
+    }
+    if laws.is_empty() {
+        let knee = knee::between_points(observed, freedom);
+        return PlacedKnee { knee, basis: KneeBasis::Points, laws };
+    }
+    let holding: Vec<&Draws> = laws.iter().collect();
+    let knee = knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus());
+    PlacedKnee { knee, basis: KneeBasis::Law, laws }
+}
 
 /// Fits all laws to a sweep.
 pub fn scaling(sweep: &Sweep) -> Scaling {
-    with_laws(sweep).0
-}
-
-/// What a sweep says, with draws of the laws that may hold, the best first.
-pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
     let (observed, freedom) = (sweep.observations(), sweep.freedom());
     let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
     let retrograde = retrograde(sweep);
-    let mut may_hold = holding_or_near(&fits, &observed, freedom);
-    if let Some(fall) = retrograde {
-        // Neighbours in a block show a fall that the noise of all runs may hide. A law without it does not hold.
-        may_hold.retain(|draws| draws.fit.rate(fall.to) < draws.fit.rate(fall.from));
-    }
+    let PlacedKnee { knee, basis, laws: may_hold } = place_by(sweep, &observed, &fits, retrograde);
     let laws = fits.iter().map(|fit| {
         let draws = may_hold.iter().find(|draws| draws.fit.law == fit.law);
         let alone = Draws::new(*fit, &observed, &[], 0);
@@ -124,26 +149,19 @@ pub fn with_laws(sweep: &Sweep) -> (Scaling, Vec<Draws>) {
                 && deviation(fit, &observed) <= NEAR,
         }
     });
-    let holding: Vec<&Draws> = may_hold.iter().collect();
-    let (knee, knee_basis) = if holding.is_empty() {
-        (knee::between_points(&observed, freedom), KneeBasis::Points)
-    } else {
-        (knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus()), KneeBasis::Law)
-    };
-    let found = Scaling {
+    Scaling {
         cpus: sweep.points().iter().map(|point| point.cpus).collect(),
         noise_percent: sweep.noise().map(|noise| 100.0 * noise),
         laws: laws.collect(),
         law: may_hold.first().map(|draws| draws.fit.law),
         knee,
-        knee_basis,
+        knee_basis: basis,
         peak: peak(sweep, may_hold.first(), freedom),
         cliff: cliff(&observed, freedom),
         retrograde,
         left_out: sweep.left_out().to_vec(),
         far_apart: sweep.far_apart(),
-    };
-    (found, may_hold)
+    }
 }
 
 /// All laws that may hold and are not clearly worse than the best, which comes first.
@@ -335,6 +353,12 @@ mod tests {
         assert_eq!(found.knee.interval, None);
         assert!(found.knee.value < 16.0);
         assert_eq!(found.noise_percent, None);
+        // File creations a second with a lock, in an issue of OpenZFS.
+        let published =
+            [(1, 7014.0), (2, 13079.0), (4, 21575.0), (8, 35398.0), (16, 29577.0), (32, 25867.0)];
+        let found = scaling(&Sweep::new(published.map(|(n, rate)| (n, vec![rate]))).unwrap());
+        let fall = found.retrograde.unwrap();
+        assert_eq!((fall.from, fall.to, fall.drop.interval), (8.0, 32.0, None));
     }
 
     /// 200 runs a point with 1 % of noise, 0.2 % off a law.

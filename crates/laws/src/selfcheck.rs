@@ -13,7 +13,7 @@ use crate::chance::gaussian;
 use crate::fit::{Fit, Known, Observation, Quantity};
 use crate::knee::SHARE;
 use crate::law::{Law, Parameters, closed_queue};
-use crate::scaling::{FittedLaw, scaling};
+use crate::scaling::{FittedLaw, KneeBasis, place_knee, scaling};
 use crate::sweep::Sweep;
 
 pub use searches::SearchCheck;
@@ -348,11 +348,11 @@ fn curve_with_knee_beyond(random: &mut Xoshiro256PlusPlus) -> Curve {
 
 /// Whether the true knee is in the interval, whether a law fits, and how wide the interval is.
 fn knee_of(rate: Curve, truth: f64, random: &mut Xoshiro256PlusPlus) -> (bool, bool, Option<f64>) {
-    let found = scaling(&measured(rate, &COUNTS, NOISE, random));
+    let found = place_knee(&measured(rate, &COUNTS, NOISE, random));
     let (low, high) = found.knee.interval.expect("there is noise");
     let is_inside = low <= truth && truth <= high;
     let width = (high.is_finite() && low.is_finite()).then(|| high / low);
-    (is_inside, found.law.is_some(), width)
+    (is_inside, found.basis == KneeBasis::Law, width)
 }
 
 /// Infinite where it lies beyond the measured CPUs.

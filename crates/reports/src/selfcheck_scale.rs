@@ -32,7 +32,7 @@ pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {
             present(&check.forecasts).map(|rows| forecasts(rows, style)),
         ),
         (
-            "Searches (--cpus adaptive), until the knee is as well known as by all of 1 to 64 CPUs",
+            "Searches (--cpus adaptive), until the knee is as well known as by half of 7 sweeps of 1 to 64 CPUs",
             check.searches.as_ref().map(|check| searches(check, style)),
         ),
         (

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Kind, NOISE, RUNS, curve_with_knee, measured, share, stream};
 use crate::adaptive::{KneeSearch, TriedCount};
 use crate::chance::{Estimate, gaussian};
-use crate::scaling::scaling;
+use crate::scaling::place_knee;
 use crate::sweep::Sweep;
 
 /// Searches for knees, each on a curve of its own.
@@ -28,8 +28,10 @@ pub struct SearchCheck {
 
 /// The most CPUs of a curve.
 const MOST: u32 = 64;
+/// Sweeps of a curve. The interval of one may be narrow or wide by chance, so a search ends at the median.
+const SWEEPS: usize = 7;
 
-/// One search and the sweep beside it.
+/// One search and the first sweep beside it.
 struct Searched {
     /// Runs of the search over those of the sweep.
     runs: f64,
@@ -73,11 +75,16 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Sweeps a curve at all counts; then searches until the interval is as narrow, or the knee is known to a CPU.
+/// Sweeps a curve at all counts, several times; then searches until the interval is as narrow as those of half of the
+/// sweeps, or the knee is known to a CPU.
 fn search(kind: Kind, random: &mut Xoshiro256PlusPlus) -> Searched {
     let (rate, truth) = curve_with_knee(kind, f64::from(MOST), random);
     let counts: Vec<u32> = (1..=MOST).collect();
-    let sweep = scaling(&measured(&rate, &counts, NOISE, random)).knee;
+    let mut sweeps =
+        [(); SWEEPS].map(|()| place_knee(&measured(&rate, &counts, NOISE, random)).knee);
+    let sweep = sweeps[0];
+    sweeps.sort_by(|a, b| width(a).total_cmp(&width(b)));
+    let as_known = width(&sweeps[SWEEPS / 2]);
     let first = counts.iter().copied().filter(|n| n.is_power_of_two()).collect();
     let search = KneeSearch { counts, first, within: 0.0 };
     let mut tried: Vec<TriedCount> = Vec::new();
@@ -86,7 +93,7 @@ fn search(kind: Kind, random: &mut Xoshiro256PlusPlus) -> Searched {
         let runs: usize = tried.iter().map(|one| one.rates.len()).sum();
         let look = search.look(&tried);
         let is_known =
-            look.knee.is_some_and(|knee| look.next.is_empty() || width(&knee) <= width(&sweep));
+            look.knee.is_some_and(|knee| look.next.is_empty() || width(&knee) <= as_known);
         if is_known || runs as f64 >= all {
             let search = knee(&tried).expect("the first blocks have runs");
             return Searched { runs: runs as f64 / all, search, sweep, truth };
@@ -112,7 +119,7 @@ fn run(
 fn knee(tried: &[TriedCount]) -> Option<Estimate> {
     let runs = tried.iter().map(|one| (one.cpus, one.rates.clone()));
     let sweep = Sweep::new(runs).ok().filter(|sweep| sweep.freedom() > 0)?;
-    Some(scaling(&sweep).knee)
+    Some(place_knee(&sweep).knee)
 }
 
 /// High over low end, as far as CPUs go.
