@@ -32,10 +32,14 @@ pub struct Cliff {
     pub drop: Estimate,
 }
 
-/// Steps that are plausible and matter: 12 %, and a factor of 1.65 (one standard deviation), as logarithms of both. Two of
-/// three lie between 7 and 18 %.
-const SIZE: f64 = -2.1;
-const SIZE_DEVIATION: f64 = 0.5;
+/// How plausible a step is at each place, against none: the last point is that of a host whose CPUs are all in use, those
+/// of its other work and both threads of each core among them.
+const ODDS: f64 = 0.45;
+const ODDS_AT_LAST: f64 = 2.0;
+/// Steps that are plausible and matter: 16 %, and a factor of 1.8 (one standard deviation), as logarithms of both. Two of
+/// three lie between 9 and 27 %.
+const SIZE: f64 = -1.75;
+const SIZE_DEVIATION: f64 = 0.6;
 /// The smallest step that is reported, as a logarithm.
 const SMALLEST: f64 = 0.02;
 /// Points before the first cliff: with fewer no law is known there.
@@ -76,10 +80,12 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
     if freedom == 0 || observed.len() < BEFORE + 3 {
         return None;
     }
-    let steps = Steps::new(observed, freedom, BEFORE..observed.len());
+    let last = observed.len() - 1;
+    let odds = |at: usize| if at == last { ODDS_AT_LAST } else { ODDS };
+    let steps = Steps::new(observed, freedom, BEFORE..observed.len(), odds);
     let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
     // The place is known already.
-    let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at);
+    let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at, |_| 1.0);
     if rest.for_a_step() < 0.0 {
         return None;
     }
@@ -106,7 +112,7 @@ struct Step {
     evidence: f64,
 }
 
-/// How probable the rates are without a step and with one, as logarithms. A step at each place is as plausible as none.
+/// How probable the rates are without a step and with one, as logarithms.
 struct Steps {
     smooth: f64,
     with_step: f64,
@@ -115,7 +121,12 @@ struct Steps {
 }
 
 impl Steps {
-    fn new(observed: &[Observation], freedom: usize, places: Range<usize>) -> Steps {
+    fn new(
+        observed: &[Observation],
+        freedom: usize,
+        places: Range<usize>,
+        odds: impl Fn(usize) -> f64,
+    ) -> Steps {
         let nothing = f64::NEG_INFINITY;
         let number = CANDIDATES.len() as f64;
         let crowded = Smooth::new(&CROWDED, observed, freedom);
@@ -129,7 +140,8 @@ impl Steps {
             let steps: Vec<Step> =
                 usual.iter().filter_map(|one| one.with_step(observed, freedom, at)).collect();
             let place = steps.iter().map(|step| step.evidence).fold(nothing, log_sum);
-            found.with_step = log_sum(found.with_step, place - number.ln());
+            let place = place + (odds(at) / number).ln();
+            found.with_step = log_sum(found.with_step, place);
             if place > best_place {
                 best_place = place;
                 found.best = steps.into_iter().max_by(|a, b| a.evidence.total_cmp(&b.evidence));
@@ -221,9 +233,9 @@ mod tests {
             let z = (size.ln() - SIZE) / SIZE_DEVIATION;
             -z * z / 2.0 - (size * SIZE_DEVIATION).ln()
         };
-        for size in [0.05, 0.12, 0.4] {
+        for size in [0.05, 0.17, 0.4] {
             assert!((plausible_size(size, 1e-5) - density(size)).abs() < 1e-3, "{size}");
         }
-        assert!(plausible_size(0.12, 1.0) < plausible_size(0.12, 0.01) - 1.0);
+        assert!(plausible_size(0.17, 1.0) < plausible_size(0.17, 0.01) - 1.0);
     }
 }
