@@ -172,8 +172,10 @@ fn the_culprit_is_named_and_confirmed_and_the_repository_is_not_touched() {
         "{}",
         ended.stdout
     );
+    // With its parent, and taken back on the tip, which a busy host may leave without a verdict.
     let times_confirmed = ended.stdout.matches("CONFIRMED by runs").count();
-    assert!(times_confirmed == 2 || !is_confirmed, "{}", ended.stdout);
+    let times_disturbed = ended.stdout.matches("NOT COMPARED: the host disturbed").count();
+    assert!(times_confirmed + times_disturbed == 2 || !is_confirmed, "{}", ended.stdout);
     assert!(ended.stderr.contains("uncommitted changes"), "{}", ended.stderr);
     assert!(project.contents() == before, "the repository was changed");
     let builds = project.home.path("cache/knee/bisect");
