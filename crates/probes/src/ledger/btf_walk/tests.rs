@@ -68,8 +68,8 @@ fn circles_and_structures_within_themselves_end() {
     let mut btf = BtfBuilder::default();
     btf.add("round", TYPEDEF, 2, &[]);
     btf.add("and_round", TYPEDEF, 1, &[]);
-    let members = [("a", 3, 0), ("b", 3, 0), ("c", 1, 0)];
-    btf.add("in_itself", STRUCT, 8, &members.repeat(100));
+    let members = [("a", 3, 0), ("b", 3, 0)].repeat(100);
+    btf.add("in_itself", STRUCT, 8, &[members, vec![("c", 1, 0)]].concat());
     let types = KernelTypes::parse(btf.bytes()).unwrap();
     assert_eq!(types.locks_at(8, 0), []);
 }
