@@ -72,7 +72,7 @@ pub struct FittedLaw {
     pub lack_of_fit: Option<f64>,
     /// Whether the law may hold.
     pub fits: bool,
-    /// Whether it does not, but is nearer to the curve than anybody cares about.
+    /// Whether it does not fit, but deviates from the curve by at most 1 %, too little to matter.
     pub is_near: bool,
 }
 
@@ -169,8 +169,8 @@ pub fn may_hold(observed: &[Observation], freedom: usize) -> Vec<Draws> {
     holding_or_near(&Law::ALL.map(|law| Fit::new(law, observed, &[])), observed, freedom)
 }
 
-/// Draws of the fits that may hold. Where none does, since many runs tell every law from the curve, but one is nearer than
-/// anybody cares about: draws of those that may hold if points deviate by that much beside their noise.
+/// Draws of the fits that may hold. If many runs tell every law from the curve, but the nearest deviates
+/// by at most [`NEAR`]: draws of those that may hold if points deviate by that much beside their noise.
 fn holding_or_near(fits: &[Fit], observed: &[Observation], freedom: usize) -> Vec<Draws> {
     let may_hold = holding(fits, observed, freedom);
     let off = fits.iter().map(|fit| deviation(fit, observed)).fold(f64::INFINITY, f64::min);
