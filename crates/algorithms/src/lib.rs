@@ -119,6 +119,16 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
     /// Allocates what all locks of this kind share.
     fn new(region: &Region, shape: Shape) -> Self;
 
+    /// Bytes of the region that a lock with large tables needs, besides those that are there for any lock.
+    fn more_bytes(_shape: Shape) -> usize {
+        0
+    }
+
+    /// Brings a zeroed lock into its first state. Searches and simulations call it; locks of the list need nothing.
+    fn prepare(&self, mem: &Self::Mem) {
+        let _ = mem;
+    }
+
     /// Waits until no task writes, and takes the lock to read.
     fn read_lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 

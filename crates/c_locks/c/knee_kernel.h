@@ -1,7 +1,8 @@
 /* knee_kernel.h: the words of the Linux kernel that locks are written with, so that a file of kernel/locking compiles
  * as it is. READ_ONCE and WRITE_ONCE are relaxed accesses; smp_rmb and smp_wmb are acquire and release fences; accesses
  * to another task's per-CPU variables come after the reads that their addresses depend on, as in the kernel's memory
- * model. Include it first; headers of the kernel that locks include stand for this one.
+ * model. Include it first; headers of the kernel that locks include stand for this one. Spin locks, lists and sleeping tasks
+ * are there as far as locks use them inside; interrupts and preemption never come.
  */
 #ifndef KNEE_KERNEL_H
 #define KNEE_KERNEL_H
@@ -23,6 +24,16 @@ typedef int8_t s8;
 typedef int16_t s16;
 typedef int32_t s32;
 typedef int64_t s64;
+#ifndef _LINUX_TYPES_H
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s8 __s8;
+typedef s16 __s16;
+typedef s32 __s32;
+typedef s64 __s64;
+#endif
 typedef struct { int counter; } atomic_t;
 typedef struct { long counter; } atomic64_t;
 typedef atomic64_t atomic_long_t;
@@ -33,6 +44,17 @@ typedef atomic64_t atomic_long_t;
 #define __pure __attribute__((pure))
 #define __lockfunc
 #define __ref
+#define __must_check
+#define __maybe_unused __attribute__((unused))
+#define __used __attribute__((used))
+#define __cold
+#define __sched
+#define __init
+#define __aligned(x) __attribute__((aligned(x)))
+#define __packed __attribute__((packed))
+#define __acquires(x)
+#define __releases(x)
+#define fallthrough __attribute__((__fallthrough__))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define ____cacheline_aligned __attribute__((aligned(64)))
@@ -40,7 +62,14 @@ typedef atomic64_t atomic_long_t;
 #define EXPORT_SYMBOL(x)
 #define EXPORT_SYMBOL_GPL(x)
 #define BUILD_BUG_ON(x) ((void)sizeof(char[1 - 2 * !!(x)]))
+#define BUG() assert(!"BUG()")
 #define BUG_ON(x) assert(!(x))
+#define WARN_ONCE(x, ...) WARN_ON(x)
+#define lockdep_assert_held(lock) ((void)0)
+#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
+#define BIT(n) (1UL << (n))
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
 #define WARN_ON(x) ({ bool knee_w = !!(x); assert(!knee_w && #x); knee_w; })
 #define WARN_ON_ONCE(x) ({ bool knee_w = !!(x); assert(!knee_w && #x); knee_w; })
 #define ARRAY_SIZE(x) (sizeof(x) / sizeof((x)[0]))
@@ -155,7 +184,53 @@ typedef atomic64_t atomic_long_t;
 #define atomic_add_return_acquire(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_add_return_release(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_sub_return_release(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
+#define atomic_sub_return(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_inc_return(v) atomic_add_return(1, v)
+#define atomic_dec_return(v) atomic_sub_return(1, v)
+#define atomic_fetch_inc(v) atomic_fetch_add(1, v)
+#define atomic_fetch_dec(v) atomic_fetch_sub(1, v)
+#define atomic_fetch_andnot(i, v) atomic_fetch_and(~(i), v)
+#define atomic_fetch_xor(i, v) __atomic_fetch_xor(&(v)->counter, (i), __ATOMIC_SEQ_CST)
 #define atomic_dec_and_test(v) (__atomic_sub_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
+#define atomic_inc_and_test(v) (__atomic_add_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
+#define atomic_fetch_add_unless(v, a, u) ({ \
+	__typeof__((v)->counter) knee_c = atomic_read(v); \
+	while (knee_c != (u) && !try_cmpxchg(&(v)->counter, &knee_c, knee_c + (a))) \
+		; \
+	knee_c; })
+#define atomic_add_unless(v, a, u) (atomic_fetch_add_unless(v, a, u) != (u))
+#define atomic_inc_not_zero(v) atomic_add_unless(v, 1, 0)
+
+/* atomic_long_t. */
+#define ATOMIC_LONG_INIT(i) { (i) }
+#define atomic_long_read(v) atomic_read(v)
+#define atomic_long_read_acquire(v) atomic_read_acquire(v)
+#define atomic_long_set(v, i) atomic_set(v, i)
+#define atomic_long_set_release(v, i) atomic_set_release(v, i)
+#define atomic_long_xchg(v, n) atomic_xchg(v, n)
+#define atomic_long_cmpxchg(v, o, n) atomic_cmpxchg(v, o, n)
+#define atomic_long_cmpxchg_acquire(v, o, n) atomic_cmpxchg_acquire(v, o, n)
+#define atomic_long_cmpxchg_release(v, o, n) atomic_cmpxchg_release(v, o, n)
+#define atomic_long_cmpxchg_relaxed(v, o, n) atomic_cmpxchg_relaxed(v, o, n)
+#define atomic_long_try_cmpxchg(v, o, n) try_cmpxchg(&(v)->counter, o, n)
+#define atomic_long_try_cmpxchg_acquire(v, o, n) try_cmpxchg_acquire(&(v)->counter, o, n)
+#define atomic_long_try_cmpxchg_release(v, o, n) try_cmpxchg_release(&(v)->counter, o, n)
+#define atomic_long_try_cmpxchg_relaxed(v, o, n) try_cmpxchg_relaxed(&(v)->counter, o, n)
+#define atomic_long_fetch_add(i, v) atomic_fetch_add(i, v)
+#define atomic_long_fetch_add_acquire(i, v) atomic_fetch_add_acquire(i, v)
+#define atomic_long_fetch_add_release(i, v) atomic_fetch_add_release(i, v)
+#define atomic_long_fetch_or(i, v) atomic_fetch_or(i, v)
+#define atomic_long_add(i, v) atomic_add(i, v)
+#define atomic_long_sub(i, v) atomic_sub(i, v)
+#define atomic_long_inc(v) atomic_inc(v)
+#define atomic_long_dec(v) atomic_dec(v)
+#define atomic_long_or(i, v) atomic_or(i, v)
+#define atomic_long_and(i, v) atomic_and(i, v)
+#define atomic_long_andnot(i, v) atomic_andnot(i, v)
+#define atomic_long_add_return(i, v) atomic_add_return(i, v)
+#define atomic_long_add_return_acquire(i, v) atomic_add_return_acquire(i, v)
+#define atomic_long_add_return_release(i, v) atomic_add_return_release(i, v)
+#define atomic_long_sub_return_release(i, v) atomic_sub_return_release(i, v)
 
 /* Per-CPU variables: each task has its own. */
 #define __percpu
@@ -182,5 +257,156 @@ typedef atomic64_t atomic_long_t;
 #define trace_contention_end(lock, result) ((void)0)
 #define preempt_disable() ((void)0)
 #define preempt_enable() ((void)0)
+#define local_irq_disable() ((void)0)
+#define local_irq_enable() ((void)0)
+#define local_irq_save(flags) ((void)((flags) = 0))
+#define local_irq_restore(flags) ((void)(flags))
+#define rcu_read_lock() ((void)0)
+#define rcu_read_unlock() ((void)0)
+#define might_sleep() ((void)0)
+#define cond_resched() ((void)0)
+#define in_interrupt() 0
+#define in_task() 1
+/* Whether the task should give its CPU away, and whether a virtual CPU has lost its own: define them to try. */
+#ifndef need_resched
+#define need_resched() 0
+#endif
+#ifndef vcpu_is_preempted
+#define vcpu_is_preempted(cpu) ((void)(cpu), 0)
+#endif
+
+/* Spin locks that a lock uses inside. */
+struct knee_spinlock { u32 locked; };
+typedef struct knee_spinlock spinlock_t;
+typedef struct knee_spinlock raw_spinlock_t;
+#define __RAW_SPIN_LOCK_UNLOCKED(name) { 0 }
+#define __SPIN_LOCK_UNLOCKED(name) { 0 }
+#define DEFINE_RAW_SPINLOCK(name) raw_spinlock_t name = { 0 }
+#define DEFINE_SPINLOCK(name) spinlock_t name = { 0 }
+static inline void knee_spin_lock(struct knee_spinlock *lock)
+{
+	while (xchg_acquire(&lock->locked, 1))
+		smp_cond_load_relaxed(&lock->locked, !VAL);
+}
+static inline bool knee_spin_trylock(struct knee_spinlock *lock)
+{
+	return !READ_ONCE(lock->locked) && !xchg_acquire(&lock->locked, 1);
+}
+static inline void knee_spin_unlock(struct knee_spinlock *lock)
+{
+	smp_store_release(&lock->locked, 0);
+}
+#define raw_spin_lock_init(lock) WRITE_ONCE((lock)->locked, 0)
+#define raw_spin_lock(lock) knee_spin_lock(lock)
+#define raw_spin_trylock(lock) knee_spin_trylock(lock)
+#define raw_spin_unlock(lock) knee_spin_unlock(lock)
+#define raw_spin_is_locked(lock) READ_ONCE((lock)->locked)
+#define raw_spin_lock_irq(lock) knee_spin_lock(lock)
+#define raw_spin_unlock_irq(lock) knee_spin_unlock(lock)
+#define raw_spin_lock_irqsave(lock, flags) (local_irq_save(flags), knee_spin_lock(lock))
+#define raw_spin_unlock_irqrestore(lock, flags) (knee_spin_unlock(lock), local_irq_restore(flags))
+#define spin_lock_init(lock) raw_spin_lock_init(lock)
+#define spin_lock(lock) knee_spin_lock(lock)
+#define spin_trylock(lock) knee_spin_trylock(lock)
+#define spin_unlock(lock) knee_spin_unlock(lock)
+#define spin_is_locked(lock) raw_spin_is_locked(lock)
+#define spin_lock_irq(lock) knee_spin_lock(lock)
+#define spin_unlock_irq(lock) knee_spin_unlock(lock)
+#define spin_lock_irqsave(lock, flags) raw_spin_lock_irqsave(lock, flags)
+#define spin_unlock_irqrestore(lock, flags) raw_spin_unlock_irqrestore(lock, flags)
+
+/* Tasks that sleep: `current` is the task's own, and always on its CPU. */
+struct task_struct { u32 __state; int on_cpu; };
+static _Thread_local struct task_struct knee_current __maybe_unused = { .on_cpu = 1 };
+#define current (&knee_current)
+#define TASK_RUNNING 0
+#define TASK_INTERRUPTIBLE 1
+#define TASK_UNINTERRUPTIBLE 2
+#define __set_current_state(state) WRITE_ONCE(current->__state, (state))
+#define set_current_state(state) smp_store_mb(current->__state, (state))
+#define get_task_struct(task) (task)
+#define put_task_struct(task) ((void)(task))
+#define signal_pending_state(state, task) ((void)(state), (void)(task), 0)
+static inline void schedule(void)
+{
+	u32 state;
+
+	while ((state = READ_ONCE(current->__state)) != TASK_RUNNING)
+		knee_park(&current->__state, state);
+}
+static inline int wake_up_process(struct task_struct *task)
+{
+	smp_mb();
+	if (READ_ONCE(task->__state) == TASK_RUNNING || !xchg(&task->__state, TASK_RUNNING))
+		return 0;
+	knee_wake(&task->__state, 1);
+	return 1;
+}
+struct wake_q_head { struct task_struct *tasks[16]; unsigned int length; };
+#define DEFINE_WAKE_Q(name) struct wake_q_head name = { .length = 0 }
+#define wake_q_add(head, task) ((void)((head)->tasks[(head)->length++] = (task)))
+#define wake_q_add_safe(head, task) wake_q_add(head, task)
+static inline void wake_up_q(struct wake_q_head *head)
+{
+	for (unsigned int i = 0; i < head->length; i++)
+		wake_up_process(head->tasks[i]);
+}
+
+/* Lists. */
+struct list_head { struct list_head *next, *prev; };
+#define LIST_HEAD_INIT(name) { &(name), &(name) }
+#define LIST_HEAD(name) struct list_head name = LIST_HEAD_INIT(name)
+static inline void INIT_LIST_HEAD(struct list_head *list)
+{
+	WRITE_ONCE(list->next, list);
+	WRITE_ONCE(list->prev, list);
+}
+static inline void knee_list_insert(struct list_head *entry, struct list_head *prev, struct list_head *next)
+{
+	next->prev = entry;
+	entry->next = next;
+	entry->prev = prev;
+	WRITE_ONCE(prev->next, entry);
+}
+static inline void list_add(struct list_head *entry, struct list_head *head)
+{
+	knee_list_insert(entry, head, head->next);
+}
+static inline void list_add_tail(struct list_head *entry, struct list_head *head)
+{
+	knee_list_insert(entry, head->prev, head);
+}
+static inline void list_del(struct list_head *entry)
+{
+	entry->next->prev = entry->prev;
+	WRITE_ONCE(entry->prev->next, entry->next);
+	entry->next = entry->prev = NULL;
+}
+static inline void list_del_init(struct list_head *entry)
+{
+	list_del(entry);
+	INIT_LIST_HEAD(entry);
+}
+static inline void list_move_tail(struct list_head *entry, struct list_head *head)
+{
+	list_del(entry);
+	list_add_tail(entry, head);
+}
+static inline bool list_empty(const struct list_head *head)
+{
+	return READ_ONCE(head->next) == head;
+}
+static inline bool list_is_singular(const struct list_head *head)
+{
+	return !list_empty(head) && head->next == head->prev;
+}
+#define list_entry(p, type, member) container_of(p, type, member)
+#define list_first_entry(head, type, member) list_entry((head)->next, type, member)
+#define list_next_entry(p, member) list_entry((p)->member.next, __typeof__(*(p)), member)
+#define list_for_each_entry(p, head, member) \
+	for (p = list_first_entry(head, __typeof__(*p), member); &p->member != (head); p = list_next_entry(p, member))
+#define list_for_each_entry_safe(p, n, head, member) \
+	for (p = list_first_entry(head, __typeof__(*p), member), n = list_next_entry(p, member); \
+	     &p->member != (head); p = n, n = list_next_entry(n, member))
 
 #endif

@@ -1,4 +1,4 @@
-/* knee_lock.h: a lock in C for `knee check`, `knee check --mutants` and `knee simulate`.
+/* knee_lock.h: a lock or a data structure in C for `knee check`, `knee check --mutants` and `knee simulate`.
  *
  * The lock needs no change: knee sees every access. One line at the end of the file says what to call:
  *
@@ -7,7 +7,8 @@
  *     KNEE_LOCK(struct mcs_lock, mcs_lock(lock, &node), mcs_unlock(lock, &node))
  *
  * A lock begins with all its bytes 0, unless KNEE_PREPARE says otherwise. Its type, static variables and _Thread_local
- * variables are what tasks share; nothing is allocated. Waiting is a loop over loads, as everywhere.
+ * variables are what tasks share; nothing is allocated. Waiting is a loop over loads, as everywhere, or a futex.
+ * Functions of the file that the lock does not call may call anything.
  */
 #ifndef KNEE_LOCK_H
 #define KNEE_LOCK_H
@@ -17,9 +18,26 @@
 	void knee_lock(type *lock) { (void)lock; take; } \
 	void knee_unlock(type *lock) { (void)lock; release; }
 
-/* Brings a lock into its first state, before any task runs: an expression with `lock`. May be left out. */
+/* Of a read-write lock, in addition: how to take and release it to read. KNEE_LOCK is then for writing. */
+#define KNEE_READ_LOCK(type, take, release) \
+	void knee_read_lock(type *lock) { (void)lock; take; } \
+	void knee_read_unlock(type *lock) { (void)lock; release; }
+
+/* Instead of a lock, any data structure: what a task does again and again, an expression with `shared`, a pointer to what all
+ * tasks share. assert() says what must hold then, knee_cpu() which task it is. */
+#define KNEE_OPERATION(type, operate) \
+	void knee_operate(type *shared) { (void)shared; operate; }
+
+/* Whether all is right when every task has ended: an expression with `shared`, and knee_operations(), the number of
+ * operations of all tasks. May be left out. */
+#define KNEE_CHECK(type, right) \
+	int knee_check(type *shared) { (void)shared; return !!(right); }
+unsigned long knee_operations(void);
+
+/* Brings a lock, or what is shared, into its first state, before any task runs: an expression with `lock` or `shared`. May be
+ * left out. */
 #define KNEE_PREPARE(type, prepare) \
-	void knee_prepare(type *lock) { (void)lock; prepare; }
+	void knee_prepare(type *lock) { type *shared = lock; (void)shared; prepare; }
 
 /* Whether the lock is free again, when no task holds or wants it: an expression with `lock`. May be left out. */
 #define KNEE_AT_REST(type, free) \
@@ -35,7 +53,8 @@ void *knee_of_cpu(const void *variable, int cpu);
 /* The task has its place in the queue: the check then finds a task that overtakes another. */
 void knee_arrive(void);
 
-/* Sleeps until a wake-up, but only if the word holds `expected`, as a futex does; wakes one task, or all. */
+/* Sleeps until a wake-up, but only if the word holds `expected`, as a futex does; wakes this many tasks. syscall(SYS_futex, …)
+ * without a time-out does the same. */
 void knee_park(const void *word, unsigned int expected);
 void knee_wake(const void *word, int tasks);
 

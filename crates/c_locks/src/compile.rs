@@ -34,6 +34,8 @@ const FLAGS: &[&str] = &[
     "-fno-tree-vectorize",
     "-fcf-protection=none",
     "-ftls-model=global-dynamic",
+    // What no function of the lock leads to is left out, whatever it calls.
+    "-ffunction-sections",
     "-fno-strict-aliasing",
     "-U_FORTIFY_SOURCE",
     "-Wno-tsan",
@@ -76,7 +78,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let here = Path::new(".");
     compiler.call(here, &arguments).context("compiling it")?;
     let text = fs::read(&assembly).context("reading the compiler's assembly")?;
-    let annotated = annotate(&String::from_utf8_lossy(&text))?;
+    let annotated = annotate(&String::from_utf8_lossy(&text));
     fs::write(&assembly, &annotated.text).context("writing assembly")?;
     let assemble: [OsString; 4] =
         ["-c".into(), "-o".into(), object.clone().into(), assembly.into()];
@@ -108,23 +110,71 @@ const KERNEL_INCLUDES: &[&str] = &[
     "asm/byteorder.h",
     "asm/processor.h",
     "linux/atomic.h",
+    "linux/bitops.h",
     "linux/bug.h",
+    "linux/build_bug.h",
+    "linux/cache.h",
     "linux/compiler.h",
     "linux/cpumask.h",
     "linux/export.h",
     "linux/hardirq.h",
+    "linux/init.h",
+    "linux/irqflags.h",
     "linux/kernel.h",
+    "linux/list.h",
+    "linux/lockdep.h",
+    "linux/minmax.h",
+    "linux/module.h",
     "linux/mutex.h",
     "linux/percpu.h",
+    "linux/preempt.h",
     "linux/prefetch.h",
+    "linux/processor.h",
+    "linux/rcupdate.h",
+    "linux/sched.h",
+    "linux/sched/debug.h",
+    "linux/sched/rt.h",
+    "linux/sched/signal.h",
+    "linux/sched/task.h",
+    "linux/sched/wake_q.h",
     "linux/smp.h",
     "linux/spinlock.h",
+    "linux/spinlock_types.h",
+    "linux/stddef.h",
+    "linux/threads.h",
+    "linux/topology.h",
     "linux/types.h",
     "trace/events/lock.h",
 ];
 
 /// Headers of an architecture for which the kernel has a generic one, which the user's flags may name.
 const GENERIC_INCLUDES: &[&str] = &["mcs_spinlock.h", "qrwlock.h", "qspinlock.h"];
+
+/// The architecture's spin lock, which is the queued one where a file checks that.
+const ARCH_SPINLOCK: &str = "#include <knee_kernel.h>
+#if !defined(KNEE_ARCH_SPINLOCK) && !defined(__ASM_GENERIC_QSPINLOCK_TYPES_H)
+#define KNEE_ARCH_SPINLOCK
+typedef struct knee_spinlock arch_spinlock_t;
+#define __ARCH_SPIN_LOCK_UNLOCKED { 0 }
+#define arch_spin_lock(lock) knee_spin_lock(lock)
+#define arch_spin_trylock(lock) knee_spin_trylock(lock)
+#define arch_spin_unlock(lock) knee_spin_unlock(lock)
+#define arch_spin_is_locked(lock) READ_ONCE((lock)->locked)
+#endif
+";
+
+/// A header that a file of the kernel and one of user space may both include: the system's own, if it has one, unless the file
+/// has the kernel's words or the user's flags name a kernel tree.
+fn stands_for_kernel(name: &str) -> String {
+    format!(
+        "#if defined(KNEE_KERNEL_H) || !__has_include_next(<{name}>) || __has_include(<linux/compiler_types.h>)
+#include <knee_kernel.h>
+#else
+#include_next <{name}>
+#endif
+"
+    )
+}
 
 fn write_headers(folder: &Path) -> Result<()> {
     let write = |name: &str, text: &str| {
@@ -137,7 +187,10 @@ fn write_headers(folder: &Path) -> Result<()> {
     write("knee_lock.h", HEADER)?;
     write("knee_kernel.h", KERNEL_HEADER)?;
     for name in KERNEL_INCLUDES {
-        write(name, "#include <knee_kernel.h>\n")?;
+        write(name, &stands_for_kernel(name))?;
+    }
+    for name in ["asm/spinlock.h", "asm/spinlock_types.h"] {
+        write(name, ARCH_SPINLOCK)?;
     }
     for name in GENERIC_INCLUDES {
         let generic = format!("<asm-generic/{name}>");

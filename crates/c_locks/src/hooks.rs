@@ -24,6 +24,7 @@ pub enum Hook {
     Sub(u8),
     Or(u8),
     And(u8),
+    Xor(u8),
     /// Returns whether it wrote; updates the expected value if not.
     CompareExchange(u8),
     /// Returns the previous value.
@@ -41,6 +42,16 @@ pub enum Hook {
     /// Sleeping and waking, as by futex.
     Park,
     Wake,
+    /// `syscall`: a futex, or the thread's number.
+    Syscall,
+    /// A number of the thread that is not 0.
+    Thread,
+    /// The address of `errno`.
+    Errno,
+    /// How many operations all tasks did.
+    Operations,
+    /// `exit`.
+    Exit,
     /// `__assert_fail`, `abort`.
     AssertFail,
     Abort,
@@ -68,6 +79,16 @@ impl Hook {
             "knee_arrive" => Hook::Arrive,
             "knee_park" => Hook::Park,
             "knee_wake" => Hook::Wake,
+            "knee_operations" => Hook::Operations,
+            // A task that waits is not run, and output goes nowhere.
+            "sched_yield" | "thrd_yield" | "usleep" | "nanosleep" | "stderr" | "stdout"
+            | "perror" | "printf" | "fprintf" | "puts" | "fputs" | "fputc" | "putchar"
+            | "fwrite" | "fflush" => Hook::Nothing,
+            "syscall" => Hook::Syscall,
+            "pthread_self" | "gettid" => Hook::Thread,
+            "sched_getcpu" => Hook::Cpu,
+            "__errno_location" => Hook::Errno,
+            "exit" | "_exit" => Hook::Exit,
             "__assert_fail" => Hook::AssertFail,
             "abort" => Hook::Abort,
             "memset" | "__tsan_memset" => Hook::Memset,
@@ -100,6 +121,7 @@ impl Hook {
                 "fetch_sub" => Hook::Sub(size),
                 "fetch_or" => Hook::Or(size),
                 "fetch_and" => Hook::And(size),
+                "fetch_xor" => Hook::Xor(size),
                 "compare_exchange_strong" | "compare_exchange_weak" => Hook::CompareExchange(size),
                 "compare_exchange_val" => Hook::CompareExchangeValue(size),
                 _ => return None,
@@ -133,6 +155,7 @@ impl Hook {
                 | Hook::Sub(_)
                 | Hook::Or(_)
                 | Hook::And(_)
+                | Hook::Xor(_)
                 | Hook::CompareExchange(_)
                 | Hook::CompareExchangeValue(_)
                 | Hook::Fence
@@ -143,7 +166,15 @@ impl Hook {
     /// How many arguments decide what the call does; other registers hold anything.
     pub fn arguments(self) -> usize {
         match self {
-            Hook::Nothing | Hook::Cpu | Hook::Node | Hook::Arrive | Hook::Abort => 0,
+            Hook::Nothing
+            | Hook::Cpu
+            | Hook::Node
+            | Hook::Arrive
+            | Hook::Thread
+            | Hook::Errno
+            | Hook::Operations
+            | Hook::Exit
+            | Hook::Abort => 0,
             Hook::Read(_)
             | Hook::Write(_)
             | Hook::VolatileRead(_)
@@ -157,6 +188,7 @@ impl Hook {
             | Hook::Park
             | Hook::Wake => 2,
             Hook::CompareExchange(_) | Hook::CompareExchangeValue(_) => 4,
+            Hook::Syscall => 5,
             _ => 3,
         }
     }
@@ -169,9 +201,9 @@ pub fn missing(symbol: &str) -> String {
             "it calls {symbol}: a lock cannot allocate while it is checked; keep its memory in the lock's own type, in static \
              variables, or in _Thread_local ones"
         ),
-        "sched_yield" | "usleep" | "nanosleep" | "syscall" => format!(
-            "it calls {symbol}: leave it out, since waiting loops need nothing; to sleep, use knee_park and knee_wake of \
-             <knee_lock.h>"
+        _ if symbol.starts_with("pthread_") => format!(
+            "it calls {symbol}: a lock cannot use another that knee does not see; use atomics, and to sleep a futex, or \
+             knee_park and knee_wake of <knee_lock.h>"
         ),
         _ if symbol.starts_with("__tsan_atomic") => {
             format!("it uses an atomic access that no machine of knee has: {symbol}")
@@ -193,7 +225,8 @@ mod tests {
             ("__tsan_unaligned_volatile_read4", Some(Hook::VolatileRead(4))),
             ("__tsan_atomic16_exchange", Some(Hook::Swap(2))),
             ("__tsan_atomic128_load", None),
-            ("__tsan_atomic32_fetch_xor", None),
+            ("__tsan_atomic32_fetch_xor", Some(Hook::Xor(4))),
+            ("__tsan_atomic32_fetch_nand", None),
             ("malloc", None),
             // clang 17 and newer call these, older ones the plain ones.
             ("__tsan_memcpy", Some(Hook::Memcpy)),

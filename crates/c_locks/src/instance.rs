@@ -4,6 +4,7 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::{io, ptr};
 
 use anyhow::{Context, Result, ensure};
@@ -35,6 +36,8 @@ pub struct Instance {
     pub cpus: usize,
     /// The region with all variables and locks.
     pub region: (usize, usize),
+    /// How many operations all tasks did, once they have ended.
+    pub operations: AtomicU64,
 }
 
 impl Instance {
@@ -46,7 +49,8 @@ impl Instance {
         let start = region.start() as usize;
         let code = Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
-        Ok(Instance { program, code, data, thread_local, stride, cpus, region })
+        let operations = AtomicU64::new(0);
+        Ok(Instance { program, code, data, thread_local, stride, cpus, region, operations })
     }
 
     /// Bytes of a region that the program's variables take.

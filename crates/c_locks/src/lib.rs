@@ -1,4 +1,4 @@
-//! Locks in C, as they are. The host's compiler compiles the file as for ThreadSanitizer: before every access to memory
+//! Locks and data structures in C, as they are. The host's compiler compiles the file as for ThreadSanitizer: before every access to memory
 //! that others may see, and instead of every atomic access, the code calls a function of that name. Here these
 //! functions are calls into a [`Machine`](machine::Machine). So the checker, the mutants and the simulator see every
 //! access of the C code, with its line.
@@ -20,6 +20,7 @@ mod hooks;
 mod inlined;
 mod instance;
 mod lock;
+mod mechanism;
 mod memory;
 mod program;
 mod studied;

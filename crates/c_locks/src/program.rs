@@ -13,7 +13,7 @@ use object::{
 };
 
 use crate::assembly::{
-    Annotated, LINE_ENTRY_BYTES, LINES_SECTION, PLACE_ENTRY_BYTES, PLACES_SECTION,
+    Annotated, LINE_ENTRY_BYTES, LINES_SECTION, PLACE_ENTRY_BYTES, PLACES_SECTION, UNSEEN,
 };
 use crate::hooks::{self, Hook};
 use crate::inlined::{InlinedCalls, Line};
@@ -56,8 +56,7 @@ pub struct Program {
     pub(crate) unwind_table: Option<usize>,
     /// The words of one lock.
     pub(crate) lock_words: Vec<Word>,
-    pub(crate) lock: usize,
-    pub(crate) unlock: usize,
+    pub(crate) entries: Entries,
     pub(crate) at_rest: Option<usize>,
     /// What brings a zeroed lock into its first state.
     pub(crate) prepare: Option<usize>,
@@ -65,6 +64,17 @@ pub struct Program {
     pub(crate) arrives: bool,
     /// Whether addresses that depend on values order accesses, as in the kernel's memory model.
     pub(crate) has_dependencies: bool,
+}
+
+/// The functions that tasks call, as offsets in the code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Entries {
+    /// Taking and releasing.
+    Lock([usize; 2]),
+    /// Taking and releasing to write, and to read.
+    ReadWriteLock { write: [usize; 2], read: [usize; 2] },
+    /// An operation of a data structure, and what tells at the end whether all is right.
+    Operation { operate: usize, check: Option<usize> },
 }
 
 /// What a relocation refers to.
@@ -129,14 +139,12 @@ impl Program {
     pub(crate) fn parse(name: &str, bytes: &[u8], assembly: &Annotated) -> Result<Program> {
         let file =
             ElfFile64::<object::Endianness>::parse(bytes).context("reading the object file")?;
-        let mut parts =
-            Parts { file, bases: BTreeMap::new(), hooks: Vec::new(), names: Vec::new() };
+        let mut parts = Parts::new(file);
         parts.refuse_constructors()?;
         let [mut code, mut data, mut thread_local] = parts.blocks()?;
         let relocations = parts.relocations()?;
-        let (lock, unlock) = (parts.function("knee_lock"), parts.function("knee_unlock"));
-        let lock = lock.context(NO_LOCK)?;
-        let unlock = unlock.context(NO_LOCK)?;
+        parts.refuse_unseen(assembly)?;
+        let entries = parts.entries()?;
         let sections = parts.debug_sections()?;
         let debug_information = types::open(&sections)?;
         let types = types::read(&debug_information)?;
@@ -167,7 +175,7 @@ impl Program {
             thread_local,
             relocations,
             arrives: parts.hooks.contains(&Hook::Arrive),
-            has_dependencies: parts.symbol("knee_kernel_words").is_some(),
+            has_dependencies: parts.has_symbol("knee_kernel_words"),
             at_rest: parts.function("knee_at_rest"),
             prepare: parts.function("knee_prepare"),
             instructions: assembly.instructions.clone(),
@@ -176,14 +184,64 @@ impl Program {
             sites,
             unwind_table,
             lock_words,
-            lock,
-            unlock,
+            entries,
         })
     }
 }
 
+impl Program {
+    /// Whether it is a lock that one task holds at a time.
+    pub fn is_lock_with_one_holder(&self) -> bool {
+        matches!(self.entries, Entries::Lock(_))
+    }
+
+    /// Whether readers share it.
+    pub fn is_read_write_lock(&self) -> bool {
+        matches!(self.entries, Entries::ReadWriteLock { .. })
+    }
+
+    /// Whether it is a data structure with an operation.
+    pub fn is_operation(&self) -> bool {
+        matches!(self.entries, Entries::Operation { .. })
+    }
+}
+
 const NO_LOCK: &str = "it defines no lock: add #include <knee_lock.h> and, at its end, KNEE_LOCK(struct my_lock, \
-                       my_lock(lock), my_unlock(lock))";
+                       my_lock(lock), my_unlock(lock)); for a data structure, KNEE_OPERATION (see knee describe knee_lock.h)";
+
+/// The functions of KNEE_LOCK and the like.
+const ENTRIES: [&str; 8] = [
+    "knee_lock",
+    "knee_unlock",
+    "knee_read_lock",
+    "knee_read_unlock",
+    "knee_operate",
+    "knee_check",
+    "knee_prepare",
+    "knee_at_rest",
+];
+
+const UNWIND_TABLE: &str = ".eh_frame";
+
+/// The sections that the functions of KNEE_LOCK and the like lead to, and the unwind table.
+fn reached(file: &ElfFile64<object::Endianness>) -> BTreeSet<usize> {
+    let entries =
+        file.symbols().filter(|symbol| symbol.name().is_ok_and(|name| ENTRIES.contains(&name)));
+    let mut to_follow: Vec<SectionIndex> =
+        entries.filter_map(|symbol| symbol.section_index()).collect();
+    let mut reached: BTreeSet<usize> = to_follow.iter().map(|section| section.0).collect();
+    while let Some(section) = to_follow.pop() {
+        let Ok(section) = file.section_by_index(section) else { continue };
+        for (_, relocation) in section.relocations() {
+            let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+            let Ok(symbol) = file.symbol_by_index(symbol) else { continue };
+            let target = symbol.section_index().filter(|section| reached.insert(section.0));
+            to_follow.extend(target);
+        }
+    }
+    reached.extend(file.section_by_name(UNWIND_TABLE).map(|section| section.index().0));
+    reached
+}
 
 /// An object file while it is taken apart.
 struct Parts<'a> {
@@ -192,9 +250,69 @@ struct Parts<'a> {
     bases: BTreeMap<usize, (Space, usize)>,
     hooks: Vec<Hook>,
     names: Vec<String>,
+    /// The sections that tasks come to.
+    reached: BTreeSet<usize>,
+    /// Numbers of accesses that the checker would not see.
+    unseen: BTreeSet<usize>,
 }
 
 impl<'a> Parts<'a> {
+    fn new(file: ElfFile64<'a, object::Endianness>) -> Parts<'a> {
+        let reached = reached(&file);
+        Parts {
+            file,
+            bases: BTreeMap::new(),
+            hooks: Vec::new(),
+            names: Vec::new(),
+            reached,
+            unseen: BTreeSet::new(),
+        }
+    }
+
+    /// What the file defines for tasks to call.
+    fn entries(&self) -> Result<Entries> {
+        let pair = |names: [&str; 2]| {
+            let [first, second] = names.map(|name| self.function(name));
+            Some([first?, second?])
+        };
+        let (write, read) =
+            (pair(["knee_lock", "knee_unlock"]), pair(["knee_read_lock", "knee_read_unlock"]));
+        match (write, read, self.function("knee_operate")) {
+            (None, None, Some(operate)) => {
+                Ok(Entries::Operation { operate, check: self.function("knee_check") })
+            }
+            (Some(lock), None, None) => Ok(Entries::Lock(lock)),
+            (Some(write), Some(read), None) => Ok(Entries::ReadWriteLock { write, read }),
+            (None, Some(_), None) => {
+                bail!("it has KNEE_READ_LOCK alone: KNEE_LOCK says how to take it to write")
+            }
+            (None, None, None) => bail!(NO_LOCK),
+            (.., Some(_)) => {
+                bail!(
+                    "it is a lock and a data structure: put KNEE_OPERATION into a file of its own"
+                )
+            }
+        }
+    }
+
+    fn refuse_unseen(&self, assembly: &Annotated) -> Result<()> {
+        // Assembly of several instructions is there for each of them.
+        let mut lines: Vec<&str> = self
+            .unseen
+            .iter()
+            .filter_map(|number| assembly.unseen.get(*number))
+            .map(String::as_str)
+            .collect();
+        lines.dedup();
+        ensure!(
+            lines.is_empty(),
+            "the checker would not see these accesses:\n  {}\nuse the atomics of <stdatomic.h>, or the kernel's with \
+             #include <knee_kernel.h>",
+            lines.join("\n  ")
+        );
+        Ok(())
+    }
+
     /// Functions that should run before all others would not: a lock begins with the values of its variables.
     fn refuse_constructors(&self) -> Result<()> {
         for section in self.file.sections() {
@@ -241,6 +359,7 @@ impl<'a> Parts<'a> {
             let name = section.name()?;
             // Only ThreadSanitizer's own start is there (`refuse_constructors`), which nobody needs.
             let unused = name.starts_with(".init_array") || name.starts_with(".note");
+            let unused = unused || !self.reached.contains(&section.index().0);
             if !has(object::elf::SHF_ALLOC) || unused || section.size() == 0 {
                 continue;
             }
@@ -259,7 +378,7 @@ impl<'a> Parts<'a> {
             block.bytes.resize(start + section.size() as usize, 0);
             let content = section.data().with_context(|| format!("reading {name}"))?;
             block.bytes[start..start + content.len()].copy_from_slice(content);
-            if name == ".eh_frame" {
+            if name == UNWIND_TABLE {
                 // The end of the table.
                 block.bytes.extend([0; 8]);
             }
@@ -274,20 +393,26 @@ impl<'a> Parts<'a> {
     }
 
     fn unwind_table(&self) -> Option<usize> {
-        let section = self.file.section_by_name(".eh_frame")?;
+        let section = self.file.section_by_name(UNWIND_TABLE)?;
         Some(self.base(section.index())?.1)
     }
 
     fn relocations(&mut self) -> Result<Vec<Relocation>> {
         let mut all = Vec::new();
         let bases = self.bases.clone();
+        let unwind_table = self.file.section_by_name(UNWIND_TABLE).map(|section| section.index());
         for (section, (space, start)) in bases {
             let section = self.file.section_by_index(SectionIndex(section))?;
+            let is_unwind_table = Some(section.index()) == unwind_table;
             let relocations: Vec<_> = section.relocations().collect();
             for (offset, relocation) in relocations {
                 let RelocationTarget::Symbol(symbol) = relocation.target() else {
                     bail!("a relocation refers to no symbol")
                 };
+                // The unwind table lists functions that are left out, too: from address 0, which it skips.
+                if is_unwind_table && !self.is_loaded(symbol)? {
+                    continue;
+                }
                 all.push(Relocation {
                     place: (space, start + offset as usize),
                     kind: RelocationKind::of(relocation.flags())?,
@@ -297,6 +422,12 @@ impl<'a> Parts<'a> {
             }
         }
         Ok(all)
+    }
+
+    /// Whether a symbol is defined in a section that is loaded.
+    fn is_loaded(&self, symbol: SymbolIndex) -> Result<bool> {
+        let section = self.file.symbol_by_index(symbol)?.section_index();
+        Ok(section.is_some_and(|section| self.base(section).is_some()))
     }
 
     fn target(&mut self, index: SymbolIndex) -> Result<Target> {
@@ -310,7 +441,10 @@ impl<'a> Parts<'a> {
         if let Some(index) = self.names.iter().position(|known| *known == name) {
             return Ok(Target::Hook(index));
         }
-        let hook = Hook::named(&name);
+        let unseen: Option<usize> =
+            name.strip_prefix(UNSEEN).and_then(|number| number.parse().ok());
+        self.unseen.extend(unseen);
+        let hook = unseen.map(|_| Hook::Nothing).or_else(|| Hook::named(&name));
         let Some(hook) = hook else {
             let at = self.line_of_use(index).unwrap_or_default();
             bail!("{at}{}", hooks::missing(&name));
@@ -408,6 +542,10 @@ impl<'a> Parts<'a> {
         let symbol = self.file.symbols().find(|symbol| symbol.name() == Ok(name))?;
         let (space, start) = self.base(symbol.section_index()?)?;
         Some((space, start + symbol.address() as usize))
+    }
+
+    fn has_symbol(&self, name: &str) -> bool {
+        self.file.symbols().any(|symbol| symbol.name() == Ok(name))
     }
 
     fn function(&self, name: &str) -> Option<usize> {

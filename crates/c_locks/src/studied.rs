@@ -1,16 +1,32 @@
-//! A compiled lock under the checker, mutated, and on described hosts. Here, so that the lock is compiled with each machine
-//! once.
+//! A compiled lock or data structure under the checker, mutated, and on described hosts. Here, so that it is compiled with each
+//! machine once.
 
 use std::io;
 
+use algorithms::mechanisms::{ListedMechanism, Scenario};
 use anyhow::{Context, Result, bail, ensure};
 use engines::checker::{Options, Setup, search};
+use engines::simulated::SimulatedRun;
 use studies::checks::mutants::{JudgedMutant, LockSubject, judge_lock};
-use studies::checks::{CheckSize, Mutation, SetupFn, with_own_lock, with_result};
-use studies::simulations::{Conditions, LockLoad, SimulatedPoint, own_lock_point};
+use studies::checks::{
+    CheckSize, Mutation, SetupFn, with_own_lock, with_own_mechanism, with_own_shared_lock,
+    with_result,
+};
+use studies::replays::OwnLock;
+use studies::simulations::mechanisms::{MechanismLoad, own_mechanism_point};
+use studies::simulations::{
+    Conditions, LockLoad, OneDraw, SimulatedPoint, own_lock_draw, own_lock_point,
+    own_shared_lock_draw, own_shared_lock_point,
+};
 
-use crate::lock::{CLock, with_program};
-use crate::program::Program;
+use crate::lock::{CLock, CReadWriteLock, program, with_program};
+use crate::mechanism::CMechanism;
+use crate::program::{Entries, Program};
+
+/// The one design of a data structure in C.
+pub const DESIGN: &str = "c";
+
+static MECHANISM: ListedMechanism = ListedMechanism::new::<CMechanism>("");
 
 /// Calls `act` with tasks that use the lock, at their start.
 pub fn with_tasks<R>(
@@ -41,10 +57,20 @@ fn ensure_words(program: &Program, tasks: usize) -> Result<()> {
 }
 
 fn tasks(size: CheckSize, mutation: Mutation, act: &mut SetupFn) -> io::Result<()> {
-    with_own_lock::<CLock>(size, mutation, act)
+    match program().entries {
+        Entries::Lock(_) => with_own_lock::<CLock>(size, mutation, act),
+        Entries::ReadWriteLock { .. } => {
+            with_own_shared_lock::<CReadWriteLock>(size, mutation, act)
+        }
+        Entries::Operation { .. } => {
+            let scenario = Scenario::new(size.threads, size.acquires);
+            with_own_mechanism::<CMechanism>(&MECHANISM, DESIGN, scenario, mutation, act)
+                .unwrap_or(Ok(()))
+        }
+    }
 }
 
-/// Judges all mutants of the lock, in the order of its files.
+/// Judges all mutants, in the order of the program's files.
 pub fn judge(program: &'static Program) -> Result<Vec<JudgedMutant>> {
     let sources = program.sources.iter().map(|(path, text)| (path.clone(), text.as_str()));
     let sources: Vec<_> = sources.collect();
@@ -64,14 +90,27 @@ pub fn refuse_faulty(program: &'static Program) -> Result<()> {
     if let Some(failure) = searched.failure {
         let (name, file) = (&program.name, program.file.display());
         bail!(
-            "{name} is no lock: {}; see knee check {file} --threads 2 (with the same --cflags)",
+            "{name} is at fault: {}; see knee check {file} --threads 2 (with the same --cflags)",
             failure.fault
         );
     }
     Ok(())
 }
 
-/// Simulates the lock on this many CPUs, with as many tasks or more.
+impl OwnLock for Program {
+    fn simulate(&'static self, simulated: &OneDraw) -> Result<SimulatedRun> {
+        let name = &self.name;
+        with_program(self, || match self.entries {
+            Entries::Lock(_) => own_lock_draw::<CLock>(name, simulated),
+            Entries::ReadWriteLock { .. } => {
+                own_shared_lock_draw::<CReadWriteLock>(name, simulated)
+            }
+            Entries::Operation { .. } => bail!("{name} is a data structure, not a lock"),
+        })
+    }
+}
+
+/// Simulates it on this many CPUs, with as many tasks or more.
 pub fn point(
     program: &'static Program,
     load: LockLoad,
@@ -79,5 +118,22 @@ pub fn point(
     cpus: usize,
     tasks: usize,
 ) -> Result<SimulatedPoint> {
-    with_program(program, || own_lock_point::<CLock>(&program.name, load, conditions, cpus, tasks))
+    let name = &program.name;
+    with_program(program, || match program.entries {
+        Entries::Lock(_) => own_lock_point::<CLock>(name, load, conditions, cpus, tasks),
+        Entries::ReadWriteLock { .. } => {
+            own_shared_lock_point::<CReadWriteLock>(name, load, conditions, cpus, tasks)
+        }
+        Entries::Operation { .. } => {
+            let load = MechanismLoad {
+                mechanism: &MECHANISM,
+                design: DESIGN,
+                over: String::new(),
+                given: Vec::new(),
+                work_ns: load.work_ns,
+            };
+            own_mechanism_point::<CMechanism>(&load, conditions, cpus, tasks)
+                .with_context(|| name.clone())
+        }
+    })
 }

@@ -8,6 +8,7 @@ mod instruction;
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 
 use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleepers};
 
@@ -31,6 +32,7 @@ struct Task<'a, M: Machine> {
     last_load: Cell<Option<(u64, u64)>>,
     /// Where the hook stands that is running, or was last.
     site: Cell<CodeSite>,
+    errno: Cell<i32>,
 }
 
 trait Called {
@@ -54,6 +56,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
         pending: Cell::new([Pending::None; PENDING_MAX]),
         last_load: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
+        errno: Cell::new(0),
     };
     task.runs();
     // SAFETY: a function of the program, which takes one pointer.
@@ -163,6 +166,7 @@ impl<M: Machine> Task<'_, M> {
             Hook::Sub(size) => return modify(size, Op::Add(b.wrapping_neg()), c),
             Hook::Or(size) => return modify(size, Op::Or(b), c),
             Hook::And(size) => return modify(size, Op::And(b), c),
+            Hook::Xor(size) => return modify(size, Op::Xor(b), c),
             Hook::CompareExchange(size) => {
                 if !self.is_own(b as usize, size.into(), true) {
                     let why = "the expected value of a compare-exchange must be a local variable";
@@ -205,16 +209,13 @@ impl<M: Machine> Task<'_, M> {
             Hook::OfCpu => return self.of_cpu(a as usize, b as usize),
             Hook::Cpu => return self.m.task() as u64,
             Hook::Node => return self.m.node() as u64,
+            Hook::Thread => return self.m.task() as u64 + 1,
+            Hook::Errno => return self.errno.as_ptr() as u64,
+            Hook::Operations => return self.instance.operations.load(Relaxed),
             Hook::Arrive => self.m.annotate(Annotation::Arrive),
-            Hook::Park => {
-                self.forget(state);
-                self.m.park(self.atom::<u32>(self.shared(a as usize, 4)), b as u32);
-            }
-            Hook::Wake => {
-                self.forget(state);
-                let whom = if b as u32 == 1 { Sleepers::One } else { Sleepers::All };
-                self.m.wake(self.atom::<u32>(self.shared(a as usize, 4)), whom);
-            }
+            Hook::Park => self.park(a as usize, b as u32, state),
+            Hook::Wake => self.wake(a as usize, b as u32, state),
+            Hook::Syscall => return self.syscall(arguments, state),
             Hook::Memset => self.copy(a as usize, c as usize, false, |_| b as u8),
             Hook::Memcpy | Hook::Memmove => {
                 self.plain(b as usize, c as usize, false);
@@ -228,9 +229,53 @@ impl<M: Machine> Task<'_, M> {
                 let condition = unsafe { std::ffi::CStr::from_ptr(a as *const _) };
                 self.fail(format!("assertion failed: {}", condition.to_string_lossy()))
             }
+            Hook::Exit => self.fail("it ends the program".to_string()),
             _ => self.fail("it aborts".to_string()),
         }
         a
+    }
+
+    fn park(&self, address: usize, expected: u32, state: u64) {
+        self.forget(state);
+        self.m.park(self.atom::<u32>(self.shared(address, 4)), expected);
+    }
+
+    fn wake(&self, address: usize, tasks: u32, state: u64) {
+        const ONE_BY_ONE_MAX: u32 = 16;
+        self.forget(state);
+        let atom = self.atom::<u32>(self.shared(address, 4));
+        if tasks > ONE_BY_ONE_MAX {
+            return self.m.wake(atom, Sleepers::All);
+        }
+        for _ in 0..tasks {
+            self.m.wake(atom, Sleepers::One);
+        }
+    }
+
+    /// A futex that waits or wakes: 0, as if each wait ended by a wake-up. The thread's number.
+    fn syscall(&self, [number, address, operation, value, timeout]: &[u64; 5], state: u64) -> u64 {
+        const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+        let (number, address) = (*number as i64, *address as usize);
+        if number == libc::SYS_gettid {
+            return self.m.task() as u64 + 1;
+        }
+        if number != libc::SYS_futex {
+            self.fail(format!("system call {number}: a search has only futex and gettid"));
+        }
+        match *operation as i32 & COMMAND {
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if *timeout != 0 => self
+                .fail("a futex wait with a time-out: a search has no time; pass NULL".to_string()),
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
+                self.park(address, *value as u32, state);
+            }
+            libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
+                self.wake(address, *value as u32, state);
+            }
+            other => {
+                self.fail(format!("futex operation {other}: a search has only waits and wake-ups"))
+            }
+        }
+        0
     }
 
     /// The address of a thread-local variable in another task.

@@ -142,7 +142,9 @@ impl<'a> Reader<'a, '_> {
         let entry = node.entry();
         let tag = entry.tag();
         let is_lock = tag == gimli::DW_TAG_subprogram
-            && self.name(entry).is_some_and(|name| name == "knee_lock");
+            && self
+                .name(entry)
+                .is_some_and(|name| ["knee_lock", "knee_operate"].contains(&name.as_str()));
         if tag == gimli::DW_TAG_variable {
             self.variable(entry)?;
         }

@@ -16,9 +16,9 @@ const REGISTERS: [&str; 16] = [
 ];
 
 /// Instructions that access no memory if none of their operands does, and order nothing.
-const ON_REGISTERS: [&str; 14] = [
+const ON_REGISTERS: [&str; 18] = [
     "mov", "set", "test", "cmp", "xor", "add", "sub", "and", "or", "not", "neg", "inc", "dec",
-    "nop",
+    "nop", "adc", "sbb", "lea", "cmov",
 ];
 
 /// What an instruction does with the memory that it names.
@@ -33,7 +33,19 @@ pub enum Action {
     Sub,
     And,
     Or,
+    Xor,
+    /// Sets, clears or flips the bit whose number the operand is, and tells what it was.
+    SetBit,
+    ClearBit,
+    FlipBit,
     Fence(Ordering),
+}
+
+impl Action {
+    /// Whether the operand is the number of a bit.
+    pub fn is_of_bit(self) -> bool {
+        matches!(self, Action::SetBit | Action::ClearBit | Action::FlipBit)
+    }
 }
 
 /// What an instruction uses beside memory.
@@ -101,7 +113,10 @@ fn access(name: &str, operands: &[&str], is_locked: bool) -> Statement {
 }
 
 fn instruction(name: &str, operands: &[&str], is_locked: bool) -> Option<Instruction> {
-    let names = ["mov", "xchg", "xadd", "cmpxchg", "add", "sub", "and", "or", "inc", "dec"];
+    let names = [
+        "mov", "xchg", "xadd", "cmpxchg", "add", "sub", "and", "or", "xor", "inc", "dec", "bts",
+        "btr", "btc",
+    ];
     let (plain, suffix) = names.iter().find_map(|plain| {
         let suffix = name.strip_prefix(plain)?;
         ["", "b", "w", "l", "q"].contains(&suffix).then_some((*plain, suffix))
@@ -126,6 +141,10 @@ fn instruction(name: &str, operands: &[&str], is_locked: bool) -> Option<Instruc
         ("sub", 2, 1) => (Action::Sub, other(0)?, true),
         ("and", 2, 1) => (Action::And, other(0)?, true),
         ("or", 2, 1) => (Action::Or, other(0)?, true),
+        ("xor", 2, 1) => (Action::Xor, other(0)?, true),
+        ("bts", 2, 1) => (Action::SetBit, other(0)?, true),
+        ("btr", 2, 1) => (Action::ClearBit, other(0)?, true),
+        ("btc", 2, 1) => (Action::FlipBit, other(0)?, true),
         ("inc", 1, 0) => (Action::Add, Operand::Immediate(1), true),
         ("dec", 1, 0) => (Action::Sub, Operand::Immediate(1), true),
         _ => return None,
@@ -269,6 +288,9 @@ mod tests {
                 Operand::Register(10),
                 rdi(),
             ),
+            ("btsl $3, (%rdi)", true, Action::SetBit, 4, Operand::Immediate(3), rdi()),
+            ("btrq %rcx, (%rdi)", true, Action::ClearBit, 8, Operand::Register(1), rdi()),
+            ("xorl %eax, (%rdi)", true, Action::Xor, 4, Operand::Register(0), rdi()),
             ("incl (%rdi)", true, Action::Add, 4, Operand::Immediate(1), rdi()),
             (
                 "addl $0, -0x10(%rsp)",
@@ -296,11 +318,10 @@ mod tests {
     fn what_no_machine_has_is_unknown() {
         for (text, is_locked) in [
             ("addl $1, (%rdi)", false),
-            ("xorl %eax, (%rdi)", true),
             ("cmpxchg16b (%rdi)", true),
             ("movb %ah, (%rdi)", false),
             ("xchgl %eax, word@GOTPCREL(%rip)", false),
-            ("btsl $3, (%rdi)", true),
+            ("btsl $3, (%rdi)", false),
             ("movzbl (%rdi), %eax", false),
             ("syscall", false),
             ("1:", false),
@@ -308,7 +329,15 @@ mod tests {
         ] {
             assert_eq!(read(text, is_locked), Statement::Unknown, "{text}");
         }
-        for text in ["", "setz %al", "movl %eax, %ebx", "pause", ".p2align 4", "testb %al, %al"] {
+        for text in [
+            "",
+            "setz %al",
+            "sbbl %eax, %eax",
+            "movl %eax, %ebx",
+            "pause",
+            ".p2align 4",
+            "testb %al, %al",
+        ] {
             assert_eq!(read(text, false), Statement::Harmless, "{text}");
         }
     }

@@ -39,8 +39,29 @@ fn a_lock_that_allocates_is_refused_with_its_line() {
 
 #[test]
 fn inline_assembly_that_no_machine_has_is_refused_with_its_line() {
-    let body = "static void my_lock(struct my_lock *lock)\n{\n\t__asm__ volatile(\"lock; btsl $0, %0\" : \"+m\"(lock->word));\n}";
-    check(&lock(body), &["my_lock.c:8: inline assembly: lock; btsl", "<stdatomic.h>"]);
+    let body = "static void my_lock(struct my_lock *lock)\n{\n\t__asm__ volatile(\"lock; rcll $1, %0\" : \"+m\"(lock->word));\n}";
+    check(&lock(body), &["my_lock.c:8: inline assembly: lock; rcll", "<stdatomic.h>"]);
+}
+
+#[test]
+fn what_the_lock_does_not_call_is_not_refused() {
+    let body = "#include <stdio.h>\nvoid other(struct my_lock *lock)\n{\n\t__asm__ volatile(\"lock; rcll $1, %0\" : \"+m\"(lock->word));\n\
+        \tfree(malloc(8)); __atomic_fetch_nand(&lock->word, 1, 5); fopen(\"a\", \"b\");\n}\n\
+        static void my_lock(struct my_lock *lock)\n{\n\twhile (atomic_exchange(&lock->word, 1)) ;\n}";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my_lock.c");
+    fs::write(&file, lock(body)).unwrap();
+    let program = Box::leak(Box::new(compile(&file, &[]).unwrap()));
+    with_tasks(program, CheckSize { threads: 2, acquires: 1, locks: 1 }, |_| ()).unwrap();
+}
+
+#[test]
+fn half_of_a_read_write_lock_and_two_kinds_at_once_are_refused() {
+    let start = "#include <knee_lock.h>\nstruct s { int a; };\n";
+    let read = "KNEE_READ_LOCK(struct s, (void)0, (void)0)\n";
+    check(&format!("{start}{read}"), &["KNEE_READ_LOCK alone"]);
+    let both = "KNEE_LOCK(struct s, (void)0, (void)0)\nKNEE_OPERATION(struct s, (void)0)\n";
+    check(&format!("{start}{both}"), &["a lock and a data structure"]);
 }
 
 #[test]
@@ -62,8 +83,9 @@ fn large_memory_is_refused() {
 
 #[test]
 fn an_operation_that_no_machine_has_is_refused() {
-    let body = "static void my_lock(struct my_lock *lock) { atomic_fetch_xor(&lock->word, 1); }";
-    check(&lock(body), &["no machine of knee has: __tsan_atomic32_fetch_xor"]);
+    let body =
+        "static void my_lock(struct my_lock *lock) { __atomic_fetch_nand(&lock->word, 1, 5); }";
+    check(&lock(body), &["no machine of knee has: __tsan_atomic32_fetch_nand"]);
 }
 
 #[test]

@@ -130,17 +130,20 @@ impl Visitor for NativeRun<'_> {
     type Out = io::Result<f64>;
 
     fn lock<L: Lock>(self) -> io::Result<f64> {
-        let region = &Region::new(self.load.region_bytes(self.cpus.len()))?;
+        let bytes = self.load.region_bytes(self.cpus.len()) + L::more_bytes(self.shape());
+        let region = &Region::new(bytes)?;
         let lock = L::new(region, self.shape());
         let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(&lock);
+        guarded.prepare(|mem| lock.prepare(mem));
         self.rate(|m| exclusive_operation(m, &lock, &guarded, self.load))
     }
 
     fn shared<L: SharedLock>(self) -> io::Result<f64> {
-        let region = &Region::new(self.load.region_bytes(self.cpus.len()))?;
+        let bytes = self.load.region_bytes(self.cpus.len()) + L::more_bytes(self.shape());
+        let region = &Region::new(bytes)?;
         let lock = L::new(region, self.shape());
         let guarded = Guarded::new(region, &self.load);
+        guarded.prepare(|mem| lock.prepare(mem));
         self.rate(|m| sharing_operation(m, &lock, &guarded, self.load))
     }
 }

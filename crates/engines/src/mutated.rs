@@ -119,6 +119,7 @@ fn off_by_one<T: Value>(op: Op<T>) -> Op<T> {
         Op::Add(value) => Op::Add(plus_one(value)),
         Op::Or(bits) => Op::Or(plus_one(bits)),
         Op::And(bits) => Op::And(plus_one(bits)),
+        Op::Xor(bits) => Op::Xor(plus_one(bits)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use c_locks::Program;
+use studies::replays::OwnLock;
 
 /// Whether a name on the command line is a lock in C.
 pub fn is_c_file(name: &str) -> bool {
@@ -23,6 +24,14 @@ pub fn compiled(names: &[String], flags: Option<&str>) -> Result<Vec<&'static Pr
         programs.push(Box::leak(Box::new(program)));
     }
     Ok(programs)
+}
+
+/// Compiles the lock in a file, for a publication that names it.
+pub fn published(file: &Path, flags: &str) -> Result<&'static dyn OwnLock> {
+    let flags = shlex::split(flags).context("cflags has an open quote")?;
+    let program: &'static Program = Box::leak(Box::new(c_locks::compile(file, &flags)?));
+    c_locks::refuse_faulty(program)?;
+    Ok(program)
 }
 
 /// The program of the file with this name on the command line.

@@ -26,7 +26,7 @@ use text::Style;
 /// What to check.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Algorithms, `all` (see `knee list algorithms`), or files with a lock in C
+    /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C
     ///
     /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
     #[arg(required = true)]
@@ -226,7 +226,7 @@ fn checkable(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Su
     let takes_one_lock = |subject: &Subject| match subject {
         Subject::Lock(lock) => lock.shared,
         Subject::Mechanism(..) => true,
-        Subject::InC(_) => false,
+        Subject::InC(program) => !program.is_lock_with_one_holder(),
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {

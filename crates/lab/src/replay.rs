@@ -19,6 +19,7 @@ use text::Style;
 use text::prose::wrapped;
 use text::stdout_width;
 
+use crate::c_files;
 use sweeps::flags::SweepFlags;
 use sweeps::{Sweep, why_a_file};
 
@@ -130,7 +131,7 @@ fn listed() -> impl Iterator<Item = &'static Incident> {
 /// The incident or publication of this name, or in this file.
 pub fn find(name: &String) -> Result<&'static Incident> {
     if name.ends_with(".toml") {
-        return read_publication(Path::new(name));
+        return read_publication(Path::new(name), &c_files::published);
     }
     let incident = listed().find(|incident| incident.name.eq_ignore_ascii_case(name));
     incident.with_context(|| {

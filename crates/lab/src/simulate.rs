@@ -230,6 +230,8 @@ pub struct Simulation {
     pub baseline: Option<String>,
     pub host: DescribedHost,
     pub load: LockLoad,
+    /// Whether a lock is among them: mechanisms have only the work of the load.
+    pub has_locks: bool,
     pub noise: Option<Noise>,
 }
 
@@ -269,7 +271,7 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
     refuse_for_c(arguments, &programs)?;
     let locks = lock_names(&locks, &programs)?;
     let mechanisms = mechanism_loads(&mechanisms, arguments)?;
-    refuse_useless(arguments, &locks, &mechanisms)?;
+    refuse_useless(arguments, &locks, &programs, &mechanisms)?;
     check_baseline(arguments, &locks, &mechanisms)?;
     let host = hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
@@ -370,10 +372,17 @@ fn check_baseline(
 /// Refuses options that change nothing of what is simulated.
 fn refuse_useless(
     arguments: &Arguments,
-    locks: &[&str],
+    names: &[&str],
+    programs: &[&'static Program],
     mechanisms: &[MechanismLoad],
 ) -> Result<()> {
-    let is_shared = |name: &&str| LOCKS.iter().any(|lock| lock.name == *name && lock.shared);
+    let in_c = |name: &str| c_files::named(programs, name);
+    let is_lock = |name: &&&str| !in_c(name).is_some_and(Program::is_operation);
+    let locks: Vec<&str> = names.iter().filter(is_lock).copied().collect();
+    let is_shared = |name: &&str| {
+        LOCKS.iter().any(|lock| lock.name == *name && lock.shared)
+            || in_c(name).is_some_and(Program::is_read_write_lock)
+    };
     ensure!(
         arguments.over.is_none() || !mechanisms.is_empty(),
         "--over names the lock that guards a mechanism, and no mechanism is simulated: leave it out"

@@ -104,6 +104,7 @@ macro_rules! values {
                     Op::Add(value) => cell.fetch_add(value, ordering),
                     Op::Or(value) => cell.fetch_or(value, ordering),
                     Op::And(value) => cell.fetch_and(value, ordering),
+                    Op::Xor(value) => cell.fetch_xor(value, ordering),
                 }
             }
 

@@ -61,6 +61,13 @@ impl<T: Value> Atom<T> {
     pub fn fetch_and<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
         m.op(self, Op::And(bits), ordering)
     }
+
+    /// Flips bits; returns the previous value.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_xor<M: Machine>(&self, m: &M, bits: T, ordering: Ordering) -> T {
+        m.op(self, Op::Xor(bits), ordering)
+    }
 }
 
 impl<T: Value> Field<T> {

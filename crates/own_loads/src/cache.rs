@@ -3,8 +3,9 @@
 //!
 //!     KEY/NAME          the program for this host
 //!     KEY/NAME.static   the program for virtual machines
-//!     KEY/load.json     `CompiledLoad`; its headers must be unchanged
+//!     KEY/load.json     `CompiledLoad`; its headers, and the other files that the flags name, must be unchanged
 
+use std::env;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,10 @@ pub fn root() -> Result<PathBuf> {
 
 /// The folder of a load's programs.
 pub fn folder(own: &OwnLoad, contents: &Seal, compiler: &Compiler) -> Result<PathBuf> {
-    let (flags, name) = (own.flags.join("\0"), own.file.to_string_lossy());
+    let name = own.file.to_string_lossy();
+    // Flags may name folders and files from here.
+    let here = if own.flags.is_empty() { PathBuf::new() } else { env::current_dir()? };
+    let flags = [own.flags.clone(), vec![here.to_string_lossy().into_owned()]].concat().join("\0");
     let parts = [&contents.sha256, &flags, &*name, &compiler.identity()?, &harness_key()];
     Ok(root()?.join(key(&parts)))
 }

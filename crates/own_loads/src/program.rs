@@ -1,6 +1,7 @@
 //! From a file to a program: compile it, compile the harness, link both, ask the program what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,9 +25,6 @@ const FLAGS: [&str; 4] = ["-O2", "-g", "-pthread", "-falign-functions=64"];
 
 /// What functions of sanitizers begin with.
 const SANITIZERS: [&str; 4] = ["__asan_", "__tsan_", "__ubsan_", "__msan_"];
-
-/// Where the object file of a load is made.
-const OBJECT: &str = "load.o";
 
 /// What a program prints about its load.
 #[derive(Deserialize)]
@@ -53,18 +51,28 @@ pub fn build(
     let root = cache::root()?;
     let beside = Scratch::new()?;
     fs::write(beside.path().join("knee.h"), crate::HEADER)?;
-    let input = compile(own, bytes, compiler, beside.path())?;
+    let flags = Flags::new(&own.flags);
+    let input = compile(own, bytes, compiler, &flags, beside.path())?;
     let harness = harness(&root)?;
     let made = cache::program(beside.path(), own, linkage);
-    let flags = own.flags.iter().map(OsString::from);
-    let linked = compiler.call(
-        beside.path(),
-        &[link_words(&input, &harness, &made, linkage), flags.collect()].concat(),
-    );
-    linked.map_err(|why| explained(why, own, linkage))?;
+    let mut words = link_words(&input, &harness, &made, linkage);
+    for (index, source) in flags.sources.iter().enumerate() {
+        let source = Path::new(source);
+        words.push(object(
+            source,
+            &format!("other-{index}"),
+            compiler,
+            &flags,
+            own,
+            beside.path(),
+        )?);
+    }
+    words.extend(flags.of_linker());
+    compiler.call(here(), &words).map_err(|why| explained(why, own, linkage))?;
     let interface = interface(&fs::read(&made)?)?;
     let described = describe(&made)?;
-    let compiled = compiled(own, bytes, compiler, beside.path(), interface, described)?;
+    let headers = files_used(&flags, beside.path())?;
+    let compiled = compiled(own, bytes, compiler, headers, interface, described)?;
     let text = serde_json::to_string(&compiled)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     fs::rename(&made, cache::program(folder, own, linkage))?;
@@ -74,8 +82,55 @@ pub fn build(
     Ok(compiled)
 }
 
+/// The user's words for the compiler and the linker. Those that name files from here are further inputs.
+struct Flags<'a> {
+    words: Vec<&'a str>,
+    /// Sources, to be compiled as the load is.
+    sources: Vec<&'a str>,
+    /// Object files and libraries.
+    objects: Vec<&'a str>,
+}
+
+impl Flags<'_> {
+    fn new(flags: &[String]) -> Flags<'_> {
+        let (mut words, mut sources, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_argument = false;
+        for flag in flags {
+            let is_file = !is_argument && !flag.starts_with('-') && Path::new(flag).is_file();
+            match Path::new(flag).extension().and_then(|ending| ending.to_str()) {
+                Some("c" | "cc" | "cpp" | "cxx" | "C" | "S") if is_file => sources.push(&**flag),
+                Some("o" | "a" | "so") if is_file => objects.push(&**flag),
+                _ => words.push(&**flag),
+            }
+            // The next word belongs to these.
+            is_argument = ["-I", "-L", "-include", "-isystem", "-iquote", "-D", "-Xlinker"]
+                .contains(&flag.as_str());
+        }
+        Flags { words, sources, objects }
+    }
+
+    fn of_compiler(&self) -> impl Iterator<Item = OsString> {
+        self.words.iter().map(OsString::from)
+    }
+
+    fn of_linker(&self) -> impl Iterator<Item = OsString> {
+        self.objects.iter().chain(&self.words).map(OsString::from)
+    }
+}
+
+/// Where the compiler runs: the user's flags name folders and files from here.
+fn here() -> &'static Path {
+    Path::new(".")
+}
+
 /// Makes an object file, or takes the file as it is. Returns the input of the linker.
-fn compile(own: &OwnLoad, bytes: &[u8], compiler: &Compiler, beside: &Path) -> Result<PathBuf> {
+fn compile(
+    own: &OwnLoad,
+    bytes: &[u8],
+    compiler: &Compiler,
+    flags: &Flags,
+    beside: &Path,
+) -> Result<PathBuf> {
     if compiler.language() == Language::Compiled {
         let ending = own.file.extension().unwrap_or_default();
         let input = beside.join("load").with_extension(ending);
@@ -86,14 +141,27 @@ fn compile(own: &OwnLoad, bytes: &[u8], compiler: &Compiler, beside: &Path) -> R
     let copy = beside.join("load").with_extension(own.file.extension().unwrap_or_default());
     let path = own.file.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
     fs::write(&copy, [format!("#line 1 \"{path}\"\n").as_bytes(), bytes].concat())?;
+    Ok(object(&copy, "load", compiler, flags, own, beside)?.into())
+}
+
+/// Compiles a source to `NAME.o`, and lists the files that it includes in `NAME.headers`.
+fn object(
+    source: &Path,
+    name: &str,
+    compiler: &Compiler,
+    flags: &Flags,
+    own: &OwnLoad,
+    beside: &Path,
+) -> Result<OsString> {
     let mut words: Vec<OsString> = FLAGS.map(OsString::from).to_vec();
     let near = own.file.parent().unwrap_or(Path::new("."));
     words.extend(["-iquote".into(), near.into(), "-I".into(), beside.into()]);
-    words.extend(["-MMD", "-MF", "headers"].map(OsString::from));
-    words.extend(own.flags.iter().map(OsString::from));
-    words.extend(["-c".into(), copy.into(), "-o".into(), OBJECT.into()]);
-    compiler.call(beside, &words)?;
-    Ok(beside.join(OBJECT))
+    words.extend(["-MMD".into(), "-MF".into(), beside.join(name).with_extension(HEADERS).into()]);
+    words.extend(flags.of_compiler());
+    let object: OsString = beside.join(name).with_extension("o").into();
+    words.extend(["-c".into(), source.into(), "-o".into(), object.clone()]);
+    compiler.call(here(), &words)?;
+    Ok(object)
 }
 
 /// The object file of the harness, made once for a compiler of C.
@@ -200,7 +268,7 @@ fn compiled(
     own: &OwnLoad,
     bytes: &[u8],
     compiler: &Compiler,
-    beside: &Path,
+    headers: BTreeMap<PathBuf, String>,
     interface: LoadInterface,
     described: Described,
 ) -> Result<CompiledLoad> {
@@ -218,7 +286,7 @@ fn compiled(
     Ok(CompiledLoad {
         sha256: Seal::for_bytes(bytes).sha256,
         text,
-        headers: headers(beside)?,
+        headers,
         compiler: compiler.version()?,
         command: compiler.words().into_iter().chain(flags).chain(own.flags.clone()).collect(),
         interface,
@@ -230,12 +298,24 @@ fn compiled(
     })
 }
 
-/// The files that the load includes, as the compiler lists them for make, without the system's and knee's.
-fn headers(beside: &Path) -> Result<BTreeMap<PathBuf, String>> {
-    let Ok(text) = fs::read_to_string(beside.join("headers")) else { return Ok(BTreeMap::new()) };
-    let (_, files) = text.split_once(": ").unwrap_or_default();
-    let files = files.replace("\\\n", " ").replace("\\ ", "\0");
-    let paths = files.split_whitespace().map(|word| PathBuf::from(word.replace('\0', " ")));
-    let paths = paths.filter(|path| path.is_absolute() && !path.starts_with(beside));
-    paths.map(|path| Ok((path.clone(), Seal::for_file(&path)?.sha256))).collect()
+/// The ending of the lists of included files.
+const HEADERS: &str = "headers";
+
+/// The files that the load and the other sources include, as the compiler lists them for make, without the system's and
+/// knee's; and the other files that the flags name.
+fn files_used(flags: &Flags, beside: &Path) -> Result<BTreeMap<PathBuf, String>> {
+    let here = env::current_dir().context("finding the current directory")?;
+    let named = flags.sources.iter().chain(&flags.objects).map(PathBuf::from);
+    let mut all: BTreeSet<PathBuf> = named.map(|path| here.join(path)).collect();
+    let others = (0..flags.sources.len()).map(|index| format!("other-{index}"));
+    for name in others.chain(["load".to_string()]) {
+        let list = beside.join(name).with_extension(HEADERS);
+        // A load that is an object file has none.
+        let Ok(text) = fs::read_to_string(list) else { continue };
+        let (_, files) = text.split_once(": ").unwrap_or_default();
+        let files = files.replace("\\\n", " ").replace("\\ ", "\0");
+        let paths = files.split_whitespace().map(|word| here.join(word.replace('\0', " ")));
+        all.extend(paths.filter(|path| !path.starts_with(beside)));
+    }
+    all.into_iter().map(|path| Ok((path.clone(), Seal::for_file(&path)?.sha256))).collect()
 }

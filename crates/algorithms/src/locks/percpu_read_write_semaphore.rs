@@ -21,7 +21,9 @@
 //! readers look. A task of these algorithms cannot wait for a grace period. So readers always do what Linux's do from
 //! the writer's announcement on. There the barriers stand alone; here the counters' read-modify-writes are barriers.
 
-use machine::{Array, Atom, Line, Machine, Ordering, Region, Sleepers, image};
+use std::sync::atomic::AtomicU32;
+
+use machine::{Array, Atom, Field, Line, Machine, Native, Ordering, Region, Sleepers, image};
 
 use super::wait_list::{WaitListMem, WaitLists};
 use crate::{Equivalent, FULL_BARRIER, Hold, Shape, SharedLock};
@@ -35,6 +37,8 @@ image! {
     pub struct Writer {
         blocked: Atom<u32>,
         drains: Atom<u32>,
+        /// Which counters are this lock's; never changes.
+        counters: Field<u32>,
     }
 
     /// The lock, but for the counters: those of CPUs cannot lie in the data that it guards.
@@ -44,11 +48,15 @@ image! {
     }
 }
 
-/// The one lock.
+type Counters = Array<Line<Atom<u32>>>;
+
+/// The counters of all locks.
 #[derive(Debug)]
 pub struct PercpuReadWriteSemaphore {
     lists: WaitLists,
-    readers: Array<Line<Atom<u32>>>,
+    readers: Vec<Counters>,
+    /// How many locks have theirs.
+    prepared: AtomicU32,
 }
 
 impl SharedLock for PercpuReadWriteSemaphore {
@@ -74,8 +82,18 @@ impl SharedLock for PercpuReadWriteSemaphore {
     fn new(region: &Region, shape: Shape) -> PercpuReadWriteSemaphore {
         PercpuReadWriteSemaphore {
             lists: WaitLists::new(region, shape),
-            readers: region.per_cpu("readers", shape.cpus),
+            readers: (0..shape.locks).map(|_| region.per_cpu("readers", shape.cpus)).collect(),
+            prepared: AtomicU32::new(0),
         }
+    }
+
+    fn more_bytes(shape: Shape) -> usize {
+        (shape.locks - 1) * shape.cpus * size_of::<Line<Atom<u32>>>()
+    }
+
+    fn prepare(&self, mem: &Self::Mem) {
+        let mine = self.prepared.fetch_add(1, Ordering::Relaxed);
+        mem.writer.counters.set(&Native::new(0, 0), mine);
     }
 
     #[inline(always)]
@@ -102,7 +120,7 @@ impl SharedLock for PercpuReadWriteSemaphore {
             m.forget_history(start, 0);
             self.wait(m, mem, None);
         }
-        for readers in self.readers.iter() {
+        for readers in self.readers(m, mem).iter() {
             // Pairs with the release in `leave`.
             if readers.load(m, Ordering::SeqCst) != 0 {
                 drain(m, mem, readers);
@@ -120,19 +138,24 @@ impl SharedLock for PercpuReadWriteSemaphore {
 
     fn at_rest<M: Machine>(&self, m: &M, mem: &Self::Mem) -> bool {
         let is_zero = |word: &Atom<u32>| word.load(m, Ordering::Relaxed) == 0;
-        let Writer { blocked, drains } = &*mem.writer;
-        let nobody_is_inside = self.readers.iter().all(|readers| is_zero(readers));
+        let Writer { blocked, drains, .. } = &*mem.writer;
+        let nobody_is_inside = self.readers(m, mem).iter().all(|readers| is_zero(readers));
         nobody_is_inside && is_zero(blocked) && is_zero(drains) && self.lists.at_rest(m, &mem.list)
     }
 }
 
 impl PercpuReadWriteSemaphore {
+    #[inline(always)]
+    fn readers<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem) -> &Counters {
+        &self.readers[mem.writer.counters.get(m) as usize]
+    }
+
     /// Counts a reader of this CPU. Fails if a task writes.
     #[inline(always)]
     fn enter<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) -> bool {
         // r -> r+1. SeqCst, both: a writer that does not see this reader has set `blocked` before we look. Pairs with
         // the exchange in `block`, the load also with the release in `write_unlock`.
-        self.readers[cpu as usize].fetch_add(m, 1, Ordering::SeqCst);
+        self.readers(m, mem)[cpu as usize].fetch_add(m, 1, Ordering::SeqCst);
         let is_free = mem.writer.blocked.load(m, Ordering::SeqCst) == 0;
         if !is_free {
             self.leave(m, mem, cpu);
@@ -144,7 +167,7 @@ impl PercpuReadWriteSemaphore {
     #[inline(always)]
     fn leave<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) {
         // r -> r-1. SeqCst, both: a writer that does not see this has set `drains` before we look. Pairs with `drain`.
-        self.readers[cpu as usize].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
+        self.readers(m, mem)[cpu as usize].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
         if mem.writer.drains.load(m, Ordering::SeqCst) != 0 {
             wake_writer(m, mem);
         }

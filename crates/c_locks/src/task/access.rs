@@ -110,6 +110,7 @@ impl<M: Machine> Task<'_, M> {
             Op::Add(value) => Op::Add(narrow(value)),
             Op::Or(value) => Op::Or(narrow(value)),
             Op::And(value) => Op::And(narrow(value)),
+            Op::Xor(value) => Op::Xor(narrow(value)),
         };
         self.m.op(self.atom::<T>(place), op, ordering).bits()
     }
@@ -204,12 +205,15 @@ impl<M: Machine> Task<'_, M> {
             return false;
         }
         let (top, last) = (self.base.get(), last(address, bytes));
-        let is_own = self.end.get() <= address && last < top && top - address < STACK;
+        let errno = self.errno.as_ptr() as usize;
+        let is_own = self.end.get() <= address && last < top && top - address < STACK
+            || (errno..errno + 4).contains(&address) && bytes <= 4;
         let is_constant = [address, last].iter().all(|end| self.instance.is_constant(*end));
         if !is_own && (writes || !is_constant) {
             let does = if writes { "writes" } else { "reads" };
             self.fail(format!(
-                "it {does} memory at {address:#x} ({bytes} bytes), which is not the lock's"
+                "it {does} memory at {address:#x} ({bytes} bytes), which is not the lock's (a local variable of another task must \
+                 be static _Thread_local)"
             ));
         }
         true

@@ -11,9 +11,11 @@ use crate::x86::{Action, Instruction, Memory, Operand};
 const RAX: usize = 0;
 pub const RSP: usize = 4;
 
-/// Bits of the flags: zero, sign.
+/// Bits of the flags: the result is zero, or negative.
 const ZERO: u64 = 1 << 6;
 const SIGN: u64 = 1 << 7;
+/// The bit of the flags that tells a bit's former value.
+const CARRY: u64 = 1;
 
 /// Memory orders as C has them.
 const RELEASE: u64 = 3;
@@ -29,12 +31,14 @@ impl<M: Machine> Task<'_, M> {
         }
         let registers = address(&instruction.memory, &frame.registers);
         let address = registers.wrapping_add(self.instance.symbol(number));
-        let place = Place { address, size: instruction.size };
+        let mut place = Place { address, size: instruction.size };
         let given = match instruction.operand {
             Operand::Register(register) => frame.registers[register],
             Operand::Immediate(value) => value as u64,
             Operand::Nothing => 0,
         } & ones(place.size);
+        let is_bit = instruction.action.is_of_bit();
+        let bit = if is_bit { numbered_bit(instruction, given, &mut place.address) } else { 0 };
         let expected = frame.registers[RAX] & ones(place.size);
         let op = match instruction.action {
             Action::Load | Action::Fence(_) => Op::Load,
@@ -44,9 +48,18 @@ impl<M: Machine> Task<'_, M> {
             Action::Sub => Op::Add(given.wrapping_neg()),
             Action::And => Op::And(given),
             Action::Or => Op::Or(given),
+            Action::Xor => Op::Xor(given),
+            Action::SetBit => Op::Or(bit),
+            Action::ClearBit => Op::And(!bit & ones(place.size)),
+            Action::FlipBit => Op::Xor(bit),
             Action::CompareExchange => Op::CompareExchange(expected, given),
         };
         let old = self.access(place, op, state);
+        if is_bit {
+            frame.flags &= !CARRY;
+            frame.flags |= if old & bit != 0 { CARRY } else { 0 };
+            return;
+        }
         self.finish(instruction, frame, op, old);
     }
 
@@ -109,6 +122,19 @@ impl<M: Machine> Task<'_, M> {
         frame.flags &= !(ZERO | SIGN);
         frame.flags |= if result == 0 { ZERO } else { 0 } | if is_negative { SIGN } else { 0 };
     }
+}
+
+/// The bit of a word that an instruction sets, clears or flips. A number in a register counts from the address, which becomes
+/// that of the word with the bit.
+fn numbered_bit(instruction: &Instruction, given: u64, address: &mut usize) -> u64 {
+    let bits = 8 * u32::from(instruction.size);
+    if matches!(instruction.operand, Operand::Register(_)) {
+        let number = (given << (64 - bits)) as i64 >> (64 - bits);
+        let words = number.div_euclid(i64::from(bits));
+        *address =
+            address.wrapping_add_signed(words as isize * isize::from(instruction.size as i8));
+    }
+    1 << (given % u64::from(bits))
 }
 
 fn address(memory: &Memory, registers: &[u64; 16]) -> usize {

@@ -79,6 +79,7 @@ impl fmt::Display for RequestKind {
             RequestKind::Access(Op::Add(value)) => write!(f, "add {value}"),
             RequestKind::Access(Op::Or(bits)) => write!(f, "or {bits}"),
             RequestKind::Access(Op::And(bits)) => write!(f, "and {bits:#x}"),
+            RequestKind::Access(Op::Xor(bits)) => write!(f, "xor {bits:#x}"),
             RequestKind::Await(until) => write!(f, "await {}", Condition(*until)),
             RequestKind::AwaitFor(until) => write!(f, "bounded await {}", Condition(*until)),
             RequestKind::Park(expected) => write!(f, "park if {expected}"),

@@ -163,6 +163,33 @@ fn what_forks_or_prints_is_measured_and_leaves_nothing() {
     home.check_nothing_is_left();
 }
 
+/// A server that knee_prepare has forked outlives the tasks, and ends with the run. Flags name another source and a folder
+/// from where knee is called; the load is made again if either changes.
+#[test]
+fn a_load_of_two_files_with_a_server_is_measured() {
+    const LOAD: &str = "#include <signal.h>\n#include <unistd.h>\n#include <two.h>\n#include \"knee.h\"\n\
+        const char *const knee_description = \"d\";\nconst char *const knee_operation = \"o\";\n\
+        const unsigned knee_semantics = 1;\nstatic unsigned long count;\n\
+        int knee_prepare(const struct knee_run *run) { if (fork() == 0) for (;;) pause(); return 0; }\n\
+        int knee_operate(void *task) { count += two(); return 0; }\n\
+        int knee_verify(void *task, unsigned long long n) { return count == TWO * n ? 0 : knee_fail(\"%lu\", count); }\n";
+    let files = [("load.c", LOAD), ("two.c", "#include <two.h>\nint two(void) { return TWO; }\n")];
+    let Some(home) = home("own_loads", &files) else { return };
+    fs::create_dir(home.path("include")).unwrap();
+    let header = |two: u32| {
+        let text = format!("#define TWO {two}\nint two(void);\n");
+        fs::write(home.path("include/two.h"), text).unwrap();
+    };
+    for two in [2, 3] {
+        header(two);
+        let mut knee =
+            home.knee("run load.c --json --blocks 1 --seconds 0.1 --cpus 1 --as processes");
+        let ended = home.start(knee.args(["--cflags", "two.c -I include"])).end();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    }
+    home.check_nothing_is_left();
+}
+
 #[test]
 fn what_is_no_load_is_refused_in_a_line() {
     let test = |body: &str| TEST.replace("BODY", body);

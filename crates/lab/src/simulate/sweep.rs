@@ -26,7 +26,7 @@ impl SimulationSweep {
 
     /// The curves through the points of all pieces.
     pub fn simulation(&self, points: Vec<SimulatedPoint>) -> Result<Simulation> {
-        let Prepared { host, load, counts, .. } = &self.prepared;
+        let Prepared { host, load, counts, locks, programs, .. } = &self.prepared;
         let conditions = conditions(&self.arguments, host)?;
         let mut points = points.into_iter();
         let curve = |name: String| {
@@ -35,11 +35,15 @@ impl SimulationSweep {
         };
         let curves = self.names().into_iter().map(curve).collect::<Result<_>>()?;
         let baseline = self.arguments.baseline.clone();
+        let is_lock = |name: &&'static str| {
+            !c_files::named(programs, name).is_some_and(|program| program.is_operation())
+        };
         Ok(Simulation {
             curves,
             baseline,
             host: host.clone(),
             load: *load,
+            has_locks: locks.iter().any(is_lock),
             noise: self.arguments.noise,
         })
     }

@@ -36,8 +36,8 @@ pub fn simulated(simulation: &Simulation, style: Style) -> String {
 
 /// What was simulated, and on which host.
 pub fn title(simulation: &Simulation) -> String {
-    let Simulation { curves, host, load, noise, .. } = simulation;
-    let load = load_text(curves, *load);
+    let Simulation { host, load, has_locks, noise, .. } = simulation;
+    let load = load_text(*load, *has_locks);
     format!("simulated on {}: {load}{}", host.name, noise.map(noise_text).unwrap_or_default())
 }
 
@@ -63,9 +63,8 @@ pub fn compared(simulation: &Simulation) -> Vec<String> {
 }
 
 /// The load in words, of locks if there is one.
-fn load_text(all: &[SimulatedCurve], load: LockLoad) -> String {
-    // A mechanism is named with its design.
-    if all.iter().any(|one| !one.name.contains(':')) {
+fn load_text(load: LockLoad, has_locks: bool) -> String {
+    if has_locks {
         return of_locks(load);
     }
     format!("{} outside ({})", duration_ns(load.work_ns as f64), Variation::Uniform.name())

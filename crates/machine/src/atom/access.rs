@@ -20,6 +20,8 @@ pub enum Op<T> {
     Or(T),
     /// Clears all bits that are not in the mask.
     And(T),
+    /// Flips bits.
+    Xor(T),
 }
 
 impl<T: Value> Op<T> {
@@ -34,6 +36,7 @@ impl<T: Value> Op<T> {
             Op::Add(value) => Op::Add(value.bits()),
             Op::Or(value) => Op::Or(value.bits()),
             Op::And(value) => Op::And(value.bits()),
+            Op::Xor(value) => Op::Xor(value.bits()),
         }
     }
 }
@@ -50,6 +53,7 @@ impl Op<u64> {
             Op::Add(value) => old.wrapping_add(value),
             Op::Or(bits) => old | bits,
             Op::And(bits) => old & bits,
+            Op::Xor(bits) => old ^ bits,
         };
         let all_bits = u64::MAX >> (64 - 8 * u32::from(size));
         Some(new & all_bits)

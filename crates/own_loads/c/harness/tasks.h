@@ -61,20 +61,27 @@ static void report_death(struct task *task, int status)
 	report_failure(task);
 }
 
-/* Waits for the processes of all tasks. */
+/* Waits for the processes of all tasks. Others that the load has forked, as a server for its tasks, may go on. */
 static void wait_for_processes(struct task *tasks)
 {
+	unsigned left = args.run.tasks;
 	int status;
 	pid_t process;
 
-	do {
+	while (left) {
 		for (unsigned index = 0; must_end && index < args.run.tasks; index++)
 			kill(tasks[index].helpers[0], SIGKILL);
 		process = waitpid(-1, &status, WCONTINUED);
-		for (unsigned index = 0; process > 0 && !must_end && index < args.run.tasks; index++)
-			if (tasks[index].helpers[0] == process && !ended_well[index])
+		if (process < 0 && errno != EINTR)
+			return;
+		for (unsigned index = 0; process > 0 && index < args.run.tasks; index++) {
+			if (tasks[index].helpers[0] != process)
+				continue;
+			left -= !WIFCONTINUED(status);
+			if (!must_end && !ended_well[index])
 				report_death(&tasks[index], status);
-	} while (process > 0 || errno == EINTR);
+		}
+	}
 }
 
 /* Lets the threads of tasks leave in their signal handlers. One in a long system call keeps it from that. */

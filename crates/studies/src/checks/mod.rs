@@ -302,9 +302,11 @@ impl Visitor for LockCheck<'_> {
 
     fn shared<L: SharedLock>(self) -> io::Result<()> {
         let CheckSize { threads, acquires, .. } = self.size;
-        let region = Region::new(REGION_BYTES)?;
-        let lock = L::new(&region, Shape::searched(threads, 1));
+        let shape = Shape::searched(threads, 1);
+        let region = Region::new(REGION_BYTES + L::more_bytes(shape))?;
+        let lock = L::new(&region, shape);
         let at = &region.array::<L::Mem>("lock", 1)[0];
+        lock.prepare(at);
         let guarded = &region.array::<Guarded>("guarded", 1)[0];
         let user = SharingUser { lock: &lock, at, guarded, acquires };
         let final_check = || {

@@ -38,12 +38,14 @@ hosts! {
     "modern-8n",
     "opteron-32",
     "opteron-48",
+    "sandybridge-2s",
     "skylake-2s",
     "skylake-4",
     "skylake-sp-8s",
     "uma-2",
     "westmere-ex-4s",
     "westmere-ex-8s",
+    "xeon-2017-2s",
 }
 
 /// The format of a host's file.

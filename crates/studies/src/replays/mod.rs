@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
-pub use publications::{PublishedPoints, publications, read_publication};
+pub use publications::{CompileLock, OwnLock, PublishedPoints, publications, read_publication};
 
 /// All incidents, by number.
 pub const INCIDENTS: &[&Incident] = &[

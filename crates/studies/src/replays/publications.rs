@@ -7,7 +7,9 @@
 //!
 //! The file is written, and committed, before its first simulation.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -22,7 +24,18 @@ use super::{
     Standing, Target, fit,
 };
 use crate::hosts::{self, Number, NumberEntry, Units};
-use crate::simulations::{Conditions, LINES_MAX, LOCKS_MAX, LockLoad, Variation, lock_draw};
+use crate::simulations::{
+    Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, lock_draw,
+};
+
+/// A lock that a publication names and that is not in knee's list.
+pub trait OwnLock: Sync {
+    /// Simulates it once.
+    fn simulate(&'static self, simulated: &OneDraw) -> Result<SimulatedRun>;
+}
+
+/// Compiles the lock in a file, with these flags.
+pub type CompileLock<'a> = &'a dyn Fn(&Path, &str) -> Result<&'static dyn OwnLock>;
 
 macro_rules! publications {
     ($($name:literal,)*) => {
@@ -64,6 +77,9 @@ struct PublicationFile {
     #[serde(default)]
     load: PointEntry,
     fitted: Option<FittedEntry>,
+    /// Flags for the compiler of locks in C.
+    #[serde(default)]
+    cflags: String,
     target: Vec<TargetEntry>,
 }
 
@@ -133,7 +149,7 @@ enum Amount {
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     host: String,
-    lock: &'static str,
+    lock: PointLock,
     placement: Placement,
     cpus: Amount,
     tasks: Option<Amount>,
@@ -145,6 +161,34 @@ struct Point {
     locks: Amount,
     reads: Amount,
     length: Time,
+}
+
+/// The lock of a point.
+#[derive(Clone, Copy)]
+enum PointLock {
+    Listed(&'static str),
+    /// The name of its file, and the lock.
+    Own(&'static str, &'static dyn OwnLock),
+}
+
+impl PointLock {
+    fn name(self) -> &'static str {
+        match self {
+            PointLock::Listed(name) | PointLock::Own(name, _) => name,
+        }
+    }
+}
+
+impl PartialEq for PointLock {
+    fn eq(&self, other: &PointLock) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl fmt::Debug for PointLock {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// The points of a publication, whose ratios are its targets.
@@ -166,19 +210,24 @@ struct FittedPoints {
 pub fn publications() -> &'static [Incident] {
     static ALL: LazyLock<Vec<Incident>> = LazyLock::new(|| {
         let parse = |(name, text): &(&str, &str)| {
-            parsed(name, text).unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}"))
+            let no_files: FindLock =
+                &|file, _| bail!("{file}: knee's own publications have only locks of its list");
+            parsed(name, text, no_files)
+                .unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}"))
         };
         FILES.iter().map(parse).collect()
     });
     &ALL
 }
 
-/// The publication in a file of the user's.
-pub fn read_publication(path: &Path) -> Result<&'static Incident> {
+/// The publication in a file of the user's. Locks that it names as files lie beside it.
+pub fn read_publication(path: &Path, compile: CompileLock) -> Result<&'static Incident> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    let publication = parsed(&name.unwrap_or_default(), &text);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let compile = |file: &str, flags: &str| compile(&folder.join(file), flags);
+    let publication = parsed(&name.unwrap_or_default(), &text, &compile);
     let publication = publication.with_context(|| path.display().to_string())?;
     Ok(Box::leak(Box::new(publication)))
 }
@@ -188,7 +237,10 @@ fn kept(text: &str) -> &'static str {
     String::leak(text.to_string())
 }
 
-fn parsed(name: &str, text: &str) -> Result<Incident> {
+/// Finds the lock in a file of this name, which is compiled with these flags.
+type FindLock<'a> = &'a dyn Fn(&str, &str) -> Result<&'static dyn OwnLock>;
+
+fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     let file: PublicationFile = toml::from_str(text)?;
     let sources: Vec<String> = file.sources.keys().cloned().collect();
     let units = Units { cycle_ps: None, allows_bandwidth: false };
@@ -199,8 +251,22 @@ fn parsed(name: &str, text: &str) -> Result<Incident> {
     let inputs: Vec<_> = file.inputs.iter().map(input).collect::<Result<_>>()?;
     let mut names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
     names.extend(file.fitted.iter().map(|fitted| fitted.input.as_str()));
+    // Points share their locks.
+    let found: RefCell<BTreeMap<String, PointLock>> = RefCell::default();
+    let find_lock = |name: &str| {
+        if let Some(lock) = found.borrow().get(name) {
+            return Ok(*lock);
+        }
+        let lock = if name.ends_with(".c") {
+            PointLock::Own(kept(name), find_own(name, &file.cflags)?)
+        } else {
+            listed_lock(name)?
+        };
+        found.borrow_mut().insert(name.to_string(), lock);
+        Ok(lock)
+    };
     let pair = |what: &str, of: &PointEntry, over: &PointEntry| {
-        let point = |entry: &PointEntry| entry.over(&file.load).point(&names);
+        let point = |entry: &PointEntry| entry.over(&file.load).point(&names, &find_lock);
         let both = point(of).and_then(|of| Ok([of, point(over)?]));
         both.with_context(|| format!("{what:?}"))
     };
@@ -241,6 +307,18 @@ fn parsed(name: &str, text: &str) -> Result<Incident> {
     })
 }
 
+fn listed_lock(name: &str) -> Result<PointLock> {
+    let listed = LOCKS.iter().find(|listed| listed.name == name);
+    let listed = listed.with_context(|| {
+        let near = nearest(name, LOCKS.iter().map(|lock| lock.name));
+        format!(
+            "no lock is called {name:?}{near}; see: knee list algorithms; a lock in C is a file beside the publication, \
+             such as \"my_lock.c\""
+        )
+    })?;
+    Ok(PointLock::Listed(listed.name))
+}
+
 impl PointEntry {
     /// This entry, with the rest from another.
     fn over(&self, rest: &PointEntry) -> PointEntry {
@@ -264,7 +342,11 @@ impl PointEntry {
         }
     }
 
-    fn point(self, inputs: &[&str]) -> Result<Point> {
+    fn point(
+        self,
+        inputs: &[&str],
+        find_lock: &dyn Fn(&str) -> Result<PointLock>,
+    ) -> Result<Point> {
         let known = |name: &String| {
             let near = || nearest(name, inputs.iter().copied());
             ensure!(inputs.contains(&name.as_str()), "no input is called {name:?}{}", near());
@@ -280,11 +362,7 @@ impl PointEntry {
         let host = self.host.context("a point, or [load], needs a host")?;
         hosts::find(&host)?;
         let lock = self.lock.context("a point, or [load], needs a lock")?;
-        let listed = LOCKS.iter().find(|listed| listed.name == lock);
-        let listed = listed.with_context(|| {
-            let near = nearest(&lock, LOCKS.iter().map(|lock| lock.name));
-            format!("no lock is called {lock:?}{near}; see: knee list algorithms")
-        })?;
+        let lock = find_lock(&lock)?;
         let placement = match &self.placement {
             None => Placement::default(),
             Some(name) => Placement::ALL
@@ -304,7 +382,7 @@ impl PointEntry {
         let or = |amount: Option<Amount>, default| amount.unwrap_or(Amount::Number(default));
         Ok(Point {
             host,
-            lock: listed.name,
+            lock,
             placement,
             cpus: self.cpus.context("a point, or [load], needs cpus")?,
             tasks: self.tasks,
@@ -416,6 +494,10 @@ impl Point {
         let tasks = self.tasks.as_ref().map_or(cpus, amount);
         let available = conditions.host.cpus();
         ensure!((1..=available).contains(&cpus), "{cpus} CPUs: {} has {available}", self.host);
-        lock_draw(self.lock, load, &conditions, drawn.draw, cpus, tasks)
+        let simulated = OneDraw { load, conditions: &conditions, draw: drawn.draw, cpus, tasks };
+        match self.lock {
+            PointLock::Listed(name) => lock_draw(name, &simulated),
+            PointLock::Own(_, lock) => lock.simulate(&simulated),
+        }
     }
 }

@@ -162,8 +162,8 @@ impl<L: Image> Guarded<L> {
     }
 
     /// Brings all locks into their first state.
-    pub fn prepare<K: Lock<Mem = L>>(&self, lock: &K) {
-        self.locks.iter().for_each(|at| lock.prepare(at));
+    pub fn prepare(&self, prepare: impl Fn(&L)) {
+        self.locks.iter().for_each(|at| prepare(&at.0));
     }
 }
 

@@ -197,6 +197,40 @@ pub fn own_shared_lock_point<L: SharedLock>(
     point(&|visitor| Some(visitor.shared::<L>()), name, load, conditions, cpus, tasks)
 }
 
+/// Simulates a lock of this type, one that is not in the list, with one draw from the host's ranges.
+pub fn own_lock_draw<L: Lock>(name: &str, simulated: &OneDraw) -> Result<SimulatedRun> {
+    simulated.run(&|visitor| Some(visitor.lock::<L>()), name)
+}
+
+/// Simulates a read-write lock of this type, one that is not in the list, with one draw from the host's ranges.
+pub fn own_shared_lock_draw<L: SharedLock>(
+    name: &str,
+    simulated: &OneDraw,
+) -> Result<SimulatedRun> {
+    simulated.run(&|visitor| Some(visitor.shared::<L>()), name)
+}
+
+/// What a lock is simulated with once.
+pub struct OneDraw<'a> {
+    /// What each task does.
+    pub load: LockLoad,
+    /// The host, its scheduling, and the length.
+    pub conditions: &'a Conditions<'a>,
+    /// The values of the host's ranges.
+    pub draw: Draw,
+    /// CPUs in use.
+    pub cpus: usize,
+    /// Tasks on them.
+    pub tasks: usize,
+}
+
+impl OneDraw<'_> {
+    fn run(&self, visit: VisitLock, name: &str) -> Result<SimulatedRun> {
+        let OneDraw { load, conditions, draw, cpus, tasks } = *self;
+        run_lock(visit, name, load, conditions, draw, cpus, tasks, None)
+    }
+}
+
 /// Visits one lock; `None` if there is none of its name.
 type VisitLock<'a> = &'a dyn Fn(LockVisitor) -> Option<io::Result<SimulatedRun>>;
 
@@ -231,16 +265,8 @@ fn draws<'a>(conditions: &'a Conditions) -> impl Iterator<Item = (Draw, Conditio
 }
 
 /// Simulates a lock with one draw from the host's ranges.
-pub fn lock_draw(
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    draw: Draw,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedRun> {
-    let visit: VisitLock = &|visitor| locks::visit(name, visitor);
-    run_lock(visit, name, load, conditions, draw, cpus, tasks, None)
+pub fn lock_draw(name: &str, simulated: &OneDraw) -> Result<SimulatedRun> {
+    simulated.run(&|visitor| locks::visit(name, visitor), name)
 }
 
 /// The first accesses in the window of a simulated lock, one line each.
@@ -335,7 +361,7 @@ impl Visitor for LockVisitor<'_> {
         let region = &Region::new(bytes)?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(&lock);
+        guarded.prepare(|mem| lock.prepare(mem));
         let load = self.load;
         let operate = |m: &Simulated| exclusive_operation(m, &lock, &guarded, load);
         let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
@@ -343,9 +369,11 @@ impl Visitor for LockVisitor<'_> {
     }
 
     fn shared<L: SharedLock>(self) -> Self::Out {
-        let region = &Region::new(self.load.region_bytes(self.shape.cpus))?;
+        let bytes = self.load.region_bytes(self.shape.cpus) + L::more_bytes(self.shape);
+        let region = &Region::new(bytes)?;
         let lock = L::new(region, self.shape);
         let guarded = Guarded::new(region, &self.load);
+        guarded.prepare(|mem| lock.prepare(mem));
         let load = self.load;
         let operate = |m: &Simulated| sharing_operation(m, &lock, &guarded, load);
         let task = &|m: &Simulated, _: usize| repeat(m, load, operate);

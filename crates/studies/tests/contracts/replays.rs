@@ -27,6 +27,7 @@ fn every_incident_says_where_its_numbers_come_from() {
 fn every_publication_is_listed_and_names_known_locks_hosts_and_inputs() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../publications");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
     let mut files: Vec<String> =
         files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     files.sort();

@@ -6,7 +6,9 @@ use engines::simulated::{NS, Noise, Preemption, ROWS, Time};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use studies::hosts::{self, DescribedHost, Draw};
-use studies::simulations::{Conditions, IDLE, LockLoad, Variation, lock_draw, lock_point, trace};
+use studies::simulations::{
+    Conditions, IDLE, LockLoad, OneDraw, Variation, lock_draw, lock_point, trace,
+};
 
 const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
 
@@ -127,7 +129,9 @@ fn the_range_of_seeds_contains_the_rate_of_a_long_run() {
         };
         let rate = |seed, length| {
             let conditions = Conditions { seed, length, ..conditions(&host) };
-            lock_draw(lock, load, &conditions, Draw::Middle, cpus, cpus).unwrap().rate()
+            let (conditions, draw) = (&conditions, Draw::Middle);
+            let simulated = OneDraw { load, conditions, draw, cpus, tasks: cpus };
+            lock_draw(lock, &simulated).unwrap().rate()
         };
         const SHORT: Time = 300_000 * NS;
         let short: Vec<f64> = (0..20).map(|seed| rate(seed, SHORT)).collect();
