@@ -10,6 +10,9 @@ use crate::instance::Instance;
 use crate::lock::{CLockMem, program};
 use crate::program::Entries;
 
+/// The one design.
+pub const DESIGN: &str = "c";
+
 /// The data structure of a program, and what tasks share of it.
 #[derive(Debug)]
 pub struct CMechanism {
@@ -34,7 +37,7 @@ impl CMechanism {
 impl Mechanism for CMechanism {
     const NAME: &'static str = "c_file";
     type Design = ();
-    const DESIGNS: &'static [(&'static str, ())] = &[(crate::studied::DESIGN, ())];
+    const DESIGNS: &'static [(&'static str, ())] = &[(DESIGN, ())];
     const SETTINGS: &'static [Setting] = &[];
     const OPERATION: &'static str = "what KNEE_OPERATION names";
     type Task = ();

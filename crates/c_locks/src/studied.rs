@@ -20,11 +20,8 @@ use studies::simulations::{
 };
 
 use crate::lock::{CLock, CReadWriteLock, program, with_program};
-use crate::mechanism::CMechanism;
+use crate::mechanism::{CMechanism, DESIGN};
 use crate::program::{Entries, Program};
-
-/// The one design of a data structure in C.
-pub const DESIGN: &str = "c";
 
 static MECHANISM: ListedMechanism = ListedMechanism::new::<CMechanism>("");
 

@@ -171,6 +171,10 @@ impl<M: Machine> Task<'_, M> {
         if bytes == 0 || self.is_own(address, bytes, writes) {
             return;
         }
+        if !writes {
+            // A loop that also reads this is no wait for the word of its load alone.
+            self.last_load.set(None);
+        }
         let (mut at, end) = (address, address + bytes);
         while at < end {
             let place = Place { address: at, size: piece(at, end) };
