@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use records::HostChange;
 
-use crate::file_systems::{check_nothing_is_left, kinds, turn};
+use crate::file_systems::{check_nothing_is_left, kinds};
 use crate::home::{Ended, Home, entries};
 use crate::process::wait_for;
 use crate::skip::{is_root, skip};
@@ -58,7 +58,6 @@ fn check_left(home: &Home, ended: &Ended, parts: &[&str]) {
 
 #[test]
 fn a_mount_that_is_busy_at_the_end_is_told() {
-    let _turn = turn();
     if !is_root() {
         return skip("a busy mount", "only root may mount");
     }
@@ -91,7 +90,6 @@ fn a_mount_that_is_busy_at_the_end_is_told() {
 
 #[test]
 fn a_file_system_of_a_run_that_is_busy_is_told() {
-    let _turn = turn();
     if kinds("a busy file system").iter().all(|(kind, _)| *kind != "ext4") {
         return;
     }

@@ -2,14 +2,13 @@
 
 use records::{Aged, RecordState};
 
-use crate::file_systems::{check_nothing_is_left, check_status, kinds, turn};
+use crate::file_systems::{check_nothing_is_left, check_status, kinds};
 use crate::home::Home;
 
 const RUN: &str = "run create_files --cpus 1 --tasks 2 --seconds 0.05 --seed 1 --json";
 
 #[test]
 fn each_run_gets_a_copy_of_the_same_aged_file_system() {
-    let _turn = turn();
     for (kind, size) in kinds("aged file systems") {
         if kind == "tmpfs" {
             continue;
@@ -47,7 +46,6 @@ fn check_aged(kind: &str, aged: &Aged, bytes_total: Option<u64>) {
 
 #[test]
 fn what_is_too_small_to_be_filled_so_far_is_refused() {
-    let _turn = turn();
     if kinds("a btrfs too small").iter().all(|(kind, _)| *kind != "btrfs") {
         return;
     }
@@ -64,7 +62,6 @@ fn what_is_too_small_to_be_filled_so_far_is_refused() {
 
 #[test]
 fn a_wish_to_end_while_a_file_system_is_aged_leaves_nothing() {
-    let _turn = turn();
     if kinds("Ctrl-C while ageing").iter().all(|(kind, _)| *kind != "ext4") {
         return;
     }

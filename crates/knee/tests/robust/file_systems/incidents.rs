@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use crate::file_systems::turn;
 use crate::home::Home;
 use crate::skip::{is_root, skip};
 
@@ -45,7 +44,6 @@ fn check(experiment: &str, points: usize, parts: &[&str]) {
 
 #[test]
 fn incident_1_lists_passes_as_fs_mark_does() {
-    let _turn = turn();
     if can("incident 1", &["mkfs.xfs", "fs_mark"]) {
         check(
             "incident-1-create-xfs",
@@ -57,7 +55,6 @@ fn incident_1_lists_passes_as_fs_mark_does() {
 
 #[test]
 fn incident_2_is_the_table_of_the_bot() {
-    let _turn = turn();
     if can("incident 2", &["mkfs.xfs", "stress-ng"]) {
         check(
             "incident-2-xattr-log",
@@ -69,7 +66,6 @@ fn incident_2_is_the_table_of_the_bot() {
 
 #[test]
 fn incident_3_has_options_down_and_counts_of_interrupts() {
-    let _turn = turn();
     if can("incident 3", &["mkfs.xfs", "xfs_repair"]) {
         check(
             "incident-3-repair-shootdowns",
@@ -85,7 +81,6 @@ fn incident_3_has_options_down_and_counts_of_interrupts() {
 
 #[test]
 fn incident_4_draws_all_file_systems() {
-    let _turn = turn();
     if can("incident 4", &["mkfs.xfs", "mke2fs"]) {
         let parts = ["page_fault_shared_file size_bytes=1048576, threads", "served by the ext4"];
         check("incident-4-shared-faults", 6, &parts);
@@ -103,7 +98,6 @@ fn incident_5_has_sum_wall_and_single_calls_of_each_lock() {
 
 #[test]
 fn each_run_gets_the_whole_image_whatever_the_last_one_did_to_its_copy() {
-    let _turn = turn();
     if !can("copies of an image", &["mkfs.xfs", "xfs_db"]) {
         return;
     }
