@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use described_hosts::DISTANCES;
 use host::{Cpu, Topology};
-use studies::hosts::DISTANCES;
 
 /// The most pairs that represent a distance.
 const PAIRS_MAX: usize = 6;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use studies::hosts::{COSTS, DescribedHost, TRANSFERS};
+use described_hosts::{COSTS, DescribedHost, TRANSFERS};
 
 use crate::distances::CpuLayout;
 use crate::{Measurements, range};
@@ -106,9 +106,8 @@ mod tests {
 
     use super::*;
     use crate::measured_once;
-    use studies::hosts;
-    use studies::hosts::Draw;
-    use studies::hosts::Origin;
+    use described_hosts::Draw;
+    use described_hosts::Origin;
 
     fn layout(nodes: u32, cores: u32, first: u32) -> CpuLayout {
         let cpu = |i: u32| {
@@ -127,7 +126,7 @@ mod tests {
             time: "2026-11-21 00:00 UTC+00:00".to_string(),
             seconds: 3.0,
         };
-        file(measured, layout, &occasion, &hosts::find("generic-2s").unwrap())
+        file(measured, layout, &occasion, &described_hosts::find("generic-2s").unwrap())
     }
 
     #[test]
@@ -136,7 +135,7 @@ mod tests {
         measured.ns("costs.atomic", &[4.0, 5.0, 7.0], "fetch-and-add of \"a word\"");
         measured.number("costs.busy", "", &[0.5], "a share");
         measured.is_missing(&["costs.hold"], "needs two CPUs");
-        let host = hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
+        let host = described_hosts::parse("mine", &text(&measured, &layout(4, 2, 0))).unwrap();
         assert_eq!(host.cpus(), 8);
         let number = |name: &str| host.numbers()[name].clone();
         let atomic = number("costs.atomic");
@@ -154,7 +153,7 @@ mod tests {
         let allowed = host::affinity::get().unwrap();
         let layout = layout(1, 1, allowed[0]);
         let measured = measured_once(&layout).unwrap();
-        let host = hosts::parse("mine", &text(&measured, &layout)).unwrap();
+        let host = described_hosts::parse("mine", &text(&measured, &layout)).unwrap();
         let is_measured = |name: &str| matches!(host.numbers()[name].origin, Origin::Measured(..));
         for name in ["costs.load", "costs.atomic", "costs.pause", "costs.wake", "costs.switch"] {
             assert!(is_measured(name), "{name}");

@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 
 use crate::contended::Storm;
 use crate::transfers::{TransferCpus, TransferKind};
-use studies::hosts::DISTANCES;
+use described_hosts::DISTANCES;
 
 /// The measured numbers of a host.
 #[derive(Debug, Default)]

@@ -9,7 +9,6 @@ use calibration;
 use calibration::{CpuLayout, Provenance};
 use host::terminal::{hint, print};
 use host::topology;
-use studies::hosts;
 
 /// Measure this host, in a few seconds, and print it as a host file for `knee simulate`:
 ///
@@ -42,7 +41,8 @@ pub fn run(_: &Arguments) -> Result<ExitCode> {
         time: now.strftime("%Y-%m-%d %H:%M UTC%:z").to_string(),
         seconds: start.elapsed().as_secs_f64(),
     };
-    let text = calibration::file(&measured, &layout, &provenance, &hosts::find("generic-2s")?);
+    let text =
+        calibration::file(&measured, &layout, &provenance, &described_hosts::find("generic-2s")?);
     print(text)?;
     Ok(ExitCode::SUCCESS)
 }

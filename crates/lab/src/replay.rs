@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use described_hosts::Origin;
 use host::nearest;
 use host::terminal::{hint, print, print_line};
 use serde_json::{Value, json};
 use store::Store;
-use studies::hosts::Origin;
 use studies::replays::{
     Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, ReplaySimulation, Reported,
     SimulatedDraw, SimulatedSide, publications, read_publication,

@@ -11,13 +11,13 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, bail, ensure};
 use c_locks::Program;
 use calibration::native_check::{self, Agreement, Agreements};
+use described_hosts::DescribedHost;
 use engines::simulated::{NS, Noise, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest};
 use serde_json::{Value, json};
 use store::Store;
-use studies::hosts::{self, DescribedHost};
 use studies::simulations::mechanisms::MechanismLoad;
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
@@ -207,7 +207,7 @@ pub fn only_here(arguments: &Arguments) -> Option<String> {
     let flags = [("--trace", trace.is_some()), ("--check", *check), ("--cflags", cflags.is_some())];
     let flag = flags.into_iter().find(|(_, is_given)| *is_given);
     let lock = names.iter().find(|name| c_files::is_c_file(name));
-    let is_file = !hosts::HOSTS.iter().any(|(built_in, _)| built_in == host);
+    let is_file = !described_hosts::HOSTS.iter().any(|(built_in, _)| built_in == host);
     let file = lock.or(is_file.then_some(host));
     flag.map(|(flag, _)| format!("{flag} is for this host")).or(file.map(|file| why_a_file(file)))
 }
@@ -273,7 +273,7 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
     let mechanisms = mechanism_loads(&mechanisms, arguments)?;
     refuse_useless(arguments, &locks, &programs, &mechanisms)?;
     check_baseline(arguments, &locks, &mechanisms)?;
-    let host = hosts::find(&arguments.host)?;
+    let host = described_hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load = lock_load(arguments)?;
     if let (Some(tasks), Some(&most)) = (arguments.tasks, counts.last()) {

@@ -4,7 +4,6 @@ use anyhow::Result;
 use engines::simulated::{NS, Time};
 use host::Placement;
 use host::topology::points;
-use studies::hosts;
 use studies::simulations::{Conditions, SimulatedPoint};
 
 /// What to simulate on.
@@ -39,7 +38,7 @@ impl SimulationArguments {
         load: &str,
         point: impl Fn(usize, &Conditions, usize) -> Result<SimulatedPoint>,
     ) -> Result<bool> {
-        let host = hosts::find(&self.host)?;
+        let host = described_hosts::find(&self.host)?;
         let counts = points(&self.cpus, &host.topology(), Placement::Cores)?;
         let conditions =
             Conditions { draws: self.draws, ..Conditions::new(&host, self.seed, LENGTH) };

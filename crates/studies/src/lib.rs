@@ -1,10 +1,9 @@
-//! Studies of locks and mechanisms on other machines than the native one: described hosts,
+//! Studies of locks and mechanisms on other machines than the native one:
 //! simulations on them, replays of reported incidents, and checks of every interleaving. This is a
 //! crate of its own because it compiles each lock for each engine, which takes long.
 
 #![warn(missing_docs)]
 
 pub mod checks;
-pub mod hosts;
 pub mod replays;
 pub mod simulations;

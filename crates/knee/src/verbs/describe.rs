@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result};
+use described_hosts::{DescribedHost, HOSTS, Number, Origin};
 use host::nearest;
 use host::pager::page;
 use host::terminal::print_line;
@@ -15,7 +16,6 @@ use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, LoadInterface, Metric, OwnLoad, OwnParameter};
 use runner::{effects, planned_record};
 use serde_json::json;
-use studies::hosts::{self, DescribedHost, HOSTS, Number, Origin};
 use text::Style;
 use text::prose::reflowed;
 use text::prose::wrapped;
@@ -148,7 +148,7 @@ impl<'a> ManualEntry<'a> {
             ManualEntry::Lock(lock) => format!("{:#}", lock_json(lock)),
             ManualEntry::Mechanism(mechanism) => format!("{:#}", mechanism_json(mechanism)),
             ManualEntry::Metric(_, metric) => format!("{:#}", metric_json(metric)),
-            ManualEntry::Host(name, _) => format!("{:#}", host_json(&hosts::find(name)?)),
+            ManualEntry::Host(name, _) => format!("{:#}", host_json(&described_hosts::find(name)?)),
             ManualEntry::Experiment(name, text) => format!("{:#}", experiment_json(name, text)?),
             ManualEntry::Command(name, _) => serde_json::to_string_pretty(&commands::read(name)?)?,
         })

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, ensure};
+use described_hosts::{DescribedHost, HOSTS};
 use host::paths;
 use host::terminal::{hint, one_line, print, print_line};
 use jiff::Timestamp;
@@ -16,7 +17,6 @@ use plan::experiments::{self, EXPERIMENTS};
 use records::{METRICS, Metric};
 use serde_json::json;
 use store::{Filter, Index, Listed, Store};
-use studies::hosts::{self, DescribedHost, HOSTS};
 use text::prose::counted;
 use text::prose::wrapped;
 use text::stdout_width;
@@ -251,7 +251,8 @@ fn algorithms(as_json: bool) -> Result<()> {
 }
 
 fn described_hosts(as_json: bool) -> Result<()> {
-    let described = HOSTS.iter().map(|(name, _)| hosts::find(name)).collect::<Result<Vec<_>>>()?;
+    let described =
+        HOSTS.iter().map(|(name, _)| described_hosts::find(name)).collect::<Result<Vec<_>>>()?;
     if as_json {
         let host_json = |host: &DescribedHost| {
             let DescribedHost { name, about, sources, .. } = host;

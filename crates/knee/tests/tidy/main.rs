@@ -140,7 +140,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
     ),
     ("c_locks", &["algorithms", "engines", "machine", "own_loads", "studies"]),
-    ("calibration", &["algorithms", "analysis", "host", "machine", "studies"]),
+    (
+        "calibration",
+        &["algorithms", "analysis", "described_hosts", "host", "machine", "studies"],
+    ),
+    ("described_hosts", &["engines", "host"]),
     ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),
     ("explanations", &["analysis", "laws", "ledger", "records", "reports", "text"]),
@@ -156,6 +160,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bisection",
             "c_locks",
             "calibration",
+            "described_hosts",
             "engines",
             "fleet",
             "host",
@@ -177,7 +182,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["analysis", "records"]),
     ("machine", &[]),
     ("own_loads", &["host", "records"]),
-    ("own_algorithms", &["algorithms", "engines", "host", "machine", "studies"]),
+    ("own_algorithms", &["algorithms", "described_hosts", "engines", "host", "machine", "studies"]),
     ("pages", &["analysis", "explanations", "host", "records", "reports", "text"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),
@@ -201,7 +206,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("setup", &["host", "records"]),
     ("store", &["host", "records"]),
-    ("studies", &["algorithms", "engines", "host", "machine"]),
+    ("studies", &["algorithms", "described_hosts", "engines", "host", "machine"]),
     ("sweeps", &["fleet", "host", "store"]),
     ("text", &["host"]),
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
@@ -244,6 +249,17 @@ const NO_DEPENDENCIES: &[&str] = &["version", "edition", "rust-version", "licens
 fn manifest(name: &str) -> String {
     let text = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
     text.split("[dev-dependencies]").next().unwrap_or_default().to_string()
+}
+
+/// Cargo runs no test inside the sources of a library that says `test = false`.
+#[test]
+fn no_test_hides_in_a_library_without_tests() {
+    check(".rs", |path, text| {
+        let (library, _) = path.split_once("/src/")?;
+        let manifest = fs::read_to_string(root().join(library).join("Cargo.toml")).ok()?;
+        let hides = manifest.contains("\ntest = false\n") && text.contains("#[test]");
+        hides.then(|| "no test of this library is run".to_string())
+    });
 }
 
 #[test]

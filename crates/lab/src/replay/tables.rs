@@ -1,6 +1,6 @@
 //! A replayed incident, as text: what was put in, what was predicted, and what is wrong with that.
 
-use studies::hosts::Origin;
+use described_hosts::Origin;
 use studies::replays::{
     Figure, Grade, GradedTarget, Input, Interval, Provenance, Replay, Reported, SimulatedSide,
 };

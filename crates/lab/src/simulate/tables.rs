@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use calibration::native_check::{AGREES, Agreement, Agreements};
+use described_hosts::{DescribedHost, Origin};
 use engines::simulated::{NS, Noise, Time};
 use ledger::{IDLE, WORK};
-use studies::hosts::{DescribedHost, Origin};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};

@@ -23,8 +23,8 @@ use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, Time
 use host::{Placement, in_parallel};
 use serde::{Deserialize, Serialize};
 
-use crate::hosts::{self, DescribedHost, Draw, Number, Origin};
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
+use described_hosts::{DescribedHost, Draw, Number, Origin};
 pub use publications::{CompileLock, OwnLock, PublishedPoints, publications, read_publication};
 
 /// All incidents, by number.
@@ -419,7 +419,8 @@ struct Plan {
 
 impl Plan {
     fn new(incident: &'static Incident, seed: u64) -> Result<Plan> {
-        let hosts = incident.hosts.iter().map(|name| hosts::find(name)).collect::<Result<_>>()?;
+        let hosts =
+            incident.hosts.iter().map(|name| described_hosts::find(name)).collect::<Result<_>>()?;
         Ok(Plan { incident, hosts, seed })
     }
 
@@ -578,7 +579,7 @@ const FITTED_WITHIN: f64 = 1e-3;
 /// positive. An end that is kept twice counts half, so that both ends move.
 ///
 /// Source: M. Dowell and P. Jarratt, "A modified regula falsi method for computing the root of an equation", 1971.
-fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
+pub fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     // How far an end is from the goal says little if it is far: a share may even be 0 there.
     let error = |value: f64| (value / goal).ln().clamp(-3.0, 3.0);
     let [mut low, mut high] = range.map(f64::ln);
@@ -614,7 +615,7 @@ fn fit(range: [f64; 2], goal: f64, mut value: impl FnMut(f64) -> Result<f64>) ->
 const NO_CHANGE: f64 = 1.05;
 
 /// Grades a prediction. `is_blind` says that no input was chosen after results had been seen.
-fn grade(target: &Target, predicted: Interval, is_blind: bool) -> Grade {
+pub fn grade(target: &Target, predicted: Interval, is_blind: bool) -> Grade {
     let middle = predicted.middle;
     let within = |reported: f64, factor: f64| {
         middle > 0.0 && (middle / reported).max(reported / middle) <= factor
@@ -661,6 +662,3 @@ fn is_quantitative(predicted: Interval, reported: f64) -> bool {
     let excludes_one = predicted.low > 1.0 || predicted.high < 1.0;
     (effect - 1.0).abs() <= 1.0 / 3.0 && excludes_one
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,7 +23,7 @@ use super::{
     DrawnInputs, FittedInput, Incident, Input, Model, PredictedValue, Prediction, Reported,
     Standing, Target, fit,
 };
-use crate::hosts::{self, Number, NumberEntry, Units};
+use described_hosts::{Number, NumberEntry, Units};
 use crate::simulations::{
     Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, lock_draw,
 };
@@ -360,7 +360,7 @@ impl PointEntry {
         }
         [&self.work, &self.hold].into_iter().flatten().try_for_each(known)?;
         let host = self.host.context("a point, or [load], needs a host")?;
-        hosts::find(&host)?;
+        described_hosts::find(&host)?;
         let lock = self.lock.context("a point, or [load], needs a lock")?;
         let lock = find_lock(&lock)?;
         let placement = match &self.placement {

@@ -202,31 +202,3 @@ pub fn sharing_operation<L: SharedLock, M: Machine>(
     }
     m.work(load.variation.draw(m, load.work_ns));
 }
-
-#[cfg(test)]
-mod tests {
-    use machine::Native;
-
-    use super::*;
-
-    #[test]
-    fn every_variation_has_its_mean_and_its_spread() {
-        const DRAWS: u64 = 200_000;
-        let m = Native::new(0, 0);
-        for (variation, deviation) in [
-            (Variation::Constant, 0.0),
-            (Variation::Uniform, 1.0 / 12_f64.sqrt()),
-            (Variation::Exponential, 1.0),
-        ] {
-            let draws: Vec<f64> =
-                (0..DRAWS).map(|_| variation.draw(&m, 1_000_000) as f64 / 1e6).collect();
-            let mean = draws.iter().sum::<f64>() / DRAWS as f64;
-            let square = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / DRAWS as f64;
-            assert!((mean - 1.0).abs() < 0.01, "{variation:?}: mean {mean}");
-            assert!((square.sqrt() - deviation).abs() < 0.01, "{variation:?}: {square}");
-            // The median of an exponential time is ln 2 of its mean.
-            let short = draws.iter().filter(|x| **x < 2_f64.ln()).count() as f64 / DRAWS as f64;
-            assert!(variation != Variation::Exponential || (short - 0.5).abs() < 0.01, "{short}");
-        }
-    }
-}

@@ -17,7 +17,7 @@ use host::{Placement, counted};
 use machine::Region;
 use serde::{Deserialize, Serialize};
 
-use crate::hosts::{DescribedHost, Draw};
+use described_hosts::{DescribedHost, Draw};
 pub use lock_load::{
     Guarded, LINES_MAX, LOCKS_MAX, LockLoad, Variation, exclusive_operation, sharing_operation,
 };

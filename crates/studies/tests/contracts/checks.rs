@@ -6,12 +6,13 @@ use algorithms::locks::LOCKS;
 use algorithms::locks::ticket::Ticket;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{
-    DESIGNS, Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused,
+    DESIGNS, Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END,
 };
 use engines::AccessChange;
 use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
+use studies::checks::against_kernel::table::{LockLine, OwnerKind};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants;
 use studies::checks::{CheckSize, Mutation, with_lock, with_mechanism};
@@ -407,4 +408,28 @@ fn a_manager_that_differs_from_the_kernel_is_reported() {
     let without_detection = Design { deadlocks: Deadlocks::Ignored, ..Design::AFTER };
     let difference = compare(100_000, without_detection, 1).err().unwrap();
     assert!(format!("{difference:#}").contains("Deadlock"), "{difference:#}");
+}
+
+#[test]
+fn lines_of_other_files_do_not_count() {
+    let held =
+        LockLine::parse("1: POSIX  ADVISORY  WRITE 3568 fe:00:2531452 0 EOF", "fe:00:2531452");
+    let line = LockLine {
+        waits: false,
+        owner: OwnerKind::Process,
+        pid: 3568,
+        write: true,
+        start: 0,
+        end: TO_THE_END,
+    };
+    assert_eq!(held, Some(line));
+    let waits =
+        LockLine::parse("1: -> OFDLCK ADVISORY  READ  -1 fe:00:2531452 128 159", "fe:00:2531452");
+    let (owner, pid, write) = (OwnerKind::OpenFile, 0, false);
+    let line = LockLine { waits: true, owner, pid, write, start: 128, end: 159 };
+    assert_eq!(waits, Some(line));
+    assert_eq!(
+        LockLine::parse("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"),
+        None
+    );
 }

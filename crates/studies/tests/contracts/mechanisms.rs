@@ -2,7 +2,6 @@
 
 use algorithms::mechanisms::MECHANISMS;
 use engines::simulated::{NS, Preemption};
-use studies::hosts;
 use studies::simulations::Conditions;
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 
@@ -12,7 +11,7 @@ use crate::simulations::{NOISE, conditions};
 /// checks of the mechanism itself.
 #[test]
 fn every_mechanism_passes_its_checks_in_virtual_time() {
-    let host = hosts::find("opteron-32").unwrap();
+    let host = described_hosts::find("opteron-32").unwrap();
     for mechanism in MECHANISMS {
         for design in mechanism.designs() {
             let load = MechanismLoad::new(mechanism.name, design).unwrap();
@@ -47,7 +46,7 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
 
 #[test]
 fn impossible_settings_are_refused_with_a_reason() {
-    let host = hosts::find("uma-2").unwrap();
+    let host = described_hosts::find("uma-2").unwrap();
     let why = |load: MechanismLoad| {
         format!("{:#}", mechanism_point(&load, &conditions(&host), 2, 2).err().unwrap())
     };
@@ -71,7 +70,7 @@ fn impossible_settings_are_refused_with_a_reason() {
 /// between two pushes: so nearly all changes are pushed.
 #[test]
 fn a_transaction_changes_as_many_items_as_set() {
-    let host = hosts::find("opteron-32").unwrap();
+    let host = described_hosts::find("opteron-32").unwrap();
     let pushed_per_transaction = |items: u64| {
         let load = MechanismLoad::new("log_commit_list", "after").unwrap();
         let load = load.with("items", items).with("shared_one_in", 1_000_000);

@@ -2,10 +2,11 @@
 //! scale flat or to collapse do.
 
 use algorithms::locks::LOCKS;
+use described_hosts::{DescribedHost, Draw};
 use engines::simulated::{NS, Noise, Preemption, ROWS, Time};
+use machine::Native;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use studies::hosts::{self, DescribedHost, Draw};
 use studies::simulations::{
     Conditions, IDLE, LockLoad, OneDraw, Variation, lock_draw, lock_point, trace,
 };
@@ -21,7 +22,7 @@ pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
 
 #[test]
 fn every_lock_keeps_its_claims_with_one_task_a_cpu_with_more_and_on_virtual_cpus() {
-    let host = hosts::find("opteron-32").unwrap();
+    let host = described_hosts::find("opteron-32").unwrap();
     for lock in LOCKS {
         for (cpus, tasks, preemption, pinned, noise) in [
             (1, 1, Preemption::BetweenOperations, true, None),
@@ -47,7 +48,7 @@ fn every_lock_keeps_its_claims_with_one_task_a_cpu_with_more_and_on_virtual_cpus
 
 #[test]
 fn mcs_is_flat_where_ticket_collapses() {
-    let host = hosts::find("westmere-ex-8s").unwrap();
+    let host = described_hosts::find("westmere-ex-8s").unwrap();
     let rates = |name: &str| -> Vec<f64> {
         let conditions = conditions(&host);
         let rate = |cpus| lock_point(name, LOAD, &conditions, cpus, cpus).unwrap().middle.rate();
@@ -63,9 +64,10 @@ fn mcs_is_flat_where_ticket_collapses() {
 
 /// Operations per second of 16 virtual CPUs on 8 CPUs, with or without pause-loop exiting.
 fn crowded(name: &str, has_ple: bool) -> f64 {
-    let (file, text) = hosts::HOSTS.iter().find(|(file, _)| *file == "ivybridge-ex-4s").unwrap();
+    let (file, text) =
+        described_hosts::HOSTS.iter().find(|(file, _)| *file == "ivybridge-ex-4s").unwrap();
     let lines = text.lines().filter(|line| has_ple || !line.starts_with("ple_"));
-    let host = hosts::parse(file, &lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let host = described_hosts::parse(file, &lines.collect::<Vec<_>>().join("\n")).unwrap();
     let conditions = Conditions {
         preemption: Preemption::Anywhere,
         length: 100_000_000 * NS,
@@ -98,7 +100,7 @@ const TYPICAL: LockLoad = LockLoad {
 
 #[test]
 fn a_lock_does_not_pass_from_neighbour_to_neighbour() {
-    let host = hosts::find("westmere-ex-8s").unwrap();
+    let host = described_hosts::find("westmere-ex-8s").unwrap();
     let conditions = conditions(&host);
     // In the order of CPUs, 9 of 10 hand-overs of 80 CPUs stay in a node of ten. By chance, 1 of 10 does.
     let rate = |load| lock_point("mcs", load, &conditions, 80, 80).unwrap().middle.rate();
@@ -115,8 +117,9 @@ fn the_range_of_seeds_contains_the_rate_of_a_long_run() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut missed = Vec::new();
     for _ in 0..CASES {
-        let (host, _) = hosts::HOSTS[random.random_range(0..hosts::HOSTS.len())];
-        let host = hosts::find(host).unwrap();
+        let (host, _) =
+            described_hosts::HOSTS[random.random_range(0..described_hosts::HOSTS.len())];
+        let host = described_hosts::find(host).unwrap();
         let lock = LOCKS[random.random_range(0..LOCKS.len())].name;
         let cpus = random.random_range(2..=host.cpus().min(48));
         let load = LockLoad {
@@ -150,7 +153,7 @@ fn the_range_of_seeds_contains_the_rate_of_a_long_run() {
 
 #[test]
 fn a_seed_is_a_run_of_its_own_and_each_line_and_lock_counts() {
-    let host = hosts::find("icelake-2s").unwrap();
+    let host = described_hosts::find("icelake-2s").unwrap();
     let rate = |load, seed| {
         let conditions = Conditions { seed, ..conditions(&host) };
         lock_point("mcs", load, &conditions, 16, 16).unwrap().middle.rate()
@@ -166,7 +169,7 @@ fn a_seed_is_a_run_of_its_own_and_each_line_and_lock_counts() {
 
 #[test]
 fn a_ratio_compares_the_same_draws() {
-    let host = hosts::find("icelake-2s").unwrap();
+    let host = described_hosts::find("icelake-2s").unwrap();
     let conditions = Conditions { draws: 4, ..conditions(&host) };
     let point = |name| lock_point(name, TYPICAL, &conditions, 8, 8).unwrap();
     let (ticket, mcs) = (point("ticket"), point("mcs"));
@@ -181,7 +184,7 @@ fn a_ratio_compares_the_same_draws() {
 
 #[test]
 fn the_same_seed_gives_the_same_hash_on_every_computer() {
-    let host = hosts::find("icelake-2s").unwrap();
+    let host = described_hosts::find("icelake-2s").unwrap();
     let hash = |name| {
         format!("{:016x}", lock_point(name, LOAD, &conditions(&host), 8, 8).unwrap().middle.hash)
     };
@@ -195,7 +198,7 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
 
 /// Traces three CPUs of a host around hand-overs of a lock.
 fn check_trace(name: &str, expected: expect_test::Expect) {
-    let host = hosts::find("westmere-ex-8s").unwrap();
+    let host = described_hosts::find("westmere-ex-8s").unwrap();
     let load = LockLoad::steady(100, 100, 0);
     let lines = trace(name, load, &conditions(&host), 3, 16).unwrap();
     expected.assert_eq(&format!("{name}:\n{}\n", lines.join("\n")));
@@ -282,4 +285,25 @@ fn a_queued_lock_is_taken_by_the_head_of_the_queue_which_then_leaves_it() {
 #[test]
 fn idle_time_has_the_name_that_it_has_in_measured_ledgers() {
     assert_eq!(IDLE, ledger::IDLE);
+}
+
+#[test]
+fn every_variation_has_its_mean_and_its_spread() {
+    const DRAWS: u64 = 200_000;
+    let m = Native::new(0, 0);
+    for (variation, deviation) in [
+        (Variation::Constant, 0.0),
+        (Variation::Uniform, 1.0 / 12_f64.sqrt()),
+        (Variation::Exponential, 1.0),
+    ] {
+        let draws: Vec<f64> =
+            (0..DRAWS).map(|_| variation.draw(&m, 1_000_000) as f64 / 1e6).collect();
+        let mean = draws.iter().sum::<f64>() / DRAWS as f64;
+        let square = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / DRAWS as f64;
+        assert!((mean - 1.0).abs() < 0.01, "{variation:?}: mean {mean}");
+        assert!((square.sqrt() - deviation).abs() < 0.01, "{variation:?}: {square}");
+        // The median of an exponential time is ln 2 of its mean.
+        let short = draws.iter().filter(|x| **x < 2_f64.ln()).count() as f64 / DRAWS as f64;
+        assert!(variation != Variation::Exponential || (short - 0.5).abs() < 0.01, "{short}");
+    }
 }

@@ -6,7 +6,6 @@ use anyhow::{Result, bail, ensure};
 use engines::simulated::{NS, Time};
 use host::{in_parallel, nearest};
 use serde::Serialize;
-use studies::hosts;
 use studies::simulations::{Conditions, LockLoad, Variation, lock_point};
 
 /// The hand-over of a lock on a described host.
@@ -43,7 +42,7 @@ pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<Simu
     let Some(lock) = names().find(|name| *name == lock) else {
         bail!("--lock {lock}: no such lock{}; see: knee list algorithms", nearest(lock, names()))
     };
-    let host = hosts::find(host)?;
+    let host = described_hosts::find(host)?;
     let most = host.cpus().min((most as usize).max(4));
     ensure!(most >= 4, "host {} has {} CPUs: a hand-over takes 4", host.name, host.cpus());
     let mut counts: Vec<usize> =

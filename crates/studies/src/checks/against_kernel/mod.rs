@@ -13,7 +13,7 @@
 //! here a request waits only for one owner, and no other owner comes to block it.
 
 mod processes;
-mod table;
+pub mod table;
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -15,23 +15,53 @@ use anyhow::{Context, Result};
 /// One line of /proc/locks: a lock that is held or waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockLine {
+    /// Whether it is waited for, not held.
     pub waits: bool,
+    /// What owns the lock.
     pub owner: OwnerKind,
     /// The process that owns the lock; 0 where an open file owns it.
     pub pid: i32,
+    /// Whether it excludes all others, not only writers.
     pub write: bool,
+    /// The first byte.
     pub start: u64,
+    /// The last byte, or [`TO_THE_END`].
     pub end: u64,
 }
 
+/// What owns a lock of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OwnerKind {
+    /// A process: a POSIX lock.
     Process,
+    /// An open file description.
     OpenFile,
+    /// An open file description, by flock(2).
     Flock,
 }
 
 impl LockLine {
+    /// Parses a line of the table; `None` if it is about another file than `file_id`, its device and inode as the
+    /// table prints them.
+    pub fn parse(line: &str, file_id: &str) -> Option<LockLine> {
+        let mut parts = line.split_whitespace().skip(1).peekable();
+        let waits = parts.next_if_eq(&"->").is_some();
+        let owner = match parts.next()? {
+            "POSIX" => OwnerKind::Process,
+            "OFDLCK" => OwnerKind::OpenFile,
+            "FLOCK" => OwnerKind::Flock,
+            _ => return None,
+        };
+        let write = parts.nth(1)? == "WRITE";
+        let pid = parts.next()?.parse().ok()?;
+        parts.next().filter(|&id| id == file_id)?;
+        let start = parts.next()?.parse().ok()?;
+        let end = parts.next()?;
+        let end = if end == "EOF" { TO_THE_END } else { end.parse().ok()? };
+        let pid = if owner == OwnerKind::Process { pid } else { 0 };
+        Some(LockLine { waits, owner, pid, write, start, end })
+    }
+
     /// Whether another line is about a part of this lock.
     pub fn covers(&self, part: &LockLine) -> bool {
         let lock = |line: &LockLine| (line.waits, line.owner, line.pid, line.write);
@@ -47,6 +77,7 @@ pub struct ProcLocks {
 }
 
 impl ProcLocks {
+    /// Opens the table for the locks of this file.
     pub fn open(file: &File) -> Result<ProcLocks> {
         let locks = File::open("/proc/locks").context("opening /proc/locks")?;
         let metadata = file.metadata().context("reading the metadata of the file to lock")?;
@@ -66,7 +97,7 @@ impl ProcLocks {
         loop {
             let now = self.read()?;
             if now == before {
-                let lines = now.lines().filter_map(|line| parse(line, &self.file_id));
+                let lines = now.lines().filter_map(|line| LockLine::parse(line, &self.file_id));
                 return Ok(lines.collect());
             }
             before = now;
@@ -83,52 +114,5 @@ impl ProcLocks {
     /// The number of waiting requests.
     pub fn waiting(&mut self) -> Result<usize> {
         Ok(self.lines()?.iter().filter(|line| line.waits).count())
-    }
-}
-
-/// Parses a line; `None` if it is about another file.
-fn parse(line: &str, file_id: &str) -> Option<LockLine> {
-    let mut parts = line.split_whitespace().skip(1).peekable();
-    let waits = parts.next_if_eq(&"->").is_some();
-    let owner = match parts.next()? {
-        "POSIX" => OwnerKind::Process,
-        "OFDLCK" => OwnerKind::OpenFile,
-        "FLOCK" => OwnerKind::Flock,
-        _ => return None,
-    };
-    let write = parts.nth(1)? == "WRITE";
-    let pid = parts.next()?.parse().ok()?;
-    parts.next().filter(|&id| id == file_id)?;
-    let start = parts.next()?.parse().ok()?;
-    let end = parts.next()?;
-    let end = if end == "EOF" { TO_THE_END } else { end.parse().ok()? };
-    let pid = if owner == OwnerKind::Process { pid } else { 0 };
-    Some(LockLine { waits, owner, pid, write, start, end })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_other_files_do_not_count() {
-        let held = parse("1: POSIX  ADVISORY  WRITE 3568 fe:00:2531452 0 EOF", "fe:00:2531452");
-        let line = LockLine {
-            waits: false,
-            owner: OwnerKind::Process,
-            pid: 3568,
-            write: true,
-            start: 0,
-            end: TO_THE_END,
-        };
-        assert_eq!(held, Some(line));
-        let waits = parse("1: -> OFDLCK ADVISORY  READ  -1 fe:00:2531452 128 159", "fe:00:2531452");
-        let (owner, pid, write) = (OwnerKind::OpenFile, 0, false);
-        let line = LockLine { waits: true, owner, pid, write, start: 128, end: 159 };
-        assert_eq!(waits, Some(line));
-        assert_eq!(
-            parse("2: FLOCK  ADVISORY  WRITE 12 fe:00:12531452 0 EOF", "fe:00:2531452"),
-            None
-        );
     }
 }

@@ -23,7 +23,7 @@ macro_rules! hosts {
     ($($name:literal,)*) => {
         /// The hosts built into knee: the name and the text of each file.
         pub static HOSTS: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../../../hosts/", $name, ".toml"))),)*];
+            &[$(($name, include_str!(concat!("../../../hosts/", $name, ".toml"))),)*];
     };
 }
 
