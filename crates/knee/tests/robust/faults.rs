@@ -95,7 +95,7 @@ fn a_task_that_leaves_its_cpu_fails_its_run() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return skip("a task that leaves its CPU", "there is one CPU");
     }
-    check("getppid", "3", unpin, &["task ", "no longer pinned to CPU ", "offline for a while"]);
+    check("getppid", "1.5", unpin, &["task ", "no longer pinned to CPU ", "offline for a while"]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_worker_that_is_killed_fails_its_run() {
 fn a_task_that_does_not_stop_fails_its_run() {
     let stop = |cast: &Cast| cast.tasks[1].kill(libc::SIGSTOP);
     let parts = ["1 of 3 tasks did not stop within 1.0 s after the end", "task 1: ", "state T"];
-    check("create_files --stop-grace 1", "3", stop, &parts);
+    check("create_files --stop-grace 1", "1.5", stop, &parts);
 }
 
 #[test]
@@ -122,17 +122,17 @@ fn a_task_that_is_stopped_and_continued_fails_its_run() {
         process.kill(libc::SIGCONT);
     };
     let parts = ["task 1 (process ", "was stopped and continued by signals (SIGSTOP, SIGCONT)"];
-    check("create_files", "3", |cast: &Cast| pause(&cast.tasks[1]), &parts);
+    check("create_files", "1.5", |cast: &Cast| pause(&cast.tasks[1]), &parts);
     let parts = ["the worker was stopped and continued by signals (SIGSTOP, SIGCONT)"];
-    check("create_files --as threads", "3", |cast: &Cast| pause(&cast.worker), &parts);
+    check("create_files --as threads", "1.5", |cast: &Cast| pause(&cast.worker), &parts);
 }
 
 #[test]
 fn a_worker_that_says_nothing_more_fails_its_run() {
     let stop = |cast: &Cast| cast.worker.kill(libc::SIGSTOP);
-    let parts = ["the worker was killed after 5 s, before it had finished"];
-    check("create_files --stop-grace 1 --timeout 1", "3", stop, &parts);
-    check("create_files --as threads --stop-grace 1 --timeout 1", "3", stop, &parts);
+    let parts = ["the worker was killed after 4 s, before it had finished"];
+    check("create_files --stop-grace 1 --timeout 1", "2", stop, &parts);
+    check("create_files --as threads --stop-grace 1 --timeout 1", "2", stop, &parts);
 }
 
 /// A memory control group below our own.

@@ -140,10 +140,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
     ),
     ("c_locks", &["algorithms", "engines", "machine", "own_loads", "studies"]),
-    (
-        "calibration",
-        &["algorithms", "analysis", "described_hosts", "host", "machine", "studies"],
-    ),
+    ("calibration", &["algorithms", "analysis", "described_hosts", "host", "machine", "studies"]),
     ("described_hosts", &["engines", "host"]),
     ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),
