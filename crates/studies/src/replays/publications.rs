@@ -23,10 +23,10 @@ use super::{
     DrawnInputs, FittedInput, Incident, Input, Model, PredictedValue, Prediction, Reported,
     Standing, Target, fit,
 };
-use described_hosts::{Number, NumberEntry, Units};
 use crate::simulations::{
     Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, lock_draw,
 };
+use described_hosts::{Number, NumberEntry, Units};
 
 /// A lock that a publication names and that is not in knee's list.
 pub trait OwnLock: Sync {
