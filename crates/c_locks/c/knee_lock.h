@@ -43,6 +43,10 @@ unsigned long knee_operations(void);
 #define KNEE_AT_REST(type, free) \
 	int knee_at_rest(type *lock) { (void)lock; return !!(free); }
 
+/* A line for code that is made for x86 alone: volatile reads acquire and volatile writes release, as loads and stores of x86 do.
+ * Without it they order nothing. */
+#define KNEE_X86_ORDER const char knee_x86_order = 1;
+
 /* The number of the task, from 0, which has a CPU of its own; and that CPU's memory node. */
 int knee_cpu(void);
 int knee_node(void);

@@ -64,6 +64,8 @@ pub struct Program {
     pub(crate) arrives: bool,
     /// Whether addresses that depend on values order accesses, as in the kernel's memory model.
     pub(crate) has_dependencies: bool,
+    /// Whether volatile accesses have x86's order.
+    pub(crate) has_x86_order: bool,
 }
 
 /// The functions that tasks call, as offsets in the code.
@@ -176,6 +178,7 @@ impl Program {
             relocations,
             arrives: parts.hooks.contains(&Hook::Arrive),
             has_dependencies: parts.has_symbol("knee_kernel_words"),
+            has_x86_order: parts.has_symbol("knee_x86_order"),
             at_rest: parts.function("knee_at_rest"),
             prepare: parts.function("knee_prepare"),
             instructions: assembly.instructions.clone(),

@@ -148,9 +148,11 @@ fn volatile_words_are_relaxed_atomics_that_fences_order() {
     let said = fault(without_fence, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("data race"), "{said}");
     assert!(
-        said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:23"),
+        said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:26"),
         "{said}"
     );
+    let of_x86 = program_with("volatile_ticket.c", &["-DNO_FENCE", "-DX86"]);
+    assert_eq!(fault(of_x86, Memory::TotalStoreOrder), None);
 }
 
 #[test]

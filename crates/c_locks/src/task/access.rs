@@ -189,7 +189,12 @@ impl<M: Machine> Task<'_, M> {
         }
     }
 
-    /// A volatile access that is about to happen: a relaxed atomic one.
+    /// The order of a volatile access: that of x86 where the file asks for it.
+    fn volatile_order(&self, of_x86: Ordering) -> Ordering {
+        if self.instance.program.has_x86_order { of_x86 } else { Ordering::Relaxed }
+    }
+
+    /// A volatile access that is about to happen: an atomic one.
     pub(super) fn volatile(&self, place: Place, writes: bool, state: u64) {
         if self.is_own(place.address, place.size.into(), writes) {
             return;
@@ -197,7 +202,7 @@ impl<M: Machine> Task<'_, M> {
         if writes {
             self.writes(self.shared(place.address, place.size), true);
         } else {
-            let value = self.load(place, Ordering::Relaxed, state);
+            let value = self.load(place, self.volatile_order(Ordering::Acquire), state);
             self.show(place, value);
         }
     }
@@ -271,7 +276,8 @@ impl<M: Machine> Task<'_, M> {
                     self.m.at(Some(site));
                     if is_volatile {
                         self.forget(mix(mix(state, WRITES), new));
-                        with_size!(place.size, self.op(place, Op::Store(new), Ordering::Relaxed));
+                        let order = self.volatile_order(Ordering::Release);
+                        with_size!(place.size, self.op(place, Op::Store(new), order));
                     } else {
                         with_size!(place.size, self.set(place, new));
                     }

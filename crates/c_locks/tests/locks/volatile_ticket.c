@@ -1,5 +1,8 @@
 /* A ticket lock with volatile words and fences, as code from before C11 has it. */
 #include <knee_lock.h>
+#ifdef X86
+KNEE_X86_ORDER
+#endif
 
 struct ticket_lock {
 	volatile unsigned short next;

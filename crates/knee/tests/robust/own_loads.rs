@@ -190,6 +190,37 @@ fn a_load_of_two_files_with_a_server_is_measured() {
     home.check_nothing_is_left();
 }
 
+/// A publication names a lock in C beside it, which is compiled with the publication's flags.
+#[test]
+fn a_publication_names_a_lock_in_c() {
+    const LOCK: &str = "#include <knee_lock.h>\n#include <own.h>\n\
+        KNEE_LOCK(own, while (__atomic_exchange_n(lock, TAKEN, 2));, __atomic_store_n(lock, 0, 3))\n";
+    let publication = |lock: &str, file: &str| {
+        format!(
+            "title = \"t\"\nlimitations = [\"l\"]\ncflags = \"-I .\"\n[sources]\ns = \"s\"\n[load]\nhost = \"icelake-4\"\nlock = \"{lock}\"\n\
+             data = 1\nlength_ms = 1\n[[target]]\nwhat = \"w\"\nreported = 0.5\nof = {{ cpus = 2 }}\nover = {{ lock = \"{file}\", cpus = 2 }}\n"
+        )
+    };
+    let files = [
+        ("own.c", LOCK),
+        ("own.h", "typedef int own;\n#define TAKEN 1\n"),
+        ("p.toml", &publication("ticket", "own.c")),
+        ("missing.toml", &publication("ticket", "none.c")),
+        ("unknown.toml", &publication("tickets", "own.c")),
+    ];
+    let Some(home) = home("own_loads", &files) else { return };
+    let replayed =
+        |file: &str| home.start(&mut home.knee(&format!("replay {file} --draws 1 --json"))).end();
+    let ended = replayed("p.toml");
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\"grade\""), "{}", ended.stdout);
+    for (file, part) in [("missing.toml", "none.c"), ("unknown.toml", "a lock in C is a file")] {
+        let ended = replayed(file);
+        assert_eq!(ended.status.code(), Some(2), "{file}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "no '{part}' in: {}", ended.stderr);
+    }
+}
+
 #[test]
 fn what_is_no_load_is_refused_in_a_line() {
     let test = |body: &str| TEST.replace("BODY", body);
