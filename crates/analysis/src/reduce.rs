@@ -238,6 +238,7 @@ fn put_tasks(m: &mut Metrics, point: &Point, tasks: &[&TaskReport]) {
 fn put_time(m: &mut Metrics, measured: &Measured, wall_s: f64) {
     let usage = &measured.usage;
     let (user_s, system_s) = (usage.user_us as f64 / 1e6, usage.system_us as f64 / 1e6);
+    m.put("cpu_s", user_s + system_s);
     m.put("time.user_time", user_s);
     m.put("time.system_time", system_s);
     m.put("time.elapsed_time", wall_s);

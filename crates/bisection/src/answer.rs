@@ -24,7 +24,7 @@ impl Answer {
         match self {
             Answer::Named { change, .. } => vec![*change],
             Answer::Several { brackets } => {
-                let is_one = |bracket: &&Bracket| bracket.with == bracket.without + 1;
+                let is_one = |bracket: &&Bracket| bracket.steps == 1;
                 brackets.iter().filter(is_one).map(|bracket| bracket.with).collect()
             }
             Answer::Set { .. } | Answer::NotReproduced { .. } => Vec::new(),
@@ -72,7 +72,7 @@ pub enum Unresolved {
     Budget,
     /// As many runs were made as the longest searches take at this distance of the ends.
     Bound,
-    /// There is more than one change, on different branches.
+    /// There is more than one change, within what one merge brought.
     SeveralOnBranches,
 }
 

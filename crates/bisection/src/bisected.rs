@@ -1,5 +1,5 @@
-//! A whole bisection whose runs are drawn: the search, then comparisons of what it blames. As in a real one, those that
-//! do not bear a change out send the search on, and those that the host disturbed are made again.
+//! A whole bisection whose runs are drawn: the search, then comparisons of what it blames. As in a real one, their runs are
+//! evidence, which may send the search on, and those that the host disturbed are made again.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use analysis::{ALPHA, Decision, Rule, blocks_at_most, judge};
 use crate::answer::Answer;
 use crate::search::{Next, Search};
 
-/// Answers that comparisons may refute before the last one stands, unconfirmed.
-pub const DOUBTED_MAX: u32 = 3;
+/// Answers after which the search takes the runs of comparisons as evidence; the one after them stands as it is.
+pub const COMPARED_ANSWERS_MAX: u32 = 3;
 /// A comparison that the host disturbed is made this often at most.
 pub const COMPARED_MAX: u32 = 3;
 
@@ -109,7 +109,7 @@ pub fn bisected(
 ) -> Bisected {
     let mut builds = Builds::new(search);
     let mut choice = Duration::ZERO;
-    let (mut ends, mut doubted, mut refuting, mut compared) = (search.runs(), 0, 0, 0);
+    let (mut ends, mut answers, mut taken, mut compared) = (search.runs(), 0, 0, 0);
     let mut blamed = Vec::new();
     loop {
         let since = Instant::now();
@@ -125,26 +125,26 @@ pub fn bisected(
             }
             Next::Answer(answer) => answer,
         };
-        let runs = search.runs() - refuting;
-        let refuted = match comparing {
-            Some(comparing) if doubted == 0 || answer.blamed() != blamed => {
+        let runs = search.runs() - taken;
+        let evidence = match comparing {
+            Some(comparing) if answers == 0 || answer.blamed() != blamed => {
                 let mut blame = Blame { search, world, builds: &mut builds, comparing, runs: 0 };
-                let refuted = blame.compare(&answer);
+                let evidence = blame.compare(&answer);
                 compared += blame.runs;
-                refuted
+                evidence
             }
             _ => Vec::new(),
         };
-        if refuted.is_empty() || doubted == DOUBTED_MAX {
+        if evidence.is_empty() || answers == COMPARED_ANSWERS_MAX {
             let (builds, compared_builds) = (builds.of_search, builds.of_comparisons);
             return Bisected { answer, runs, compared, builds, compared_builds, ends, choice };
         }
-        for refuted in &refuted {
-            refuted.tell(search);
+        for compared in &evidence {
+            compared.tell(search);
         }
         blamed = answer.blamed();
-        doubted += 1;
-        refuting = search.runs() - runs;
+        answers += 1;
+        taken = search.runs() - runs;
     }
 }
 
@@ -197,17 +197,16 @@ struct Blame<'a, W> {
     runs: u32,
 }
 
-/// A comparison that did not bear a change out: commits with their layouts, and the logarithms of their runs.
-struct Refuted(Vec<(usize, u32, Vec<f64>)>);
+/// A comparison: commits with their layouts, and the logarithms of their runs.
+struct Compared(Vec<(usize, u32, Vec<f64>)>);
 
-impl Refuted {
+impl Compared {
     /// Its runs are evidence for the search.
     fn tell(&self, search: &mut Search) {
-        search.begin_step();
+        search.begin_comparison(self.0.iter().map(|(_, _, logs)| logs.len() as u32).sum());
         for (commit, layout, logs) in &self.0 {
             logs.iter().for_each(|log| search.measured_in(*layout, *commit, *log));
         }
-        search.grant(self.0.iter().map(|(_, _, logs)| logs.len() as u32).sum());
     }
 }
 
@@ -223,11 +222,12 @@ enum Found {
 }
 
 impl<W: Drawn> Blame<'_, W> {
-    /// Compares each blamed change with its parent. Returns those that were refuted.
-    fn compare(&mut self, answer: &Answer) -> Vec<Refuted> {
+    /// Compares each blamed change with its parent, and, if that bears it out, in other layouts. Returns the runs that are
+    /// evidence: those of other layouts only if they do not bear the change out.
+    fn compare(&mut self, answer: &Answer) -> Vec<Compared> {
         let last = self.search.commits().changes();
         let is_higher = self.search.ends().is_some_and(|ends| ends.difference > 0.0);
-        let mut refuted = Vec::new();
+        let mut evidence = Vec::new();
         for change in answer.blamed() {
             let parent = self.search.commits().first_parent(change);
             if ![parent, change].iter().all(|commit| self.world.can_build(*commit)) {
@@ -242,21 +242,19 @@ impl<W: Drawn> Blame<'_, W> {
             }
             let (found, [old, new]) =
                 self.until_decided(|world| [world.run(parent), world.run(change)]);
-            let is_expected = answer.raises(change).unwrap_or(is_higher);
-            match found {
-                Found::Changed { is_higher } if is_higher == is_expected => {
-                    self.compare_at_end(change, last);
-                    let ends = self.search.ends().map_or(0.0, |ends| ends.difference);
-                    let expected = answer.expected(difference(&old, &new).0, ends);
-                    refuted.extend(self.relinked(parent, change, expected));
-                }
-                Found::Changed { .. } | Found::NotShown => {
-                    refuted.push(Refuted(vec![(parent, 0, old), (change, 0, new)]));
-                }
-                Found::Disturbed => (),
+            if found == Found::Disturbed {
+                continue;
             }
+            let is_higher = answer.raises(change).unwrap_or(is_higher);
+            if found == (Found::Changed { is_higher }) {
+                self.compare_at_end(change, last);
+                let ends = self.search.ends().map_or(0.0, |ends| ends.difference);
+                let expected = answer.expected(difference(&old, &new).0, ends);
+                evidence.extend(self.relinked(parent, change, expected));
+            }
+            evidence.push(Compared(vec![(parent, 0, old), (change, 0, new)]));
         }
-        refuted
+        evidence
     }
 
     /// Compares the bad end with itself without a change.
@@ -269,14 +267,14 @@ impl<W: Drawn> Blame<'_, W> {
     }
 
     /// Measures a change and its parent in other layouts. Returns the runs if they do not bear the change out.
-    fn relinked(&mut self, parent: usize, change: usize, expected: f64) -> Option<Refuted> {
+    fn relinked(&mut self, parent: usize, change: usize, expected: f64) -> Option<Compared> {
         let Relinked { layouts, runs } = self.comparing.relinked?;
         self.builds.of_comparisons += 2 * layouts;
         let (mut blocks, mut counted) = (0, 0);
         while counted < runs && blocks < blocks_at_most(runs) {
             blocks += 1;
-            let is_disturbed = (0..layouts).any(|_| self.world.disturbs());
-            counted += u32::from(!is_disturbed);
+            // What disturbs a host goes on for a while: a block of all layouts meets it about as often as one of a pair.
+            counted += u32::from(!self.world.disturbs());
         }
         self.runs += 2 * layouts * blocks;
         if counted < least_counted(runs) {
@@ -292,7 +290,7 @@ impl<W: Drawn> Blame<'_, W> {
             let [old, new] = pair;
             measured.extend([(parent, layout, old), (change, layout, new)]);
         }
-        (!is_in_layouts(&changes, expected)).then_some(Refuted(measured))
+        (!is_in_layouts(&changes, expected)).then_some(Compared(measured))
     }
 
     /// Compares two builds in blocks until that is decided, and again where the host disturbed too many of them.
@@ -455,7 +453,7 @@ mod tests {
         // Given up after twenty blocks, three times.
         assert_eq!((busy.compared, busy.runs), (3 * 40, quiet.runs));
         let half = bisect(2, false);
-        // Half of the pairs count, but no block of the other layouts, which has four pairs.
+        // Half of the blocks count, of the comparison and of the other layouts: 7 of 14 are enough.
         assert_eq!(half.compared, 14 * 8 + 40, "{half:?}");
     }
 }

@@ -38,8 +38,6 @@ const SPLITS_MAX: usize = 8;
 const LOOKED_AT: usize = 256;
 /// Most runs of one step.
 const RUNS_MAX: u32 = 60;
-/// A host that drifts by less, as a share of the variance of a run, needs no runs beside.
-const DRIFTS_LEAST: f64 = 0.1;
 /// From this many standard deviations on, one run tells the sides apart.
 const CLEAR: f64 = 6.0;
 /// As CLEAR while the spread of runs has fewer degrees of freedom than this: a second mode of the noise may not have shown
@@ -118,7 +116,7 @@ impl Situation<'_> {
         let Some(known) = self.evidence.builds()[..2].iter().max_by_key(|end| end.runs) else {
             return vec![alone];
         };
-        if drift < DRIFTS_LEAST {
+        if !self.posterior.drifts_much() {
             return vec![alone];
         }
         // The best share of the end's mean to subtract, and what it leaves of the drift.

@@ -64,6 +64,15 @@ impl Commits {
         self.first_parents[commit]
     }
 
+    /// The commits that lead from the good end to the bad one by first parents: all of a line.
+    pub fn first_parent_line(&self) -> Vec<usize> {
+        let last = Some(self.changes());
+        let before = |commit: &usize| (*commit > 0).then(|| self.first_parents[*commit]);
+        let mut line: Vec<usize> = std::iter::successors(last, before).collect();
+        line.reverse();
+        line
+    }
+
     /// Whether each commit contains all changes before it.
     pub fn is_linear(&self) -> bool {
         self.is_linear
@@ -81,6 +90,7 @@ mod tests {
         let commits = Commits::from_parents(&[vec![0], vec![1], vec![1], vec![3, 2]]);
         assert!(!commits.is_linear() && commits.contains(4, 2) && commits.contains(4, 3));
         assert_eq!((commits.first_parent(4), commits.first_parent(1)), (3, 0));
+        assert_eq!(commits.first_parent_line(), [0, 1, 3, 4]);
         assert!(!commits.contains(3, 2) && commits.contains(3, 1) && !commits.contains(0, 1));
         assert!(Commits::linear(5).is_linear() && Commits::linear(5).contains(4, 1));
     }

@@ -83,6 +83,14 @@ impl Ground {
         }
     }
 
+    /// The best level of each build by itself, with its variance over that of a run. Every build must have runs.
+    pub fn levels(&self) -> Vec<(f64, f64)> {
+        let n = self.builds;
+        let (inverse, _) = inverted(&self.precision, n);
+        let level = |row: usize| product(&inverse[row * n..(row + 1) * n], &self.information);
+        (0..n).map(|row| (self.origin + level(row), inverse[row * n + row])).collect()
+    }
+
     /// The sums of W over the builds of a group, by row.
     pub fn row_sums(&self, group: &[bool]) -> Vec<f64> {
         let mut sums = vec![0.0; self.builds];
@@ -223,6 +231,23 @@ mod tests {
         let off: Vec<f64> = runs.iter().map(|run| run.2 - levels[run.0 % 2]).collect();
         let squares: f64 = (0..n * n).map(|at| inverse[at] * off[at / n] * off[at % n]).sum();
         squares + log_determinant
+    }
+
+    #[test]
+    fn levels_of_builds_are_compared_within_steps() {
+        let mut evidence = Evidence::new(&[0, 9, 5]);
+        // The host is 10 slower in the second step, which has build 1 and build 2.
+        for (drift, builds) in [(0.0, [0, 1]), (10.0, [1, 2])] {
+            evidence.begin_step();
+            for build in builds {
+                (0..4).for_each(|_| evidence.add(build, drift + build as f64));
+            }
+        }
+        let levels = Ground::new(&evidence, 0.0, 1e6).levels();
+        let over_first = |build: usize| levels[build].0 - levels[0].0;
+        assert!((over_first(1) - 1.0).abs() < 1e-3 && (over_first(2) - 2.0).abs() < 1e-3);
+        let plain = Ground::new(&evidence, 0.0, 0.0).levels();
+        assert!((plain[2].0 - 12.0).abs() < 1e-9 && (plain[2].1 - 0.25).abs() < 1e-12);
     }
 
     #[test]

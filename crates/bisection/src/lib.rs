@@ -25,8 +25,8 @@ pub mod simulated;
 
 pub use answer::{Answer, Ends, NotReproduced, Unresolved};
 pub use bisected::{
-    COMPARED_MAX, Comparing, DOUBTED_MAX, Relinked, difference, is_given_up, is_in_layouts,
-    least_counted,
+    COMPARED_ANSWERS_MAX, COMPARED_MAX, Comparing, Relinked, difference, is_given_up,
+    is_in_layouts, least_counted,
 };
 pub use choice::{Choice, Costs};
 pub use commits::Commits;

@@ -181,7 +181,15 @@ fn fit(ground: &Ground, totals: [f64; 2], segment: &Segment) -> (f64, Hypothesis
     (ground.log_evidence(explained, determinant.ln()), hypothesis)
 }
 
+/// A host that drifts by less, as a share of the variance of a run, needs no runs beside.
+const DRIFTS_LEAST: f64 = 0.1;
+
 impl Posterior {
+    /// Whether the host drifts by enough that runs of different steps are not to be compared.
+    pub fn drifts_much(&self) -> bool {
+        self.drift >= DRIFTS_LEAST
+    }
+
     /// The most probable segment.
     pub fn best(&self) -> usize {
         let by = |a: &&usize, b: &&usize| self.probability[**a].total_cmp(&self.probability[**b]);

@@ -6,6 +6,8 @@
 //!      │                 ├──nothing tells more, or budget───> Set
 //!      │                 └──two changes explain it better──> Series ──> Several
 //!      └──equal, or not apart in time──> NotReproduced
+//!
+//! On a graph, several changes are searched for along first parents.
 
 mod ends;
 
@@ -19,6 +21,7 @@ use crate::choice::{Choice, Costs, Situation};
 use crate::commits::Commits;
 use crate::evidence::{Build, Evidence};
 use crate::forecast::Forecast;
+use crate::ground::Ground;
 use crate::pairs::two_changes;
 use crate::partition::Partition;
 use crate::posterior::{Grounds, LAYOUT_UNKNOWN, Posterior, posterior};
@@ -89,6 +92,8 @@ const TWO: f64 = 0.9;
 const FUTILE: f64 = 0.01;
 /// Tested commits of a line on which several changes are searched for.
 const SERIES_GRID: usize = 17;
+/// A line of no more commits, the ends included, has no place for two changes.
+const LINE_LEAST: usize = 2;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,10 +259,11 @@ impl Search {
             return next;
         }
         if two > TWO {
-            if !self.commits.is_linear() {
+            let line = self.commits.first_parent_line();
+            if line.len() <= LINE_LEAST {
                 return self.set(&posterior, Unresolved::SeveralOnBranches);
             }
-            let settings = self.series_settings(&posterior);
+            let settings = self.series_settings(&posterior, line.len() - 1);
             let most = self.runs() + settings.runs_most();
             self.bound = Some(self.bound.map_or(most, |bound| bound.max(most)));
             let next = self.next_of_series(&settings);
@@ -333,11 +339,11 @@ impl Search {
         changes.collect()
     }
 
-    fn series_settings(&self, posterior: &Posterior) -> SeriesSettings {
+    fn series_settings(&self, posterior: &Posterior, changes: usize) -> SeriesSettings {
         let deviation = posterior.variance.sqrt();
         let size = posterior.difference().abs() / 2.0;
         SeriesSettings {
-            changes: self.commits.changes(),
+            changes,
             grid: SERIES_GRID,
             size,
             // The search has told much already: half of what a line without runs needs.
@@ -346,17 +352,62 @@ impl Search {
         }
     }
 
+    /// The next step of a search for several changes along the line of first parents, on which each merge is one step.
     fn next_of_series(&self, settings: &SeriesSettings) -> Next {
+        let line = self.commits.first_parent_line();
         // An equal build has no runs of its own.
         let own = |commit: &usize| {
             self.build_of.get(commit).is_none_or(|build| self.builds()[*build].commit == *commit)
         };
-        let can_test = |commit: usize| !self.skipped.contains(commit) && own(&commit);
-        let plain: Vec<Build> =
-            self.builds().iter().copied().filter(|build| build.layout == 0).collect();
-        match series_step(&plain, settings, can_test) {
-            SeriesStep::Done(brackets) => Next::Answer(Answer::Several { brackets }),
-            SeriesStep::Measure(wanted) => self.within_budget(&self.posterior(), wanted),
+        let can_test = |place: usize| !self.skipped.contains(line[place]) && own(&line[place]);
+        let posterior = self.posterior();
+        let on_line = |build: &Build| {
+            let commit = line.binary_search(&build.commit).ok().filter(|_| build.layout == 0)?;
+            Some(Build { commit, ..*build })
+        };
+        let builds: Vec<Build> =
+            self.without_drift(&posterior).iter().filter_map(on_line).collect();
+        match series_step(&builds, settings, can_test) {
+            SeriesStep::Done(mut brackets) => {
+                for bracket in &mut brackets {
+                    [bracket.without, bracket.with] =
+                        [bracket.without, bracket.with].map(|place| line[place]);
+                }
+                Next::Answer(Answer::Several { brackets })
+            }
+            SeriesStep::Measure(wanted) => {
+                let mut wanted: Vec<(usize, u32)> =
+                    wanted.into_iter().map(|(place, runs)| (line[place], runs)).collect();
+                if posterior.drifts_much() {
+                    self.add_ends(&mut wanted);
+                }
+                self.within_budget(&posterior, wanted)
+            }
+        }
+    }
+
+    /// The builds, their levels as compared within steps where the host drifts: with as many runs as would tell as much
+    /// without drift.
+    fn without_drift(&self, posterior: &Posterior) -> Vec<Build> {
+        if !posterior.drifts_much() {
+            return self.builds().to_vec();
+        }
+        let (variance, _) = self.evidence.variance();
+        let levels = Ground::new(&self.evidence, 0.0, posterior.drift).levels();
+        let level = |(build, (mean, share)): (&Build, (f64, f64))| {
+            let runs = (1.0 / share).round().clamp(1.0, f64::from(build.runs.max(1))) as u32;
+            Build { mean, runs, squares: f64::from(runs - 1) * variance, ..*build }
+        };
+        self.builds().iter().zip(levels).map(level).collect()
+    }
+
+    /// Both ends beside what is wanted: what the host does to a step shows by them.
+    fn add_ends(&self, wanted: &mut Vec<(usize, u32)>) {
+        let runs = wanted.iter().map(|(_, runs)| *runs).max().unwrap_or(1);
+        for end in [0, self.commits.changes()] {
+            if wanted.iter().all(|(commit, _)| *commit != end) {
+                wanted.push((end, runs));
+            }
         }
     }
 
@@ -406,10 +457,13 @@ impl Search {
         self.settings.runs_max = runs;
     }
 
-    /// Allows more runs than were derived: those of comparisons, which the search did not ask for.
-    pub fn grant(&mut self, runs: u32) {
+    /// This number of runs to come are those of a comparison, which follow each other at once. They are beyond what the
+    /// search may take. From now on, it names what has the whole confidence: no other doubt is left to a comparison.
+    pub fn begin_comparison(&mut self, runs: u32) {
+        self.begin_step();
         self.bound = self.bound.map(|bound| bound + runs);
         self.settings.runs_max = self.settings.runs_max.map(|most| most + runs);
+        self.settings.compares = false;
     }
 
     /// The variance of a run and its degrees of freedom.

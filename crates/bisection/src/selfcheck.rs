@@ -402,7 +402,7 @@ fn graded(answer: &Answer, world: &World) -> (Grade, Option<f64>) {
             let innocent = brackets.iter().any(|b| {
                 !world.culprits.iter().any(|culprit| b.without < *culprit && *culprit <= b.with)
             });
-            let exact = brackets.iter().all(|b| b.with == b.without + 1);
+            let exact = brackets.iter().all(|b| b.steps == 1);
             let grade = match (innocent, world.culprits.iter().all(holds), exact) {
                 (true, _, _) => Grade::Wrong,
                 (false, true, true) => Grade::Right,

@@ -39,6 +39,8 @@ pub struct Bracket {
     pub without: usize,
     /// The first tested commit that surely has it: the culprit if it is the next one.
     pub with: usize,
+    /// Commits from the one to the other along the line: 1 if the change is that of `with`.
+    pub steps: usize,
     /// Size as a logarithm, with its standard error.
     pub size: f64,
     pub error: f64,
@@ -194,6 +196,7 @@ fn bracketed(
         Bracket {
             without: tested[*first].commit,
             with: tested[last + 1].commit,
+            steps: tested[last + 1].commit - tested[*first].commit,
             size: after.0 - before.0,
             error: (1.0 / before.1 + 1.0 / after.1).sqrt(),
         }

@@ -108,7 +108,7 @@ impl Session {
         self.compare(&what, &subjects, is_higher, store, tell)
     }
 
-    /// Takes the runs of a comparison that did not bear a change out as evidence: the search goes on with them.
+    /// Takes the runs of a comparison with the parent as evidence: the search goes on with them.
     pub fn take_comparison(&mut self, change: usize, confirmation: &Confirmation) -> Result<()> {
         let parent = self.parent(change);
         let mut runs = Vec::new();

@@ -5,7 +5,8 @@
 //! what is loaded, counts as one fixed name.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,15 @@ fn is_loadable(path: &Path) -> bool {
     let is_executable = fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
     let is_library = path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so"));
     is_executable || is_library
+}
+
+/// Whether a file is a program or a shared library that a linker made.
+pub fn is_linked(path: &Path) -> bool {
+    let mut head = [0; 18];
+    let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok();
+    // One of both bytes of the type is 0, whatever their order.
+    let kind = elf::FileType(head[16].max(head[17]).into());
+    is_read && head.starts_with(&elf::ELFMAG) && [elf::ET_EXEC, elf::ET_DYN].contains(&kind)
 }
 
 /// The bytes of a file that are loaded: all, unless it is ELF.

@@ -128,7 +128,7 @@ pub struct Session {
     compared_runs: u32,
     compared_seconds: f64,
     /// Runs of comparisons that the search took as evidence.
-    refuting_runs: u32,
+    evidence_of_comparisons: u32,
     /// Seconds that comparisons waited for a quiet host.
     waited_s: f64,
 }
@@ -212,7 +212,7 @@ impl Session {
             compared: Vec::new(),
             compared_runs: 0,
             compared_seconds: 0.0,
-            refuting_runs: 0,
+            evidence_of_comparisons: 0,
             waited_s: 0.0,
         })
     }
@@ -426,8 +426,10 @@ impl Session {
         self.confirms.then(|| Comparing {
             margin: smallest_effect.ln_1p(),
             without: matches!(source, Source::Git { .. }),
-            relinked: (is_plain && build.is_some())
-                .then_some(Relinked { layouts: LAYOUTS, runs: LAYOUT_RUNS }),
+            relinked: (is_plain
+                && build.is_some()
+                && self.workshop.has_linked(&self.range.commits[0]))
+            .then_some(Relinked { layouts: LAYOUTS, runs: LAYOUT_RUNS }),
             // Without patience there is no quiet moment to compare again in.
             times: if self.patience_s() > 0.0 { COMPARED_MAX } else { 1 },
         })
@@ -544,7 +546,7 @@ impl Session {
         let commits = runs
             .iter()
             .map(|step| (&self.range.commits[step.commit], step.logs.len(), mean(&step.logs)));
-        let left = Left::new(search, &posterior);
+        let left = Left::new(search, &posterior, self.answer().is_some());
         tell(&Progress::Step { number: self.steps, commits: commits.collect(), left });
     }
 
@@ -628,7 +630,7 @@ impl Session {
 
     /// Runs that the search asked for.
     pub fn search_runs(&self) -> u32 {
-        self.search.as_ref().map_or(0, Search::runs) - self.refuting_runs
+        self.search.as_ref().map_or(0, Search::runs) - self.evidence_of_comparisons
     }
 
     /// Runs of comparisons before blame, and their seconds.

@@ -14,12 +14,12 @@ pub struct Left {
     pub changes: usize,
     /// The most probable change and its probability.
     pub likely: (usize, f64),
-    /// Runs that are still to come, on average.
-    pub runs: f64,
+    /// Runs of the search that are still to come, on average; `None` if it has its answer.
+    pub runs: Option<f64>,
 }
 
 impl Left {
-    pub fn new(search: &Search, posterior: &Posterior) -> Option<Left> {
+    pub fn new(search: &Search, posterior: &Posterior, has_answer: bool) -> Option<Left> {
         let mut changes = search.probabilities(posterior);
         changes.sort_by(|a, b| b.1.total_cmp(&a.1));
         let likely = *changes.first()?;
@@ -35,19 +35,16 @@ impl Left {
         let by_noise = 8.0 * open / distance.powi(2);
         // Each halving takes the fewest runs of a step.
         let by_halving = (entropy / LN_2).ceil() * f64::from(search.settings().runs_min);
-        Some(Left { changes: size, likely, runs: by_noise.max(by_halving) })
+        let runs = (!has_answer).then_some(by_noise.max(by_halving));
+        Some(Left { changes: size, likely, runs })
     }
 
     /// `97 left, most likely 8d1c0a91b2c3 12 %, about 40 more runs`
     pub fn text(&self, range: &Range) -> String {
         let (change, p) = self.likely;
         let commit = range.commits[change].short();
-        let runs = self.runs.ceil() as usize;
-        format!(
-            "{} left, most likely {commit} {:.0} %, about {} more",
-            self.changes,
-            100.0 * p,
-            counted(runs, "run")
-        )
+        let runs = self.runs.map(|runs| counted(runs.round().max(1.0) as usize, "run"));
+        let more = runs.map(|runs| format!(", about {runs} more")).unwrap_or_default();
+        format!("{} left, most likely {commit} {:.0} %{more}", self.changes, 100.0 * p)
     }
 }

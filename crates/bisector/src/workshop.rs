@@ -17,7 +17,7 @@ use setup::removal;
 
 use crate::Request;
 use crate::build::{Build, Built};
-use crate::fingerprint::{files_below, fingerprint};
+use crate::fingerprint::{files_below, fingerprint, is_linked};
 use crate::folder::Bisection;
 use crate::kernels::KernelWorkshop;
 use crate::range::{Commit, Source};
@@ -84,6 +84,13 @@ impl Workshop {
     pub fn has(&self, commit: &Commit) -> bool {
         let folder = self.place(commit);
         folder.is_dir() && !unfinished(&folder).exists()
+    }
+
+    /// Whether the build of a commit linked a program or a library: there are no other layouts of scripts.
+    pub fn has_linked(&self, commit: &Commit) -> bool {
+        let folder = self.place(commit);
+        let files = files_below(&folder, Path::new(""));
+        files.is_ok_and(|files| files.iter().any(|file| is_linked(&folder.join(file))))
     }
 
     /// The files that the builds of these commits read, if they are kernels; nothing if that is not known of all of them.

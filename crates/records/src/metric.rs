@@ -103,8 +103,9 @@ metrics! {
     "steady_operations_per_s", "1/s", Higher, Sampled, "operations per second after the detected warm-up";
     "idle_percent", "%", Neither, Sampled, "idle share of the CPUs used, by tick";
     "steal_percent", "%", Lower, Sampled, "share of the CPUs used that the hypervisor took, by tick";
-    "time.user_time", "s", Lower, Sampled, "CPU time of the tasks in user mode; the sum with system time is exact, the split by tick";
-    "time.system_time", "s", Lower, Sampled, "CPU time of the tasks in the kernel";
+    "cpu_s", "s", Lower, Exact, "CPU time of the tasks, user and system together, by the scheduler's clock, free of ticks; of a command, with the children that it waited for";
+    "time.user_time", "s", Lower, Sampled, "CPU time of the tasks in user mode; the kernel splits cpu_s by ticks of 1 to 10 ms";
+    "time.system_time", "s", Lower, Sampled, "CPU time of the tasks in the kernel; the kernel splits cpu_s by ticks of 1 to 10 ms";
     "time.elapsed_time", "s", Lower, Exact, "wall_s by its name in time(1)";
     "time.percent_of_cpu_this_job_got", "%", Neither, Exact, "user and system time over elapsed time";
     "time.voluntary_context_switches", "1", Neither, Exact, "switches because a task waited";

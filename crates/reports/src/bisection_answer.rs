@@ -97,7 +97,7 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
                      builds differ by their layout"
                 }
                 Unresolved::SeveralOnBranches => {
-                    "there is more than one change: bisect again with --first-parent"
+                    "there is more than one change in what one merge brought: bisect the branch by itself"
                 }
             };
             let sum: f64 = changes.iter().map(|(_, p)| p).sum();
@@ -168,12 +168,12 @@ fn several(report: &BisectionReport, brackets: &[Bracket], style: &Style) -> Str
         ("subject", Align::Left),
     ]);
     for bracket in brackets {
-        let width = bracket.with - bracket.without;
-        let subject = if width == 1 { report.commits[bracket.with].subject.as_str() } else { "" };
+        let subject =
+            if bracket.steps == 1 { report.commits[bracket.with].subject.as_str() } else { "" };
         table.row(vec![
             report.commits[bracket.without].short.clone(),
             report.commits[bracket.with].short.clone(),
-            width.to_string(),
+            bracket.steps.to_string(),
             format!("{} %", signed(100.0 * bracket.size.exp_m1(), 2)),
             format!("{:.2} %", 100.0 * bracket.error),
             subject.to_string(),

@@ -176,6 +176,35 @@ fn two_changes_are_both_found() {
     assert_eq!(places, [(29, 30), (69, 70)]);
 }
 
+#[test]
+fn two_changes_of_a_graph_are_found_along_first_parents() {
+    // Every tenth commit of the line merges a branch of two, so each round has twelve commits.
+    let mut parents: Vec<Vec<usize>> = Vec::new();
+    let mut tip = 0;
+    for commit in 1..=120 {
+        parents.push(match commit % 12 {
+            10 => vec![tip],
+            11 => vec![commit - 1],
+            0 => vec![tip, commit - 1],
+            _ => vec![tip],
+        });
+        tip = if [10, 11].contains(&(commit % 12)) { tip } else { commit };
+    }
+    let commits = Commits::from_parents(&parents);
+    let graph = commits.clone();
+    // One change on the line, one on a branch that 84 merges.
+    let level = move |commit| {
+        let has = |change| f64::from(u8::from(graph.contains(commit, change)));
+        0.05 * (has(40) + has(83))
+    };
+    let world = World { level: &level, key: &own_key, broken: &[] };
+    let (answer, ..) = search(commits, &world);
+    let Answer::Several { brackets } = &answer else { panic!("{answer:?}") };
+    let places: Vec<_> = brackets.iter().map(|b| (b.without, b.with, b.steps)).collect();
+    assert_eq!(places, [(39, 40, 1), (81, 84, 1)]);
+    assert_eq!(answer.blamed(), [40, 84]);
+}
+
 /// Noise of a spread of one, by the number of the run.
 fn noise(run: u64) -> f64 {
     // The sum of four numbers spread evenly: nearly normal, variance 1/3.

@@ -33,7 +33,7 @@ impl Session {
                     self.check_number(step.commit)?;
                 }
                 if is_of_comparison {
-                    self.take_refuting(&runs);
+                    self.take_compared(&runs);
                 } else {
                     self.take_step(&runs, seconds, disturbed);
                 }
@@ -87,6 +87,9 @@ impl Session {
     }
 
     pub(super) fn take_step(&mut self, runs: &[StepRuns], seconds: f64, disturbed: u32) {
+        if let Some(search) = &mut self.search {
+            search.begin_step();
+        }
         self.take_runs(runs);
         if runs.len() > 1 {
             self.blocks += runs.iter().map(|step| step.logs.len()).max().unwrap_or(0) as u32;
@@ -104,10 +107,9 @@ impl Session {
         }
     }
 
-    /// Runs as evidence for the search.
+    /// Runs as evidence for the search, of a step that has begun.
     fn take_runs(&mut self, runs: &[StepRuns]) {
         let Some(search) = &mut self.search else { return };
-        search.begin_step();
         for step in runs {
             step.logs.iter().for_each(|log| search.measured_in(step.layout, step.commit, *log));
         }
@@ -115,13 +117,13 @@ impl Session {
         self.steps += 1;
     }
 
-    /// Runs of a comparison that did not bear a change out: they are beyond what the search may take.
-    fn take_refuting(&mut self, runs: &[StepRuns]) {
+    /// Runs of a comparison: they are beyond what the search may take.
+    fn take_compared(&mut self, runs: &[StepRuns]) {
         let number = runs.iter().map(|step| step.logs.len()).sum::<usize>() as u32;
         if let Some(search) = &mut self.search {
-            search.grant(number);
+            search.begin_comparison(number);
         }
-        self.refuting_runs += number;
+        self.evidence_of_comparisons += number;
         self.take_runs(runs);
     }
 
@@ -142,7 +144,7 @@ impl Session {
         request.budget_s = budget_s.or(request.budget_s);
         request.wait_s = wait_s.or(request.wait_s);
         request.settings.runs_max = runs_max.or(request.settings.runs_max);
-        let runs_max = request.settings.runs_max.map(|runs| runs + self.refuting_runs);
+        let runs_max = request.settings.runs_max.map(|runs| runs + self.evidence_of_comparisons);
         if let Some(search) = &mut self.search {
             search.set_runs_max(runs_max);
         }
@@ -160,7 +162,7 @@ impl Session {
         let event =
             Event::Step { record, runs: runs.clone(), seconds, disturbed, is_of_comparison };
         self.log.append(&event)?;
-        self.take_refuting(&runs);
+        self.take_compared(&runs);
         Ok(())
     }
 }

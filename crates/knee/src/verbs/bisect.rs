@@ -114,6 +114,8 @@ struct SearchArguments {
     #[arg(long, default_value = "all", help_heading = RUNS)]
     cpus: String,
     /// Metric to judge by [default: wall_s, or --value]
+    ///
+    /// cpu_s, the CPU time of the command and its children, suits short programs and busy hosts. `knee list metrics` has all.
     #[arg(long, value_name = "NAME", help_heading = RUNS)]
     metric: Option<String>,
     /// Read the number to judge by from the output: text around `{}`

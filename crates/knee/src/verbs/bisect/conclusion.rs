@@ -1,7 +1,7 @@
-//! Before a commit is blamed: comparisons by runs of their own. Those that do not bear it out send the search on.
+//! Before a commit is blamed: comparisons by runs of their own. They are evidence, too, which may send the search on.
 
 use anyhow::Result;
-use bisection::{Answer, DOUBTED_MAX};
+use bisection::{Answer, COMPARED_ANSWERS_MAX};
 use bisector::{
     Bisection, Confirmation, Confirmed, Finished, LayoutCheck, Progress, Session, Source,
 };
@@ -41,8 +41,8 @@ pub struct Concluded {
 struct Checks {
     values: Vec<Value>,
     text: String,
-    /// Comparisons that did not bear a change out.
-    doubts: Vec<(usize, Confirmation)>,
+    /// Comparisons of changes with their parents that the host did not disturb.
+    compared: Vec<(usize, Confirmation)>,
     /// Other layouts that did not bear a change out.
     layouts: Vec<LayoutCheck>,
     /// Whether every named change was compared and borne out, in other layouts, too, where there are any.
@@ -63,7 +63,8 @@ pub fn conclude(
     };
     let json = manner.is_json.then(|| as_json(session, &answer, &checks.values));
     if json.is_none() {
-        print(answer_text(session, &answer, &Style::for_stdout()) + &checks.text)?;
+        let merges = within_merges(session, &answer);
+        print(answer_text(session, &answer, &Style::for_stdout()) + &merges + &checks.text)?;
     }
     if signals::received().is_some() {
         talk("interrupted while confirming; knee bisect --resume goes on");
@@ -86,24 +87,44 @@ pub fn conclude(
     Ok(Concluded { status, answer: json, inside })
 }
 
+/// How to search within the merges among several changes.
+fn within_merges(session: &Session, answer: &Answer) -> String {
+    let Answer::Several { .. } = answer else { return String::new() };
+    let commits = &session.range.commits;
+    let merges = answer.blamed().into_iter().filter(|change| commits[*change].parents.len() > 1);
+    let sentence = |merge: usize| {
+        let name = commits[merge].short();
+        let text = format!(
+            "{name} is a merge. --good {name}^ --bad {name} searches on within what it brought."
+        );
+        format!("\n{}", wrapped(&text, Style::for_stdout().width, 0))
+    };
+    merges.map(sentence).collect()
+}
+
 /// The answer that comparisons bear out, or the last one.
 fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result<(Answer, Checks)> {
     let range = session.range.clone();
-    for doubted in 0.. {
+    for answers in 0.. {
         let checks = checked(session, &answer, store)?;
         let is_interrupted = signals::received().is_some();
-        let stands = checks.doubts.is_empty() && checks.layouts.is_empty();
-        if is_interrupted || stands || doubted == DOUBTED_MAX {
+        if is_interrupted || checks.are_no_evidence() || answers == COMPARED_ANSWERS_MAX {
             return Ok((answer, checks));
         }
-        talk(
-            "a comparison does not bear it out: its runs are evidence, too, and the search goes on",
-        );
-        for (change, confirmation) in &checks.doubts {
+        for (change, confirmation) in &checks.compared {
             session.take_comparison(*change, confirmation)?;
         }
         for check in &checks.layouts {
             session.take_layouts(check)?;
+        }
+        if !checks.bear_out() {
+            talk(
+                "a comparison does not bear it out: its runs are evidence, too, and the search goes on",
+            );
+        } else if session.answer().is_none() {
+            talk(
+                "with the runs of the comparison, it is less sure than before: the search goes on",
+            );
         }
         let next = match session.run(&mut |progress| news::tell(progress, &range))? {
             Finished::Answer(next) => next,
@@ -115,7 +136,7 @@ fn borne_out(session: &mut Session, mut answer: Answer, store: &Store) -> Result
             return Ok((answer, checks));
         }
     }
-    unreachable!("the loop ends after some doubts")
+    unreachable!("the loop ends after some answers")
 }
 
 /// Compares each blamed change with its parent.
@@ -150,19 +171,31 @@ fn confirm(
     let Some(confirmation) = compared else { return Ok(None) };
     let confirmed = confirmation.confirmed;
     checks.show(&confirmation);
-    match confirmed {
-        Confirmed::Yes => (),
-        // Runs that the host disturbed are no evidence.
-        Confirmed::Disturbed => return Ok(Some(confirmed)),
-        Confirmed::No | Confirmed::CannotTell => {
-            checks.doubts.push((change, confirmation));
-            return Ok(Some(confirmed));
-        }
+    if confirmed == Confirmed::Yes {
+        go_further(session, answer, change, &confirmation, checks, store)?;
     }
+    if confirmed != Confirmed::Disturbed {
+        checks.compared.push((change, confirmation));
+    }
+    Ok(Some(confirmed))
+}
+
+/// What follows a comparison that bears a change out: how much of the difference it explains, the tip without it, other
+/// layouts.
+fn go_further(
+    session: &mut Session,
+    answer: &Answer,
+    change: usize,
+    confirmation: &Confirmation,
+    checks: &mut Checks,
+    store: &Store,
+) -> Result<()> {
+    let range = session.range.clone();
+    let tell = &mut |progress: &Progress| news::tell(progress, &range);
     if matches!(answer, Answer::Named { .. }) {
-        explain(session, change, &confirmation, checks);
+        explain(session, change, confirmation, checks);
     }
-    if is_git && change < range.changes() {
+    if matches!(session.request.source, Source::Git { .. }) && change < range.changes() {
         talk("comparing the bad end with itself without the change");
         match session.compare_without(answer, change, store, tell)? {
             Ok(Some(without)) => checks.show(&without),
@@ -170,13 +203,24 @@ fn confirm(
             Err(why) => talk(format_args!("the bad end was not measured without it: {why}")),
         }
     }
-    if let Some(explained) = session.explained(&confirmation) {
+    if let Some(explained) = session.explained(confirmation) {
         check_layouts(session, change, answer.expected(explained.change, explained.ends), checks)?;
     }
-    Ok(Some(confirmed))
+    Ok(())
 }
 
 impl Checks {
+    /// Whether nothing was compared, or the host disturbed all of it.
+    fn are_no_evidence(&self) -> bool {
+        self.compared.is_empty() && self.layouts.is_empty()
+    }
+
+    /// Whether what was compared speaks for the changes.
+    fn bear_out(&self) -> bool {
+        let is_borne_out = |one: &(usize, Confirmation)| one.1.confirmed == Confirmed::Yes;
+        self.compared.iter().all(is_borne_out) && self.layouts.is_empty()
+    }
+
     fn show(&mut self, confirmation: &Confirmation) {
         let Confirmation { what, record, comparison, confirmed } = confirmation;
         let id = &record.record.id;
