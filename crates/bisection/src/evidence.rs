@@ -142,6 +142,15 @@ impl Evidence {
         (squares / f64::from(freedom.max(1)), freedom)
     }
 
+    /// Runs of the steps after the last one that has runs of both ends.
+    pub fn runs_since_pair(&self) -> u32 {
+        self.by_step().fold(0, |since, cells| {
+            let has = |build: usize| cells.iter().any(|cell| cell.build == build);
+            let runs: u32 = cells.iter().map(|cell| cell.sums.runs).sum();
+            if has(0) && has(1) { 0 } else { since + runs }
+        })
+    }
+
     /// The steps that have runs of both ends.
     pub fn pairs(&self) -> impl Iterator<Item = Pair> {
         self.by_step().filter_map(|cells| {
@@ -195,5 +204,8 @@ mod tests {
         // Half the variance of the differences.
         assert!((variance - 0.02 / 3.0).abs() < 1e-12 && freedom == 3, "{variance}");
         assert_eq!((evidence.by_step().count(), evidence.runs()), (4, 8));
+        evidence.begin_step();
+        evidence.add(1, 0.0);
+        assert_eq!(evidence.runs_since_pair(), 1);
     }
 }

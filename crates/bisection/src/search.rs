@@ -281,7 +281,13 @@ impl Search {
             // Sides so far apart that numbers cannot tell how far; otherwise nothing is left to learn.
             match situation.halving().filter(|_| posterior.distance() > 1.0) {
                 Some(halving) if halving.nats > choice.nats || choice.nats < 1e-9 => halving,
-                _ => return self.set(&posterior, Unresolved::Futile),
+                _ => {
+                    let beside = self.beside_ends(&posterior, situation.runs());
+                    return match beside.filter(|_| self.runs_apart_from_ends_are_many()) {
+                        Some(wanted) => self.within_budget(&posterior, wanted),
+                        None => self.set(&posterior, Unresolved::Futile),
+                    };
+                }
             }
         } else {
             choice
@@ -289,6 +295,24 @@ impl Search {
         let Choice { commit, runs, beside, .. } = choice;
         let wanted = std::iter::once(commit).chain(beside).map(|commit| (commit, runs));
         self.within_budget(&posterior, wanted.collect())
+    }
+
+    /// Whether most runs were made in steps after the last one of both ends: what looks like builds that differ may be a host
+    /// that drifts.
+    fn runs_apart_from_ends_are_many(&self) -> bool {
+        2 * self.evidence.runs_since_pair() > self.runs()
+    }
+
+    /// Runs of both ends in turn with the most probable commit and its parent; `None` if these cannot be tested.
+    fn beside_ends(&self, posterior: &Posterior, runs: u32) -> Option<Vec<(usize, u32)>> {
+        let by = |a: &(usize, f64), b: &(usize, f64)| a.1.total_cmp(&b.1);
+        let (change, _) = self.probabilities(posterior).into_iter().max_by(by)?;
+        let pair = [self.commits.first_parent(change), change];
+        let mut wanted: Vec<(usize, u32)> =
+            pair.iter().filter(|c| !self.skipped.contains(**c)).map(|c| (*c, runs)).collect();
+        let is_apart = wanted.len() == pair.len();
+        self.add_ends(&mut wanted);
+        is_apart.then_some(wanted)
     }
 
     /// The runs, unless they exceed the budget.
