@@ -183,11 +183,20 @@ fn fit(ground: &Ground, totals: [f64; 2], segment: &Segment) -> (f64, Hypothesis
 
 /// A host that drifts by less, as a share of the variance of a run, needs no runs beside.
 const DRIFTS_LEAST: f64 = 0.1;
+/// Builds that differ by less are as one: as a share of the variance of a run, and, as a standard deviation, of the change.
+const LAYOUT_LEAST: f64 = 0.3;
+const LAYOUT_OF_CHANGE: f64 = 0.25;
 
 impl Posterior {
     /// Whether the host drifts by enough that runs of different steps are not to be compared.
     pub fn drifts_much(&self) -> bool {
         self.drift >= DRIFTS_LEAST
+    }
+
+    /// Whether builds look as if they differed by as much as matters beside the change. A host that drifts makes them look so.
+    pub(crate) fn scatters_much(&self) -> bool {
+        let layout: f64 = self.hypotheses.iter().map(|one| one.probability * one.layout).sum();
+        layout > LAYOUT_LEAST && layout.sqrt() > LAYOUT_OF_CHANGE * self.distance()
     }
 
     /// The most probable segment.

@@ -294,7 +294,11 @@ impl Search {
         };
         let Choice { commit, runs, beside, .. } = choice;
         let wanted = std::iter::once(commit).chain(beside).map(|commit| (commit, runs));
-        self.within_budget(&posterior, wanted.collect())
+        let mut wanted: Vec<(usize, u32)> = wanted.collect();
+        if posterior.scatters_much() && self.runs_apart_from_ends_are_many() {
+            self.add_ends(&mut wanted);
+        }
+        self.within_budget(&posterior, wanted)
     }
 
     /// Whether most runs were made in steps after the last one of both ends: what looks like builds that differ may be a host
@@ -482,12 +486,11 @@ impl Search {
     }
 
     /// This number of runs to come are those of a comparison, which follow each other at once. They are beyond what the
-    /// search may take. From now on, it names what has the whole confidence: no other doubt is left to a comparison.
+    /// search may take.
     pub fn begin_comparison(&mut self, runs: u32) {
         self.begin_step();
         self.bound = self.bound.map(|bound| bound + runs);
         self.settings.runs_max = self.settings.runs_max.map(|most| most + runs);
-        self.settings.compares = false;
     }
 
     /// The variance of a run and its degrees of freedom.
