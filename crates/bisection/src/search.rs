@@ -283,7 +283,7 @@ impl Search {
                 Some(halving) if halving.nats > choice.nats || choice.nats < 1e-9 => halving,
                 _ => {
                     let beside = self.beside_ends(&posterior, situation.runs());
-                    return match beside.filter(|_| self.runs_apart_from_ends_are_many()) {
+                    return match beside.filter(|_| self.evidence.runs_since_pair() > 0) {
                         Some(wanted) => self.within_budget(&posterior, wanted),
                         None => self.set(&posterior, Unresolved::Futile),
                     };
