@@ -121,6 +121,8 @@ pub struct Session {
     /// The forecast made when the ends were apart.
     forecast: Option<Foresight>,
     is_bound_told: bool,
+    /// The runs of the newest step, until it is told.
+    untold: Option<Vec<StepRuns>>,
     /// The runs of each step so far.
     done: Vec<Vec<StepRuns>>,
     /// What comparisons of blamed commits said, and their runs and seconds.
@@ -208,6 +210,7 @@ impl Session {
             confirms: true,
             forecast: None,
             is_bound_told: false,
+            untold: None,
             done: Vec::new(),
             compared: Vec::new(),
             compared_runs: 0,
@@ -227,7 +230,11 @@ impl Session {
                 return Ok(Finished::Interrupted);
             }
             let search = self.search.as_mut().context("the ends are not built")?;
-            match search.next_step() {
+            let next = search.next_step();
+            if let Some(runs) = self.untold.take() {
+                self.tell_step(&runs, matches!(next, Next::Answer(_)), tell);
+            }
+            match next {
                 Next::Answer(answer) => {
                     let (at, value) = (jiff::Timestamp::now(), serde_json::to_value(&answer)?);
                     self.log.append(&Event::Answered { at, answer: value })?;
@@ -529,13 +536,14 @@ impl Session {
             is_of_comparison: false,
         })?;
         self.take_step(&runs, seconds, disturbed);
-        self.tell_step(&runs, tell);
+        self.untold = Some(runs);
         Ok(true)
     }
 
-    fn tell_step(&self, runs: &[StepRuns], tell: &mut dyn FnMut(&Progress)) {
+    /// Says what a step measured, once the search knows whether it has its answer.
+    fn tell_step(&self, runs: &[StepRuns], has_answer: bool, tell: &mut dyn FnMut(&Progress)) {
         let Some(search) = &self.search else { return };
-        if !search.are_ends_apart() {
+        if self.forecast.is_none() {
             if let Some(ends) = search.ends() {
                 tell(&Progress::Ends { ends });
             }
@@ -546,7 +554,7 @@ impl Session {
         let commits = runs
             .iter()
             .map(|step| (&self.range.commits[step.commit], step.logs.len(), mean(&step.logs)));
-        let left = Left::new(search, &posterior, self.answer().is_some());
+        let left = Left::new(search, &posterior, has_answer);
         tell(&Progress::Step { number: self.steps, commits: commits.collect(), left });
     }
 
