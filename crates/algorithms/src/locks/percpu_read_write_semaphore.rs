@@ -120,7 +120,7 @@ impl SharedLock for PercpuReadWriteSemaphore {
             m.forget_history(start, 0);
             self.wait(m, mem, None);
         }
-        for readers in self.readers(m, mem).iter() {
+        for readers in self.readers(mem).iter() {
             // Pairs with the release in `leave`.
             if readers.load(m, Ordering::SeqCst) != 0 {
                 drain(m, mem, readers);
@@ -139,15 +139,16 @@ impl SharedLock for PercpuReadWriteSemaphore {
     fn at_rest<M: Machine>(&self, m: &M, mem: &Self::Mem) -> bool {
         let is_zero = |word: &Atom<u32>| word.load(m, Ordering::Relaxed) == 0;
         let Writer { blocked, drains, .. } = &*mem.writer;
-        let nobody_is_inside = self.readers(m, mem).iter().all(|readers| is_zero(readers));
+        let nobody_is_inside = self.readers(mem).iter().all(|readers| is_zero(readers));
         nobody_is_inside && is_zero(blocked) && is_zero(drains) && self.lists.at_rest(m, &mem.list)
     }
 }
 
 impl PercpuReadWriteSemaphore {
+    /// The counters of a lock. Which they are never changes, so this is no access that a machine sees.
     #[inline(always)]
-    fn readers<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem) -> &Counters {
-        &self.readers[mem.writer.counters.get(m) as usize]
+    fn readers(&self, mem: &PercpuReadWriteSemaphoreMem) -> &Counters {
+        &self.readers[mem.writer.counters.get(&Native::new(0, 0)) as usize]
     }
 
     /// Counts a reader of this CPU. Fails if a task writes.
@@ -155,7 +156,7 @@ impl PercpuReadWriteSemaphore {
     fn enter<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) -> bool {
         // r -> r+1. SeqCst, both: a writer that does not see this reader has set `blocked` before we look. Pairs with
         // the exchange in `block`, the load also with the release in `write_unlock`.
-        self.readers(m, mem)[cpu as usize].fetch_add(m, 1, Ordering::SeqCst);
+        self.readers(mem)[cpu as usize].fetch_add(m, 1, Ordering::SeqCst);
         let is_free = mem.writer.blocked.load(m, Ordering::SeqCst) == 0;
         if !is_free {
             self.leave(m, mem, cpu);
@@ -167,7 +168,7 @@ impl PercpuReadWriteSemaphore {
     #[inline(always)]
     fn leave<M: Machine>(&self, m: &M, mem: &PercpuReadWriteSemaphoreMem, cpu: u32) {
         // r -> r-1. SeqCst, both: a writer that does not see this has set `drains` before we look. Pairs with `drain`.
-        self.readers(m, mem)[cpu as usize].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
+        self.readers(mem)[cpu as usize].fetch_add(m, 1_u32.wrapping_neg(), Ordering::SeqCst);
         if mem.writer.drains.load(m, Ordering::SeqCst) != 0 {
             wake_writer(m, mem);
         }
