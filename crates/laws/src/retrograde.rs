@@ -18,11 +18,9 @@ pub struct Retrograde {
     pub drop: Estimate,
 }
 
-/// The fall at the end of a curve, if it is surely one. Runs at both ends are paired where each has the same number: they
-/// come from the same blocks.
+/// The fall at the end of a curve, if it is surely one: by runs that are paired, since they come from the same blocks, or by
+/// the noise of all points.
 pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
-    /// The highest of several means is partly so by chance.
-    const SURE: f64 = 0.01;
     const SMALLEST: f64 = 0.02;
     /// Where each point ran once, this number of times the deviation that a law may have there: three standard deviations
     /// of a difference.
@@ -44,25 +42,37 @@ pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
         let fall = fall(Estimate { value: drop, interval: None });
         return (drop > WITHOUT_NOISE * FITS_WITHOUT_NOISE).then_some(fall);
     }
-    let student = difference(highest, last)?;
+    let tests = [paired(highest, last), Some(by_all_points(sweep, highest, last))];
+    let student = tests.into_iter().flatten().min_by(|a, b| a.p().total_cmp(&b.p()))?;
     let fall = fall(Estimate { value: student.estimate, interval: student.interval(0.1) });
-    (student.p() < SURE && fall.drop.value > SMALLEST).then_some(fall)
+    (student.p() < sure(points.len() - 1) && fall.drop.value > SMALLEST).then_some(fall)
 }
 
-/// By how much the logarithms of rates at `last` are below those at `highest`.
-fn difference(highest: &SweepPoint, last: &SweepPoint) -> Option<Student> {
-    let (a, b): (Vec<f64>, Vec<f64>) = (highest.logs().collect(), last.logs().collect());
-    let pairs: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-    let student = if a.len() == b.len() && a.len() > 2 {
-        Student::paired(&pairs)
-    } else {
-        Student::welch(&b, &a)
+/// The probability below which a fall from the highest of this number of points is sure. Of many means of one rate
+/// the highest is well above the last one by chance, and there are two tests.
+fn sure(points: usize) -> f64 {
+    const ONE_POINT: f64 = 0.01;
+    const OF_ALL: f64 = 0.05;
+    ONE_POINT.min(OF_ALL / points as f64)
+}
+
+/// By how much the logarithms of rates at `last` are below those at `highest`, by runs of the same blocks.
+fn paired(highest: &SweepPoint, last: &SweepPoint) -> Option<Student> {
+    let pairs: Vec<f64> = highest.logs().zip(last.logs()).map(|(a, b)| a - b).collect();
+    let are_blocks = highest.rates.len() == last.rates.len() && pairs.len() > 2;
+    Student::paired(&pairs).filter(|_| are_blocks)
+}
+
+/// By how much the logarithms of rates at `last` are below those at `highest`, by the noise of all points.
+fn by_all_points(sweep: &Sweep, highest: &SweepPoint, last: &SweepPoint) -> Student {
+    let observed = sweep.observations();
+    let deviation = |point: &SweepPoint| {
+        let cpus = f64::from(point.cpus);
+        observed.iter().find(|one| one.tasks == cpus).map_or(LEAST_NOISE, |one| one.deviation)
     };
-    // Values without any noise were written with few digits.
-    let few_digits = Student {
+    Student {
         estimate: highest.log_rate() - last.log_rate(),
-        error: LEAST_NOISE,
-        freedom: (a.len() + b.len()).saturating_sub(2) as f64,
-    };
-    student.or(Some(few_digits).filter(|student| student.freedom >= 2.0))
+        error: deviation(highest).hypot(deviation(last)),
+        freedom: sweep.freedom() as f64,
+    }
 }

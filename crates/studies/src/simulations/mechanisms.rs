@@ -107,7 +107,8 @@ fn point(
         let options = Options { seed, warm_up, length, preemption, pinned, noise, trace: None };
         let part = part_of(described.host(draw), &used);
         let result = run_one(run, load, &part, tasks, &options);
-        runs.push(result.with_context(|| format!("{cpus} CPUs of {}", described.name))?);
+        let place = || format!("{} of {}", host::counted(cpus, "CPU"), described.name);
+        runs.push(result.with_context(place)?);
         placements.push(placement);
     }
     let rates = runs.iter().map(|run| run.simulated.rate()).collect();
