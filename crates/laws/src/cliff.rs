@@ -8,6 +8,9 @@
 //!
 //! It must be so without the first point as well: one task alone has the lock in its cache, which no law here knows.
 //!
+//! A curve may also bend where a resource is full or a second socket begins. A law bends gradually and is far off there, by
+//! which a step explains the curve better without being right. So a step must explain more than any bend does, too.
+//!
 //! Sources: R. Kass, A. Raftery, "Bayes Factors", Journal of the American Statistical Association 90, 1995 (Laplace's
 //! approximation, section 4.1); D. MacKay, "Information Theory, Inference, and Learning Algorithms", 2003, chapter 28.
 
@@ -15,7 +18,7 @@ use std::f64::consts::TAU;
 use std::ops::Range;
 
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::chance::Estimate;
 use crate::fit::{Fit, Known, Observation, Quantity};
@@ -64,10 +67,17 @@ const CANDIDATES: [Candidate; 4] = [
 const CROWDED: Candidate = Candidate { law: Law::Handover, third: Some((0.17, 1.0)) };
 /// The share of such locks among curves without a step.
 const CROWDED_SHARE: f64 = 0.2;
+/// The share of curves that bend, among those without a step.
+const BENT_SHARE: f64 = 0.2;
+/// Bends that are plausible, all alike: from none to a line that becomes flat, and some that fall.
+const BEND_MOST: f64 = 1.2;
 
 impl Candidate {
     /// What is plausible of the parameters, as for one that is known badly. The serial share is 4 %, and a factor of 4.5.
     fn plausible(&self) -> Vec<Known> {
+        if self.law == Law::Linear {
+            return Vec::new();
+        }
         let known =
             |quantity, median: f64, deviation| Known { quantity, log: median.ln(), deviation };
         let third = self.third.map(|(median, deviation)| known(Quantity::Third, median, deviation));
@@ -86,7 +96,10 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
     let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
     // The place is known already.
     let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at, |_| 1.0);
-    if rest.for_a_step() < 0.0 {
+    let is_bend = || {
+        steps.with_step < bent(observed, freedom) || rest.with_step < bent(&observed[1..], freedom)
+    };
+    if rest.for_a_step() < 0.0 || is_bend() {
         return None;
     }
     let student = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
@@ -175,15 +188,51 @@ impl Smooth {
     fn with_step(&self, observed: &[Observation], freedom: usize, at: usize) -> Option<Step> {
         let marked = observed.iter().enumerate();
         let marked: Vec<Observation> =
-            marked.map(|(i, one)| Observation { is_after_step: i >= at, ..*one }).collect();
-        let mut start = self.fit.parameters;
-        start[STEP] = 0.05;
-        let fit = Fit::from_start(self.fit.law, start, &marked, &self.known);
+            marked.map(|(i, one)| Observation { steps: f64::from(i >= at), ..*one }).collect();
+        let (fit, of_fit, deviation) = self.marked(&marked, freedom, 0.05);
         let size = fit.parameters[STEP];
-        let (of_fit, deviation) = evidence(&fit, &marked, &self.known, freedom);
         let evidence = of_fit + plausible_size(size, deviation);
         (size >= SMALLEST).then_some(Step { at, size, deviation, evidence })
     }
+
+    /// The evidence of the candidate with a bend at this number of CPUs.
+    fn with_bend(&self, observed: &[Observation], freedom: usize, cpus: f64) -> f64 {
+        let bent =
+            |one: &Observation| Observation { steps: (one.tasks / cpus).ln().max(0.0), ..*one };
+        let marked: Vec<Observation> = observed.iter().map(bent).collect();
+        let (fit, of_fit, deviation) = self.marked(&marked, freedom, 0.5);
+        let normal = Normal::standard();
+        let within = |bend: f64| normal.cdf((bend - fit.parameters[STEP]) / deviation);
+        of_fit + ((within(BEND_MOST) - within(0.0)) / BEND_MOST).ln() + TAU.ln() / 2.0
+    }
+
+    /// The candidate fitted to marked points from a step of this size, its evidence, and the step's standard deviation.
+    fn marked(&self, marked: &[Observation], freedom: usize, step: f64) -> (Fit, f64, f64) {
+        let mut start = self.fit.parameters;
+        start[STEP] = step;
+        let fit = Fit::from_start(self.fit.law, start, marked, &self.known);
+        let (evidence, deviation) = evidence(&fit, marked, &self.known, freedom);
+        (fit, evidence, deviation)
+    }
+}
+
+/// How probable the rates are with a bend somewhere, as a logarithm.
+fn bent(observed: &[Observation], freedom: usize) -> f64 {
+    /// Neighbours farther apart than this have a place between them, too.
+    const NEAR: f64 = 1.2;
+    let gaps = observed[1..].windows(2).flat_map(|pair| {
+        let (low, high) = (pair[0].tasks, pair[1].tasks);
+        [Some(low), Some((low * high).sqrt()).filter(|_| high > NEAR * low)]
+    });
+    let places: Vec<f64> = gaps.flatten().collect();
+    let laws = [Candidate { law: Law::Linear, third: None }].into_iter().chain(CANDIDATES);
+    let bends = laws.flat_map(|candidate| {
+        let smooth = Smooth::new(&candidate, observed, freedom);
+        let at = |cpus: &f64| smooth.with_bend(observed, freedom, *cpus);
+        places.iter().map(at).collect::<Vec<f64>>()
+    });
+    let number = (places.len() * (CANDIDATES.len() + 1)) as f64;
+    bends.fold(f64::NEG_INFINITY, log_sum) + (BENT_SHARE / number).ln()
 }
 
 /// The logarithm of how plausible a step is that is known with this standard deviation: the mean over the sizes that it

@@ -19,8 +19,9 @@ pub struct Observation {
     pub log_rate: f64,
     /// The standard deviation of that.
     pub deviation: f64,
-    /// Whether it lies behind a cliff.
-    pub is_after_step: bool,
+    /// How often the step applies: once behind a cliff; behind a bend, the logarithm of how many times the CPUs of the
+    /// bend.
+    pub steps: f64,
     /// Time that was added to the lock, as a dose. Only laws of a lock know what it does.
     pub dose: f64,
 }
@@ -124,7 +125,7 @@ impl Fit {
     /// How sharp the minimum of the squares is.
     pub fn sharpness(&self, observed: &[Observation], known: &[Known]) -> Sharpness {
         let mut matrix = self.normal_equations(observed, known).matrix;
-        let has_step = observed.iter().any(|one| one.is_after_step);
+        let has_step = observed.iter().any(|one| one.steps > 0.0);
         for (index, row) in matrix.iter_mut().enumerate() {
             if index >= self.law.parameters() && !(index == STEP && has_step) {
                 row[index] = 1.0;
@@ -163,7 +164,7 @@ impl Fit {
         known: &'a [Known],
     ) -> impl Iterator<Item = f64> + 'a {
         let rates = observed.iter().map(|one| {
-            let step = if one.is_after_step { self.parameters[STEP] } else { 0.0 };
+            let step = one.steps * self.parameters[STEP];
             (one.log_rate - self.dosed_rate(one.tasks, one.dose).ln() + step) / one.deviation
         });
         let known = known.iter();
@@ -300,7 +301,7 @@ mod tests {
                 tasks,
                 log_rate: law.rate(&parameters, tasks).ln(),
                 deviation: 0.01,
-                is_after_step: false,
+                steps: 0.0,
                 dose: 0.0,
             });
             let fit = Fit::new(law, &observed, &[]);
@@ -322,7 +323,7 @@ mod tests {
                 let fitted = fit.rate(tasks);
                 let log_rate = fitted.ln() + (rate - fitted) / fitted;
                 let deviation = 1.0 / fitted;
-                Observation { tasks, log_rate, deviation, is_after_step: false, dose: 0.0 }
+                Observation { tasks, log_rate, deviation, steps: 0.0, dose: 0.0 }
             });
             fit = Fit::from_start(law, fit.parameters, &near.collect::<Vec<_>>(), &[]);
         }
@@ -368,7 +369,7 @@ mod tests {
             tasks,
             log_rate: closed_rate(tasks),
             deviation: 0.5,
-            is_after_step: false,
+            steps: 0.0,
             dose: 0.0,
         });
         let known = Known { quantity: Quantity::Hold, log: 0.2_f64.ln(), deviation: 0.001 };

@@ -122,7 +122,7 @@ mod tests {
             tasks: f64::from(n),
             log_rate: rate(f64::from(n)).ln(),
             deviation: 0.01,
-            is_after_step: false,
+            steps: 0.0,
             dose: 0.0,
         });
         between_points(&observed.collect::<Vec<_>>(), 100)

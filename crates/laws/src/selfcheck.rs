@@ -519,7 +519,7 @@ fn doses_of(truth: &Parameters, random: &mut Xoshiro256PlusPlus) -> Vec<Observat
             let deviation = LESS_NOISE / (RUNS as f64).sqrt();
             let rate = Law::Handover.dosed_rate(truth, tasks, dose);
             let log_rate = rate.ln() + deviation * gaussian(random);
-            doses.push(Observation { tasks, log_rate, deviation, is_after_step: false, dose });
+            doses.push(Observation { tasks, log_rate, deviation, steps: 0.0, dose });
         }
     }
     doses

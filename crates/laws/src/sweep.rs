@@ -19,6 +19,7 @@ pub struct Sweep {
     points: Vec<SweepPoint>,
     dosed: Vec<DosedPoint>,
     left_out: Vec<u32>,
+    is_searched: bool,
 }
 
 /// Rates at one number of CPUs or at two neighbours, so far apart that they may be in different units.
@@ -95,7 +96,7 @@ impl Sweep {
                 if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
             ));
         }
-        Ok(Sweep { points, dosed: Vec::new(), left_out: Vec::new() })
+        Ok(Sweep { points, dosed: Vec::new(), left_out: Vec::new(), is_searched: false })
     }
 
     /// The sweep without the numbers of CPUs where a run completed nothing.
@@ -120,6 +121,28 @@ impl Sweep {
                 ))
             }
         }
+    }
+
+    /// The runs of a search, which ends when the interval of the knee is narrow: the interval then also holds the one of
+    /// [`Sweep::look_before`].
+    pub fn searched(self) -> Sweep {
+        Sweep { is_searched: true, ..self }
+    }
+
+    /// A search as it may have been a few blocks before: without the last run of each count with three or more. `None`
+    /// if this is no search.
+    pub fn look_before(&self) -> Option<Sweep> {
+        const KEPT: usize = 2;
+        let without_last = |point: &SweepPoint| {
+            let kept = point.rates.len().min(KEPT.max(point.rates.len() - 1));
+            SweepPoint { cpus: point.cpus, rates: point.rates[..kept].to_vec() }
+        };
+        let points = self.points.iter().map(without_last).collect();
+        self.is_searched.then(|| Sweep { points, ..self.clone() })
+    }
+
+    pub fn is_searched(&self) -> bool {
+        self.is_searched
     }
 
     /// Numbers of CPUs that were left out.
@@ -180,6 +203,10 @@ impl Sweep {
         Ok(part.with_doses(dosed.cloned().collect()))
     }
 
+    pub fn runs(&self) -> usize {
+        self.points.iter().map(|point| point.rates.len()).sum()
+    }
+
     /// Runs beyond the first of each point: the degrees of freedom of the noise. 0 where each point ran once.
     pub fn freedom(&self) -> usize {
         self.points.iter().map(|point| point.rates.len() - 1).sum()
@@ -205,7 +232,7 @@ impl Sweep {
                 tasks: f64::from(point.cpus),
                 log_rate: point.log_rate(),
                 deviation: deviation.unwrap_or(1.0),
-                is_after_step: false,
+                steps: 0.0,
                 dose: 0.0,
             }
         };
@@ -223,7 +250,7 @@ impl Sweep {
                 tasks: f64::from(one.cpus),
                 log_rate: one.rates.iter().map(|rate| rate.ln()).sum::<f64>() / runs,
                 deviation: noise.map_or(1.0, |noise| noise / runs.sqrt()),
-                is_after_step: false,
+                steps: 0.0,
                 dose: one.dose,
             }
         };

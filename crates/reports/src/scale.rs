@@ -32,7 +32,8 @@ pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, Stri
     if runs.iter().all(|(_, rates)| rates.is_empty()) {
         return Err(format!("no run here has {metric}{}", other_rates(record)));
     }
-    Sweep::without_zeros(runs)
+    let sweep = Sweep::without_zeros(runs)?;
+    Ok(if record.experiment.adaptive.is_some() { sweep.searched() } else { sweep })
 }
 
 /// What a rate of 1 in this unit is per second; `None` if the unit is of no rate.
