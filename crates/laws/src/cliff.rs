@@ -23,6 +23,7 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use crate::chance::Estimate;
 use crate::fit::{Fit, Known, Observation, Quantity};
 use crate::law::{Law, STEP};
+use crate::sweep::Sweep;
 
 /// A step down between two numbers of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -85,8 +86,16 @@ impl Candidate {
     }
 }
 
-/// The cliff of a curve, if it has one. `freedom` is that of the noise.
-pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
+/// The cliff of a curve, if it has one: also without the lowest run of each point, since one bad run lowers a mean.
+pub fn cliff(sweep: &Sweep) -> Option<Cliff> {
+    let cliff = cliff_of(&sweep.observations(), sweep.freedom())?;
+    let rest = sweep.without_lowest_runs();
+    let again = cliff_of(&rest.observations(), rest.freedom())?;
+    (again.after == cliff.after).then_some(cliff)
+}
+
+/// The cliff of points, if they have one. `freedom` is that of the noise.
+fn cliff_of(observed: &[Observation], freedom: usize) -> Option<Cliff> {
     if freedom == 0 || observed.len() < BEFORE + 3 {
         return None;
     }
@@ -96,10 +105,7 @@ pub fn cliff(observed: &[Observation], freedom: usize) -> Option<Cliff> {
     let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
     // The place is known already.
     let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at, |_| 1.0);
-    let is_bend = || {
-        steps.with_step < bent(observed, freedom) || rest.with_step < bent(&observed[1..], freedom)
-    };
-    if rest.for_a_step() < 0.0 || is_bend() {
+    if rest.for_a_step() < 0.0 || steps.with_step < bent(observed, freedom) {
         return None;
     }
     let student = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;

@@ -183,7 +183,7 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
         knee,
         knee_basis: basis,
         peak: peak(sweep, may_hold.first(), freedom),
-        cliff: cliff(&observed, freedom),
+        cliff: cliff(sweep),
         retrograde,
         left_out: sweep.left_out().to_vec(),
         far_apart: sweep.far_apart(),

@@ -141,6 +141,17 @@ impl Sweep {
         self.is_searched.then(|| Sweep { points, ..self.clone() })
     }
 
+    /// The sweep without the lowest run of each point with three or more.
+    pub fn without_lowest_runs(&self) -> Sweep {
+        let without_lowest = |point: &SweepPoint| {
+            let mut rates = point.rates.clone();
+            rates.sort_by(f64::total_cmp);
+            let lowest = usize::from(rates.len() >= 3);
+            SweepPoint { cpus: point.cpus, rates: rates.split_off(lowest) }
+        };
+        Sweep { points: self.points.iter().map(without_lowest).collect(), ..self.clone() }
+    }
+
     pub fn is_searched(&self) -> bool {
         self.is_searched
     }
