@@ -9,7 +9,8 @@
 //! It must be so without the first point as well: one task alone has the lock in its cache, which no law here knows.
 //!
 //! A curve may also bend where a resource is full or a second socket begins. A law bends gradually and is far off there, by
-//! which a step explains the curve better without being right. So a step must explain more than any bend does, too.
+//! which a step explains the curve better without being right. So a step must explain more than any bend does, too. And it
+//! must explain more without the lowest run of each point.
 //!
 //! Sources: R. Kass, A. Raftery, "Bayes Factors", Journal of the American Statistical Association 90, 1995 (Laplace's
 //! approximation, section 4.1); D. MacKay, "Information Theory, Inference, and Learning Algorithms", 2003, chapter 28.
@@ -86,26 +87,29 @@ impl Candidate {
     }
 }
 
-/// The cliff of a curve, if it has one: also without the lowest run of each point, since one bad run lowers a mean.
+/// The cliff of a curve, if it has one.
 pub fn cliff(sweep: &Sweep) -> Option<Cliff> {
-    let cliff = cliff_of(&sweep.observations(), sweep.freedom())?;
-    let rest = sweep.without_lowest_runs();
-    let again = cliff_of(&rest.observations(), rest.freedom())?;
-    (again.after == cliff.after).then_some(cliff)
-}
-
-/// The cliff of points, if they have one. `freedom` is that of the noise.
-fn cliff_of(observed: &[Observation], freedom: usize) -> Option<Cliff> {
+    let (observed, freedom) = (sweep.observations(), sweep.freedom());
     if freedom == 0 || observed.len() < BEFORE + 3 {
         return None;
     }
     let last = observed.len() - 1;
     let odds = |at: usize| if at == last { ODDS_AT_LAST } else { ODDS };
-    let steps = Steps::new(observed, freedom, BEFORE..observed.len(), odds);
+    let steps = Steps::new(&observed, freedom, BEFORE..observed.len(), odds);
     let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
     // The place is known already.
     let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at, |_| 1.0);
-    if rest.for_a_step() < 0.0 || steps.with_step < bent(observed, freedom) {
+    if rest.for_a_step() < 0.0 || steps.with_step < bent(&observed, freedom, step.at) {
+        return None;
+    }
+    // One bad run lowers a mean.
+    let without_lowest = sweep.without_lowest_runs();
+    let (fewer, freedom_left) = (without_lowest.observations(), without_lowest.freedom());
+    let again = Steps::new(&fewer, freedom_left, step.at..step.at + 1, |_| 1.0);
+    if freedom_left == 0
+        || again.for_a_step() < 0.0
+        || again.with_step < bent(&fewer, freedom_left, step.at)
+    {
         return None;
     }
     let student = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
@@ -222,8 +226,9 @@ impl Smooth {
     }
 }
 
-/// How probable the rates are with a bend somewhere, as a logarithm.
-fn bent(observed: &[Observation], freedom: usize) -> f64 {
+/// How probable the rates are with a bend, as a logarithm: of all places those near this step, at most at half of the CPUs
+/// there. Others explain it no better.
+fn bent(observed: &[Observation], freedom: usize, step_at: usize) -> f64 {
     /// Neighbours farther apart than this have a place between them, too.
     const NEAR: f64 = 1.2;
     let gaps = observed[1..].windows(2).flat_map(|pair| {
@@ -231,11 +236,13 @@ fn bent(observed: &[Observation], freedom: usize) -> f64 {
         [Some(low), Some((low * high).sqrt()).filter(|_| high > NEAR * low)]
     });
     let places: Vec<f64> = gaps.flatten().collect();
+    let after = observed[step_at].tasks;
+    let is_near = |cpus: &&f64| **cpus <= after && 2.0 * **cpus >= after;
     let laws = [Candidate { law: Law::Linear, third: None }].into_iter().chain(CANDIDATES);
     let bends = laws.flat_map(|candidate| {
         let smooth = Smooth::new(&candidate, observed, freedom);
         let at = |cpus: &f64| smooth.with_bend(observed, freedom, *cpus);
-        places.iter().map(at).collect::<Vec<f64>>()
+        places.iter().filter(is_near).map(at).collect::<Vec<f64>>()
     });
     let number = (places.len() * (CANDIDATES.len() + 1)) as f64;
     bends.fold(f64::NEG_INFINITY, log_sum) + (BENT_SHARE / number).ln()

@@ -378,6 +378,32 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_that_is_full_and_one_bad_run_are_no_cliffs() {
+        for full in [7.0, 12.0, 20.0, 30.0] {
+            assert_eq!(scaling(&sweep(|n| n.min(full))).cliff, None, "full at {full}");
+        }
+        let law = |cpus: u32| f64::from(cpus) / (1.0 + 0.02 * f64::from(cpus - 1));
+        let with_bad_runs = |bad: [f64; 3]| {
+            let runs = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64].map(|cpus| {
+                let runs = if cpus == 64 { bad } else { [0.98, 1.0, 1.02] };
+                (cpus, runs.map(|share| share * law(cpus)).to_vec())
+            });
+            scaling(&Sweep::new(runs).unwrap()).cliff.map(|cliff| cliff.after)
+        };
+        assert_eq!(with_bad_runs([0.69, 1.02, 1.0]), None);
+        assert_eq!(with_bad_runs([0.7, 0.71, 0.72]), Some(64.0));
+    }
+
+    #[test]
+    fn a_single_high_run_is_no_fall() {
+        let runs = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64].map(|cpus| {
+            let runs = if cpus == 48 { vec![1.03] } else { vec![0.98, 1.0, 1.02] };
+            (cpus, runs.into_iter().map(|share| share * f64::from(cpus.min(12))).collect())
+        });
+        assert_eq!(scaling(&Sweep::new(runs).unwrap()).retrograde, None);
+    }
+
+    #[test]
     fn a_curve_that_falls_says_from_where_and_how_far() {
         let found = scaling(&sweep(|n| closed_queue(n, 900.0, 100.0, 10.0)));
         let fall = found.retrograde.unwrap();
@@ -419,6 +445,18 @@ mod tests {
         assert!(queue.is_near && !queue.fits, "{queue:?}");
         assert!(found.laws.iter().all(|law| law.law != Law::Amdahl || !law.is_near), "{found:?}");
         assert_eq!(found.knee_basis, KneeBasis::Law);
+    }
+
+    #[test]
+    fn a_short_search_has_a_wider_interval_than_a_sweep_of_its_runs() {
+        let runs = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64].map(|cpus| {
+            let off = if cpus % 3 == 0 { [0.98, 1.02, 1.03] } else { [1.0, 1.01, 0.97] };
+            (cpus, off.map(|off| off * closed_queue(f64::from(cpus), 900.0, 100.0, 0.0)).to_vec())
+        });
+        let sweep = Sweep::new(runs).unwrap();
+        let interval = |sweep: &Sweep| scaling(sweep).knee.interval.unwrap();
+        let (a, b) = (interval(&sweep), interval(&sweep.clone().searched()));
+        assert!(b.0 <= a.0 && a.1 <= b.1 && b.1 / b.0 > 1.001 * a.1 / a.0, "{a:?} {b:?}");
     }
 
     #[test]

@@ -130,15 +130,17 @@ impl Sweep {
     }
 
     /// A search as it may have been a few blocks before: without the last run of each count with three or more. `None`
-    /// if this is no search.
+    /// if this is no search, or one that has come to know its noise: an interval is narrow by chance where runs are few.
     pub fn look_before(&self) -> Option<Sweep> {
         const KEPT: usize = 2;
+        const ENOUGH_RUNS: usize = 100;
         let without_last = |point: &SweepPoint| {
             let kept = point.rates.len().min(KEPT.max(point.rates.len() - 1));
             SweepPoint { cpus: point.cpus, rates: point.rates[..kept].to_vec() }
         };
         let points = self.points.iter().map(without_last).collect();
-        self.is_searched.then(|| Sweep { points, ..self.clone() })
+        let is_early = self.is_searched && self.runs() < ENOUGH_RUNS;
+        is_early.then(|| Sweep { points, ..self.clone() })
     }
 
     /// The sweep without the lowest run of each point with three or more.
