@@ -89,10 +89,8 @@ pub struct Term {
 /// intervals that are too narrow, a right one that fails only wider ones. By simulation: of knees of locks between two
 /// sockets 10.2 % lie outside with 0.2, and 7.8 % with 0.3.
 const FITS: f64 = 0.25;
-/// In a search a law may hold with deviations as rare as this, with more noise.
+/// In a long search a law may hold with deviations as rare as this, with more noise.
 const FITS_POORLY: f64 = 0.02;
-/// From this number of runs on: fewer do not tell a wrong law from a right one.
-const MANY_RUNS: usize = 60;
 /// A law whose points deviate by no more than this, as root mean square, explains a curve even if many runs show that it
 /// is not the whole truth.
 const NEAR: f64 = 0.01;
@@ -138,7 +136,7 @@ fn place_at_last_look(
 ) -> PlacedKnee {
     let freedom = sweep.freedom();
     let mut laws = holding_or_near(fits, observed, freedom);
-    if laws.is_empty() && sweep.is_searched() && sweep.runs() >= MANY_RUNS {
+    if laws.is_empty() && sweep.is_long_search() {
         laws = holding_poorly(fits, observed, freedom);
     }
     if let Some(fall) = fall {

@@ -10,6 +10,8 @@ pub const COUNTS_MIN: usize = 4;
 pub const LEAST_NOISE: f64 = 1e-3;
 /// Runs as many as the noise of all points counts beside a point's own.
 pub const OTHERS: f64 = 20.0;
+/// From this number of runs on, a search knows its noise, and tells a wrong law from a right one.
+const MANY_RUNS: usize = 60;
 /// The rates of a queue take time in proportion to its tasks.
 const CPUS_MAX: u32 = 16384;
 
@@ -133,13 +135,12 @@ impl Sweep {
     /// if this is no search, or one that has come to know its noise: an interval is narrow by chance where runs are few.
     pub fn look_before(&self) -> Option<Sweep> {
         const KEPT: usize = 2;
-        const ENOUGH_RUNS: usize = 100;
         let without_last = |point: &SweepPoint| {
             let kept = point.rates.len().min(KEPT.max(point.rates.len() - 1));
             SweepPoint { cpus: point.cpus, rates: point.rates[..kept].to_vec() }
         };
         let points = self.points.iter().map(without_last).collect();
-        let is_early = self.is_searched && self.runs() < ENOUGH_RUNS;
+        let is_early = self.is_searched && self.runs() < MANY_RUNS;
         is_early.then(|| Sweep { points, ..self.clone() })
     }
 
@@ -154,8 +155,9 @@ impl Sweep {
         Sweep { points: self.points.iter().map(without_lowest).collect(), ..self.clone() }
     }
 
-    pub fn is_searched(&self) -> bool {
-        self.is_searched
+    /// Whether this is a search with many runs.
+    pub fn is_long_search(&self) -> bool {
+        self.is_searched && self.runs() >= MANY_RUNS
     }
 
     /// Numbers of CPUs that were left out.

@@ -119,7 +119,7 @@ fn run(
 fn knee(tried: &[TriedCount]) -> Option<Estimate> {
     let runs = tried.iter().map(|one| (one.cpus, one.rates.clone()));
     let sweep = Sweep::new(runs).ok().filter(|sweep| sweep.freedom() > 0)?;
-    Some(place_knee(&sweep).knee)
+    Some(place_knee(&sweep.searched()).knee)
 }
 
 /// High over low end, as far as CPUs go.
