@@ -157,8 +157,13 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
     let (observed, freedom) = (sweep.observations(), sweep.freedom());
     let fits = Law::ALL.map(|law| Fit::new(law, &observed, &[]));
     let retrograde = retrograde(sweep);
-    let PlacedKnee { knee, basis, laws: may_hold, .. } =
+    let PlacedKnee { mut knee, basis, laws: may_hold, .. } =
         place_by(sweep, &observed, &fits, retrograde);
+    let cliff = cliff(sweep);
+    if cliff.is_some() {
+        // The laws have no cliff, though one may fit.
+        knee = knee.hull(knee::between_points(&observed, freedom));
+    }
     let laws = fits.iter().map(|fit| {
         let draws = may_hold.iter().find(|draws| draws.fit.law == fit.law);
         let alone = Draws::new(*fit, &observed, &[], 0);
@@ -181,7 +186,7 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
         knee,
         knee_basis: basis,
         peak: peak(sweep, may_hold.first(), freedom),
-        cliff: cliff(sweep),
+        cliff,
         retrograde,
         left_out: sweep.left_out().to_vec(),
         far_apart: sweep.far_apart(),
