@@ -96,19 +96,13 @@ pub fn cliff(sweep: &Sweep) -> Option<Cliff> {
     let last = observed.len() - 1;
     let odds = |at: usize| if at == last { ODDS_AT_LAST } else { ODDS };
     let steps = Steps::new(&observed, freedom, BEFORE..observed.len(), odds);
-    let step = steps.best.filter(|_| steps.for_a_step() >= 0.0)?;
-    // The place is known already.
-    let rest = Steps::new(&observed[1..], freedom, step.at - 1..step.at, |_| 1.0);
-    if rest.for_a_step() < 0.0 || steps.with_step < bent(&observed, freedom, step.at) {
-        return None;
-    }
+    let step = steps.best?;
     // One bad run lowers a mean.
     let without_lowest = sweep.without_lowest_runs();
     let (fewer, freedom_left) = (without_lowest.observations(), without_lowest.freedom());
-    let again = Steps::new(&fewer, freedom_left, step.at..step.at + 1, |_| 1.0);
-    if freedom_left == 0
-        || again.for_a_step() < 0.0
-        || again.with_step < bent(&fewer, freedom_left, step.at)
+    let again = || Steps::new(&fewer, freedom_left, step.at..step.at + 1, |_| 1.0);
+    if !holds(&steps, &observed, freedom, step.at)
+        || !holds(&again(), &fewer, freedom_left, step.at)
     {
         return None;
     }
@@ -121,6 +115,15 @@ pub fn cliff(sweep: &Sweep) -> Option<Cliff> {
         after: observed[step.at].tasks,
         drop: Estimate { value: step.size, interval }.map(drop),
     })
+}
+
+/// Whether a step at this place explains the points best: all of them and those without the first, and better than a bend.
+fn holds(steps: &Steps, observed: &[Observation], freedom: usize, at: usize) -> bool {
+    // The place is known already.
+    let rest = || Steps::new(&observed[1..], freedom, at - 1..at, |_| 1.0);
+    steps.for_a_step() >= 0.0
+        && rest().for_a_step() >= 0.0
+        && steps.with_step >= bent(observed, freedom)
 }
 
 /// A step that may explain a curve.
@@ -226,26 +229,34 @@ impl Smooth {
     }
 }
 
-/// How probable the rates are with a bend, as a logarithm: of all places those near this step, at most at half of the CPUs
-/// there. Others explain it no better.
-fn bent(observed: &[Observation], freedom: usize, step_at: usize) -> f64 {
-    /// Neighbours farther apart than this have a place between them, too.
-    const NEAR: f64 = 1.2;
-    let gaps = observed[1..].windows(2).flat_map(|pair| {
-        let (low, high) = (pair[0].tasks, pair[1].tasks);
-        [Some(low), Some((low * high).sqrt()).filter(|_| high > NEAR * low)]
-    });
-    let places: Vec<f64> = gaps.flatten().collect();
-    let after = observed[step_at].tasks;
-    let is_near = |cpus: &&f64| **cpus <= after && 2.0 * **cpus >= after;
+/// How probable the rates are with a bend somewhere, as a logarithm.
+fn bent(observed: &[Observation], freedom: usize) -> f64 {
+    let places = bend_places(observed);
     let laws = [Candidate { law: Law::Linear, third: None }].into_iter().chain(CANDIDATES);
     let bends = laws.flat_map(|candidate| {
         let smooth = Smooth::new(&candidate, observed, freedom);
         let at = |cpus: &f64| smooth.with_bend(observed, freedom, *cpus);
-        places.iter().filter(is_near).map(at).collect::<Vec<f64>>()
+        places.iter().map(at).collect::<Vec<f64>>()
     });
     let number = (places.len() * (CANDIDATES.len() + 1)) as f64;
     bends.fold(f64::NEG_INFINITY, log_sum) + (BENT_SHARE / number).ln()
+}
+
+/// Numbers of CPUs at which a curve may bend: those measured but the first and the last, and the middles of wide gaps. Of
+/// neighbours that are too near to tell two bends apart, the first.
+fn bend_places(observed: &[Observation]) -> Vec<f64> {
+    const NEAR: f64 = 1.1;
+    let gaps = observed[1..].windows(2).flat_map(|pair| {
+        let (low, high) = (pair[0].tasks, pair[1].tasks);
+        [Some(low), Some((low * high).sqrt()).filter(|_| high > NEAR * NEAR * low)]
+    });
+    let mut places: Vec<f64> = Vec::new();
+    for cpus in gaps.flatten() {
+        if places.last().is_none_or(|last| cpus >= NEAR * last) {
+            places.push(cpus);
+        }
+    }
+    places
 }
 
 /// The logarithm of how plausible a step is that is known with this standard deviation: the mean over the sizes that it
