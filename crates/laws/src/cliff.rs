@@ -231,32 +231,26 @@ impl Smooth {
 
 /// How probable the rates are with a bend somewhere, as a logarithm.
 fn bent(observed: &[Observation], freedom: usize) -> f64 {
-    let places = bend_places(observed);
+    /// Places are this far apart, and those around the best one a quarter of it.
+    const APART: f64 = 1.1;
+    const PARTS: i32 = 4;
+    let (first, last) = (observed[1].tasks, observed[observed.len() - 1].tasks);
+    let places = std::iter::successors(Some(first), |cpus| Some(APART * cpus));
+    let places: Vec<f64> = places.take_while(|cpus| *cpus < last).collect();
     let laws = [Candidate { law: Law::Linear, third: None }].into_iter().chain(CANDIDATES);
-    let bends = laws.flat_map(|candidate| {
+    let bends = laws.map(|candidate| {
         let smooth = Smooth::new(&candidate, observed, freedom);
-        let at = |cpus: &f64| smooth.with_bend(observed, freedom, *cpus);
-        places.iter().map(at).collect::<Vec<f64>>()
+        let at = |cpus: f64| smooth.with_bend(observed, freedom, cpus);
+        let coarse: Vec<f64> = places.iter().map(|cpus| at(*cpus)).collect();
+        let best = (0..places.len()).max_by(|a, b| coarse[*a].total_cmp(&coarse[*b])).unwrap_or(0);
+        let between = (1 - PARTS..PARTS).filter(|part| *part != 0).map(|part| {
+            let cpus = places[best] * APART.powf(f64::from(part) / f64::from(PARTS));
+            at(cpus) - f64::from(PARTS).ln()
+        });
+        coarse.iter().copied().chain(between).fold(f64::NEG_INFINITY, log_sum)
     });
     let number = (places.len() * (CANDIDATES.len() + 1)) as f64;
     bends.fold(f64::NEG_INFINITY, log_sum) + (BENT_SHARE / number).ln()
-}
-
-/// Numbers of CPUs at which a curve may bend: those measured but the first and the last, and the middles of wide gaps. Of
-/// neighbours that are too near to tell two bends apart, the first.
-fn bend_places(observed: &[Observation]) -> Vec<f64> {
-    const NEAR: f64 = 1.1;
-    let gaps = observed[1..].windows(2).flat_map(|pair| {
-        let (low, high) = (pair[0].tasks, pair[1].tasks);
-        [Some(low), Some((low * high).sqrt()).filter(|_| high > NEAR * NEAR * low)]
-    });
-    let mut places: Vec<f64> = Vec::new();
-    for cpus in gaps.flatten() {
-        if places.last().is_none_or(|last| cpus >= NEAR * last) {
-            places.push(cpus);
-        }
-    }
-    places
 }
 
 /// The logarithm of how plausible a step is that is known with this standard deviation: the mean over the sizes that it

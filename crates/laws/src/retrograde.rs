@@ -43,9 +43,10 @@ pub fn retrograde(sweep: &Sweep) -> Option<Retrograde> {
         return (drop > WITHOUT_NOISE * FITS_WITHOUT_NOISE).then_some(fall);
     }
     let tests = [paired(highest, last), Some(by_all_points(sweep, highest, last))];
-    let student = tests.into_iter().flatten().min_by(|a, b| a.p().total_cmp(&b.p()))?;
+    let is_sure = |student: &Student| student.p() < sure(points.len() - 1);
+    let student = tests.into_iter().flatten().find(is_sure)?;
     let fall = fall(Estimate { value: student.estimate, interval: student.interval(0.1) });
-    (student.p() < sure(points.len() - 1) && fall.drop.value > SMALLEST).then_some(fall)
+    (fall.drop.value > SMALLEST).then_some(fall)
 }
 
 /// The probability below which a fall from the highest of this number of points is sure. Of many means of one rate
