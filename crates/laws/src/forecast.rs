@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
+use crate::cliff::cliff;
 use crate::fit::{FITS_WITHOUT_NOISE, Fit, Known, Quantity};
 use crate::knee::SHARE;
 use crate::law::Law;
@@ -119,6 +120,13 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     let mut observed = sweep.observations();
     let freedom = sweep.freedom();
     if known.is_empty() && !sweep.has_doses() {
+        if let Some(cliff) = cliff(sweep) {
+            return Err(format!(
+                "a cliff between {} and {} CPUs: no law says how the curve goes on after it; more CPU counts \
+                 beyond it may",
+                cliff.before, cliff.after
+            ));
+        }
         let all = may_hold(&observed, freedom);
         let why = "no law fits the curve, so none says how it goes on";
         return if all.is_empty() { Err(why.to_string()) } else { Ok(all) };
@@ -243,6 +251,17 @@ mod tests {
         assert_eq!(quantity, "the hand-over per waiting task");
         assert!((0.5..=1.0).contains(&share));
         assert_eq!(found.hold_out.unwrap().up_to, 4);
+    }
+
+    #[test]
+    fn a_curve_with_a_cliff_is_refused() {
+        let runs = [1, 2, 3, 4, 6, 8, 12, 16].map(|cpus| {
+            let rate = closed_queue(f64::from(cpus), 950.0, 50.0, 1.0);
+            let rate = rate * if cpus > 8 { 0.7 } else { 1.0 };
+            (cpus, [0.98, 0.99, 1.0, 1.01, 1.02].map(|share| share * rate).to_vec())
+        });
+        let why = forecast(&Sweep::new(runs).unwrap(), &[], &[32]).unwrap_err();
+        assert!(why.starts_with("a cliff between 8 and 12 CPUs"), "{why}");
     }
 
     #[test]
