@@ -122,8 +122,7 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     if known.is_empty() && !sweep.has_doses() {
         if let Some(cliff) = cliff(sweep) {
             return Err(format!(
-                "a cliff between {} and {} CPUs: no law says how the curve goes on after it; more CPU counts \
-                 beyond it may",
+                "a cliff between {} and {} CPUs: no law says how the curve goes on after it; measure with more CPUs",
                 cliff.before, cliff.after
             ));
         }
