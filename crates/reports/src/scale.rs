@@ -365,6 +365,7 @@ mod tests {
             &[
                 "knee at 18 CPUs (17 or more): the fewest with 90 % of the highest rate",
                 "cliff between 24 and 32 CPUs: rates are 20 % (19 to 21) lower after it",
+                "past 24 CPUs the rate falls, by 4 % (2 to 5) up to 64 CPUs",
             ],
         );
     }

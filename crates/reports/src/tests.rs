@@ -50,7 +50,7 @@ fn the_scaling_report_of_the_golden_record() {
                8  2       613 000  10 000  6.5%  0.930     -      1     3  400  76.6k    1.5     128
             best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs reach 0.52 times (ideal 8)
             knee at 2 CPUs (2 to 2): the fewest with 90 % of the highest rate
-            past 2 CPUs the rate falls, by 59 % (57 to 61) up to 8 CPUs
+            past 2 CPUs the rate falls, by 59 % (58 to 60) up to 8 CPUs
             warm-up in 3 of 8 runs, typically 120 ms; the rate after it is 3.0 % higher than over the whole run
 
             posix_lock_shared idle_ns=100, threads: one fcntl write lock and one unlock of the whole file
@@ -167,7 +167,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
           reach 0.52 times (ideal 8)
         knee at 2 CPUs (2 to 2): the fewest with 90 % of the highest
           rate
-        past 2 CPUs the rate falls, by 59 % (57 to 61) up to 8 CPUs
+        past 2 CPUs the rate falls, by 59 % (58 to 60) up to 8 CPUs
         warm-up in 3 of 8 runs, typically 120 ms; the rate after it
           is 3.0 % higher than over the whole run
 
