@@ -79,34 +79,6 @@ fn a_debian_kernel_runs_what_this_host_runs() {
 }
 
 #[test]
-fn a_panic_costs_the_run_in_progress() {
-    let Some(kernel) = kernel("a panic in a virtual machine") else { return };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let home = Home::new();
-    // So many processes do not fit, and the kernel is told to panic then.
-    let settings = "cmdline=sysctl.vm.panic_on_oom=2 sysctl.kernel.threads-max=30000 \
-                    sysctl.kernel.pid_max=40000";
-    let mut command = home.knee(&format!(
-        "run getppid --kernel {} --cpus 1 --tasks 1,4000 --guest-memory 256M --seconds 0.2 \
-         --blocks 1 --seed 3 --accelerator tcg",
-        kernel.display()
-    ));
-    command.args(["--cmdline", settings]);
-    ended_with(
-        1,
-        "in a guest that panicked: Out of memory",
-        home.start(&mut command).end_within(PATIENCE),
-    );
-    let record = home.record();
-    let tasks = |run: &Run| record.record.points[run.point as usize].tasks;
-    let finished: Vec<u32> = record.runs.iter().filter(|run| run.finished()).map(tasks).collect();
-    assert_eq!(finished, [1]);
-    let ends: Vec<String> =
-        store::boots(&record).unwrap().into_iter().filter_map(|boot| boot.end).collect();
-    assert_eq!(ends.iter().filter(|end| end.starts_with("panicked")).count(), 1, "{ends:?}");
-}
-
-#[test]
 fn a_killed_knee_leaves_no_guest() {
     let Some(kernel) = kernel("kill -9 with a virtual machine") else { return };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
