@@ -141,8 +141,13 @@ fn merged_guest(a: Option<&Guest>, b: Option<&Guest>) -> Result<Option<Guest>> {
 
 /// Reads `NAME=KEY=VALUE;KEY=VALUE…`, as `--variant` takes it.
 pub fn parse(text: &str) -> Result<Variant> {
+    parse_over(Variant::default(), text)
+}
+
+/// Reads `NAME=KEY=VALUE;KEY=VALUE…` as what is set beside, or instead of, the settings of another variant.
+pub fn parse_over(base: Variant, text: &str) -> Result<Variant> {
     let (name, settings) = text.split_once('=').context(USAGE)?;
-    let mut variant = Variant { name: name.trim().to_string(), ..Variant::default() };
+    let mut variant = Variant { name: name.trim().to_string(), ..base };
     for setting in settings.split(';').map(str::trim).filter(|s| !s.is_empty()) {
         let (key, value) =
             setting.split_once('=').with_context(|| format!("'{setting}' has no '=': {USAGE}"))?;
@@ -170,7 +175,7 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
             }
             Some(("fs", what)) => {
                 let made = variant.file_system.as_mut();
-                let made = made.context("fs.mkfs and fs.mount come after fs=KIND")?;
+                let made = made.context("fs.mkfs and fs.mount need fs=KIND before, or --fs")?;
                 match what {
                     "mkfs" => made.mkfs = value.to_string(),
                     "mount" => made.mount = value.to_string(),
@@ -306,7 +311,7 @@ mod tests {
         );
         check_flag(
             "wide=fs.mkfs=-q",
-            expect_test::expect!["fs.mkfs and fs.mount come after fs=KIND"],
+            expect_test::expect!["fs.mkfs and fs.mount need fs=KIND before, or --fs"],
         );
         check_flag(
             "d",

@@ -81,8 +81,18 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     );
     let settings = settings_of(arguments.options.len());
     let Request { experiment, stranger } = run::request(&arguments.run)?;
+    // A file system that --fs makes, or a kernel, is there in all settings.
+    let base = match &experiment.variants[..] {
+        [] => Variant::default(),
+        [only] => only.clone(),
+        several => bail!(
+            "{} and {} exclude each other: give them as an option, such as --option fs=ext4,xfs",
+            several[0].name,
+            several[1].name
+        ),
+    };
     let experiment = Experiment {
-        variants: designed(&arguments.options, &settings)?,
+        variants: designed(&arguments.options, &settings, &base)?,
         blocks: Some(arguments.run.blocks.unwrap_or(BLOCKS)),
         ..experiment
     };
@@ -137,13 +147,17 @@ fn judged_by_output(mut experiment: Experiment, pattern: &str) -> Result<Experim
 }
 
 /// The settings as variants.
-fn designed(options: &[ScreenedOption], settings: &[Vec<bool>]) -> Result<Vec<Variant>> {
+fn designed(
+    options: &[ScreenedOption],
+    settings: &[Vec<bool>],
+    base: &Variant,
+) -> Result<Vec<Variant>> {
     let variant = |(number, row): (usize, &Vec<bool>)| {
         let values = options.iter().zip(row).map(|(option, is_second)| {
             format!("{}={}", option.key, option.values[usize::from(*is_second)])
         });
         let values = values.collect::<Vec<_>>().join(";");
-        variants::parse(&format!("setting-{number:02}={values}"))
+        variants::parse_over(base.clone(), &format!("setting-{number:02}={values}"))
     };
     settings.iter().enumerate().map(variant).collect()
 }
