@@ -51,7 +51,7 @@ pub trait Drawn {
 pub struct Comparing {
     /// A change below this, as a logarithm, is none.
     pub margin: f64,
-    /// Whether the bad end is compared with itself without the change.
+    /// Whether the bad end is compared with and without the change.
     pub without: bool,
     /// How a change that was borne out is measured in other layouts of the code; `None` if it is not.
     pub relinked: Option<Relinked>,

@@ -196,7 +196,7 @@ fn go_further(
         explain(session, change, confirmation, checks);
     }
     if matches!(session.request.source, Source::Git { .. }) && change < range.changes() {
-        talk("comparing the bad end with itself without the change");
+        talk("comparing the bad end with and without the change");
         match session.compare_without(answer, change, store, tell)? {
             Ok(Some(without)) => checks.show(&without),
             Ok(None) => (),
