@@ -218,6 +218,7 @@ impl Sweep {
         Ok(part.with_doses(dosed.cloned().collect()))
     }
 
+    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.points.iter().map(|point| point.rates.len()).sum()
     }
