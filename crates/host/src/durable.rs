@@ -1,5 +1,6 @@
 //! Durable files: written under a temporary name, flushed and renamed; sealed by length and hash.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -8,30 +9,29 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::held_folder::HeldFolder;
+
 /// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
 pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
-    write_durably_beside(path, &path.with_extension("tmp"), write)
+    let beside = path.with_extension("tmp");
+    write_durably_by(path, beside.file_name().unwrap_or_default(), write)
 }
 
 /// Writes a file of the user's: what is unfinished has a hidden name that no file of theirs has.
 pub fn write_durably_for_user(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    write_durably_beside(path, &path.with_file_name(format!(".{name}.knee-unfinished")), write)
+    write_durably_by(path, OsStr::new(&format!(".{name}.knee-unfinished")), write)
 }
 
-fn write_durably_beside(
+fn write_durably_by(
     path: &Path,
-    beside: &Path,
+    beside: &OsStr,
     write: impl FnOnce(&File) -> Result<()>,
 ) -> Result<()> {
-    let written = || -> Result<()> {
-        let file = create_anew(beside)?;
-        write(&file)?;
-        file.sync_all()?;
-        Ok(fs::rename(beside, path)?)
-    };
-    written().with_context(|| format!("writing {}", path.display()))?;
-    sync_folder(folder_of(path))
+    let writing = || format!("writing {}", path.display());
+    let folder = HeldFolder::open(folder_of(path)).with_context(writing)?;
+    let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?;
+    folder.replace_by(name, beside, write)
 }
 
 /// The folder that holds a file; a name alone lies in the current one.

@@ -1,5 +1,5 @@
 //! This computer: its CPUs and their order, affinity, the clock, mounts, processes and signals, the
-//! user's folders, durable files and unnamed files. It depends on no other crate of knee.
+//! user's folders, files where others may write, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
 pub mod children;
@@ -9,6 +9,9 @@ mod counted;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+pub mod given_file;
+mod given_path;
+pub mod held_folder;
 pub mod job_control;
 mod kill_with_parent;
 mod length_of_time;
@@ -22,15 +25,18 @@ pub mod pinned;
 mod random;
 pub mod signals;
 pub mod terminal;
+mod trusted_users;
 
 pub mod topology;
 
 pub use command_line::command_line;
 pub use counted::counted;
 pub use cpu_list::parse as parse_cpu_list;
+pub use held_folder::{HeldFolder, Limit};
 pub use kill_with_parent::kill_with_parent;
 pub use length_of_time::whole_ns;
 pub use nearest::nearest;
 pub use parallel::in_parallel;
 pub use random::random;
 pub use topology::{Cpu, Placement, Topology};
+pub use trusted_users::TrustedUsers;
