@@ -3,6 +3,7 @@
 //! the journal before it is made, and undone on success, error, Ctrl-C, and at the next start after
 //! kill -9.
 
+mod access_list;
 pub mod directory;
 pub mod file_systems;
 pub mod host_state;

@@ -9,9 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use host::TrustedUsers;
 use host::paths::{home_given, home_of};
 
-use crate::ownership::Trusted;
+use crate::ownership::{Writable, who_can_rename_in};
 
 /// Why an open file is not the user's own, to follow the file's name; `None` if it is. Looks at the file
 /// that is open, which may no longer be the one that has its name.
@@ -21,25 +22,25 @@ pub fn why_not_own(file: &File) -> Result<Option<String>> {
     }
     let path = path_of(file)?;
     let parent = path.parent().unwrap_or(&path);
-    Ok(why_elsewhere(parent, &own_folders(&Trusted::current())))
+    Ok(why_elsewhere(parent, &own_folders(&TrustedUsers::current())))
 }
 
 /// Why others than the user and root may have written an open file, to follow the file's name; `None` if
 /// they cannot.
 pub fn why_written_by_others(file: &File) -> Result<Option<String>> {
     let path = path_of(file)?;
-    let trusted = Trusted::current();
+    let trusted = TrustedUsers::current();
     let metadata = file.metadata().with_context(|| format!("reading {}", path.display()))?;
     if !metadata.is_file() {
         return Ok(Some("is not a file: nobody knows who wrote it".to_string()));
     }
-    // The sticky bit says nothing about a file.
-    let mode = metadata.mode() & 0o777;
-    if let Some(who) = trusted.stranger(metadata.uid(), metadata.gid(), mode) {
+    let writable = Writable::from_file(file, &metadata)
+        .with_context(|| format!("finding who can write to {}", path.display()))?;
+    if let Some(who) = writable.stranger(&trusted) {
         return Ok(Some(format!("can be written by {who}")));
     }
     let Some(parent) = path.parent() else { return Ok(None) };
-    let who = trusted.who_can_rename_in(parent)?;
+    let who = who_can_rename_in(&trusted, parent)?;
     Ok(who.map(|(who, above)| {
         format!("can be replaced by {who}, who can rename in {}", above.display())
     }))
@@ -64,7 +65,7 @@ fn why_elsewhere(parent: &Path, own_folders: &[PathBuf]) -> Option<String> {
 
 /// The user's folders without symbolic links: the home folder, that of the user who called sudo, and the
 /// current directory if it belongs to one of them. The root directory is nobody's own.
-fn own_folders(trusted: &Trusted) -> Vec<PathBuf> {
+fn own_folders(trusted: &TrustedUsers) -> Vec<PathBuf> {
     let users = [Some(trusted.user), trusted.sudo_user];
     let homes = users.iter().flatten().filter_map(|user| home_of(*user));
     let is_own = |folder: &PathBuf| {

@@ -2,13 +2,16 @@
 //! inode number, which differ where something else took the same name later. And where it makes
 //! nothing: in directories in which other users can rename.
 
-use std::env;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use host::paths::user;
+use host::TrustedUsers;
+
+use rustix::fs::{fgetxattr, lgetxattr};
+
+use crate::access_list::{Attribute, Writer, writers};
 
 /// The prefix of the names of the directories that runs create.
 pub const DIRECTORY_PREFIX: &str = ".knee-";
@@ -41,8 +44,8 @@ impl FileIdentity {
 /// path, and so it would create and overwrite files where a symbolic link leads that took the place of
 /// one of its directories. `directory` is absolute and without symbolic links.
 pub fn check_that_nobody_else_can_rename_in(directory: &Path) -> Result<()> {
-    let trusted = Trusted::current();
-    if let Some((who, above)) = trusted.who_can_rename_in(directory)? {
+    let trusted = TrustedUsers::current();
+    if let Some((who, above)) = who_can_rename_in(&trusted, directory)? {
         bail!(
             "{who} can rename in {}, and could put another directory in place of knee's during a run: \
              choose another --dir (in /tmp, only the owner of a file can rename it)",
@@ -52,63 +55,71 @@ pub fn check_that_nobody_else_can_rename_in(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Users who may change what knee uses: this user, root, and who called sudo.
-pub(crate) struct Trusted {
-    pub(crate) user: u32,
-    /// The user who started knee with sudo, and can do as root what root can.
-    pub(crate) sudo_user: Option<u32>,
-    /// What the kernel shows in a user namespace for users outside it, root among them.
-    outside: Option<u32>,
+/// Who else can rename in a directory, or in one above it, and in which. `directory` is absolute and without
+/// symbolic links.
+pub(crate) fn who_can_rename_in<'a>(
+    trusted: &TrustedUsers,
+    directory: &'a Path,
+) -> Result<Option<(String, &'a Path)>> {
+    for above in directory.ancestors() {
+        let metadata = fs::symlink_metadata(above)
+            .with_context(|| format!("reading the owner of {}", above.display()))?;
+        let writable = Writable::from_path(above, &metadata)
+            .with_context(|| format!("finding who can rename in {}", above.display()))?;
+        if let Some(who) = writable.stranger(trusted) {
+            return Ok(Some((who, above)));
+        }
+    }
+    Ok(None)
 }
 
-impl Trusted {
-    pub(crate) fn current() -> Trusted {
-        let number = |text: String| text.trim().parse().ok();
-        let is_root = user() == 0;
-        let maps = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        let is_namespace = maps.split_whitespace().ne(["0", "0", "4294967295"]);
-        let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
-        Trusted {
-            user: user(),
-            sudo_user: env::var("SUDO_UID").ok().and_then(number).filter(|_| is_root),
-            outside: overflow.and_then(number).filter(|_| is_namespace),
-        }
+/// What decides who can write to a file, or rename in a directory.
+pub(crate) struct Writable {
+    owner: u32,
+    /// With it, only the owner of a file in the directory renames it, and the directory's owner.
+    is_sticky: bool,
+    everybody: bool,
+    others: Vec<Writer>,
+}
+
+impl Writable {
+    /// Of what has a path, itself and not where it leads.
+    pub(crate) fn from_path(path: &Path, metadata: &Metadata) -> Result<Writable> {
+        Writable::new(metadata, &|name, value| lgetxattr(path, name, value))
     }
 
-    /// Who else can rename in a directory, or in one above it, and in which. `directory` is absolute and
-    /// without symbolic links.
-    pub(crate) fn who_can_rename_in<'a>(
-        &self,
-        directory: &'a Path,
-    ) -> Result<Option<(String, &'a Path)>> {
-        for above in directory.ancestors() {
-            let metadata = fs::symlink_metadata(above)
-                .with_context(|| format!("reading the owner of {}", above.display()))?;
-            let stranger = self.stranger(metadata.uid(), metadata.gid(), metadata.mode());
-            if let Some(who) = stranger {
-                return Ok(Some((who, above)));
-            }
-        }
-        Ok(None)
+    pub(crate) fn from_file(file: &File, metadata: &Metadata) -> Result<Writable> {
+        Writable::new(metadata, &|name, value| fgetxattr(file, name, value))
     }
 
-    /// Who else owns, or can write to, what has this owner, group and mode; in a directory that means to
-    /// rename.
-    pub(crate) fn stranger(&self, owner: u32, group: u32, mode: u32) -> Option<String> {
-        let trusted = [Some(0), Some(self.user), self.sudo_user, self.outside];
-        if !trusted.contains(&Some(owner)) {
-            return Some(format!("user {owner}"));
+    fn new(metadata: &Metadata, attribute: Attribute) -> Result<Writable> {
+        let mode = metadata.mode();
+        Ok(Writable {
+            owner: metadata.uid(),
+            is_sticky: metadata.is_dir() && mode & 0o1000 != 0,
+            everybody: mode & 0o002 != 0,
+            others: writers(attribute, metadata.gid(), mode)?,
+        })
+    }
+
+    /// Who else owns it or can write to it.
+    pub(crate) fn stranger(&self, trusted: &TrustedUsers) -> Option<String> {
+        if !trusted.contains(self.owner) {
+            return Some(format!("user {}", self.owner));
         }
-        // With the sticky bit, only the owner of a file renames it, and the directory's.
-        let (is_sticky, groups, others) =
-            (mode & 0o1000 != 0, mode & 0o020 != 0, mode & 0o002 != 0);
-        // Where each user has a group of their own, it has the user's number.
-        let is_own_group = group == owner || group == 0;
-        match (is_sticky, others, groups && !is_own_group) {
-            (true, ..) | (_, false, false) => None,
-            (_, true, _) => Some("every user".to_string()),
-            (_, _, true) => Some(format!("group {group}")),
+        if self.is_sticky {
+            return None;
         }
+        if self.everybody {
+            return Some("every user".to_string());
+        }
+        self.others.iter().find_map(|writer| match writer {
+            Writer::User(user) => (!trusted.contains(*user)).then(|| format!("user {user}")),
+            // Where each user has a group of their own, it has the user's number.
+            Writer::Group(group) if [self.owner, 0].contains(group) => None,
+            Writer::Group(group) => Some(format!("group {group}")),
+            Writer::Principal(name) => Some(name.clone()),
+        })
     }
 }
 
@@ -118,9 +129,13 @@ mod tests {
 
     #[track_caller]
     fn check(caller: (u32, Option<u32>), directory: (u32, u32, u32), expected: Option<&str>) {
-        let trusted = Trusted { user: caller.0, sudo_user: caller.1, outside: None };
+        let trusted = TrustedUsers { user: caller.0, sudo_user: caller.1, outside: None };
         let (owner, group, mode) = directory;
-        assert_eq!(trusted.stranger(owner, group, mode).as_deref(), expected);
+        let no_list: Attribute = &|_, _| Err(rustix::io::Errno::NODATA);
+        let (is_sticky, everybody) = (mode & 0o1000 != 0, mode & 0o002 != 0);
+        let others = writers(no_list, group, mode).unwrap();
+        let writable = Writable { owner, is_sticky, everybody, others };
+        assert_eq!(writable.stranger(&trusted).as_deref(), expected);
     }
 
     #[test]
@@ -138,5 +153,44 @@ mod tests {
         check(anna, (7, 50, 0o775), Some("group 50"));
         check(anna, (8, 8, 0o755), Some("user 8"));
         check(anna, (0, 0, 0o1777), None);
+    }
+
+    /// Gives a file or directory of root's the list: owner, named user 64321, group, mask, everybody.
+    fn give_list(path: &Path, named: u16, mask: u16) {
+        let entries =
+            [(1, 7, u32::MAX), (2, named, 64_321), (4, 5, u32::MAX), (0x10, mask, u32::MAX)];
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in entries.into_iter().chain([(0x20, 5, u32::MAX)]) {
+            list.extend_from_slice(&u16::to_le_bytes(tag));
+            list.extend_from_slice(&u16::to_le_bytes(permissions));
+            list.extend_from_slice(&u32::to_le_bytes(id));
+        }
+        rustix::fs::setxattr(
+            path,
+            "system.posix_acl_access",
+            &list,
+            rustix::fs::XattrFlags::empty(),
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn others_can_rename_where_an_access_control_list_lets_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let none = rustix::fs::lgetxattr(&path, "system.posix_acl_access", &mut [0; 1][..]);
+        if none == Err(rustix::io::Errno::OPNOTSUPP) {
+            return eprintln!("skipped: {} has no access control lists", path.display());
+        }
+        check_that_nobody_else_can_rename_in(&path).unwrap();
+        give_list(&path, 7, 5);
+        check_that_nobody_else_can_rename_in(&path).unwrap();
+        give_list(&path, 5, 7);
+        check_that_nobody_else_can_rename_in(&path).unwrap();
+        give_list(&path, 7, 7);
+        let why = check_that_nobody_else_can_rename_in(&path).unwrap_err().to_string();
+        assert!(why.contains("user 64321 can rename in"), "{why}");
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+        check_that_nobody_else_can_rename_in(&path).unwrap();
     }
 }
