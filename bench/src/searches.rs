@@ -13,7 +13,7 @@ const REPEATS: usize = 5;
 const ENOUGH_S: f64 = 5.0;
 
 /// How many times as long a search may take with store buffers.
-const TSO_TIMES: f64 = 5.0;
+const X86_TIMES: f64 = 5.0;
 
 /// Subject, lock that it is built over, tasks, operations of each, and the longest time in s for
 /// sequential consistency.
@@ -42,11 +42,11 @@ pub fn measure(bench: &Bench) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for &case in CASES {
         let sc = times(bench, case, "sc", REPEATS)?;
-        let tso = times(bench, case, "tso", REPEATS)?;
-        let slower = sc.iter().zip(&tso).map(|(sc, tso)| tso / sc).collect();
+        let x86 = times(bench, case, "x86", REPEATS)?;
+        let slower = sc.iter().zip(&x86).map(|(sc, x86)| x86 / sc).collect();
         figures.push(figure(case, "sc", Limit::AtMost(case.4), "s", sc));
-        figures.push(figure(case, "tso", Limit::AtMost(TSO_TIMES * case.4), "s", tso));
-        figures.push(figure(case, "tso / sc", Limit::AtMost(TSO_TIMES), "", slower));
+        figures.push(figure(case, "x86", Limit::AtMost(X86_TIMES * case.4), "s", x86));
+        figures.push(figure(case, "x86 / sc", Limit::AtMost(X86_TIMES), "", slower));
     }
     for (cases, repeats) in [(SC_CASES, REPEATS), (LONG_CASES, 1)] {
         for &case in cases {
@@ -80,10 +80,9 @@ fn times(
     model: &str,
     repeats: usize,
 ) -> Result<Vec<f64>> {
-    let tso: &[&str] = if model == "tso" { &["--tso"] } else { &[] };
     // Only a mechanism is built over a lock.
     let over: &[&str] = if subject.contains(':') { &["--over", over] } else { &[] };
-    let flags = [over, tso].concat();
+    let flags = [over, &["--memory", model]].concat();
     let search = |repeat| -> Result<f64> {
         eprintln!("{subject} {tasks}x{each} {model}: {repeat} of {repeats}");
         let checked = check(bench, subject, tasks, each, &flags)?;
@@ -102,7 +101,7 @@ fn sampled(bench: &Bench) -> Result<Figure> {
     let mut values = Vec::new();
     for repeat in 1..=REPEATS {
         eprintln!("schedules: {repeat} of {REPEATS}");
-        let checked = check(bench, "queued", 4, 2, &["--sample", "100000"])?;
+        let checked = check(bench, "queued", 4, 2, &["--memory", "sc", "--sample", "100000"])?;
         values.push(100_000.0 / checked["seconds"].as_f64().unwrap_or(f64::INFINITY));
     }
     let limit = Limit::AtLeast(15_000.0);

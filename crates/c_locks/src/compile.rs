@@ -5,12 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use engines::Unsupported;
 use own_loads::{Compiler, Scratch};
 
 use crate::assembly::annotate;
 use crate::equivalent;
 use crate::instance::Instance;
 use crate::program::Program;
+use crate::studied::not_checked;
 
 /// The header that says which functions are the lock's.
 pub const HEADER: &str = include_str!("../c/knee_lock.h");
@@ -49,10 +51,17 @@ const GCC_FLAGS: &[&str] = &[
 const CLANG_FLAGS: &[&str] =
     &["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-distinguish-volatile=1"];
 
-/// Compiles the lock in a file. `flags` are the user's own, for the compiler.
+/// Compiles the lock in a file. `flags` are the user's own, for the compiler. The error is an [`Unsupported`] where the file
+/// is a lock, and only a search of it is not possible.
 pub fn compile(file: &Path, flags: &[String]) -> Result<Program> {
-    let shown = file.display();
-    compiled(file, flags).with_context(|| format!("{shown}: no lock that can be checked"))
+    compiled(file, flags).map_err(|error| {
+        let context = if error.is::<Unsupported>() {
+            not_checked(file)
+        } else {
+            format!("{}: no lock that can be checked", file.display())
+        };
+        error.context(context)
+    })
 }
 
 fn compiled(file: &Path, flags: &[String]) -> Result<Program> {

@@ -1,6 +1,8 @@
 //! The functions that compiled C code calls: those of ThreadSanitizer, those of knee's headers, and a few of the C
 //! library.
 
+use engines::Unsupported;
+
 use crate::x86;
 
 /// What a call means.
@@ -194,21 +196,38 @@ impl Hook {
     }
 }
 
-/// Why a symbol that no hook has cannot be called.
-pub fn missing(symbol: &str) -> String {
+/// Why a symbol that no hook has cannot be called. `at` is where it is used first.
+pub fn missing(symbol: &str, at: &str) -> Unsupported {
+    let calls = format!("{at}it calls {symbol}");
     match symbol {
-        "malloc" | "calloc" | "realloc" | "free" | "posix_memalign" | "aligned_alloc" => format!(
-            "it calls {symbol}: a lock cannot allocate while it is checked; keep its memory in the lock's own type, in static \
-             variables, or in _Thread_local ones"
-        ),
-        _ if symbol.starts_with("pthread_") => format!(
-            "it calls {symbol}: a lock cannot use another that knee does not see; use atomics, and to sleep a futex, or \
-             knee_park and knee_wake of <knee_lock.h>"
-        ),
-        _ if symbol.starts_with("__tsan_atomic") => {
-            format!("it uses an atomic access that no machine of knee has: {symbol}")
+        "malloc" | "calloc" | "realloc" | "free" | "posix_memalign" | "aligned_alloc" => {
+            Unsupported::new(
+                format!("{calls}: a lock cannot allocate while it is checked"),
+                "keep its memory in the lock's own type, in static variables, or in _Thread_local ones",
+            )
         }
-        _ => format!("it calls {symbol}, which is not defined in this file"),
+        _ if symbol.starts_with("pthread_") => Unsupported::new(
+            format!("{calls}: a search does not see into locks of a library"),
+            "include a lock of your own instead, made of atomics and a futex (or knee_park and knee_wake of <knee_lock.h>)",
+        ),
+        "__tsan_atomic128_load"
+        | "__tsan_atomic128_store"
+        | "__tsan_atomic128_compare_exchange_strong"
+        | "__tsan_atomic128_compare_exchange_weak"
+        | "__tsan_atomic128_compare_exchange_val" => Unsupported::new(
+            format!(
+                "{at}it uses an atomic access of 16 bytes ({symbol}), and a search has at most 8"
+            ),
+            "pack both halves into 8 bytes for the check: an index of 32 bits instead of a pointer, and a tag of 32 bits",
+        ),
+        _ if symbol.starts_with("__tsan_atomic") => Unsupported::new(
+            format!("{at}it uses an atomic access that no machine of knee has: {symbol}"),
+            "use a compare-exchange in a loop",
+        ),
+        _ => Unsupported::new(
+            format!("{calls}, which is not defined in this file"),
+            "include its source, or define what the lock needs of it",
+        ),
     }
 }
 

@@ -4,7 +4,8 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::{io, ptr};
 
 use anyhow::{Context, Result, ensure};
@@ -14,6 +15,7 @@ use crate::entry::{knee_c_hooked, knee_c_instruction};
 use crate::hooks::Hook;
 use crate::memory::{Block, Space};
 use crate::program::{Program, Relocation, RelocationKind, Target};
+use crate::task::STACK;
 
 const PAGE: usize = 4096;
 const LINE: usize = 64;
@@ -38,6 +40,8 @@ pub struct Instance {
     pub region: (usize, usize),
     /// How many operations all tasks did, once they have ended.
     pub operations: AtomicU64,
+    /// An address on the stack of each task, once it has called the program.
+    stacks: Vec<AtomicUsize>,
 }
 
 impl Instance {
@@ -50,7 +54,8 @@ impl Instance {
         let code = Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
         let operations = AtomicU64::new(0);
-        Ok(Instance { program, code, data, thread_local, stride, cpus, region, operations })
+        let stacks = (0..cpus).map(|_| AtomicUsize::new(0)).collect();
+        Ok(Instance { program, code, data, thread_local, stride, cpus, region, operations, stacks })
     }
 
     /// Bytes of a region that the program's variables take.
@@ -89,6 +94,21 @@ impl Instance {
     pub fn owner(&self, address: usize) -> Option<usize> {
         let offset = address.checked_sub(self.thread_local)?;
         offset.checked_div(self.stride).filter(|cpu| *cpu < self.cpus)
+    }
+
+    /// Notes an address on a task's stack, above those that the program will use.
+    pub fn uses_stack(&self, task: usize, address: usize) {
+        if let Some(stack) = self.stacks.get(task) {
+            stack.store(address, Relaxed);
+        }
+    }
+
+    /// Whether the address is on the stack of some task, where the program keeps local variables.
+    pub fn is_on_stack(&self, address: usize) -> bool {
+        self.stacks.iter().any(|stack| {
+            let start = stack.load(Relaxed);
+            address < start && start - address < STACK
+        })
     }
 
     /// Whether the address is in the program's code or constants.

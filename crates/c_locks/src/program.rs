@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use algorithms::Equivalent;
 use anyhow::{Context, Result, bail, ensure};
+use engines::Unsupported;
 use machine::{CodeSite, Word};
 use object::read::elf::ElfFile64;
 use object::{
@@ -159,11 +160,15 @@ impl Program {
             [("static", &data, STATIC_MAX), ("thread-local", &thread_local, THREAD_LOCAL_MAX)]
         {
             let bytes = block.bytes.len();
-            ensure!(
-                bytes <= most,
-                "its {what} variables take {bytes} bytes, and a search keeps at most {most}: make arrays smaller \
-                 (with knee_kernel.h, -DCONFIG_NR_CPUS=16)"
-            );
+            if bytes > most {
+                return Err(Unsupported::new(
+                    format!(
+                        "its {what} variables take {bytes} bytes, and a search keeps at most {most}"
+                    ),
+                    "make arrays smaller (with knee_kernel.h, -DCONFIG_NR_CPUS=16)",
+                )
+                .into());
+            }
         }
         let unwind_table = parts.unwind_table();
         code.align = 4096;
@@ -307,13 +312,13 @@ impl<'a> Parts<'a> {
             .map(String::as_str)
             .collect();
         lines.dedup();
-        ensure!(
-            lines.is_empty(),
-            "the checker would not see these accesses:\n  {}\nuse the atomics of <stdatomic.h>, or the kernel's with \
-             #include <knee_kernel.h>",
-            lines.join("\n  ")
-        );
-        Ok(())
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let why = format!("the checker would not see these accesses:\n  {}", lines.join("\n  "));
+        let way_out =
+            "use the atomics of <stdatomic.h>, or the kernel's with #include <knee_kernel.h>";
+        Err(Unsupported::new(why, way_out).into())
     }
 
     /// Functions that should run before all others would not: a lock begins with the values of its variables.
@@ -326,13 +331,16 @@ impl<'a> Parts<'a> {
             }
             for (_, relocation) in section.relocations() {
                 let function = self.function_of(&relocation).unwrap_or_default();
-                ensure!(
-                    ["_sub_I_00099", "tsan.module_ctor"]
-                        .iter()
-                        .any(|own| function.starts_with(own)),
-                    "{function} is a constructor, which would run before the lock is there: give variables their first \
-                     values where they are defined"
-                );
+                let own = ["_sub_I_00099", "tsan.module_ctor"];
+                if !own.iter().any(|own| function.starts_with(own)) {
+                    return Err(Unsupported::new(
+                        format!(
+                            "{function} is a constructor, which would run before the lock is there"
+                        ),
+                        "give variables their first values where they are defined",
+                    )
+                    .into());
+                }
             }
         }
         Ok(())
@@ -450,7 +458,7 @@ impl<'a> Parts<'a> {
         let hook = unseen.map(|_| Hook::Nothing).or_else(|| Hook::named(&name));
         let Some(hook) = hook else {
             let at = self.line_of_use(index).unwrap_or_default();
-            bail!("{at}{}", hooks::missing(&name));
+            return Err(hooks::missing(&name, &at).into());
         };
         self.hooks.push(hook);
         self.names.push(name);

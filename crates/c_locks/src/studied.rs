@@ -4,8 +4,9 @@
 use std::io;
 
 use algorithms::mechanisms::{ListedMechanism, Scenario};
-use anyhow::{Context, Result, bail, ensure};
-use engines::checker::{Options, Setup, search};
+use anyhow::{Context, Result, bail};
+use engines::Unsupported;
+use engines::checker::{Memory, Options, Setup, search};
 use engines::simulated::SimulatedRun;
 use studies::checks::mutants::{JudgedMutant, LockSubject, judge_lock};
 use studies::checks::{
@@ -44,13 +45,16 @@ const WORDS_MAX: usize = 65_000;
 fn ensure_words(program: &Program, tasks: usize) -> Result<()> {
     let [own, shared] = [&program.thread_local, &program.data].map(|block| block.words.len());
     let words = shared + tasks * own;
-    ensure!(
-        words <= WORDS_MAX,
-        "{}: {tasks} tasks with {own} thread-local words each and {shared} static ones: a search tells {WORDS_MAX} words \
-         apart; check fewer tasks, or make arrays smaller",
-        program.name
-    );
-    Ok(())
+    if words <= WORDS_MAX {
+        return Ok(());
+    }
+    Err(Unsupported::new(
+        format!(
+            "{tasks} tasks with {own} thread-local words each and {shared} static ones: a search tells {WORDS_MAX} words apart"
+        ),
+        "check fewer tasks, or make arrays smaller",
+    )
+    .into())
 }
 
 fn tasks(size: CheckSize, mutation: Mutation, act: &mut SetupFn) -> io::Result<()> {
@@ -82,9 +86,13 @@ const SHORT_STATES: u64 = 10_000;
 
 /// Refuses a lock in which a short search finds a fault: what it does then is no lock's.
 pub fn refuse_faulty(program: &'static Program) -> Result<()> {
-    let options = Options { states_max: SHORT_STATES, ..Options::default() };
+    let memory = Memory::of_this_machine();
+    let options = Options { memory, states_max: SHORT_STATES, ..Options::default() };
     let searched = with_tasks(program, SHORT, |setup| search(setup, &options))??;
     if let Some(failure) = searched.failure {
+        if let Some(unsupported) = failure.unsupported() {
+            return Err(unsupported.clone()).with_context(|| not_checked(&program.file));
+        }
         let (name, file) = (&program.name, program.file.display());
         bail!(
             "{name} is at fault: {}; see knee check {file} --threads 2 (with the same --cflags)",
@@ -92,6 +100,11 @@ pub fn refuse_faulty(program: &'static Program) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What is said of a file before the reason.
+pub(crate) fn not_checked(file: &std::path::Path) -> String {
+    format!("{}: not checked", file.display())
 }
 
 impl OwnLock for Program {

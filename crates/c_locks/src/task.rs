@@ -4,14 +4,17 @@
 //! written, at the line where it was: until then no other task has run.
 
 mod access;
+mod futex;
 mod instruction;
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleepers};
+use engines::Unsupported;
+use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleep};
 
+pub use access::STACK;
 use access::{PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
 
 use crate::entry::{Frame, InstructionFrame, knee_c_enter};
@@ -59,6 +62,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
         errno: Cell::new(0),
     };
     task.runs();
+    instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
     // SAFETY: a function of the program, which takes one pointer.
     let result = unsafe { knee_c_enter(instance.function(function), argument, task.base.as_ptr()) };
     task.settle(0);
@@ -134,7 +138,8 @@ impl<M: Machine> Task<'_, M> {
         let words = (self.base.get() - from) / 8;
         // SAFETY: the live stack of the C code, from the hook's frame to where it began.
         let stack = unsafe { std::slice::from_raw_parts(from as *const u64, words) };
-        let known = [return_address, words as u64].into_iter().chain(registers);
+        let errno = self.errno.get() as u64;
+        let known = [return_address, words as u64, errno].into_iter().chain(registers);
         known.chain(stack.iter().copied()).fold(0x51ED_270B, mix)
     }
 
@@ -169,8 +174,10 @@ impl<M: Machine> Task<'_, M> {
             Hook::Xor(size) => return modify(size, Op::Xor(b), c),
             Hook::CompareExchange(size) => {
                 if !self.is_own(b as usize, size.into(), true) {
-                    let why = "the expected value of a compare-exchange must be a local variable";
-                    self.fail(why.to_string());
+                    self.refuse(
+                        "the expected value of a compare-exchange is no local variable",
+                        "copy it into one",
+                    );
                 }
                 // SAFETY: the C code's own variable, of the size of the word.
                 let expected = unsafe { read(b as usize, size) };
@@ -213,8 +220,12 @@ impl<M: Machine> Task<'_, M> {
             Hook::Errno => return self.errno.as_ptr() as u64,
             Hook::Operations => return self.instance.operations.load(Relaxed),
             Hook::Arrive => self.m.annotate(Annotation::Arrive),
-            Hook::Park => self.park(a as usize, b as u32, state),
-            Hook::Wake => self.wake(a as usize, b as u32, state),
+            Hook::Park => {
+                self.park(a as usize, b as u32, Sleep::UNTIL_WOKEN, state);
+            }
+            Hook::Wake => {
+                self.wake(a as usize, b as u32, u32::MAX, state);
+            }
             Hook::Syscall => return self.syscall(arguments, state),
             Hook::Memset => self.copy(a as usize, c as usize, false, |_| b as u8),
             Hook::Memcpy | Hook::Memmove => {
@@ -235,49 +246,6 @@ impl<M: Machine> Task<'_, M> {
         a
     }
 
-    fn park(&self, address: usize, expected: u32, state: u64) {
-        self.forget(state);
-        self.m.park(self.atom::<u32>(self.shared(address, 4)), expected);
-    }
-
-    fn wake(&self, address: usize, tasks: u32, state: u64) {
-        const ONE_BY_ONE_MAX: u32 = 16;
-        self.forget(state);
-        let atom = self.atom::<u32>(self.shared(address, 4));
-        if tasks > ONE_BY_ONE_MAX {
-            return self.m.wake(atom, Sleepers::All);
-        }
-        for _ in 0..tasks {
-            self.m.wake(atom, Sleepers::One);
-        }
-    }
-
-    /// A futex that waits or wakes: 0, as if each wait ended by a wake-up. The thread's number.
-    fn syscall(&self, [number, address, operation, value, timeout]: &[u64; 5], state: u64) -> u64 {
-        const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-        let (number, address) = (*number as i64, *address as usize);
-        if number == libc::SYS_gettid {
-            return self.m.task() as u64 + 1;
-        }
-        if number != libc::SYS_futex {
-            self.fail(format!("system call {number}: a search has only futex and gettid"));
-        }
-        match *operation as i32 & COMMAND {
-            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if *timeout != 0 => self
-                .fail("a futex wait with a time-out: a search has no time; pass NULL".to_string()),
-            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
-                self.park(address, *value as u32, state);
-            }
-            libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
-                self.wake(address, *value as u32, state);
-            }
-            other => {
-                self.fail(format!("futex operation {other}: a search has only waits and wake-ups"))
-            }
-        }
-        0
-    }
-
     /// The address of a thread-local variable in another task.
     fn of_cpu(&self, address: usize, cpu: usize) -> u64 {
         let instance = self.instance;
@@ -292,5 +260,10 @@ impl<M: Machine> Task<'_, M> {
 
     fn fail(&self, why: String) -> ! {
         panic!("{why}, at {}", self.site.get())
+    }
+
+    /// Ends the check: what the code does may be right, and no machine does it.
+    fn refuse(&self, why: &str, way_out: &str) -> ! {
+        Unsupported::new(format!("{why}, at {}", self.site.get()), way_out).stop()
     }
 }

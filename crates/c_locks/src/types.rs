@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use engines::Unsupported;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, EntriesTreeNode, LittleEndian,
     Operation, Unit, UnitOffset,
@@ -81,11 +82,13 @@ impl Types {
     pub fn lock(&self) -> Result<Vec<Word>> {
         let leaves =
             self.lock.as_ref().context("debug information does not show the lock's type")?;
-        ensure!(
-            self.lock_bytes <= LOCK_MAX,
-            "the lock has {} bytes: knee keeps {LOCK_MAX}; move arrays to static variables",
-            self.lock_bytes
-        );
+        if self.lock_bytes > LOCK_MAX {
+            return Err(Unsupported::new(
+                format!("the lock has {} bytes, and knee keeps {LOCK_MAX}", self.lock_bytes),
+                "move arrays to static variables",
+            )
+            .into());
+        }
         Ok(words(leaves, self.lock_bytes, "byte"))
     }
 
@@ -212,7 +215,10 @@ impl<'a> Reader<'a, '_> {
         path: &str,
         into: &mut Vec<Leaf>,
     ) -> Result<()> {
-        ensure!(into.len() < WORDS_MAX, "{path} has more than {WORDS_MAX} words: make it smaller");
+        if into.len() >= WORDS_MAX {
+            let why = format!("{path} has more than {WORDS_MAX} words");
+            return Err(Unsupported::new(why, "make it smaller").into());
+        }
         let mut tree = self.unit.entries_tree(Some(kind))?;
         let node = tree.root()?;
         let entry = node.entry().clone();

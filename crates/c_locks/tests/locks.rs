@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use c_locks::{Program, compile, judge, refuse_faulty, with_tasks};
+use engines::Unsupported;
 use engines::checker::{Memory, Options, SearchResult, search};
 use studies::checks::CheckSize;
 use studies::checks::mutants::{Fate, JudgedMutant};
@@ -189,6 +190,36 @@ fn a_futex_sleeps_and_a_lost_wake_up_is_found() {
     let lost = program_with("futex.c", &["-DLOST"]);
     let said = fault(lost, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("deadlock") && said.contains("futex.c:"), "{said}");
+}
+
+#[test]
+fn a_wake_up_for_some_bits_wakes_those_that_sleep_for_them() {
+    passes("bits_of_a_futex.c");
+    let wrong = program_with("bits_of_a_futex.c", &["-DWRONG_BIT"]);
+    let said = fault(wrong, Memory::SequentiallyConsistent).unwrap();
+    assert!(said.contains("deadlock") && said.contains("for bits 0x"), "{said}");
+}
+
+#[test]
+fn variables_on_a_tasks_own_stack_are_its_own_affair() {
+    passes("own_variables.c");
+}
+
+#[test]
+fn a_waiter_on_a_stack_is_not_checked_and_never_wrong() {
+    let waiter = program_with("own_variables.c", &["-DWAITER"]);
+    for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
+        let failure = searched(waiter, (2, 2), memory).failure.unwrap();
+        let unsupported = failure.unsupported().unwrap();
+        assert!(unsupported.why.contains("own_variables.c:"), "{unsupported}");
+        assert!(unsupported.way_out.contains("_Thread_local"), "{unsupported}");
+    }
+    let why = judge(waiter).err().unwrap();
+    assert!(why.is::<Unsupported>(), "{why:#}");
+    assert!(
+        format!("{:#}", refuse_faulty(waiter).unwrap_err())
+            .contains("own_variables.c: not checked: ")
+    );
 }
 
 #[test]

@@ -10,6 +10,8 @@ pub mod checker;
 mod mutated;
 pub mod simulated;
 mod steppable;
+mod unsupported;
 
 pub use machine::CodeSite;
 pub use mutated::{AccessChange, Mutant, Mutated};
+pub use unsupported::Unsupported;

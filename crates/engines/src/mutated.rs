@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use machine::{
-    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers,
+    Until, Value,
 };
 
 /// What a mutant changes about an access.
@@ -238,6 +239,22 @@ impl<M: Machine> Machine for Mutated<'_, M> {
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         if self.change(&[AccessChange::Skipped]).is_none() {
             self.machine.wake(atom, whom);
+        }
+    }
+
+    #[track_caller]
+    fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd {
+        match self.change(&[AccessChange::NoWait]) {
+            Some(_) => SleepEnd::Woken,
+            None => self.machine.park_as(atom, expected, sleep),
+        }
+    }
+
+    #[track_caller]
+    fn wake_bits(&self, atom: &Atom<u32>, whom: Sleepers, bits: u32) -> u32 {
+        match self.change(&[AccessChange::Skipped]) {
+            Some(_) => 0,
+            None => self.machine.wake_bits(atom, whom, bits),
         }
     }
 

@@ -6,16 +6,18 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fmt, io};
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult};
+
+use crate::Unsupported;
 
 /// With this a thread stops itself.
 pub use corosensei::Yielder;
@@ -71,8 +73,26 @@ pub enum StopReason<Request> {
     Requests(Request),
     /// Its body has returned.
     Ended,
-    /// It panicked, with this message.
-    Panicked(String),
+    /// It panicked.
+    Panicked(Panic),
+}
+
+/// What a panic says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Panic {
+    /// Something is wrong.
+    Message(String),
+    /// The machine cannot do what the thread asks for.
+    Unsupported(Unsupported),
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Panic::Message(message) => f.write_str(message),
+            Panic::Unsupported(unsupported) => unsupported.fmt(f),
+        }
+    }
 }
 
 /// Where a thread was stopped: its stack pointer and the live part of its stack.
@@ -190,12 +210,12 @@ thread_local! {
     static STEPPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `body`; a panic becomes an error with its message, and is not printed.
-pub fn catch_panics<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+/// Calls `body`; a panic becomes an error, and is not printed.
+pub fn catch_panics<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     STEPPING.set(true);
     let result = catch_unwind(AssertUnwindSafe(body));
     STEPPING.set(false);
-    result.map_err(|payload| message(&*payload))
+    result.map_err(|payload| said(&*payload))
 }
 
 fn keep_panics_quiet() {
@@ -210,9 +230,13 @@ fn keep_panics_quiet() {
     });
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+fn said(payload: &(dyn Any + Send)) -> Panic {
+    if let Some(unsupported) = payload.downcast_ref::<Unsupported>() {
+        return Panic::Unsupported(unsupported.clone());
+    }
     let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or("panicked".to_string())
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    Panic::Message(text.unwrap_or("panicked".to_string()))
 }
 
 #[cfg(test)]
@@ -252,7 +276,9 @@ mod tests {
         thread.restore(&saved);
         assert_eq!(requested(thread.step(2)), 7);
         thread.restore(&saved);
-        assert!(matches!(thread.step(95), StopReason::Panicked(why) if why == "too much"));
+        assert!(
+            matches!(thread.step(95), StopReason::Panicked(why) if why.to_string() == "too much")
+        );
         thread.restore(&saved);
         assert_eq!(requested(thread.step(3)), 8);
     }

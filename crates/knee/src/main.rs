@@ -26,8 +26,8 @@ use sweeps::flags::{OutputFlags, scan};
 /// Results go to standard output; messages and progress go to standard error.
 ///
 /// Exit status: 0 success; 1 some runs failed (the record says which and why) or a check found
-/// a fault; 2 the command failed; 3 a verdict is one that --fail-if names; 130 interrupted,
-/// finished runs are kept.
+/// a fault; 2 the command failed; 3 a verdict is one that --fail-if names, or a check found no
+/// fault and could not check everything; 130 interrupted, finished runs are kept.
 #[derive(Parser)]
 #[command(name = "knee", version)]
 struct Cli {

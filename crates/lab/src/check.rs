@@ -6,21 +6,23 @@ mod tables;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::c_files;
+use crate::c_files::{self, Checkable, Refused};
 use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use c_locks::Program;
+use engines::Unsupported;
 use engines::checker::{
-    Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample, search,
+    Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
+    search,
 };
 use host::nearest;
 use host::terminal::{hint, print, print_line, talk};
 use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{CheckResult, CheckSize, Mutation, with_lock, with_mechanism};
+use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_lock, with_mechanism};
 use text::Style;
 
 /// What to check.
@@ -48,12 +50,15 @@ pub struct Arguments {
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]
     over: Option<String>,
-    /// Use the x86 memory model (TSO): stores wait in store buffers instead of being visible
-    /// immediately
-    #[arg(long)]
+    /// Memory model: `x86`, where stores wait in store buffers, or `sc`, where each is visible
+    /// immediately [default: that of this machine]
+    #[arg(long, value_enum, value_name = "MODEL")]
+    memory: Option<MemoryModel>,
+    /// `--memory x86`, as it was called before
+    #[arg(long, hide = true, conflicts_with = "memory")]
     tso: bool,
     /// Mutate one memory access after the other, and report which mutants the search catches
-    #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
+    #[arg(long, conflicts_with_all = ["memory", "tso", "sample", "replay", "threads", "acquires", "locks"])]
     mutants: bool,
     /// Run this many random schedules (PCT) instead of a full search, for larger setups
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
@@ -62,7 +67,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Make this many random calls to file_locks and to the running kernel, and compare results
-    #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "tso"])]
+    #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "memory", "tso"])]
     against_kernel: Option<u64>,
     /// Replay one schedule, as printed with a failure, and show each step
     #[arg(long, value_name = "SCHEDULE")]
@@ -81,7 +86,23 @@ pub struct Arguments {
     json: bool,
 }
 
+/// A memory model, by its name on the command line.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum MemoryModel {
+    X86,
+    Sc,
+}
+
 impl Arguments {
+    fn memory(&self) -> Memory {
+        match self.memory {
+            _ if self.tso => Memory::TotalStoreOrder,
+            Some(MemoryModel::X86) => Memory::TotalStoreOrder,
+            Some(MemoryModel::Sc) => Memory::SequentiallyConsistent,
+            None => Memory::of_this_machine(),
+        }
+    }
+
     fn over(&self) -> &str {
         self.over.as_deref().unwrap_or("ticket")
     }
@@ -95,6 +116,8 @@ enum Subject {
     Mechanism(&'static ListedMechanism, &'static str),
     /// A lock in a C file.
     InC(&'static Program),
+    /// A lock in a C file that cannot be checked.
+    Refused(&'static Refused),
 }
 
 impl Subject {
@@ -103,6 +126,7 @@ impl Subject {
             Subject::Lock(lock) => lock.name.to_string(),
             Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
             Subject::InC(program) => program.name.clone(),
+            Subject::Refused(refused) => refused.name.clone(),
         }
     }
 }
@@ -119,18 +143,23 @@ fn with_subject<R>(
             with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
         }
         Subject::InC(program) => return c_locks::with_tasks(program, size, act),
+        Subject::Refused(refused) => return Err(refused.why.clone().into()),
     };
     Ok(result.with_context(|| not_a_guard(over))??)
 }
 
-/// Checks and prints. The status is 1 if a fault was found or a search is incomplete.
+/// Status of a check in which nothing is wrong, and something could not be checked.
+const NOT_CHECKED: u8 = 3;
+
+/// Checks and prints. The status is 1 if a fault was found, else [`NOT_CHECKED`] if a search was not possible or not
+/// complete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref())?;
+    let files = c_files::checkable(&arguments.names, arguments.cflags.as_deref())?;
     ensure!(
-        arguments.cflags.is_none() || !programs.is_empty(),
+        arguments.cflags.is_none() || !files.is_empty(),
         "--cflags is for locks in C, and no name is a C file: leave it out"
     );
-    let mut subjects = named(&arguments.names, &programs)?;
+    let mut subjects = named(&arguments.names, &files)?;
     let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
     if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
         // Searches of mechanisms take minutes; searches of locks take seconds.
@@ -174,30 +203,43 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         print(tables::checked(&results, &style))?;
         for (checked, subject) in results.iter().zip(&subjects) {
-            if let Some(failure) = &checked.failure {
-                print(tables::failed_check(
-                    &checked.name,
-                    failure,
-                    &replay_command(arguments, *subject, checked),
-                ))?;
+            match checked.verdict() {
+                Verdict::Holds | Verdict::NothingFound => {}
+                Verdict::NotChecked(why) => {
+                    print(tables::not_checked(&checked.name, &why, style.width))?;
+                }
+                Verdict::Wrong(failure) => {
+                    let again = replay_command(arguments, *subject, checked, failure);
+                    print(tables::failed_check(&checked.name, failure, &again))?;
+                }
             }
         }
     }
-    let passed = results.iter().all(|checked| checked.failure.is_none() && !checked.gave_up);
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(&results))
+}
+
+fn status(results: &[CheckResult]) -> ExitCode {
+    let is = |test: fn(&Verdict) -> bool| results.iter().any(|checked| test(&checked.verdict()));
+    if is(|verdict| matches!(verdict, Verdict::Wrong(_))) {
+        ExitCode::FAILURE
+    } else if is(|verdict| matches!(verdict, Verdict::NotChecked(_))) {
+        ExitCode::from(NOT_CHECKED)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// The algorithms with these names, in the order given. A mechanism is checked in all its
 /// designs, or in one: `file_locks:after`.
-fn named(names: &[String], programs: &[&'static Program]) -> Result<Vec<Subject>> {
+fn named(names: &[String], files: &[Checkable]) -> Result<Vec<Subject>> {
     let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
         mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
     });
     let all = || LOCKS.iter().map(Subject::Lock).chain(mechanisms.clone());
     let mut subjects = Vec::new();
     for name in names {
-        if let Some(program) = c_files::named(programs, name) {
-            subjects.push(Subject::InC(program));
+        if let Some(file) = c_files::checkable_named(files, name) {
+            subjects.push(file.map_or_else(Subject::Refused, Subject::InC));
             continue;
         }
         let before = subjects.len();
@@ -227,6 +269,7 @@ fn checkable(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Su
         Subject::Lock(lock) => lock.shared,
         Subject::Mechanism(..) => true,
         Subject::InC(program) => !program.is_lock_with_one_holder(),
+        Subject::Refused(_) => false,
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
@@ -249,8 +292,7 @@ fn size(arguments: &Arguments) -> CheckSize {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    let memory =
-        if arguments.tso { Memory::TotalStoreOrder } else { Memory::SequentiallyConsistent };
+    let memory = arguments.memory();
     let (symmetry, reduction) = (!arguments.no_symmetry, !arguments.no_reduction);
     Options { memory, symmetry, reduction, states_max: arguments.states, ..Options::default() }
 }
@@ -268,37 +310,58 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
         seconds: 0.0,
         gave_up: false,
         failure: None,
+        refused: None,
     };
+    if let Err(error) = search_or_sample(arguments, subject, &options, &mut checked) {
+        let refused = error.downcast_ref::<Unsupported>().cloned();
+        checked.refused = Some(refused.ok_or(error)?);
+    }
+    checked.seconds = since.elapsed().as_secs_f64();
+    Ok(checked)
+}
+
+fn search_or_sample(
+    arguments: &Arguments,
+    subject: Subject,
+    options: &Options,
+    checked: &mut CheckResult,
+) -> Result<()> {
+    let (over, size) = (arguments.over(), checked.size);
     if let Some(schedules) = arguments.sample {
-        let sampled = with_subject(subject, arguments.over(), size, |setup| {
-            sample(setup, &options, schedules, DEPTH, arguments.seed)
+        let sampled = with_subject(subject, over, size, |setup| {
+            sample(setup, options, schedules, DEPTH, arguments.seed)
         })??;
         checked.schedules = Some(sampled.schedules);
         (checked.steps, checked.failure) = (sampled.steps, sampled.failure);
     } else {
-        let searched =
-            with_subject(subject, arguments.over(), size, |setup| search(setup, &options))??;
+        let searched = with_subject(subject, over, size, |setup| search(setup, options))??;
         checked.states = Some(searched.states);
         (checked.steps, checked.failure) = (searched.steps, searched.failure);
         checked.gave_up = searched.gave_up;
     }
-    checked.seconds = since.elapsed().as_secs_f64();
-    Ok(checked)
+    Ok(())
 }
 
 /// Bug depth of PCT: the most ordering constraints that a sampled bug may need.
 const DEPTH: usize = 3;
 
 /// The command that replays a failure.
-fn replay_command(arguments: &Arguments, subject: Subject, checked: &CheckResult) -> String {
-    let Some(failure) = &checked.failure else { return String::new() };
+fn replay_command(
+    arguments: &Arguments,
+    subject: Subject,
+    checked: &CheckResult,
+    failure: &Failure,
+) -> String {
     let CheckSize { threads, acquires, locks } = checked.size;
     let locks = if locks > 1 { format!(" --locks {locks}") } else { String::new() };
     let over = match arguments.over() {
         "ticket" => String::new(),
         over => format!(" --over {over}"),
     };
-    let tso = if arguments.tso { " --tso" } else { "" };
+    let memory = match arguments.memory() {
+        memory if memory == Memory::of_this_machine() => String::new(),
+        memory => format!(" --memory {}", tables::memory(memory)),
+    };
     let name = match subject {
         Subject::InC(program) => quoted(&program.file.display().to_string()),
         _ => checked.name.clone(),
@@ -307,8 +370,8 @@ fn replay_command(arguments: &Arguments, subject: Subject, checked: &CheckResult
     let cflags =
         if flags.is_empty() { String::new() } else { format!(" --cflags {}", quoted(flags)) };
     format!(
-        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{tso}{cflags} --replay {}",
-        failure.schedule
+        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{cflags} --replay {}",
+        quoted(&failure.schedule.to_string())
     )
 }
 
@@ -330,7 +393,11 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
         let end = fault.as_ref().map_or("nothing is wrong\n".to_string(), |f| format!("{f}\n"));
         print(steps.join("\n") + "\n" + &end)?;
     }
-    Ok(if fault.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match fault {
+        None => ExitCode::SUCCESS,
+        Some(Fault::Unsupported(_)) => ExitCode::from(NOT_CHECKED),
+        Some(_) => ExitCode::FAILURE,
+    })
 }
 
 fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Result<ExitCode> {
@@ -409,9 +476,14 @@ fn one_against_kernel(
 }
 
 fn checked_json(checked: &CheckResult) -> serde_json::Value {
-    let failure = checked.failure.as_ref();
+    let verdict = checked.verdict();
+    let failure = if let Verdict::Wrong(failure) = verdict { Some(failure) } else { None };
+    let not_checked = if let Verdict::NotChecked(why) = &verdict { Some(why) } else { None };
     json!({
         "name": checked.name,
+        "verdict": verdict.word(),
+        "why": not_checked.map(|not_checked| &not_checked.why),
+        "way_out": not_checked.map(|not_checked| &not_checked.way_out),
         "threads": checked.size.threads,
         "acquires": checked.size.acquires,
         "locks": checked.size.locks,
@@ -420,7 +492,7 @@ fn checked_json(checked: &CheckResult) -> serde_json::Value {
         "schedules": checked.schedules,
         "steps": checked.steps,
         "seconds": checked.seconds,
-        "complete": checked.states.is_some() && !checked.gave_up && failure.is_none(),
+        "complete": matches!(verdict, Verdict::Holds),
         "fault": failure.map(|failure| failure.fault.to_string()),
         "schedule": failure.map(|failure| failure.schedule.to_string()),
         "interleaving": failure.map(|failure| &failure.steps),
@@ -428,39 +500,67 @@ fn checked_json(checked: &CheckResult) -> serde_json::Value {
 }
 
 fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
-    let mut all = Vec::new();
-    let mut mechanisms = Vec::new();
-    for subject in subjects {
-        let (name, judged) = match *subject {
-            Subject::Lock(lock) => {
-                hint(format_args!("judging mutants of {} …", lock.name));
-                (lock.name, mutants::judge(lock)?)
-            }
-            // Judged once for all designs: a mutant is caught if one of them catches it.
-            Subject::Mechanism(mechanism, _) if !mechanisms.contains(&mechanism.name) => {
-                mechanisms.push(mechanism.name);
-                hint(format_args!("judging mutants of {} …", mechanism.name));
-                (mechanism.name, mutants::judge_mechanism(mechanism)?)
-            }
-            Subject::Mechanism(..) => continue,
-            Subject::InC(program) => {
-                hint(format_args!("judging mutants of {} …", program.name));
-                (program.name.as_str(), c_locks::judge(program)?)
-            }
+    let mut all: Vec<(String, Judged)> = Vec::new();
+    for &subject in subjects {
+        // Mechanisms are judged once for all designs: a mutant is caught if one of them catches it.
+        let name = match subject {
+            Subject::Mechanism(mechanism, _) => mechanism.name.to_string(),
+            _ => subject.name(),
         };
-        all.push((name, judged));
+        if all.iter().any(|(judged, _)| *judged == name) {
+            continue;
+        }
+        hint(format_args!("judging mutants of {name} …"));
+        let judged = match subject {
+            Subject::Lock(lock) => mutants::judge(lock),
+            Subject::Mechanism(mechanism, _) => mutants::judge_mechanism(mechanism),
+            Subject::InC(program) => c_locks::judge(program),
+            Subject::Refused(refused) => Err(refused.why.clone().into()),
+        };
+        all.push((name, not_checked_apart(judged)?));
     }
     if arguments.json {
-        let one = |(name, judged): &(&str, Vec<JudgedMutant>)| json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()});
-        print_line(format_args!("{:#}", json!(all.iter().map(one).collect::<Vec<_>>())))?;
+        let all: Vec<_> = all.iter().map(|(name, judged)| all_judged_json(name, judged)).collect();
+        print_line(format_args!("{:#}", json!(all)))?;
     } else {
         for (name, judged) in &all {
-            print(tables::mutants(name, judged))?;
+            print(match judged {
+                Ok(judged) => tables::mutants(name, judged),
+                Err(why) => tables::not_checked(name, why, Style::for_stdout().width),
+            })?;
         }
     }
     let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
-    let any_survived = all.iter().any(|(_, judged)| judged.iter().any(survived));
-    Ok(if !any_survived { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let any_survived = |(_, judged): &(_, Judged)| judged.iter().flatten().any(survived);
+    Ok(if all.iter().any(any_survived) {
+        ExitCode::FAILURE
+    } else if all.iter().any(|(_, judged)| judged.is_err()) {
+        ExitCode::from(NOT_CHECKED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The mutants of an algorithm, or why it cannot be checked.
+type Judged = std::result::Result<Vec<JudgedMutant>, Unsupported>;
+
+/// Separates what cannot be checked from failures.
+fn not_checked_apart(judged: Result<Vec<JudgedMutant>>) -> Result<Judged> {
+    judged.map(Ok).or_else(|error| match error.downcast_ref::<Unsupported>() {
+        Some(why) => Ok(Err(why.clone())),
+        None => Err(error),
+    })
+}
+
+fn all_judged_json(name: &str, judged: &Judged) -> serde_json::Value {
+    match judged {
+        Ok(judged) => {
+            json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()})
+        }
+        Err(Unsupported { why, way_out }) => {
+            json!({"name": name, "verdict": "not checked", "why": why, "way_out": way_out})
+        }
+    }
 }
 
 fn judged_json(judged: &JudgedMutant) -> serde_json::Value {

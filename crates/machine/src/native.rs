@@ -7,7 +7,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::thread;
 
-use crate::{Atom, Field, IpiTarget, Machine, Op, Pace, Peers, Sleepers, Until, Value, interrupts};
+use crate::{
+    Atom, Field, IpiTarget, Machine, Op, Pace, Peers, Sleep, SleepEnd, Sleepers, Until, Value,
+    interrupts,
+};
 
 /// A task on this computer. `W` says what an unbounded wait does: it spins, or it spins for a
 /// while and then yields the CPU.
@@ -153,16 +156,24 @@ impl<W: WaitPolicy> Machine for Native<W> {
 
     #[inline(always)]
     fn park(&self, atom: &Atom<u32>, expected: u32) {
-        futex(atom, libc::FUTEX_WAIT, expected);
+        futex(atom, libc::FUTEX_WAIT, expected, 0);
     }
 
     #[inline(always)]
     fn wake(&self, atom: &Atom<u32>, sleepers: Sleepers) {
-        let max_woken = match sleepers {
-            Sleepers::One => 1,
-            Sleepers::All => i32::MAX as u32,
-        };
-        futex(atom, libc::FUTEX_WAKE, max_woken);
+        futex(atom, libc::FUTEX_WAKE, max_woken(sleepers), 0);
+    }
+
+    /// Never times out: no time is given.
+    fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd {
+        match futex(atom, libc::FUTEX_WAIT_BITSET, expected, sleep.bits) {
+            -1 => SleepEnd::Differed,
+            _ => SleepEnd::Woken,
+        }
+    }
+
+    fn wake_bits(&self, atom: &Atom<u32>, sleepers: Sleepers, bits: u32) -> u32 {
+        futex(atom, libc::FUTEX_WAKE_BITSET, max_woken(sleepers), bits).try_into().unwrap_or(0)
     }
 
     /// Sends a signal to each target.
@@ -241,10 +252,16 @@ impl<W: WaitPolicy> Machine for Native<W> {
 /// code is cold.
 #[cold]
 #[inline]
-fn futex(atom: &Atom<u32>, operation: libc::c_int, value: u32) {
+fn futex(atom: &Atom<u32>, operation: libc::c_int, value: u32, bits: u32) -> libc::c_long {
     let word = ptr::from_ref(atom.cell());
+    let (no_time, no_word) = (ptr::null::<libc::timespec>(), ptr::null::<u32>());
     // SAFETY: the word is live, and the kernel only reads it.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word, operation, value, ptr::null::<libc::timespec>());
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, no_time, no_word, bits) }
+}
+
+fn max_woken(sleepers: Sleepers) -> u32 {
+    match sleepers {
+        Sleepers::One => 1,
+        Sleepers::All => i32::MAX as u32,
     }
 }

@@ -89,6 +89,14 @@ pub trait Machine {
     #[track_caller]
     fn wake(&self, atom: &Atom<u32>, sleepers: Sleepers);
 
+    /// Sleeps as [`Machine::park`] does, in a way of its own; returns how that ended.
+    #[track_caller]
+    fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd;
+
+    /// Wakes tasks that sleep on the word for one of these bits; returns how many.
+    #[track_caller]
+    fn wake_bits(&self, atom: &Atom<u32>, sleepers: Sleepers, bits: u32) -> u32;
+
     /// Halts the virtual CPU that the task stands for, until a [`Machine::kick`] of the word, but
     /// only if the word holds `expected`. May also return without a kick.
     #[inline(always)]
@@ -203,6 +211,31 @@ pub enum Sleepers {
     One,
     /// All of them.
     All,
+}
+
+/// How a task sleeps on a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// A wake-up ends the sleep if it is for one of these bits.
+    pub bits: u32,
+    /// Whether the sleep also ends after some time.
+    pub timed: bool,
+}
+
+impl Sleep {
+    /// Any wake-up ends the sleep, and nothing else does.
+    pub const UNTIL_WOKEN: Sleep = Sleep { bits: u32::MAX, timed: false };
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SleepEnd {
+    /// By a wake-up.
+    Woken,
+    /// It did not begin: the word was not what the task expected.
+    Differed,
+    /// By its time-out.
+    TimedOut,
 }
 
 /// An event that an algorithm reports, for machines that check mutual exclusion and fairness.

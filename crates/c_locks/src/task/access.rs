@@ -8,7 +8,7 @@ use super::Task;
 pub const PENDING_MAX: usize = 8;
 
 /// Bytes of a task's stack: plain accesses there are its own affair.
-const STACK: usize = 128 << 10;
+pub const STACK: usize = 128 << 10;
 
 /// Distinguishes a task that waits from one that loads, and one whose write is pending.
 const WAITS: u64 = 0x3A17;
@@ -76,13 +76,17 @@ impl<M: Machine> Task<'_, M> {
     /// A word that tasks may share, or a fault.
     pub(super) fn shared(&self, address: usize, size: u8) -> Place {
         if !self.is_shared(address, size.into()) {
+            self.refuse_foreign_stack(address);
             self.fail(
                 "an atomic access to memory that is neither in the lock, nor in a static variable, nor in a _Thread_local one"
                     .to_string(),
             );
         }
         if !address.is_multiple_of(usize::from(size)) {
-            self.fail(format!("an atomic access of {size} bytes that is not aligned to them"));
+            self.refuse(
+                &format!("an atomic access of {size} bytes that is not aligned to them"),
+                "align the word",
+            );
         }
         Place { address, size }
     }
@@ -131,6 +135,9 @@ impl<M: Machine> Task<'_, M> {
     /// Loads. A task that comes back to the state of its last load, and has read the same, would do so for ever: it waits
     /// until the word changes.
     pub(super) fn load(&self, place: Place, ordering: Ordering, state: u64) -> u64 {
+        if let Some(value) = self.own_atomic(place, Op::Load, 0, state) {
+            return value;
+        }
         let place = self.shared(place.address, place.size);
         let ordering = match ordering {
             Ordering::Release => Ordering::Relaxed,
@@ -154,6 +161,9 @@ impl<M: Machine> Task<'_, M> {
 
     /// An atomic access that writes.
     pub(super) fn modify(&self, place: Place, op: Op<u64>, order: u64, state: u64) -> u64 {
+        if let Some(old) = self.own_atomic(place, op, order, state) {
+            return old;
+        }
         let place = self.shared(place.address, place.size);
         self.last_load.set(None);
         self.depend(place);
@@ -219,6 +229,7 @@ impl<M: Machine> Task<'_, M> {
             || (errno..errno + 4).contains(&address) && bytes <= 4;
         let is_constant = [address, last].iter().all(|end| self.instance.is_constant(*end));
         if !is_own && (writes || !is_constant) {
+            self.refuse_foreign_stack(address);
             let does = if writes { "writes" } else { "reads" };
             self.fail(format!(
                 "it {does} memory at {address:#x} ({bytes} bytes), which is not the lock's (a local variable of another task must \
@@ -226,6 +237,47 @@ impl<M: Machine> Task<'_, M> {
             ));
         }
         true
+    }
+
+    /// A search keeps the stacks of tasks apart: what lies there is no part of the memory that it restores.
+    fn refuse_foreign_stack(&self, address: usize) {
+        if self.instance.is_on_stack(address) {
+            self.refuse(
+                "tasks share a local variable of one of them (a waiter on its stack), which a search does not see",
+                "make it static _Thread_local, or a part of the lock's own type",
+            );
+        }
+    }
+
+    /// An atomic access to the task's own stack, which no other task sees: the word's old value. `None` elsewhere.
+    fn own_atomic(&self, place: Place, op: Op<u64>, order: u64, state: u64) -> Option<u64> {
+        let Place { address, size } = place;
+        let writes = !matches!(op, Op::Load);
+        if self.is_shared(address, size.into()) || !self.is_own(address, size.into(), writes) {
+            return None;
+        }
+        // SAFETY: the task's own stack, or a constant that is only read.
+        let old = unsafe { read(address, size) };
+        if let Some(new) = op.written(old, size) {
+            // SAFETY: as above.
+            unsafe { write(address, size, new) };
+        }
+        if op == Op::Load && self.last_load.replace(Some((state, old))) == Some((state, old)) {
+            self.refuse(
+                "a task waits for a local variable of its own, which a search does not see change",
+                "make it static _Thread_local, or a part of the lock's own type",
+            );
+        }
+        if writes {
+            self.last_load.set(None);
+        }
+        let is_barrier =
+            writes && !matches!(op, Op::Store(_)) && ordering(order) == Ordering::SeqCst;
+        if is_barrier {
+            self.forget(state);
+            self.m.fence(Ordering::SeqCst);
+        }
+        Some(old)
     }
 
     fn writes(&self, place: Place, is_volatile: bool) {
@@ -250,7 +302,10 @@ impl<M: Machine> Task<'_, M> {
     fn add(&self, new: Pending) {
         let mut pending = self.pending.get();
         let Some(free) = pending.iter_mut().find(|pending| matches!(pending, Pending::None)) else {
-            self.fail(format!("one assignment of more than {PENDING_MAX} words: copy it in parts"))
+            self.refuse(
+                &format!("one assignment of more than {PENDING_MAX} words"),
+                "copy it in parts",
+            )
         };
         *free = new;
         self.pending.set(pending);

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use machine::{
-    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value,
+    Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers,
+    Until, Value,
 };
 
 use super::IpiHandler;
@@ -167,15 +168,26 @@ impl Machine for Checked<'_> {
     }
 
     fn park(&self, atom: &Atom<u32>, expected: u32) {
-        self.request_access(atom, RequestKind::Park(expected.into()), Ordering::Relaxed);
+        self.park_as(atom, expected, Sleep::UNTIL_WOKEN);
     }
 
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
-        let kind = match whom {
-            Sleepers::One => RequestKind::WakeOne,
-            Sleepers::All => RequestKind::WakeAll,
-        };
-        self.request_access(atom, kind, Ordering::Relaxed);
+        self.wake_bits(atom, whom, u32::MAX);
+    }
+
+    fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd {
+        let kind = RequestKind::Park(expected.into(), sleep);
+        let reply = self.request_access(atom, kind, Ordering::Relaxed);
+        match (reply.held, reply.slept) {
+            (false, _) => SleepEnd::TimedOut,
+            (true, true) => SleepEnd::Woken,
+            (true, false) => SleepEnd::Differed,
+        }
+    }
+
+    fn wake_bits(&self, atom: &Atom<u32>, whom: Sleepers, bits: u32) -> u32 {
+        let kind = RequestKind::Wake(whom, bits);
+        self.request_access(atom, kind, Ordering::Relaxed).value as u32
     }
 
     fn send_ipi(&self, whom: IpiTarget) {

@@ -187,7 +187,7 @@ impl Canonicalizer {
         for (t, task) in state.tasks.iter().enumerate() {
             let mut own = mix(u64::from(numbers[t]), task.history);
             own = mix(own, phase(task));
-            if task.request.kind == RequestKind::Asleep {
+            if let RequestKind::Asleep(_) = task.request.kind {
                 own = mix(own, word_id_at(world, task.request.offset, numbers) | ASLEEP);
             }
             for cpu in task.named_cpus.iter() {
@@ -266,7 +266,7 @@ impl Canonicalizer {
 fn phase(task: &CheckedTask) -> u64 {
     let phase = match (task.ended, task.request.kind) {
         (true, _) => 1,
-        (false, RequestKind::Asleep) => 2,
+        (false, RequestKind::Asleep(_)) => 2,
         (false, RequestKind::Woken) => 3,
         _ => 0,
     };

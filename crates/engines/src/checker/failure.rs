@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::Schedule;
+use crate::Unsupported;
+use crate::steppable::Panic;
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum Fault {
     /// The algorithm forgot history that still matters: merged states have different accesses
     /// pending.
     Forgotten(String),
+    /// The machine cannot do what the algorithm asks for: nothing is known to be wrong.
+    Unsupported(Unsupported),
 }
 
 impl Fault {
@@ -38,6 +42,16 @@ impl Fault {
             Fault::Panicked(_) => "panic",
             Fault::FinalState(_) => "final state",
             Fault::Forgotten(_) => "history",
+            Fault::Unsupported(_) => "not checked",
+        }
+    }
+}
+
+impl From<Panic> for Fault {
+    fn from(panic: Panic) -> Fault {
+        match panic {
+            Panic::Message(message) => Fault::Panicked(message),
+            Panic::Unsupported(unsupported) => Fault::Unsupported(unsupported),
         }
     }
 }
@@ -53,6 +67,7 @@ impl fmt::Display for Fault {
             Fault::Panicked(message) => write!(f, "panic: {message}"),
             Fault::FinalState(why) => write!(f, "wrong final state: {why}"),
             Fault::Forgotten(why) => write!(f, "history was forgotten that matters: {why}"),
+            Fault::Unsupported(unsupported) => write!(f, "not checked: {unsupported}"),
         }
     }
 }
@@ -66,4 +81,14 @@ pub struct Failure {
     pub schedule: Schedule,
     /// The schedule as readable text, one line a step.
     pub steps: Vec<String>,
+}
+
+impl Failure {
+    /// What the machine lacks, if that is all that was found.
+    pub fn unsupported(&self) -> Option<&Unsupported> {
+        match &self.fault {
+            Fault::Unsupported(unsupported) => Some(unsupported),
+            _ => None,
+        }
+    }
 }

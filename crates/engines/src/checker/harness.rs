@@ -120,10 +120,10 @@ impl Harness<'_> {
                     world.state.tasks[task] = CheckedTask { ended: true, buffered, ..new_task() };
                     return;
                 }
-                StopReason::Panicked(message) => {
+                StopReason::Panicked(panic) => {
                     // Its stack is gone, so it is never saved again.
                     world.state.tasks[task].ended = true;
-                    return world.report_fault(Fault::Panicked(message));
+                    return world.report_fault(panic.into());
                 }
             }
             if world.fault.is_some() || !world.need_not_stop(task) {
@@ -157,14 +157,14 @@ impl Harness<'_> {
             drop(world);
             return match catch_panics(self.setup.final_check) {
                 Ok(result) => result.err().map(Fault::FinalState),
-                Err(message) => Some(Fault::Panicked(message)),
+                Err(panic) => Some(panic.into()),
             };
         }
         let waits = blocked.iter().map(|&task| {
             let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;
             let name = world.layout.name(offset, size);
             let site = location;
-            if kind == RequestKind::Asleep {
+            if let RequestKind::Asleep(_) = kind {
                 format!("t{task} sleeps on {name} ({site})")
             } else {
                 format!("t{task} waits for {name}: {kind} ({site})")

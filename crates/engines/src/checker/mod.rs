@@ -120,3 +120,14 @@ pub enum Memory {
     /// immediately; its next read-modify-write waits until the buffer is empty.
     TotalStoreOrder,
 }
+
+impl Memory {
+    /// That of the machine on which this runs, as far as a search knows it.
+    pub fn of_this_machine() -> Memory {
+        if cfg!(target_arch = "x86_64") {
+            Memory::TotalStoreOrder
+        } else {
+            Memory::SequentiallyConsistent
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use machine::{CodeSite, Op, Ordering, Test, Until};
+use machine::{CodeSite, Op, Ordering, Sleep, Sleepers, Test, Until};
 
 /// What a stopped task will do in its next step.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +23,14 @@ pub enum RequestKind {
     Await(Until<u64>),
     /// Reads the word once: at any step a bounded wait may find it changed, or give up.
     AwaitFor(Until<u64>),
-    Park(u64),
+    /// Falls asleep if the word holds this.
+    Park(u64, Sleep),
     /// Asleep on the word.
-    Asleep,
+    Asleep(Sleep),
     /// Woken; the step only returns.
     Woken,
-    WakeOne,
-    WakeAll,
+    /// Wakes tasks that sleep on the word for one of these bits.
+    Wake(Sleepers, u32),
     /// Picks a number below the bound.
     Choose(u32),
     /// Sends an interrupt to these tasks, as bits.
@@ -48,8 +49,10 @@ pub enum RequestKind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reply {
     pub value: u64,
-    /// Whether the condition of a bounded wait held.
+    /// Whether the condition of a bounded wait held, or a sleep ended before its time-out.
     pub held: bool,
+    /// Whether the task has slept.
+    pub slept: bool,
     /// The step was not taken: the task handles an interrupt first, and requests it again.
     pub interrupted: bool,
 }
@@ -82,11 +85,13 @@ impl fmt::Display for RequestKind {
             RequestKind::Access(Op::Xor(bits)) => write!(f, "xor {bits:#x}"),
             RequestKind::Await(until) => write!(f, "await {}", Condition(*until)),
             RequestKind::AwaitFor(until) => write!(f, "bounded await {}", Condition(*until)),
-            RequestKind::Park(expected) => write!(f, "park if {expected}"),
-            RequestKind::Asleep => write!(f, "asleep"),
+            RequestKind::Park(expected, sleep) => write!(f, "park if {expected}{}", How(*sleep)),
+            RequestKind::Asleep(sleep) => write!(f, "asleep{}", How(*sleep)),
             RequestKind::Woken => write!(f, "woken"),
-            RequestKind::WakeOne => write!(f, "wake one"),
-            RequestKind::WakeAll => write!(f, "wake all"),
+            RequestKind::Wake(whom, bits) => {
+                let whom = if *whom == Sleepers::One { "one" } else { "all" };
+                write!(f, "wake {whom}{}", How(Sleep { bits: *bits, timed: false }))
+            }
             RequestKind::Choose(below) => write!(f, "choose below {below}"),
             RequestKind::Interrupt(whom) => write!(f, "interrupt {whom:#b}"),
             RequestKind::Drain => write!(f, "full fence"),
@@ -94,6 +99,19 @@ impl fmt::Display for RequestKind {
             RequestKind::Idle => write!(f, "idle"),
             RequestKind::Stuck => write!(f, "stuck"),
         }
+    }
+}
+
+/// What distinguishes a sleep from others.
+struct How(Sleep);
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Sleep { bits, timed } = self.0;
+        if bits != u32::MAX {
+            write!(f, " for bits {bits:#x}")?;
+        }
+        f.write_str(if timed { ", with a time-out" } else { "" })
     }
 }
 

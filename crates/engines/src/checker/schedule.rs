@@ -2,7 +2,7 @@
 //!
 //! As text: steps with dots between them. `2` is a step of task 2, `2f` the oldest store in
 //! its buffer becoming visible, `2a1` its step with alternative 1, `2s` a spurious wakeup,
-//! `2i` an interrupt; `x3` after a step: three times.
+//! `2i` an interrupt, `2t` a time-out; `x3` after a step: three times.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +13,8 @@ pub const FLUSH: u8 = u8::MAX;
 pub const SPURIOUS: u8 = u8::MAX - 1;
 /// The alternative in which the task is interrupted before its step, which it takes afterwards.
 pub const INTERRUPT: u8 = u8::MAX - 2;
+/// The alternative in which the time-out of a sleep ends it.
+pub const TIME_OUT: u8 = u8::MAX - 3;
 
 /// One step: a task and its alternative.
 pub type Turn = (u8, u8);
@@ -44,6 +46,7 @@ impl fmt::Display for Schedule {
                 FLUSH => write!(f, "f")?,
                 SPURIOUS => write!(f, "s")?,
                 INTERRUPT => write!(f, "i")?,
+                TIME_OUT => write!(f, "t")?,
                 other => write!(f, "a{other}")?,
             }
             if run.len() > 1 {
@@ -77,6 +80,7 @@ fn parse_step(token: &str) -> Option<(Turn, usize)> {
         "f" => FLUSH,
         "s" => SPURIOUS,
         "i" => INTERRUPT,
+        "t" => TIME_OUT,
         _ => suffix.strip_prefix('a')?.parse().ok()?,
     };
     let times = times.parse().ok().filter(|times| *times <= 1_000_000)?;
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_was_written() {
-        for text in ["", "0", "0x3.1f.1.2a1x2.12s.1i"] {
+        for text in ["", "0", "0x3.1f.1.2a1x2.12s.1i.1t"] {
             assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
         }
         assert_eq!("0.0..0".parse::<Schedule>().unwrap().to_string(), "0x3");

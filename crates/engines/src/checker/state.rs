@@ -113,10 +113,11 @@ impl SystemState {
         &self.buffers[task * BUFFER..][..usize::from(self.tasks[task].buffered)]
     }
 
-    /// The tasks that sleep on the word at this offset.
-    pub fn asleep_on(&self, offset: u32) -> impl Iterator<Item = usize> + '_ {
-        let asleep = move |task: &CheckedTask| {
-            task.request.kind == RequestKind::Asleep && task.request.offset == offset
+    /// The tasks that sleep on the word at this offset for one of these bits.
+    pub fn asleep_on(&self, offset: u32, bits: u32) -> impl Iterator<Item = usize> + '_ {
+        let asleep = move |task: &CheckedTask| match task.request.kind {
+            RequestKind::Asleep(sleep) => task.request.offset == offset && sleep.bits & bits != 0,
+            _ => false,
         };
         (0..self.tasks.len()).filter(move |&t| asleep(&self.tasks[t]))
     }

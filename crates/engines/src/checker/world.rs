@@ -1,13 +1,13 @@
 //! The rules of the checker: which steps each task may take next, and what they do.
 
-use machine::{CodeSite, Op, Ordering, Region, Until};
+use machine::{CodeSite, Op, Ordering, Region, Sleepers, Until};
 
 use super::failure::Fault;
 use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING, Unordered};
 use super::hash::mix;
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
-use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, Turn};
+use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::{Memory, Options, Setup};
 
@@ -116,8 +116,9 @@ impl World {
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
-            if self.spurious_wakeups && self.state.tasks[task].request.kind == RequestKind::Asleep {
-                into.push((task as u8, SPURIOUS));
+            if let RequestKind::Asleep(sleep) = self.state.tasks[task].request.kind {
+                into.extend(self.spurious_wakeups.then_some((task as u8, SPURIOUS)));
+                into.extend(sleep.timed.then_some((task as u8, TIME_OUT)));
             }
             if self.can_be_interrupted(task) {
                 into.push((task as u8, INTERRUPT));
@@ -164,15 +165,16 @@ impl World {
             RequestKind::Access(Op::Store(_)) if self.interrupts && self.can_buffer(task) => true,
             RequestKind::Access(_)
             | RequestKind::Drain
-            | RequestKind::Park(_)
-            | RequestKind::WakeAll
+            | RequestKind::Park(..)
+            | RequestKind::Wake(Sleepers::All, _)
             | RequestKind::Interrupt(_) => buffer_is_empty,
-            RequestKind::WakeOne if buffer_is_empty => {
-                return self.state.asleep_on(offset).count().max(1) as u8;
+            RequestKind::Wake(Sleepers::One, bits) if buffer_is_empty => {
+                return self.state.asleep_on(offset, bits).count().max(1) as u8;
             }
-            RequestKind::WakeOne | RequestKind::Asleep | RequestKind::Idle | RequestKind::Stuck => {
-                false
-            }
+            RequestKind::Wake(..)
+            | RequestKind::Asleep(_)
+            | RequestKind::Idle
+            | RequestKind::Stuck => false,
             RequestKind::Woken | RequestKind::Choose(_) | RequestKind::Work => true,
         };
         u8::from(is_enabled)
@@ -195,54 +197,53 @@ impl World {
             return Some(Reply { interrupted: true, ..Reply::default() });
         }
         let Request { kind, offset, size, .. } = request;
-        let mut reply = Reply { value: 0, held: true, interrupted: false };
+        let mut reply = Reply { held: true, ..Reply::default() };
+        let mut woken = 0;
         match kind {
             RequestKind::Access(op) => reply.value = self.access(task, &request, op),
             RequestKind::Await(until) | RequestKind::AwaitFor(until) => {
                 reply = self.perform_wait(task, &request, until);
             }
-            RequestKind::Park(expected) => {
+            RequestKind::Park(expected, sleep) => {
                 reply.value = self.value_seen(task, offset, size);
                 if reply.value == expected {
                     self.trace_step(task, &request, "falls asleep");
-                    self.state.tasks[task].request.kind = RequestKind::Asleep;
+                    self.state.tasks[task].request.kind = RequestKind::Asleep(sleep);
                     return None;
                 }
             }
-            RequestKind::WakeOne => {
-                let sleeper = self.state.asleep_on(offset).nth(usize::from(alternative));
-                self.wake(sleeper);
-            }
-            RequestKind::WakeAll => {
-                for sleeper in self.state.asleep_on(offset).collect::<Vec<_>>() {
-                    self.wake(Some(sleeper));
-                }
-            }
+            RequestKind::Asleep(_) => (reply.held, reply.slept) = (alternative != TIME_OUT, true),
+            RequestKind::Woken => reply.slept = true,
+            RequestKind::Wake(whom, bits) => woken = self.wake(offset, whom, bits, alternative),
             RequestKind::Choose(_) => reply.value = u64::from(alternative),
             RequestKind::Interrupt(targets) => {
                 for (i, task) in self.state.tasks.iter_mut().enumerate() {
                     task.interrupt_pending |= targets >> i & 1 != 0;
                 }
             }
-            RequestKind::Work
-            | RequestKind::Drain
-            | RequestKind::Asleep
-            | RequestKind::Woken
-            | RequestKind::Idle
-            | RequestKind::Stuck => {}
+            RequestKind::Work | RequestKind::Drain | RequestKind::Idle | RequestKind::Stuck => {}
         }
         if self.trace.is_some() {
             let timed_out = if reply.held { "" } else { ", timed out" };
             self.trace_step(task, &request, &format!("-> {}{timed_out}", reply.value));
         }
         self.remember(task, &request, reply);
-        Some(reply)
+        // How many were woken is no part of the task's history: algorithms that use it forget
+        // their history themselves.
+        Some(Reply { value: reply.value + woken, ..reply })
     }
 
-    fn wake(&mut self, sleeper: Option<usize>) {
-        if let Some(sleeper) = sleeper {
+    /// Wakes the sleeper that the alternative says, or all; returns how many.
+    fn wake(&mut self, offset: u32, whom: Sleepers, bits: u32, alternative: u8) -> u64 {
+        let sleepers = self.state.asleep_on(offset, bits);
+        let woken: Vec<usize> = match whom {
+            Sleepers::One => sleepers.skip(usize::from(alternative)).take(1).collect(),
+            Sleepers::All => sleepers.collect(),
+        };
+        for &sleeper in &woken {
             self.state.tasks[sleeper].request.kind = RequestKind::Woken;
         }
+        woken.len() as u64
     }
 
     /// Adds a reply to the history of a task.
@@ -291,7 +292,7 @@ impl World {
             self.acquire(task, request);
         }
         self.touch(task, request);
-        Reply { value, held, interrupted: false }
+        Reply { value, held, ..Reply::default() }
     }
 
     fn access(&mut self, task: usize, request: &Request, op: Op<u64>) -> u64 {

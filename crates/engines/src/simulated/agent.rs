@@ -4,7 +4,10 @@
 use std::cell::{RefCell, RefMut};
 use std::ptr;
 
-use machine::{Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleepers, Until, Value};
+use machine::{
+    Annotation, Atom, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers, Until,
+    Value,
+};
 
 use super::Time;
 use super::coherence::{LineUse, WordAddress};
@@ -13,6 +16,7 @@ use super::ledger::TimeRow;
 use super::tasks::{LineGrant, LineRequest, WordWait};
 use super::threads::Threads;
 use super::world::{World, below};
+use crate::Unsupported;
 
 /// The machine of one simulated task.
 pub struct Simulated<'a> {
@@ -376,6 +380,26 @@ impl Machine for Simulated<'_> {
     fn wake(&self, atom: &Atom<u32>, whom: Sleepers) {
         self.spend(TimeRow::System, |world| world.costs.wake);
         self.wake_sleepers(self.word(atom), whom);
+    }
+
+    fn park_as(&self, atom: &Atom<u32>, expected: u32, sleep: Sleep) -> SleepEnd {
+        if sleep != Sleep::UNTIL_WOKEN {
+            let what =
+                if sleep.timed { "a sleep with a time-out" } else { "a sleep for some bits" };
+            Unsupported::new(
+                format!("{what} cannot be simulated"),
+                "simulate the lock with sleeps that any wake-up ends",
+            )
+            .stop();
+        }
+        self.park(atom, expected);
+        SleepEnd::Woken
+    }
+
+    /// How many were woken is not known before they run.
+    fn wake_bits(&self, atom: &Atom<u32>, whom: Sleepers, _: u32) -> u32 {
+        self.wake(atom, whom);
+        0
     }
 
     fn halt(&self, atom: &Atom<u32>, expected: u32) {

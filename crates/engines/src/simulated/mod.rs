@@ -205,7 +205,7 @@ fn run(
                 run_tasks(setup, options, &threads, &world);
                 check_blocked(setup, &world.borrow())
             });
-            result.unwrap_or_else(|why| Err(fault(why)))
+            result.unwrap_or_else(|why| Err(fault(why.to_string())))
         })
         .and_then(|()| final_check.map_or(Ok(()), |check| check().map_err(fault)));
     restore_region(setup.region, &before);

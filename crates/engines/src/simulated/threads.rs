@@ -222,6 +222,7 @@ mod tests {
                 Some(1)
             });
         });
+        let why = why.map_err(|why| why.to_string());
         assert_eq!(why, Err("thread 1 has had enough".to_string()));
     }
 }

@@ -37,16 +37,54 @@ fn what_cannot_be_checked_is_refused() {
     refused("check ticket --replay 7", &["step 1 of the schedule is impossible for t7"]);
     refused("check all --replay 0", &["--replay: name a single algorithm"]);
     refused("check ticket --mutants --tso", &["cannot be used with"]);
+    refused("check ticket --mutants --memory x86", &["cannot be used with"]);
+    refused("check ticket --memory arm", &["possible values: x86, sc"]);
 }
 
 #[test]
-fn a_lock_that_holds_ends_with_0_and_one_not_searched_to_the_end_with_1() {
+fn a_lock_that_holds_ends_with_0_and_one_not_searched_to_the_end_with_3() {
     let (status, said) = checked("check ticket mcs --threads 2");
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(said.matches("  holds\n").count(), 2, "{said}");
     let (status, said) = checked("check queued --states 10");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("not checked: the search gave up at 10 states"), "{said}");
+    assert!(said.contains("way out: try fewer tasks") && !said.contains("holds:"), "{said}");
+}
+
+/// A lock in C in a folder of its own, and what `knee check` says of it.
+fn checked_c(body: &str, flags: &str) -> (Option<i32>, String) {
+    let home = Home::new();
+    let file = home.path("my_lock.c");
+    let start = "#include <knee_lock.h>\n#include <stdatomic.h>\n#include <stdlib.h>\nstruct my_lock { atomic_int word; };\n";
+    let end = "\nKNEE_LOCK(struct my_lock, my_lock(lock), my_unlock(lock))\n";
+    std::fs::write(&file, format!("{start}{body}{end}")).unwrap();
+    let ended = home.run(&format!("check {} {flags}", file.display()));
+    (ended.status.code(), format!("{}{}", ended.stdout, ended.stderr))
+}
+
+#[test]
+fn a_lock_that_is_wrong_ends_with_1_and_one_that_cannot_be_checked_with_3() {
+    let unlock = "static void my_unlock(struct my_lock *lock) { lock->word = 0; }\n";
+    let torn = "static void my_lock(struct my_lock *lock) { while (lock->word) ; lock->word = 1; }";
+    let (status, said) = checked_c(&format!("{unlock}{torn}"), "--threads 2");
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("gave up"), "{said}");
+    assert!(said.contains("WRONG: race") && !said.contains("holds"), "{said}");
+    let heap = "static void my_lock(struct my_lock *lock) { free(malloc(lock->word)); }";
+    let (status, said) = checked_c(&format!("{unlock}{heap}"), "--threads 2");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("not checked: line 6: it calls"), "{said}");
+    assert!(said.contains("way out: keep its memory in the lock's own type"), "{said}");
+    assert!(!said.contains("WRONG") && !said.contains("holds"), "{said}");
+    let (status, said) = checked_c(&format!("{unlock}{heap}"), "--mutants");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("not checked") && said.contains("way out"), "{said}");
+    let (status, said) = checked_c(&format!("{unlock}{heap}"), "--json");
+    assert_eq!(status, Some(3), "{said}");
+    let json = &said[said.find('[').unwrap()..=said.rfind(']').unwrap()];
+    let all: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(all[0]["verdict"], "not checked");
+    assert!(all[0]["way_out"].as_str().unwrap().contains("static variables"), "{said}");
 }
 
 #[test]
@@ -55,8 +93,8 @@ fn json_has_the_numbers() {
     assert_eq!(status, Some(0), "{said}");
     let all: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(all[0]["states"], 12);
-    assert_eq!(all[0]["memory"], "tso");
-    assert_eq!(all[0]["complete"], true);
+    assert_eq!(all[0]["memory"], "x86");
+    assert_eq!((&all[0]["complete"], &all[0]["verdict"]), (&true.into(), &"holds".into()));
     let (_, said) = checked("check test_and_set --mutants --json");
     let all: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(all[0]["mutants"].as_array().unwrap().len(), 7);

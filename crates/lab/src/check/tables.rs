@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use engines::checker::{Failure, Memory};
-use engines::{CodeSite, Mutant};
+use engines::{CodeSite, Mutant, Unsupported};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{CheckResult, CheckSize};
+use studies::checks::{CheckResult, CheckSize, Verdict};
 use text::Style;
 use text::prose::{counted, wrapped};
 use text::stdout_width;
@@ -15,7 +15,7 @@ use text::table::{Align, Table};
 pub fn memory(memory: Memory) -> &'static str {
     match memory {
         Memory::SequentiallyConsistent => "sc",
-        Memory::TotalStoreOrder => "tso",
+        Memory::TotalStoreOrder => "x86",
     }
 }
 
@@ -32,43 +32,71 @@ pub fn checked(all: &[CheckResult], style: &Style) -> String {
         ("verdict", Align::Left),
     ]);
     for one in all {
-        let searched = one.states.or(one.schedules).unwrap_or_default();
+        let searched = one.states.or(one.schedules).filter(|_| one.refused.is_none());
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
         table.row(vec![
             one.name.clone(),
             one.size.threads.to_string(),
             one.size.acquires.to_string(),
             memory(one.memory).to_string(),
-            searched.to_string(),
-            one.steps.to_string(),
-            format!("{:.3}", one.seconds),
+            or_none(searched.map(|searched| searched.to_string())),
+            or_none(searched.map(|_| one.steps.to_string())),
+            or_none(searched.map(|_| format!("{:.3}", one.seconds))),
             verdict(one),
         ]);
     }
-    let sampled = all.iter().any(|one| one.schedules.is_some());
-    let claim = match (sampled, all.first().map(|one| one.memory)) {
-        (true, _) => "states: random schedules tried; this proves nothing about the others",
-        (_, Some(Memory::TotalStoreOrder)) => {
+    table.text() + &legend(all, style)
+}
+
+/// What the verdicts in the table claim.
+fn legend(all: &[CheckResult], style: &Style) -> String {
+    let memory_of = |test: fn(&Verdict) -> bool| {
+        all.iter().find(|one| test(&one.verdict())).map(|one| one.memory)
+    };
+    let mut legend = String::new();
+    if let Some(memory) = memory_of(|verdict| matches!(verdict, Verdict::Holds)) {
+        legend += &wrapped(holds(memory), style.width, 2);
+    }
+    if memory_of(|verdict| matches!(verdict, Verdict::NothingFound)).is_some() {
+        let claim = "states: random schedules tried; this proves nothing about the others";
+        legend += &wrapped(claim, style.width, 2);
+    }
+    if legend.is_empty() { legend } else { format!("\n{legend}") }
+}
+
+fn holds(memory: Memory) -> &'static str {
+    match memory {
+        Memory::TotalStoreOrder => {
             "holds: in every interleaving, with store buffers as on x86: mutual exclusion, the order \
              of entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
-             by acquire and release; not checked: reordering of atomic accesses on weaker hardware"
+             by acquire and release; not searched: reordering of atomic accesses on weaker hardware"
         }
-        _ => {
+        Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \
              exclusion, the order of entry where claimed, no deadlock, an end to every wait, and \
-             plain accesses ordered by acquire and release; not checked: store buffers (--tso), \
-             weaker hardware"
+             plain accesses ordered by acquire and release; not searched: store buffers (--memory \
+             x86), weaker hardware"
         }
-    };
-    table.text() + "\n" + &wrapped(claim, style.width, 2)
+    }
 }
 
 fn verdict(checked: &CheckResult) -> String {
-    match (&checked.failure, checked.gave_up, checked.schedules) {
-        (Some(failure), ..) => format!("WRONG: {}", failure.fault.word()),
-        (None, true, _) => "gave up".to_string(),
-        (None, false, Some(_)) => "nothing found".to_string(),
-        (None, false, None) => "holds".to_string(),
+    match checked.verdict() {
+        Verdict::Wrong(failure) => format!("WRONG: {}", failure.fault.word()),
+        verdict => verdict.word().to_string(),
     }
+}
+
+/// Why something could not be checked, and the way out.
+pub fn not_checked(name: &str, unsupported: &Unsupported, width: usize) -> String {
+    let Unsupported { why, way_out } = unsupported;
+    // Lists of accesses keep their lines.
+    let why = if why.contains('\n') {
+        format!("{name}: not checked: {}\n", why.trim_end())
+    } else {
+        wrapped(&format!("{name}: not checked: {why}"), width, 2)
+    };
+    format!("\n{why}{}", wrapped(&format!("way out: {way_out}"), width, 2))
 }
 
 /// The interleaving that leads to a failure, and how to see it again.

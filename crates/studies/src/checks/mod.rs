@@ -13,7 +13,7 @@ use algorithms::locks::{self, Visitor};
 use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario, Settings, operations};
 use algorithms::{Lock, Shape, SharedLock};
 use engines::checker::{Checked, Failure, IpiHandler, Memory, Setup};
-use engines::{Mutant, Mutated};
+use engines::{Mutant, Mutated, Unsupported};
 use machine::{Machine, Native, Region};
 
 /// Bytes of a region: enough for the tables of every lock.
@@ -52,6 +52,54 @@ pub struct CheckResult {
     pub gave_up: bool,
     /// The fault that was found, with the way to it.
     pub failure: Option<Failure>,
+    /// Why it could not be searched at all.
+    pub refused: Option<Unsupported>,
+}
+
+/// What a check says.
+#[derive(Clone, Debug)]
+pub enum Verdict<'a> {
+    /// All that was asked is true in every interleaving.
+    Holds,
+    /// Schedules were sampled, and nothing was found.
+    NothingFound,
+    /// Something is wrong.
+    Wrong(&'a Failure),
+    /// Nothing is known: why, and the way out.
+    NotChecked(Unsupported),
+}
+
+impl Verdict<'_> {
+    /// The verdict in the words of tables and JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::NothingFound => "nothing found",
+            Verdict::Wrong(_) => "wrong",
+            Verdict::NotChecked(_) => "not checked",
+        }
+    }
+}
+
+impl CheckResult {
+    /// What this check says.
+    pub fn verdict(&self) -> Verdict<'_> {
+        if let Some(refused) = &self.refused {
+            return Verdict::NotChecked(refused.clone());
+        }
+        match &self.failure {
+            Some(failure) => match failure.unsupported() {
+                Some(unsupported) => Verdict::NotChecked(unsupported.clone()),
+                None => Verdict::Wrong(failure),
+            },
+            None if self.gave_up => Verdict::NotChecked(Unsupported::new(
+                format!("the search gave up at {} states", self.states.unwrap_or_default()),
+                "try fewer tasks or acquires, more --states, or random schedules (--sample 100000)",
+            )),
+            None if self.schedules.is_some() => Verdict::NothingFound,
+            None => Verdict::Holds,
+        }
+    }
 }
 
 /// What is put between an algorithm and the machine.

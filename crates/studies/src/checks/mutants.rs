@@ -118,6 +118,11 @@ fn listed_as<'a>(listed: &'a [Equivalent], mutant: &Mutant, line: &str) -> Optio
     listed.iter().find(|listed| listed.change == change && line.contains(listed.line))
 }
 
+/// The fault, unless the mutant only asks for something that the checker lacks.
+fn wrong(failure: Option<Failure>) -> Option<Fault> {
+    failure.filter(|failure| failure.unsupported().is_none()).map(|failure| failure.fault)
+}
+
 fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
     match (caught, equivalent) {
         (Some(caught), _) => Fate::Caught(caught),
@@ -219,6 +224,9 @@ fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
         });
         let SearchResult { failure, gave_up, .. } = searched??;
         // A lock may be made for tasks that hold one at a time; any other fault hides those of mutants.
+        if let Some(unsupported) = failure.as_ref().and_then(Failure::unsupported) {
+            return Err(unsupported.clone().into());
+        }
         if let Some(failure) = failure.as_ref().filter(|_| size.locks == 1) {
             let CheckSize { threads, acquires, .. } = size;
             bail!(
@@ -254,7 +262,7 @@ fn search_lock(
         for &size in sizes {
             let mutation = Mutation::Apply(mutant);
             let searched = lock.with_tasks(size, mutation, |setup| search(setup, &options))??;
-            if let Some(Failure { fault, .. }) = searched.failure {
+            if let Some(fault) = wrong(searched.failure) {
                 return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
             }
         }
@@ -269,7 +277,7 @@ fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant
         let sampled = lock.with_tasks(size, Mutation::Apply(mutant), |setup| {
             sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
         });
-        if let Some(Failure { fault, .. }) = sampled??.failure {
+        if let Some(fault) = wrong(sampled??.failure) {
             return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
         }
     }
@@ -378,7 +386,7 @@ impl MechanismSubject<'_> {
                     let search = |setup: &Setup| search(setup, &options);
                     let mutation = Mutation::Apply(mutant);
                     let searched = self.with_tasks(design, *scenario, mutation, search)??;
-                    if let Some(Failure { fault, .. }) = searched.failure {
+                    if let Some(fault) = wrong(searched.failure) {
                         return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
                     }
                 }
@@ -398,7 +406,7 @@ impl MechanismSubject<'_> {
         let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
         let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
         let sampled = self.with_tasks(design, scenario, mutation, sample)??;
-        Ok(sampled.failure.map(|failure| failure.fault))
+        Ok(wrong(sampled.failure))
     }
 
     fn with_tasks<R>(

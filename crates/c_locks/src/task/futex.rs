@@ -1,0 +1,100 @@
+//! Sleeping and waking, as the system call `futex` does it.
+
+use machine::{Machine, Sleep, SleepEnd, Sleepers};
+
+use super::access::mix;
+use super::{Place, Task};
+
+/// What a failed system call returns; `errno` says why.
+const FAILED: u64 = u64::MAX;
+
+/// Wake-ups of more tasks than this are wake-ups of all.
+const ONE_BY_ONE_MAX: u32 = 16;
+
+impl<M: Machine> Task<'_, M> {
+    pub(super) fn park(&self, address: usize, expected: u32, sleep: Sleep, state: u64) -> SleepEnd {
+        self.forget(state);
+        let word = self.futex_word(address);
+        self.m.park_as(self.atom::<u32>(word), expected, sleep)
+    }
+
+    /// Wakes this many tasks that sleep for one of these bits; returns how many slept.
+    pub(super) fn wake(&self, address: usize, tasks: u32, bits: u32, state: u64) -> u32 {
+        self.forget(state);
+        let atom = self.atom::<u32>(self.futex_word(address));
+        if tasks > ONE_BY_ONE_MAX {
+            return self.m.wake_bits(atom, Sleepers::All, bits);
+        }
+        let mut woken = 0;
+        for each in 0..tasks {
+            self.forget(mix(mix(state, u64::from(each)), u64::from(woken)));
+            woken += self.m.wake_bits(atom, Sleepers::One, bits);
+        }
+        woken
+    }
+
+    fn futex_word(&self, address: usize) -> Place {
+        self.shared(address, 4)
+    }
+
+    /// A futex that waits or wakes, or the thread's number.
+    pub(super) fn syscall(&self, arguments: &[u64; 5], state: u64) -> u64 {
+        let [number, address, operation, value, timeout] = *arguments;
+        let (number, address, value) = (number as i64, address as usize, value as u32);
+        if number == libc::SYS_gettid {
+            return self.m.task() as u64 + 1;
+        }
+        if number != libc::SYS_futex {
+            self.refuse(
+                &format!("system call {number}: a search has only futex and gettid"),
+                "leave the call out of what is checked",
+            );
+        }
+        let command = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+        let bits = match command {
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => self.stack_argument(),
+            _ => u32::MAX,
+        };
+        match command {
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET if bits != 0 => {
+                let sleep = Sleep { bits, timed: timeout != 0 };
+                match self.park(address, value, sleep, state) {
+                    SleepEnd::Woken => 0,
+                    SleepEnd::Differed => self.failed(libc::EAGAIN),
+                    SleepEnd::TimedOut => self.failed(libc::ETIMEDOUT),
+                }
+            }
+            libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET if bits != 0 => {
+                self.wake(address, value, bits, state).into()
+            }
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE_BITSET => self.failed(libc::EINVAL),
+            other => self.refuse(
+                &format!("futex operation {other} ({}): a search has only FUTEX_WAIT, FUTEX_WAKE and the two with bitsets", name(other)),
+                "wait and wake by those; instead of a requeue, wake all",
+            ),
+        }
+    }
+
+    fn failed(&self, error: i32) -> u64 {
+        self.errno.set(error);
+        FAILED
+    }
+
+    /// The seventh argument of a call, which is the first that lies on the stack.
+    fn stack_argument(&self) -> u32 {
+        // SAFETY: the caller of `syscall` has put it above the return address, where the hook's frame ends.
+        unsafe { *(self.end.get() as *const u32) }
+    }
+}
+
+fn name(command: i32) -> &'static str {
+    match command {
+        libc::FUTEX_REQUEUE => "FUTEX_REQUEUE",
+        libc::FUTEX_CMP_REQUEUE => "FUTEX_CMP_REQUEUE",
+        libc::FUTEX_WAKE_OP => "FUTEX_WAKE_OP",
+        libc::FUTEX_LOCK_PI => "FUTEX_LOCK_PI",
+        libc::FUTEX_UNLOCK_PI => "FUTEX_UNLOCK_PI",
+        libc::FUTEX_TRYLOCK_PI => "FUTEX_TRYLOCK_PI",
+        _ => "unknown",
+    }
+}
