@@ -103,11 +103,11 @@ impl Instance {
         }
     }
 
-    /// Whether the address is on the stack of some task, where the program keeps local variables.
-    pub fn is_on_stack(&self, address: usize) -> bool {
-        self.stacks.iter().any(|stack| {
+    /// Whether the address is on the stack of another task than this, where the program keeps local variables.
+    pub fn is_on_stack_of_another(&self, task: usize, address: usize) -> bool {
+        self.stacks.iter().enumerate().any(|(other, stack)| {
             let start = stack.load(Relaxed);
-            address < start && start - address < STACK
+            other != task && address < start && start - address < STACK
         })
     }
 

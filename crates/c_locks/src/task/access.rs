@@ -83,10 +83,7 @@ impl<M: Machine> Task<'_, M> {
             );
         }
         if !address.is_multiple_of(usize::from(size)) {
-            self.refuse(
-                &format!("an atomic access of {size} bytes that is not aligned to them"),
-                "align the word",
-            );
+            self.fail(format!("an atomic access of {size} bytes that is not aligned to them"));
         }
         Place { address, size }
     }
@@ -241,7 +238,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// A search keeps the stacks of tasks apart: what lies there is no part of the memory that it restores.
     fn refuse_foreign_stack(&self, address: usize) {
-        if self.instance.is_on_stack(address) {
+        if self.instance.is_on_stack_of_another(self.m.task(), address) {
             self.refuse(
                 "tasks share a local variable of one of them (a waiter on its stack), which a search does not see",
                 "make it static _Thread_local, or a part of the lock's own type",
