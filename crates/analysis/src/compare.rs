@@ -9,6 +9,7 @@ mod cell;
 mod columns;
 mod doubts;
 mod drift;
+mod emulated;
 mod matching;
 mod nodes;
 mod repeats;
@@ -22,6 +23,7 @@ use records::{Opened, ReplicationUnit};
 
 pub use arm::Arm;
 pub use blocks::{deciding_part, disturbance, left_out};
+pub use emulated::hidden_by_emulation;
 pub use matching::match_points;
 #[cfg(test)]
 pub(crate) use nodes::{EFFECT_ALPHA, LEVEL_ALPHA};

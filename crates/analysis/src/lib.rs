@@ -27,8 +27,8 @@ mod student;
 mod warmup;
 
 pub use compare::{
-    ALPHA, Arm, CompareOptions, blocks_at_most, compare, deciding_part, disturbance, join_sessions,
-    left_out, match_points, points_to_run,
+    ALPHA, Arm, CompareOptions, blocks_at_most, compare, deciding_part, disturbance,
+    hidden_by_emulation, join_sessions, left_out, match_points, points_to_run,
 };
 pub use comparison::{
     Band, CellComparison, CellKey, ComparedNode, ComparedVariant, Comparison, Contrast,

@@ -16,7 +16,7 @@ use guests::kernels::{
 };
 use host::job_control::RunningSince;
 use host::signals;
-use records::{Guest, Many, Scalar};
+use records::{COUNTERS, Guest, METRICS, Many, MetricKind, Scalar, find_metric, per_operation};
 use serde::{Deserialize, Serialize};
 
 use crate::build::{Build, Built};
@@ -154,14 +154,17 @@ pub fn image(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(IMAGE))
 }
 
-/// Whether a metric counts events per operation, which emulation leaves as they are.
-fn is_count(metric: &str) -> bool {
-    metric.ends_with("/op")
+/// Whether emulation leaves a metric as it is: a count of the program's events for each operation. `knee` declares
+/// all metrics of a workload.
+pub fn is_count(metric: &str) -> bool {
+    let (name, is_per_operation) = per_operation(metric);
+    is_per_operation && find_metric(name).is_some_and(|metric| metric.kind == MetricKind::Count)
 }
 
-/// Refuses to judge kernels by time where it is known before a boot that they would be emulated.
-pub fn check_metric(load: &KernelLoad, metric: &str) -> Result<()> {
-    let is_asked_for = load.guest.accelerator.as_deref() == Some("tcg");
+/// Refuses to judge kernels by a metric that means nothing under emulation, where it is known before a boot that
+/// guests would be emulated.
+pub fn check_metric(guest: &Guest, metric: &str) -> Result<()> {
+    let is_asked_for = guest.accelerator.as_deref() == Some("tcg");
     let why = runner::places::guest::no_kvm(Architecture::HOST);
     match (why, is_asked_for) {
         _ if is_count(metric) => Ok(()),
@@ -171,7 +174,7 @@ pub fn check_metric(load: &KernelLoad, metric: &str) -> Result<()> {
     }
 }
 
-/// Refuses to judge runs by time once they turned out to be emulated.
+/// Refuses to judge runs by such a metric once they turned out to be emulated.
 pub fn check_record(record: &records::Record, metric: &str) -> Result<()> {
     let Some(hypervisor) = record.hypervisor.as_ref().filter(|hypervisor| hypervisor.emulates())
     else {
@@ -182,10 +185,21 @@ pub fn check_record(record: &records::Record, metric: &str) -> Result<()> {
 }
 
 fn refuse(metric: &str, why: &str) -> Result<()> {
+    let (name, is_per_operation) = per_operation(metric);
+    let what = match find_metric(name).map(|metric| metric.kind) {
+        Some(MetricKind::Count) if !is_per_operation => {
+            format!("a run has more {name} the more it gets done in its time")
+        }
+        Some(kind) => format!("{name} is {}", kind.in_words()),
+        None => format!("no metric of a workload is called {name}"),
+    };
+    let counts = METRICS.iter().chain(COUNTERS).filter(|metric| metric.kind == MetricKind::Count);
+    let counts = counts.filter(|metric| !["operations", "effect.*"].contains(&metric.name));
+    let counts: Vec<String> = counts.map(|metric| format!("{}/op", metric.name)).collect();
     bail!(
-        "{metric} cannot tell kernels apart here: guests are emulated ({why}), and the time of an emulated \
-         instruction says nothing about a processor. Judge by a count per operation, such as --metric \
-         time.voluntary_context_switches/op, or bisect on a host with KVM"
+        "{metric} cannot tell kernels apart here: guests are emulated ({why}), and {what}. Judge by a count of what the \
+         program causes (--metric): {}; or work on a host with KVM",
+        counts.join(", ")
     )
 }
 
@@ -230,7 +244,7 @@ pub fn parse_load(line: &str) -> Result<(String, BTreeMap<String, Many<Scalar>>)
 mod tests {
     use records::Guest;
 
-    use super::{KernelLoad, KernelRecipe, check_metric, missing_option, parse_load};
+    use super::{check_metric, missing_option, parse_load};
 
     #[test]
     fn a_missing_metric_is_explained_by_the_configuration() {
@@ -248,25 +262,28 @@ mod tests {
         assert_eq!(why("time.minor_page_faults/op", ""), None);
     }
 
-    fn load(accelerator: &str) -> KernelLoad {
-        let (workload, parameters) = parse_load("posix01").unwrap();
-        let guest = Guest { accelerator: Some(accelerator.to_string()), ..Guest::default() };
-        let recipe = KernelRecipe {
-            without: Vec::new(),
-            config_from: None,
-            config: Vec::new(),
-            compiler: "gcc".to_string(),
-            jobs: 1,
-            scratch: None,
-        };
-        KernelLoad { workload, parameters, seconds: 1.0, guest, recipe }
-    }
-
     #[test]
-    fn emulated_kernels_are_judged_by_counts_only() {
-        let why = check_metric(&load("tcg"), "operations_per_s").unwrap_err().to_string();
-        assert!(why.contains("guests are emulated (--accelerator tcg"), "{why}");
-        assert!(check_metric(&load("tcg"), "time.minor_page_faults/op").is_ok());
+    fn emulated_kernels_are_judged_by_counts_of_the_program_only() {
+        let guest = Guest { accelerator: Some("tcg".to_string()), ..Guest::default() };
+        for (metric, what) in [
+            ("operations_per_s", "operations_per_s is a time, or follows from one"),
+            ("cpu_s/op", "cpu_s is a time"),
+            ("time.system_time/op", "time.system_time is a time"),
+            ("stat.ctxt/op", "stat.ctxt is a count of events that the clock causes"),
+            ("interrupts.LOC/op", "interrupts.LOC is a count of events that the clock causes"),
+            ("vmstat.pgfault", "a run has more vmstat.pgfault the more it gets done"),
+            ("nothing/op", "no metric of a workload is called nothing"),
+        ] {
+            let why = check_metric(&guest, metric).unwrap_err().to_string();
+            assert!(why.contains(what) && why.contains("--accelerator tcg"), "{metric}: {why}");
+            assert!(
+                why.contains("time.minor_page_faults/op") && !why.contains("ctxt/op,"),
+                "{why}"
+            );
+        }
+        for metric in ["time.minor_page_faults/op", "vmstat.pgfault/op", "effect.calls/op"] {
+            check_metric(&guest, metric).unwrap();
+        }
     }
 
     #[test]

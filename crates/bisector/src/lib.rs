@@ -27,7 +27,7 @@ pub use build::Build;
 pub use confirm::{Confirmation, Confirmed, Explained};
 pub use folder::{Bisection, newest, open};
 pub use git_log::{GitLog, git_log};
-pub use kernels::{KernelLoad, KernelRecipe, check_metric, parse_load};
+pub use kernels::{KernelLoad, KernelRecipe, check_metric, check_record, parse_load};
 pub use layouts::LayoutCheck;
 pub use log::{Event, Limits, Log, StepRuns};
 pub use patience::Wait;

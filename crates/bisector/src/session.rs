@@ -256,6 +256,7 @@ impl Session {
     /// Builds both ends, and learns which commits can matter. Whether it came to its end.
     fn prepare(&mut self, tell: &mut dyn FnMut(&Progress)) -> Result<bool> {
         let file = self.bisection.folder.join("reads.d");
+        let needs_kvm = self.request.kernels.is_some() && !kernels::is_count(&self.request.metric);
         let last = self.range.changes();
         for end in [0, last] {
             if let Some(why) = self.unbuildable.get(&end) {
@@ -268,9 +269,9 @@ impl Session {
                 let commit = self.range.commits[end].short();
                 bail!("the {} end, {commit}, cannot be tested: {why}", end_name(end));
             }
-            // Before the other end is built for nothing.
-            let is_costly = self.built[&end].seconds >= TRIED_FROM_S;
-            if end == 0 && is_costly && !self.try_end(end)? {
+            // Before the other end is built for nothing. Only a boot shows whether a KVM works, where the metric needs one.
+            let is_worth_it = needs_kvm || self.built[&end].seconds >= TRIED_FROM_S;
+            if end == 0 && is_worth_it && !self.try_end(end)? {
                 return Ok(false);
             }
         }

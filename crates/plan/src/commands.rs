@@ -97,6 +97,7 @@ pub fn operations_from(pattern: &str) -> Result<Extract> {
         name: "operations_reported".to_string(),
         unit: "1".to_string(),
         better: Better::Neither,
+        kind: None,
         from,
         regex: Some(regex),
         json: None,
@@ -170,11 +171,12 @@ pub fn described(
             unit: extract.unit.clone(),
             better: extract.better,
             obtained: Obtained::Imported,
+            kind: extract.kind,
         };
         let known = metrics.entry(extract.name.clone()).or_insert_with(|| described.clone());
         ensure!(
             *known == described,
-            "two commands have a metric {} with different units or directions: rename one",
+            "two commands have a metric {} with different units, directions or kinds: rename one",
             extract.name
         );
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::metric::{Better, METRICS};
+use crate::metric::{Better, METRICS, MetricKind};
 use crate::program_probe::ProgramProbe;
 use crate::scalar::{Many, Scalar};
 
@@ -170,6 +170,9 @@ pub struct Extract {
     /// Which direction is better.
     #[serde(default = "neither")]
     pub better: Better,
+    /// What the number is made of: `count` if it counts what the program does, however long that takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MetricKind>,
     /// The text to search.
     #[serde(default)]
     pub from: OutputSource,

@@ -166,6 +166,7 @@ mod tests {
             name: "n".to_string(),
             unit: "1".to_string(),
             better: Better::Neither,
+            kind: None,
             from: OutputSource::Stdout,
             regex: None,
             json: None,

@@ -41,7 +41,10 @@ pub use guest_shape::GuestShape;
 pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};
 pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
-pub use metric::{Better, DescribedMetric, METRICS, Metric, Obtained};
+pub use metric::{
+    Better, COUNTERS, DescribedMetric, METRICS, Metric, MetricKind, Obtained, find_counter,
+    find_metric, per_operation,
+};
 pub use opened::{Opened, Runs};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
 pub use planned::{Planned, UnitOfWork};

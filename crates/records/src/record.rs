@@ -15,7 +15,7 @@ use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
 use crate::host_facts::{Directory, HostFacts};
-use crate::metric::DescribedMetric;
+use crate::metric::{DescribedMetric, MetricKind, find_metric, per_operation};
 use crate::tasks::{Form, Pass, Until};
 use crate::warning::Warning;
 
@@ -312,6 +312,15 @@ impl Record {
     pub fn metal(&self, variant: &str) -> Option<Guest> {
         let variant = self.variants.iter().find(|candidate| candidate.name == variant);
         self.experiment.metal(variant)
+    }
+
+    /// What a metric's number is made of, if that is known. `NAME/op` is made of what NAME is made of.
+    pub fn kind_of(&self, metric: &str) -> Option<MetricKind> {
+        let (name, _) = per_operation(metric);
+        match self.metrics.get(name) {
+            Some(described) => described.kind(),
+            None => find_metric(name).map(|metric| metric.kind),
+        }
     }
 
     /// Whether runs were made in emulated virtual machines: their times say nothing about a processor.

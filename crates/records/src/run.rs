@@ -7,6 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::file_system::Mounted;
+use crate::metric::per_operation;
 use crate::warning::Warning;
 
 /// One finished or failed run.
@@ -168,9 +169,9 @@ impl Run {
         let value = |name: &str| {
             metrics.get(name).copied().or_else(|| counters.get(name).map(|n| *n as f64))
         };
-        match metric.strip_suffix("/op") {
-            Some(name) => Some(value(name)? / value("operations").filter(|n| *n > 0.0)?),
-            None => value(metric),
+        match per_operation(metric) {
+            (name, true) => Some(value(name)? / value("operations").filter(|n| *n > 0.0)?),
+            (name, false) => value(name),
         }
     }
 

@@ -56,6 +56,10 @@ fn intervals(cells: &[&ComparedCell], rules: &Rules) -> Vec<Intervals> {
     let mut intervals = vec![Vec::new(); variants];
     for cell in cells {
         let metric = cell.primary(rules);
+        if cell.hidden(&metric, rules).is_some() {
+            intervals.iter_mut().for_each(|intervals| intervals.push(None));
+            continue;
+        }
         let (unit, _) = unit_and_direction(&cell.points[0].0.record, &metric);
         let columns = cell.columns(&metric, &unit, rules);
         let judgements = columns.judged_at(rules, ALPHA / cells.len() as f64);

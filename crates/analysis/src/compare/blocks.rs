@@ -137,7 +137,7 @@ pub fn deciding_part(run: &Run, primary: &str) -> Run {
     if let Outcome::Finished { metrics, counters, unavailable, .. } = &mut part.outcome {
         let is_needed = |name: &str| {
             [primary, "latency.mean_ns", "operations"].contains(&name)
-                || primary.strip_suffix("/op") == Some(name)
+                || records::per_operation(primary).0 == name
                 || DISTURBING.iter().any(|start| name.starts_with(start))
         };
         metrics.retain(|name, _| is_needed(name));

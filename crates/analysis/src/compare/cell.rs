@@ -3,10 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use records::{METRICS, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until};
+use records::{
+    METRICS, MetricKind, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until,
+    per_operation,
+};
 
 use super::blocks::{Block, blocks, disturbance};
 use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
+use super::emulated::hidden_by_emulation;
 use super::rules::Rules;
 use super::sessions;
 use super::verdicts::{contrast, no_look_left};
@@ -140,11 +144,15 @@ impl<'a> ComparedCell<'a> {
         };
         let p: Vec<f64> = judgements.iter().map(|j| j.p.unwrap_or(1.0)).collect();
         let adjusted = holm_adjusted(&p);
+        let hidden = self.hidden(metric, rules);
+        let drifts = self.drifts(metric, rules, role);
         let contrast = |(judgement, adjusted): (&Judgement, f64)| {
             let p = judgement.p.map(|own| if role == Role::Primary { adjusted } else { own });
             let mut contrast = contrast(judgement, p, columns.scale, better, self.too_few(rules));
             let too_few = matches!(contrast.verdict, Verdict::Unjudged { .. });
-            if let Some(verdict) = self.withheld(metric, rules, role).filter(|_| !too_few) {
+            // More units are no help where the guest was emulated, and are where the host may have drifted.
+            let drifted = || Some(Verdict::NotInterleaved).filter(|_| drifts && !too_few);
+            if let Some(verdict) = hidden.clone().or_else(drifted) {
                 // No test, so not among the metrics that an exploratory change competes with.
                 return Contrast { p: None, verdict, ..contrast };
             }
@@ -235,27 +243,24 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
-    /// The verdict where the layout of the runs, or an emulated guest, forbids any other.
-    fn withheld(&self, metric: &str, rules: &Rules, role: Role) -> Option<Verdict> {
-        let emulated = self.points.iter().any(|(record, _)| record.record.emulated());
-        let is_count = self.is_count(metric);
-        if emulated && !is_count && !rules.judge_emulated {
-            // Instructions are translated and take other times than on any processor.
-            let why = "the guest was emulated: only counts per operation can be compared (--metric \
-                       NAME/op; --force judges the rest anyway)";
-            return Some(Verdict::CannotTell { more: None, why: why.to_string() });
-        }
-        let is_asked = role == Role::Primary || rules.asked.iter().any(|name| name == metric);
-        let drifts = rules.design == Design::Separate && !(is_count && is_asked);
-        drifts.then_some(Verdict::NotInterleaved)
+    /// The verdict where an emulated guest forbids any other.
+    pub fn hidden(&self, metric: &str, rules: &Rules) -> Option<Verdict> {
+        let (record, _) = self.points.iter().find(|(record, _)| record.record.emulated())?;
+        let runs: Vec<&Run> = self.sides.concat();
+        let why = hidden_by_emulation(&record.record, metric, self.point(0).until, &runs)?;
+        (!rules.judge_emulated).then_some(Verdict::CannotTell { more: None, why })
     }
 
-    /// Whether the metric counts events per operation, or over a fixed number of operations. Such
-    /// counts hardly depend on how fast the host is at the time.
-    fn is_count(&self, metric: &str) -> bool {
+    /// Whether the host's drift may look like a change of the metric. A count that was asked for hardly depends on how
+    /// fast the host is at the time, if it is per operation or over a fixed number of operations.
+    fn drifts(&self, metric: &str, rules: &Rules, role: Role) -> bool {
+        let record = &self.points[0].0.record;
         let fixed_count = matches!(self.point(0).until, Until::OperationsPerTask(_));
-        let (unit, _) = unit_and_direction(&self.points[0].0.record, metric);
-        metric.ends_with("/op") || (fixed_count && unit == "1")
+        let (unit, _) = unit_and_direction(record, metric);
+        let is_asked = role == Role::Primary || rules.asked.iter().any(|name| name == metric);
+        let is_count = record.kind_of(metric) != Some(MetricKind::Time)
+            && (per_operation(metric).1 || (fixed_count && unit == "1"));
+        rules.design == Design::Separate && !(is_count && is_asked)
     }
 
     /// Why there may be too few units for a verdict.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::comparison::Verdict;
 
+mod emulated;
 mod nodes;
 mod sessions;
 mod stopping;

@@ -338,6 +338,7 @@ fn metric_page(name: &str, metric: &Metric, width: usize) -> String {
     page += &entry("unit", metric.unit, width);
     page += &entry("better", metric.better.name(), width);
     page += &entry("obtained", metric.obtained.name(), width);
+    page += &entry("kind", metric.kind.in_words(), width);
     page += "\n";
     page + &entry("show it", &format!("knee show last --metric {name}"), width)
 }
@@ -348,6 +349,7 @@ fn metric_json(metric: &Metric) -> serde_json::Value {
         "unit": metric.unit,
         "better": metric.better.name(),
         "obtained": metric.obtained.name(),
+        "kind": metric.kind.name(),
         "about": metric.about,
     })
 }

@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
-use records::{METRICS, Metric};
+use records::{COUNTERS, METRICS, Metric};
 use serde_json::json;
 use store::{Filter, Index, Listed, Store};
 use text::prose::counted;
@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 
 /// The metrics of runs and the counters beside them.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().chain(probes::counters::CATALOGUE)
+    METRICS.iter().chain(COUNTERS)
 }
 
 fn records(arguments: &Arguments, store: &Store) -> Result<()> {
@@ -327,7 +327,7 @@ fn metrics_text() -> String {
 fn metrics_json() -> serde_json::Value {
     let metric = |m: &Metric| {
         json!({"name": m.name, "unit": m.unit, "better": m.better.name(),
-               "obtained": m.obtained.name(), "about": m.about})
+               "obtained": m.obtained.name(), "kind": m.kind.name(), "about": m.about})
     };
     all_metrics().map(metric).collect()
 }

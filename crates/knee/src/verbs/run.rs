@@ -299,10 +299,8 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
     let commands = commands::for_experiment(experiment, &experiment.variants)?;
     let own = || commands.values().flat_map(|command| &command.metrics).map(|m| m.name.as_str());
     for name in experiment.compare.shown.iter().chain([&experiment.compare.metric]) {
-        let plain = name.strip_suffix("/op").unwrap_or(name);
-        let is_known = METRICS.iter().any(|metric| metric.matches(plain));
-        if is_known || own().any(|known| known == plain) || probes::counters::find(plain).is_some()
-        {
+        let (plain, _) = records::per_operation(name);
+        if records::find_metric(plain).is_some() || own().any(|known| known == plain) {
             continue;
         }
         let hint = host::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));

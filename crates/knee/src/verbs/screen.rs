@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{effects, settings_of};
+use bisector::{check_metric, check_record};
 use host::terminal::{hint, print, print_line, talk};
 use plan::variants;
 use records::{Experiment, Opened, Variant};
@@ -101,6 +102,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         None => experiment,
     };
     experiment.check()?;
+    check_emulation(&experiment)?;
     if arguments.run.plan {
         run::show_plan(&arguments.run, experiment, store)?;
         return Ok(ExitCode::SUCCESS);
@@ -116,6 +118,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         talk("interrupted: the same command with --resume does the rest");
         return Ok(ExitCode::from(130));
     }
+    check_record(&record.record, &record.record.experiment.compare.metric)?;
     let cells = cells(&record, &settings);
     if arguments.run.json {
         let cells: Vec<_> = cells
@@ -130,6 +133,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     Ok(if record.record.runs_failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Refuses a metric that means nothing in guests that would be emulated.
+fn check_emulation(experiment: &Experiment) -> Result<()> {
+    let guests = experiment.variants.iter().map(|variant| experiment.guest(Some(variant)));
+    let guest = guests.flatten().next();
+    guest.map_or(Ok(()), |guest| check_metric(&guest, &experiment.compare.metric))
 }
 
 /// The experiment whose commands print the number to judge by.

@@ -4,8 +4,9 @@
 use std::fmt::Write;
 
 use expect_test::Expect;
+use records::find_counter;
 
-use super::{CounterSource, Snapshot, find};
+use super::{CounterSource, Snapshot};
 use crate::tree;
 
 /// Compares two snapshots of one source. A file is its path, its text before and after.
@@ -23,11 +24,11 @@ pub(super) fn check(
 
     let mut text = String::new();
     for (name, delta) in &counters.deltas {
-        assert!(find(name).is_some(), "{name} is not in the catalogue");
+        assert!(find_counter(name).is_some(), "{name} is not in records::COUNTERS");
         writeln!(text, "{name} {delta}").unwrap();
     }
     for (name, value) in &counters.gauges {
-        assert!(find(name).is_some(), "{name} is not in the catalogue");
+        assert!(find_counter(name).is_some(), "{name} is not in records::COUNTERS");
         writeln!(text, "{name} = {value}").unwrap();
     }
     for (name, why) in &counters.unavailable {

@@ -3,10 +3,9 @@
 //! parsed when two snapshots are compared, so that nothing but reads happens near
 //! the release and the stop. Nothing here is per task, and nothing is a rate.
 //!
-//! One source is one file of this folder and one line in the list below. [`CATALOGUE`] has
-//! the names of its counters, their units and how they are obtained.
+//! One source is one file of this folder and one line in the list below. [`records::COUNTERS`]
+//! has the names of its counters, their units and how they are obtained.
 
-mod catalogue;
 mod cgroup;
 #[cfg(test)]
 mod check;
@@ -23,7 +22,6 @@ mod vmstat;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use catalogue::{CATALOGUE, find};
 use files::{FileRead, SourceFiles};
 pub use stat::ticks_per_second;
 use values::CounterValues;
@@ -176,6 +174,7 @@ mod tests {
 
     use super::*;
     use crate::tree;
+    use records::find_counter;
 
     #[test]
     fn a_host_without_any_source_still_gives_an_answer() {
@@ -200,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn this_host_counts_and_every_counter_is_in_the_catalogue() {
+    fn this_host_counts_and_every_counter_is_named() {
         let before = Snapshot::before(Path::new("/"), &[0]);
         std::thread::sleep(std::time::Duration::from_millis(30));
         let counters = Snapshot::after(Path::new("/"), &[0]).since(&before);
         assert!(counters.deltas["stat.ctxt"] > 0);
         for name in counters.deltas.keys().chain(counters.gauges.keys()) {
-            assert!(find(name).is_some(), "{name} is not in the catalogue");
+            assert!(find_counter(name).is_some(), "{name} is not in records::COUNTERS");
         }
     }
 

@@ -289,7 +289,8 @@ impl Foreign {
     fn describe(&mut self, name: &str, unit: &str, better: Better) {
         if !METRICS.iter().any(|metric| metric.matches(name)) {
             let unit = unit.to_string();
-            let described = DescribedMetric { unit, better, obtained: Obtained::Imported };
+            let described =
+                DescribedMetric { unit, better, obtained: Obtained::Imported, kind: None };
             self.metrics.insert(name.to_string(), described);
         }
     }

@@ -213,7 +213,7 @@ impl Reader {
             Some(word) => bail!("line {line}: better is '{word}', must be higher, lower or -"),
         };
         let unit = unit.unwrap_or("1").to_string();
-        let new = DescribedMetric { unit, better, obtained: Obtained::Imported };
+        let new = DescribedMetric { unit, better, obtained: Obtained::Imported, kind: None };
         let known = self.foreign.metrics.entry(metric.to_string()).or_insert(new.clone());
         ensure!(
             *known == new,

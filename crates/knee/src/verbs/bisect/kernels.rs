@@ -79,7 +79,7 @@ pub fn asked(arguments: &KernelArguments, metric: &str) -> Result<Option<KernelL
     };
     guest.accelerator_choice()?;
     let load = KernelLoad { workload, parameters, seconds: *seconds, guest, recipe };
-    check_metric(&load, metric)?;
+    check_metric(&load.guest, metric)?;
     Ok(Some(load))
 }
 
