@@ -50,6 +50,7 @@ const SPAN_MAX: u64 = 192 << 20;
 
 impl Kernel {
     pub fn open(path: &Path) -> Result<Kernel> {
+        ensure!(!path.is_dir(), "{} is a directory: name {}", path.display(), image_in(path));
         let bytes =
             fs::read(path).with_context(|| format!("reading the kernel {}", path.display()))?;
         Kernel::read(path, &bytes).with_context(|| format!("the kernel {}", path.display()))
@@ -145,6 +146,16 @@ pub fn build_id_in(path: &Path) -> Result<Option<String>> {
     let bytes = fs::read(path).with_context(|| format!("the kernel {}", path.display()))?;
     check_image(&bytes).with_context(|| format!("the kernel {}", path.display()))?;
     Ok(unpack(&bytes).ok().and_then(|kernel| build_id::in_kernel(&kernel)))
+}
+
+/// The image that was built in a directory, or where make would put it: a tree of Linux, or what `knee kernel build` made.
+fn image_in(directory: &Path) -> String {
+    let built = ["arch/x86/boot/bzImage", "arch/arm64/boot/Image", "bzImage", "vmlinuz"];
+    let mut images = built.iter().map(|image| directory.join(image));
+    match images.find(|image| image.is_file()) {
+        Some(image) => image.display().to_string(),
+        None => "the image in it, which make leaves in arch/x86/boot/bzImage".to_string(),
+    }
 }
 
 fn check_image(bytes: &[u8]) -> Result<()> {

@@ -28,8 +28,9 @@ pub fn boot(boot: &Boot, hypervisor: &Hypervisor) -> String {
 }
 
 fn executed(boot: &Boot, hypervisor: &Hypervisor) -> String {
-    let why = hypervisor.why_not_kvm.as_ref().map(|why| format!(": emulated, because {why}"));
-    format!("{}, {}{}", hypervisor.program, boot.accelerator, why.unwrap_or_default())
+    // Why not by KVM, the boot has said.
+    let emulated = if hypervisor.emulates() { ", emulated" } else { "" };
+    format!("{}, {}{emulated}", hypervisor.program, boot.accelerator)
 }
 
 fn cpus(boot: &Boot) -> String {

@@ -31,13 +31,25 @@ pub fn text(explained: &Explained, per: &str, force: bool, style: Style) -> Stri
     sentences.extend(counts(explained, per));
     sentences.extend(explained.costs.iter().map(|each| cost(each, per)));
     sentences.extend(checks(&explained.check));
-    for (probe, why) in &explained.unavailable_probes {
-        sentences.push(format!("not measured: {probe}: {why}"));
-    }
+    sentences.extend(not_measured(explained));
     for reason in &explained.failures {
         sentences.push(format!("a profiled run failed: {reason}"));
     }
     sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
+}
+
+/// "not measured: lock_waits, lock_holds: this kernel has no tracepoints", once for each reason.
+fn not_measured(explained: &Explained) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (probe, why) in &explained.unavailable_probes {
+        match by_reason.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, probes)) => probes.push(probe),
+            None => by_reason.push((why, vec![probe])),
+        }
+    }
+    let sentence =
+        |(why, probes): (&str, Vec<&str>)| format!("not measured: {}: {why}", probes.join(", "));
+    by_reason.into_iter().map(sentence).collect()
 }
 
 /// "runnable tasks waited 1.2 ms per operation for a CPU: 1.1 ms behind tasks of the workload, …".

@@ -14,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 use host::terminal::{hint, print, talk};
 use ledger::{Explained, answer, explain, gain_bound};
 use plan::commands;
-use records::{Opened, Point, Profile};
+use records::{Experiment, Opened, Point, Profile, Variant};
 use runner::{End, Measured};
 use store::Store;
 use text::Style;
@@ -401,13 +401,35 @@ fn request(arguments: &Arguments) -> Result<run::Request> {
     Ok(request)
 }
 
+/// The kernels of the runs that are known to lack kprobes: this host's, and guests' by their configurations.
+fn kernels_without_kprobes(experiment: &Experiment) -> Vec<String> {
+    let plain = [Variant::default()];
+    let variants = if experiment.variants.is_empty() { &plain } else { &experiment.variants[..] };
+    let lacking = variants.iter().filter_map(|variant| match experiment.booted(Some(variant)) {
+        None => {
+            let why = probes::permissions(Path::new("/")).kprobes.err()?;
+            Some(format!("this kernel ({why})"))
+        }
+        Some(guest) => {
+            let kernel = guest.kernel?;
+            let config = std::fs::read_to_string(kernel.with_file_name("config")).ok()?;
+            let has_them = config.lines().any(|line| line == "CONFIG_KPROBE_EVENTS=y");
+            (!has_them)
+                .then(|| format!("the guest's kernel {} (CONFIG_KPROBE_EVENTS)", kernel.display()))
+        }
+    });
+    let mut kernels: Vec<String> = lacking.collect();
+    kernels.dedup();
+    kernels
+}
+
 /// Measures, and returns the new record.
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let request = request(arguments)?;
-    if !arguments.functions.is_empty()
-        && let Err(why) = probes::permissions(Path::new("/")).kprobes
-    {
-        hint(format_args!("this kernel has no kprobes, so it counts no calls of functions: {why}"));
+    if !arguments.functions.is_empty() {
+        kernels_without_kprobes(&request.experiment).iter().for_each(|kernel| {
+            hint(format_args!("{kernel} has no kprobes, so it counts no calls of functions"));
+        });
     }
     let (Measured { end, folder, .. }, printed) = run::measure(&arguments.run, request, store)?;
     printed?;
