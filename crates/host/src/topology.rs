@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::anyhow;
@@ -39,7 +40,22 @@ pub struct Cpu {
     pub package: u32,
 }
 
+/// The CPUs that this process may use; where /sys hides the host's, without what they share. Then also why.
+pub fn of_process(sys: &Path, allowed: &[u32]) -> (Topology, Option<String>) {
+    match read(sys) {
+        Ok(all) => (all.restricted_to(allowed), None),
+        Err(why) => (Topology::of_unknown(allowed), Some(format!("{why:#}"))),
+    }
+}
+
 impl Topology {
+    /// CPUs of which nothing is known but their numbers: each a core of its own, in one package with one cache.
+    fn of_unknown(cpus: &[u32]) -> Topology {
+        let llc = cpus.first().copied().unwrap_or_default();
+        let cpu = |cpu: &u32| Cpu { cpu: *cpu, core: *cpu, llc, node: 0, package: 0 };
+        Topology { cpus: cpus.iter().map(cpu).collect() }
+    }
+
     /// The topology without CPUs that are not in `allowed`. Groups keep their numbers.
     pub fn restricted_to(&self, allowed: &[u32]) -> Topology {
         let is_allowed = |c: &&Cpu| allowed.contains(&c.cpu);

@@ -441,7 +441,7 @@ fn check(
     counts: &[u32],
 ) -> Result<ExitCode> {
     let allowed = host::affinity::get().context("reading the CPU affinity")?;
-    let here = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
+    let (here, _) = topology::of_process(Path::new("/sys"), &allowed);
     let cpus = here.order(arguments.placement);
     let most = *counts.last().context("no CPU counts")? as usize;
     ensure!(

@@ -28,7 +28,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
 
 /// The plan of the record, whether or not the programs that it needs are installed.
 pub fn planned_record(experiment: Experiment) -> Result<Record> {
-    let (usable, warning) = usable_of_host()?;
+    let (usable, mut doubts) = usable_of_host()?;
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
@@ -40,7 +40,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let operations = operations(&points, &experiment);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
-    let pitfalls = pitfalls::warnings(&points, &directories, &variants, &experiment.storage);
+    doubts.extend(pitfalls::warnings(&points, &directories, &variants, &experiment.storage));
     let host = probes::host(Path::new("/"));
     let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
     let seed = experiment.seed.unwrap_or_else(random);
@@ -76,7 +76,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         host,
         topology,
         directories,
-        warnings: warning.into_iter().chain(pitfalls).collect(),
+        warnings: doubts,
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),
@@ -111,15 +111,24 @@ fn operations(points: &[Point], experiment: &Experiment) -> BTreeMap<String, Str
     native.chain(own_loads.filter_map(compiled)).collect()
 }
 
-/// What this process may use of the host, and a warning if a quota leaves some of them out.
-fn usable_of_host() -> Result<(Usable, Option<Warning>)> {
+/// What this process may use of the host, and warnings: a quota leaves some of it out, or the host does not say what CPUs
+/// share.
+fn usable_of_host() -> Result<(Usable, Vec<Warning>)> {
     let limits = probes::limits(Path::new("/"));
     let allowed = limits.cpus_allowed.map_err(anyhow::Error::msg)?;
-    let topology = topology::read(Path::new("/sys"))?.restricted_to(&allowed);
+    let (topology, unknown) = topology::of_process(Path::new("/sys"), &allowed);
     let cpus = topology.cpus.len();
     ensure!(cpus > 0, "this process may not use any online CPU: see taskset -p $$");
     let quota = limits.cpu_quota.ok().flatten().filter(|quota| *quota < cpus as f64);
-    let warning = quota.map(|quota| {
+    let unknown = unknown.map(|why| {
+        Warning::new(
+            format!(
+                "each CPU counts as a core of its own, as the host hides which share one ({why})"
+            ),
+            "mount /sys, or choose CPUs with --host-cpus",
+        )
+    });
+    let limited = quota.map(|quota| {
         Warning::new(
             format!(
                 "the cgroup's quota is the time of {quota:.2} of {cpus} CPUs: runs use no more"
@@ -129,7 +138,10 @@ fn usable_of_host() -> Result<(Usable, Option<Warning>)> {
     });
     let at_once = quota.map(|quota| quota.max(1.0) as u32);
     let without_history = directory_without_history();
-    Ok((Usable { topology, at_once, directory: measured_directory, without_history }, warning))
+    Ok((
+        Usable { topology, at_once, directory: measured_directory, without_history },
+        unknown.into_iter().chain(limited).collect(),
+    ))
 }
 
 /// The shared memory's directory, if it is a tmpfs. Not if the user chose a temporary directory.
