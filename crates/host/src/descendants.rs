@@ -153,6 +153,20 @@ fn below(processes: &BTreeMap<i32, Process>, spared: &BTreeSet<i32>) -> Vec<i32>
     descendants
 }
 
+/// Why a child cannot run, if something has stopped it: a signal, or the freezer of its control group.
+pub fn why_stopped(child: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+    let (_, after) = stat.rsplit_once(") ")?;
+    if after.starts_with("T ") {
+        return Some("it is stopped (state T)".to_string());
+    }
+    let groups = fs::read_to_string(format!("/proc/{child}/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let events = fs::read_to_string(format!("/sys/fs/cgroup{group}/cgroup.events")).ok()?;
+    let is_frozen = events.lines().any(|line| line == "frozen 1");
+    is_frozen.then(|| format!("its control group {group} is frozen"))
+}
+
 /// A process in words, such as "77 (sleep)".
 pub fn described(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -108,6 +108,18 @@ fn a_worker_that_is_killed_fails_its_run() {
 }
 
 #[test]
+fn a_worker_that_is_stopped_for_good_fails_its_run() {
+    let home = Home::new();
+    let arguments = format!("run getppid --cpus all --tasks {TASKS} --blocks 4 --seconds 2 --json");
+    let running = home.start(&mut home.knee(&arguments));
+    running.wait_for_tasks(TASKS, 0).worker.kill(libc::SIGSTOP);
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    let parts = ["the worker did not answer for ", "as it is stopped (state T)"];
+    check_one_failed(&home, 4, &parts);
+}
+
+#[test]
 fn a_task_that_does_not_stop_fails_its_run() {
     let stop = |cast: &Cast| cast.tasks[1].kill(libc::SIGSTOP);
     let parts = ["1 of 3 tasks did not stop within 1.0 s after the end", "task 1: ", "state T"];

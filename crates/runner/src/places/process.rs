@@ -11,8 +11,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use host::job_control::RunningSince;
 use host::{children, descendants, memfd, signals};
-use records::{Event, Job, Variant, Warning, Work};
+use records::{Event, Job, Until, Variant, Warning, Work};
 use setup::directory;
 
 /// How a worker and its job ended.
@@ -45,7 +46,8 @@ pub fn run(
         // A host too full for one run may have room for the next.
         Err(e) => return Ok(WorkerEnd::failed_to_start(format!("could not be started ({e:#})"))),
     };
-    let (mut events, reason, continued) = listen(&mut worker, deadline, &mut on_event);
+    let limits = Limits { deadline, silence: silence_of(job) };
+    let (mut events, reason, continued) = listen(&mut worker, &limits, &mut on_event);
     let group = worker.id() as i32;
     let is_cut_off = reason != ListenEnd::Closed;
     if matches!(job.work, Work::Command(_) | Work::Own(_)) && is_cut_off {
@@ -72,9 +74,16 @@ pub fn run(
         let advice = "remove it by hand";
         events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
     }
-    let mut exit = match reason {
+    let mut exit = match &reason {
+        ListenEnd::Stopped { silent, why } => format!(
+            "did not answer for {:.0} s, as {why} (something else did that); it was killed",
+            silent.as_secs_f64()
+        ),
         ListenEnd::Deadline => {
-            format!("was killed after {:.0} s, before it had finished", deadline.as_secs_f64())
+            format!(
+                "was killed after {:.0} s, before it had finished",
+                limits.deadline.as_secs_f64()
+            )
         }
         _ => describe(status),
     };
@@ -104,6 +113,28 @@ enum ListenEnd {
     Closed,
     Deadline,
     Interrupted,
+    /// It said nothing for longer than its run takes, and cannot run.
+    Stopped {
+        silent: Duration,
+        why: String,
+    },
+}
+
+/// How long a worker is listened to.
+struct Limits {
+    /// The longest it may take.
+    deadline: Duration,
+    /// The longest silence that its run explains; after it, and after twice as long, it is looked at.
+    silence: Duration,
+}
+
+/// A worker says nothing between release and stop. A busy host makes a run's other parts longer.
+fn silence_of(job: &Job) -> Duration {
+    let length_s = match job.until {
+        Until::Seconds(seconds) => seconds,
+        Until::OperationsPerTask(_) | Until::End => 0.0,
+    };
+    Duration::from_secs_f64(10.0 + 3.0 * length_s)
 }
 
 fn start(job: &Job, variant: Option<&Variant>, stderr: &File) -> Result<Child> {
@@ -156,29 +187,40 @@ fn worker_command(variant: Option<&Variant>) -> Command {
     command
 }
 
-/// Reads events until the worker closes its output, the deadline passes, or we are asked to
-/// end. Also returns whether somebody stopped and continued the worker.
+/// Reads events until the worker closes its output, the deadline passes, somebody has stopped it for good, or we are
+/// asked to end. Also returns whether somebody stopped and continued the worker.
 fn listen(
     worker: &mut Child,
-    deadline: Duration,
+    limits: &Limits,
     on_event: &mut impl FnMut(&Event),
 ) -> (Vec<Event>, ListenEnd, bool) {
     let mut output = worker.stdout.take().expect("the worker's output is a pipe");
-    let since = Instant::now();
+    // Ctrl-Z stops the worker too, but is no fault of its.
+    let since = RunningSince::now();
+    let (mut heard, mut look_after) = (since, limits.silence);
     let (mut events, mut text) = (Vec::new(), Vec::new());
     let mut chunk = vec![0; 1 << 16];
     let mut continued = false;
     let reason = loop {
         continued |= has_changed(worker.id(), libc::WCONTINUED);
         // Events that were sent in time count, even if we read them late (stopped by Ctrl-Z, say).
-        let left = deadline.saturating_sub(since.elapsed());
+        let left = limits.deadline.saturating_sub(since.elapsed());
         if !readable(output.as_raw_fd(), left) {
             match (signals::received(), left) {
                 (Some(_), _) => break ListenEnd::Interrupted,
                 (None, Duration::ZERO) => break ListenEnd::Deadline,
-                _ => continue,
+                _ => (),
             }
+            let silent = heard.elapsed();
+            if silent >= look_after {
+                look_after *= 2;
+                if let Some(why) = descendants::why_stopped(worker.id()) {
+                    break ListenEnd::Stopped { silent, why };
+                }
+            }
+            continue;
         }
+        (heard, look_after) = (RunningSince::now(), limits.silence);
         match output.read(&mut chunk) {
             Ok(0) => break ListenEnd::Closed,
             Ok(n) => {
@@ -213,11 +255,14 @@ fn readable(fd: i32, time: Duration) -> bool {
 /// How long a worker may take to kill a command and to clean up after it.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends a command's worker SIGTERM, and waits while it kills the command, which is in another
+/// Sends a command's worker SIGTERM, continues it if it is stopped, and waits while it kills the command, which is in another
 /// process group, and undoes the preparation.
 fn terminate_and_wait(worker: &Child) {
     // SAFETY: the group of a child that has not been waited for yet.
-    unsafe { libc::kill(-(worker.id() as i32), libc::SIGTERM) };
+    unsafe {
+        libc::kill(-(worker.id() as i32), libc::SIGTERM);
+        libc::kill(-(worker.id() as i32), libc::SIGCONT);
+    }
     let since = Instant::now();
     while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
         std::thread::sleep(Duration::from_millis(5));
