@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::held_folder::HeldFolder;
+use crate::mounts::space;
 
 /// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
 pub fn write_durably(path: &Path, write: impl FnOnce(&File) -> Result<()>) -> Result<()> {
@@ -31,7 +32,20 @@ fn write_durably_by(
     let writing = || format!("writing {}", path.display());
     let folder = HeldFolder::open(folder_of(path)).with_context(writing)?;
     let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?;
-    folder.replace_by(name, beside, write)
+    folder.replace_by(name, beside, write).map_err(|why| with_room(why, folder.path()))
+}
+
+/// An error, with the room that is left in a folder if that is the cause.
+pub fn with_room(why: anyhow::Error, folder: &Path) -> anyhow::Error {
+    let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
+    let is_full = why.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let is_full = is_full.into_iter().any(|cause| full.contains(&cause.kind()));
+    let Some(space) = space(folder).filter(|_| is_full) else { return why };
+    why.context(format!(
+        "{} has {} KiB free: remove files there, or choose another folder",
+        folder.display(),
+        space.bytes_free >> 10
+    ))
 }
 
 /// The folder that holds a file; a name alone lies in the current one.

@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::durable::{create_anew, remove_if_there, sync_folder, write_durably};
+use host::durable::{create_anew, remove_if_there, sync_folder, with_room, write_durably};
 use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Seal, Warning};
 
+use crate::id::Id;
 use crate::lines::{self, no_link};
 use crate::samples::{RunSamples, read_parquet, write_parquet};
 
@@ -42,42 +43,8 @@ const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 /// Names under which files are written before they are renamed into place.
 const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 
-/// A record's id: the time of its start and random digits, such as `20261120-115530-7f3a9c`. Ids sort
-/// by time, and hosts need no coordination.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id(String);
-
-impl Id {
-    /// An id for a record that starts now.
-    pub fn new(now: jiff::Timestamp, random: u32) -> Id {
-        let time = now.strftime("%Y%m%d-%H%M%S");
-        Id(format!("{time}-{:06x}", random & 0xff_ffff))
-    }
-
-    /// Parses an id.
-    pub fn read(text: &str) -> Option<Id> {
-        let mut parts = text.split('-');
-        let mut part = |length, digit: fn(&char) -> bool| {
-            parts
-                .next()
-                .is_some_and(|p| p.chars().count() == length && p.chars().all(|c| digit(&c)))
-        };
-        let decimal = |c: &char| c.is_ascii_digit();
-        let hexadecimal = |c: &char| c.is_ascii_hexdigit();
-        let ok = part(8, decimal) && part(6, decimal) && part(6, hexadecimal);
-        (ok && parts.next().is_none()).then(|| Id(text.to_string()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The name of the record's shard: a folder with 1/256 of all records.
-    fn shard(&self) -> &str {
-        &self.0[16..18]
-    }
-}
+/// How many ids are tried for a new record: two of one second are equal by chance, if ever.
+const IDS_TRIED: usize = 100;
 
 /// A folder of records.
 #[derive(Clone, Debug)]
@@ -108,19 +75,47 @@ impl Store {
         Ok(shards)
     }
 
-    /// Starts a record. `record` must have the plan; the id, state and results are set by the store.
+    /// Starts a record. `record` must have the plan; the id, state and results are set by the store. The id is the given
+    /// one, or the next that no record here has. A record that cannot be started leaves nothing.
     pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
-        let shard = self.root.join(id.shard());
-        let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
-        create_durably(&shard).with_context(|| {
-            format!("creating {}: choose another folder with --records", shard.display())
-        })?;
-        fs::create_dir(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let (id, folder) = self.claim(id)?;
         record.id = id.as_str().to_string();
         record.state = RecordState::Growing;
-        let lock = write_plan(&folder, &record)?;
-        sync_folder(&shard)?;
-        Growing::new(folder, record, lock)
+        let started = write_plan(&folder, &record).and_then(|lock| {
+            sync_folder(folder.parent().unwrap_or(Path::new("/")))?;
+            Growing::new(folder.clone(), record, lock)
+        });
+        started.map_err(|why| {
+            let _ = remove_folder(&folder, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat());
+            with_room(why, &self.root)
+        })
+    }
+
+    /// Makes the folder of a new record.
+    fn claim(&self, mut id: Id) -> Result<(Id, PathBuf)> {
+        for _ in 0..IDS_TRIED {
+            let shard = self.root.join(id.shard());
+            let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
+            let made = create_durably(&shard).with_context(|| {
+                format!("creating {}: choose another folder with --records", shard.display())
+            });
+            made.map_err(|why| with_room(why, self.root.parent().unwrap_or(&self.root)))?;
+            let is_taken = fs::symlink_metadata(shard.join(id.as_str())).is_ok();
+            let made = if is_taken {
+                Err(ErrorKind::AlreadyExists.into())
+            } else {
+                fs::create_dir(&folder)
+            };
+            match made {
+                Ok(()) => return Ok((id, folder)),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => id = id.next(),
+                Err(e) => {
+                    let made = Err(e).with_context(|| format!("creating {}", folder.display()));
+                    return made.map_err(|why| with_room(why, &self.root));
+                }
+            }
+        }
+        bail!("{} has records of all ids up to {}: begin again", self.root.display(), id.as_str())
     }
 
     /// Resumes a partial record, to add the missing runs.
@@ -572,15 +567,18 @@ fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
 fn write_plan(folder: &Path, record: &Record) -> Result<File> {
     let path = folder.join(PLAN);
     let beside = folder.join("plan.tmp");
+    let text = serde_json::to_string_pretty(record)?;
     let write = || -> io::Result<File> {
         let mut file = create_anew(&beside)?;
         file.try_lock()?;
-        file.write_all(serde_json::to_string_pretty(record)?.as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
         Ok(file)
     };
-    let lock = write().with_context(|| format!("writing {}", path.display()))?;
+    let lock = write().with_context(|| {
+        format!("writing {}, {} KiB", path.display(), text.len().div_ceil(1024))
+    })?;
     sync_folder(folder)?;
     Ok(lock)
 }

@@ -3,6 +3,7 @@
 
 mod compact;
 mod folder;
+mod id;
 pub mod import;
 mod index;
 mod keep;
@@ -12,8 +13,9 @@ mod samples;
 
 pub use compact::{Compacted, compact};
 pub use folder::{
-    Growing, Id, Store, alteration, boots, discard, open, profiles, read_record, samples,
+    Growing, Store, alteration, boots, discard, open, profiles, read_record, samples,
 };
+pub use id::Id;
 pub use index::{Filter, Index};
 pub use keep::{annotate, remove};
 pub use listed::Listed;

@@ -56,6 +56,22 @@ fn a_record_keeps_what_one_operation_was() {
     assert_eq!(store::open(&folder).unwrap().record.operations, plan.operations);
 }
 
+#[test]
+fn records_of_one_second_and_number_get_ids_of_their_own() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::at(place.path().to_path_buf());
+    let begin = || store.begin(golden::plan(), golden::id()).unwrap();
+    // One that is over, one that grows, and one more.
+    let mut first = begin();
+    add(&mut first, 1);
+    let first_id = first.record.id.clone();
+    first.finish(golden::at(640)).unwrap().unwrap();
+    let (second, third) = (begin(), begin());
+    assert_eq!(first_id, golden::id().as_str());
+    assert_eq!(second.record.id, "20261120-115530-7f3a9d");
+    assert_eq!(third.record.id, "20261120-115530-7f3a9e");
+}
+
 /// A small comparison of two variants, measured once and kept.
 #[test]
 fn the_golden_record_of_format_2_loads_for_ever() {
@@ -288,7 +304,9 @@ fn a_torn_record_is_resumed_after_its_last_whole_line() {
 fn a_record_has_one_writer() {
     let place = Place::new();
     let growing = place.begin(5);
-    assert!(place.store.begin(golden::plan(), golden::id()).is_err());
+    let other = place.store.begin(golden::plan(), golden::id()).unwrap();
+    assert_ne!(other.record.id, growing.record.id);
+    other.finish(golden::at(1)).unwrap();
     assert!(place.store.resume(&place.hidden()).is_err());
     let folder = growing.finish(golden::at(1)).unwrap().unwrap();
     let _resumed = place.store.resume(&folder).unwrap();

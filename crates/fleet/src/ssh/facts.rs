@@ -22,8 +22,12 @@ pub const SCRIPT: &str = concat!(
     "echo \"knee-host-1 $(uname -m) $(uname -r) $(date +%s) ",
     "$(cat /proc/sys/kernel/random/boot_id) ${d:-none}\"; ",
     "[ -n \"$d\" ] || exit 1; ",
-    "read -r size && head -c \"$size\" > \"$d/knee\" && ",
-    "[ \"$(wc -c < \"$d/knee\")\" -eq \"$size\" ] && ",
+    "read -r size || exit 1; ",
+    "head -c \"$size\" > \"$d/knee\" 2> /dev/null; ",
+    "[ \"$(wc -c < \"$d/knee\")\" -eq \"$size\" ] || ",
+    "{ free=$(df -kP \"$d\" | { read -r line; read -r a b c free e; echo \"$free\"; }); ",
+    "echo \"knee was not written whole to $d: it takes $((size / 1024 + 1)) KiB, ",
+    "and $free KiB are free there\" >&2; exit 1; }; ",
     "\"$d/knee\" --quiet remote \"$d\"; exit $?'",
 );
 
