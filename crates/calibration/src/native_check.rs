@@ -1,9 +1,10 @@
 //! Runs the simulated tasks natively on this host, to compare a simulation with.
 
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, Builder};
 use std::time::Duration;
-use std::{io, thread};
 
 use algorithms::locks::{self, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
@@ -102,7 +103,7 @@ impl NativeRun<'_> {
     fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
         let is_over = &AtomicBool::new(false);
         thread::scope(|scope| {
-            let tasks = scope.spawn(|| {
+            let tasks = Builder::new().spawn_scoped(scope, || {
                 together(self.cpus, |task, meeting| {
                     let m = Native::new(task, 0).with_pace(Pace::measure(now_ns)).yielding();
                     meeting.meet();
@@ -113,7 +114,7 @@ impl NativeRun<'_> {
                     }
                     (operations, now_ns() - start)
                 })
-            });
+            })?;
             thread::sleep(SPEED_TAKES + self.length);
             is_over.store(true, Relaxed);
             let counts = tasks.join().expect("a task does not panic")?;

@@ -37,6 +37,6 @@ pub use kill_with_parent::kill_with_parent;
 pub use length_of_time::whole_ns;
 pub use nearest::nearest;
 pub use parallel::in_parallel;
-pub use random::random;
+pub use random::{check_random, random};
 pub use topology::{Cpu, Placement, Topology};
 pub use trusted_users::TrustedUsers;

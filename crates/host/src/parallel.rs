@@ -3,9 +3,10 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::thread::{self, Builder};
 
-/// The results of `work` for each number below `parts`, in the order of the numbers.
+/// The results of `work` for each number below `parts`, in the order of the numbers. Where the system grants no threads,
+/// this one does it all.
 pub fn in_parallel<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let take = || {
@@ -20,7 +21,11 @@ pub fn in_parallel<T: Send>(parts: usize, work: impl Fn(usize) -> T + Sync) -> V
     };
     let threads = thread::available_parallelism().map_or(1, |n| n.get()).min(parts.max(1));
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        let workers = (0..threads).map_while(|_| Builder::new().spawn_scoped(scope, take).ok());
+        let workers: Vec<_> = workers.collect();
+        if workers.is_empty() {
+            return take();
+        }
         let joined = workers.into_iter().map(|worker| match worker.join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),

@@ -12,9 +12,16 @@ use anyhow::{Context, Result, ensure};
 /// The default folder of records: `$KNEE_RECORDS`, if that is not empty, else below the user's data folder.
 pub fn records() -> Result<PathBuf> {
     match env::var_os("KNEE_RECORDS") {
-        Some(given) if !given.is_empty() => Ok(PathBuf::from(given)),
+        Some(given) if !given.is_empty() => records_at(Path::new(&given)),
         _ => Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("records")),
     }
+}
+
+/// The folder of records that the user names, as an absolute path: compilers and other processes use it from directories
+/// of their own.
+pub fn records_at(given: &Path) -> Result<PathBuf> {
+    std::path::absolute(given)
+        .with_context(|| format!("looking for the folder of records {}", given.display()))
 }
 
 /// The folder of data that knee can compute again.

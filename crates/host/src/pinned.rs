@@ -1,8 +1,10 @@
 //! Threads that stay on one CPU, and start together.
 
 use std::hint::spin_loop;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{io, thread};
+use std::sync::{PoisonError, RwLock};
+use std::thread::{self, Builder};
 
 use crate::affinity;
 
@@ -15,7 +17,11 @@ pub fn together<R: Send>(
 ) -> io::Result<Vec<R>> {
     let meeting = Meeting { threads: cpus.len(), arrived: AtomicUsize::new(0) };
     let pinned = AtomicUsize::new(0);
+    let have_all_started = RwLock::new(false);
     let run_part = |i: usize| {
+        if !*have_all_started.read().unwrap_or_else(PoisonError::into_inner) {
+            return Err(io::Error::other("another thread could not be started"));
+        }
         let pinning = affinity::set(&[cpus[i]]);
         pinned.fetch_add(usize::from(pinning.is_ok()), Ordering::Relaxed);
         meeting.meet();
@@ -27,7 +33,12 @@ pub fn together<R: Send>(
     };
     let run_part = &run_part;
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..cpus.len()).map(|i| scope.spawn(move || run_part(i))).collect();
+        // Held until all have started: one alone would wait for the others for ever.
+        let mut started = have_all_started.write().unwrap_or_else(PoisonError::into_inner);
+        let start = |i| Builder::new().spawn_scoped(scope, move || run_part(i));
+        let threads: Vec<_> = (0..cpus.len()).map(start).collect::<io::Result<_>>()?;
+        *started = true;
+        drop(started);
         threads.into_iter().map(|thread| thread.join().expect("a part does not panic")).collect()
     })
 }

@@ -9,6 +9,7 @@ mod defaults;
 mod experiment_file;
 mod flags;
 mod question;
+mod stack;
 mod verbs;
 
 use std::ffi::OsString;
@@ -16,8 +17,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use host::pager;
 use host::terminal::{has_color, talk, trusted};
+use host::{pager, paths};
 use store::Store;
 use sweeps::flags::{OutputFlags, scan};
 
@@ -124,6 +125,14 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = host::check_random() {
+        return fail(&error);
+    }
+    stack::on_large_stack(go)
+}
+
+/// Reads the command line and does what it says.
+fn go() -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
         Err(code) => return code,
@@ -178,8 +187,10 @@ fn parse() -> Result<Cli, ExitCode> {
         .mut_subcommand("explain", verbs::explain::with_short_help)
         .mut_subcommand("screen", verbs::screen::with_short_help);
     let (line, defaults) = defaults::apply(words, &command).map_err(|error| fail(&error))?;
-    let matches = command.try_get_matches_from(line);
+    let mut command = command;
+    let matches = command.try_get_matches_from_mut(line);
     let mut cli = matches
+        .and_then(|matches| verbs::bisect::check_action(&mut command, matches))
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(|error| help_or_error(&error))?;
     cli.output.apply();
@@ -207,8 +218,10 @@ fn help_or_error(error: &clap::Error) -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
-    let store =
-        || Ok::<_, anyhow::Error>(Store::at(cli.records.map_or_else(host::paths::records, Ok)?));
+    let store = || {
+        let given = cli.records.as_deref();
+        Ok::<_, anyhow::Error>(Store::at(given.map_or_else(paths::records, paths::records_at)?))
+    };
     match cli.verb {
         Verb::List(arguments) => verbs::list::run(&arguments, &store()?),
         Verb::Describe(arguments) => verbs::describe::run(&arguments),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 
 use records::CpuMode;
 
@@ -55,7 +55,7 @@ pub struct Local {
     release: String,
     build_id: Vec<u8>,
     /// The symbols of the running kernel, read by a thread: the kernel takes 30 ms to print them, while
-    /// records are read.
+    /// records are read. Without a thread they are read when they are needed.
     running: Option<JoinHandle<Result<KernelSymbols, String>>>,
 }
 
@@ -78,7 +78,8 @@ impl Local {
         let build_id = build_id_of(&recorded.build_ids, b"[kernel.kallsyms]");
         let is_cached = local.cached_kernels(&build_id).iter().any(|file| file.is_file());
         if !is_cached && local.runs(&build_id, &recorded.origin) {
-            local.running = Some(thread::spawn(|| read_kernel(Path::new(RUNNING_KERNEL), &[])));
+            let read = || read_kernel(Path::new(RUNNING_KERNEL), &[]);
+            local.running = Builder::new().spawn(read).ok();
         }
         local
     }
@@ -255,7 +256,9 @@ impl Namer<'_> {
             }
         };
         thread::scope(|scope| {
-            (1..THREADS.min(all.len())).for_each(|_| drop(scope.spawn(work)));
+            // Where the system grants no threads, this one does it all.
+            let start = |_| drop(Builder::new().spawn_scoped(scope, work));
+            (1..THREADS.min(all.len())).for_each(start);
             work();
         });
         for (site, name, after) in named.into_inner().unwrap_or_else(PoisonError::into_inner) {

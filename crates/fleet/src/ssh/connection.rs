@@ -1,13 +1,13 @@
 //! A session with one host. Nothing here waits without a limit: what the streams bring is read and
 //! written by threads.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -96,11 +96,17 @@ impl Connection {
         let stdin = ssh.stdin.take().context("ssh's input is a pipe")?;
         let stdout = ssh.stdout.take().context("ssh's output is a pipe")?;
         let stderr = ssh.stderr.take().context("ssh's messages are a pipe")?;
-        thread::spawn(move || write_all(stdin, &lines));
-        thread::spawn(move || listen(BufReader::new(stdout), &heard));
         let (known, host) = (Arc::clone(&said), name.to_string());
-        thread::spawn(move || keep_messages(BufReader::new(stderr), &known, &host));
-        Ok(Connection { name: name.to_string(), ssh, to: Some(to), from, said })
+        // Before the threads: whatever fails then, dropping it ends ssh.
+        let connection = Connection { name: name.to_string(), ssh, to: Some(to), from, said };
+        let start = || -> io::Result<()> {
+            Builder::new().spawn(move || write_all(stdin, &lines))?;
+            Builder::new().spawn(move || listen(BufReader::new(stdout), &heard))?;
+            Builder::new().spawn(move || keep_messages(BufReader::new(stderr), &known, &host))?;
+            Ok(())
+        };
+        start().context("starting a thread that talks with ssh")?;
+        Ok(connection)
     }
 
     /// Starts this binary there.

@@ -8,8 +8,8 @@ mod connection;
 mod facts;
 mod remote_host;
 
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Builder};
 
 use anyhow::Result;
 use host::signals;
@@ -56,18 +56,29 @@ pub fn measure_all(folder: &Folder, plan: &Plan, hosts: Vec<RemoteHost>) -> Vec<
     })
 }
 
-/// Does something for each, all at the same time: most of it is waiting.
+/// Does something for each, all at the same time: most of it is waiting. Where the system grants no more threads, this
+/// one does the rest, one after the other.
 fn on_all<T: Send, R: Send>(
     all: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || work(one))).collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let start = |one| {
+            // A thread that does not start takes its closure with it.
+            let waiting = Arc::new(Mutex::new(Some(one)));
+            let taken = Arc::clone(&waiting);
+            let take = |from: &Mutex<Option<T>>| {
+                from.lock().unwrap_or_else(PoisonError::into_inner).take()
+            };
+            let thread = Builder::new().spawn_scoped(scope, move || take(&taken).map(work));
+            thread.map_err(|_| take(&waiting))
+        };
+        let threads: Vec<_> = all.into_iter().map(start).collect();
+        let joined = threads.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(one) => one.map(work),
         });
-        joined.collect()
+        joined.flatten().collect()
     })
 }

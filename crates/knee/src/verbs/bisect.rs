@@ -13,6 +13,9 @@ use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
 use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source};
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use host::terminal::{print, print_line, talk};
 use host::{job_control, signals};
 use records::{Better, parse};
@@ -40,7 +43,7 @@ use self::inside::Inside;
 /// Exit status: 0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection
 /// failed or was refused; 3 not reproduced; 130 interrupted, `--resume` goes on.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
+#[command(verbatim_doc_comment)]
 pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
@@ -199,6 +202,27 @@ fn wait_s(text: &str) -> Result<f64> {
     parsed.context("must be a time such as 90s, 30m or 2h")
 }
 
+/// Refuses flags of a search before the word of another action. Options of all commands may stand there:
+/// `knee bisect --records DIR log`.
+pub fn check_action(
+    knee: &mut clap::Command,
+    matches: ArgMatches,
+) -> Result<ArgMatches, clap::Error> {
+    let Some(("bisect", found)) = matches.subcommand() else { return Ok(matches) };
+    let Some(action) = found.subcommand_name() else { return Ok(matches) };
+    let bisect = knee.find_subcommand_mut("bisect").expect("a verb of knee");
+    let is_given = |argument: &&clap::Arg| {
+        let source = found.value_source(argument.get_id().as_str());
+        !argument.is_global_set() && source == Some(ValueSource::CommandLine)
+    };
+    let Some(flag) = bisect.get_arguments().find(is_given).map(ToString::to_string) else {
+        return Ok(matches);
+    };
+    let why =
+        format!("{flag} does not go with `{action}`: leave it out, or write it after that word");
+    Err(bisect.error(ErrorKind::ArgumentConflict, why))
+}
+
 /// Bisects, goes on with a bisection, or prints a log.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match &arguments.action {
@@ -342,6 +366,8 @@ fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result
     }
     let request = request(search, source)?;
     news::before(&request, &range);
+    // From here on, a signal leaves a bisection that --resume goes on with.
+    signals::catch();
     conduct(Session::begin(request, range, store)?, search, store)
 }
 

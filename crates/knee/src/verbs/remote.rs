@@ -33,7 +33,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     signals::catch();
     remove_own_binary(&arguments.directory);
     let (asked, requests) = channel();
-    thread::spawn(move || listen(&asked));
+    thread::Builder::new()
+        .spawn(move || listen(&asked))
+        .context("starting the thread that listens to the other side")?;
     serve(&arguments.directory, &requests)?;
     Ok(ExitCode::SUCCESS)
 }

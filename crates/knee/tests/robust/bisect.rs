@@ -246,6 +246,29 @@ fn ends_with_equal_builds_are_not_measured() {
 }
 
 #[test]
+fn a_folder_of_records_may_be_relative_and_stand_before_the_action() {
+    let project = Project::new(3, |commit| {
+        let text = format!("int main(void) {{ return 0; }} /* {commit} */\n");
+        vec![("p.c".to_string(), text)]
+    });
+    let (home, ids) = (&project.home, &project.ids);
+    let (good, bad) = (&ids[0], &ids[2]);
+    let mut command = home.knee(&format!(
+        "bisect --git project --good {good} --bad {bad} --records rel --no-confirm --command ./p --build"
+    ));
+    let ended = home.start(command.arg("cc -o p p.c")).end_within(Duration::from_secs(300));
+    // Both ends are built, and only comments differ.
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    for place in ["bisect --records rel log", "--records rel bisect log"] {
+        let log = home.run(place);
+        assert!(log.status.success() && log.stdout.contains(good), "{place}: {}", log.stderr);
+    }
+    let refused = home.run("bisect --git project log");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(refused.stderr.contains("--git <DIR> does not go with `log`"), "{}", refused.stderr);
+}
+
+#[test]
 fn commits_that_fail_are_skipped_and_leave_a_set() {
     let project = Project::new(30, |commit| {
         let level = if commit >= 15 { 110 } else { 100 };
