@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use host::job_control;
+use host::signals::{self, Held};
 use host::terminal::talk;
-use host::{job_control, signals};
 use plan::commands;
 use records::{Experiment, HostChange, Record, Run, Variant};
 use setup::host_state::{self, HostWatch};
@@ -79,12 +80,14 @@ pub fn measure(
         _ if options.resume => Resume::Needed,
         _ => Resume::No,
     };
+    // Up to here a signal ends knee, whatever it waits for. A record that has begun is ended in order.
+    let held = Held::new();
     let mut growing = open_record(resume, store, record)?;
     let watch = HostWatch::new(&growing.record, &journal);
     let before = watch.look();
     let mut progress = Progress::start();
-    // Not earlier: up to here a signal ends knee, whatever it waits for, and the next start cleans up.
     signals::catch();
+    drop(held);
     job_control::follow_terminal();
     let end = run(&mut growing, &mut journal, metal.as_mut(), &mut progress, finished);
     progress.end();

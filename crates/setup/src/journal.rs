@@ -21,11 +21,12 @@ mod undo_step;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use host::terminal::talk;
@@ -43,8 +44,10 @@ pub use self::undo_step::UndoStep;
 /// The journal of this process.
 pub struct Journal {
     folder: JournalFolder,
+    /// The name of its file, which exists from the first entry on: a knee that ends before it changes anything leaves
+    /// nothing.
     name: String,
-    file: File,
+    file: Option<File>,
     directories: Vec<OwnDirectory>,
     settings: Vec<ChangedSetting>,
     steps: Vec<WrittenStep>,
@@ -61,17 +64,17 @@ struct WrittenStep {
 }
 
 impl Journal {
-    /// Creates a journal for this process, after undoing what dead knees left.
+    /// Begins a journal for this process, after undoing what dead knees left.
     pub fn open() -> Result<Journal> {
         let folder =
             JournalFolder::open_default().context("keeping a journal (set XDG_STATE_HOME)")?;
         sweep::sweep(&folder)?.into_iter().chain(metal::sweep()?).for_each(talk);
-        let (name, file) = create(&folder)
-            .with_context(|| format!("creating a journal in {}", folder.path.display()))?;
+        // Random, as two containers that share a home may have the same process ids.
+        let name = format!("{:016x}.journal", host::random());
         Ok(Journal {
             folder,
             name,
-            file,
+            file: None,
             directories: Vec::new(),
             settings: Vec::new(),
             steps: Vec::new(),
@@ -177,7 +180,8 @@ impl Journal {
             // Truncates the journal, which the steps of many runs would make long.
             let length = newest.offset.max(self.lasting_bytes);
             self.steps.pop();
-            self.file.set_len(length).with_context(|| {
+            let truncated = self.file.as_ref().map_or(Ok(()), |file| file.set_len(length));
+            truncated.with_context(|| {
                 format!("truncating a journal in {}", self.folder.path.display())
             })?;
         }
@@ -187,10 +191,14 @@ impl Journal {
     /// Appends an entry durably and returns its offset.
     fn write(&mut self, entry: &[u8], lifetime: Lifetime) -> Result<u64> {
         let mut append = || -> io::Result<(u64, u64)> {
-            let offset = self.file.metadata()?.len();
-            self.file.write_all(&[entry, b"\0"].concat())?;
-            self.file.sync_data()?;
-            Ok((offset, self.file.metadata()?.len()))
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => none.insert(create(&self.folder, &self.name)?),
+            };
+            let offset = file.metadata()?.len();
+            file.write_all(&[entry, b"\0"].concat())?;
+            file.sync_data()?;
+            Ok((offset, file.metadata()?.len()))
         };
         let (offset, end) = append()
             .with_context(|| format!("writing a journal in {}", self.folder.path.display()))?;
@@ -235,25 +243,28 @@ enum Lifetime {
     UntilUndone,
 }
 
-/// Creates a journal and locks it. Its name is random, as two containers that share a home
-/// may have the same process ids.
-fn create(folder: &JournalFolder) -> io::Result<(String, File)> {
-    loop {
-        let name = format!("{:016x}.journal", RandomState::new().build_hasher().finish());
-        let path = folder.entry(OsStr::new(&name));
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)?;
-        match file.try_lock() {
-            Ok(()) if leads_to(&path, &file) => return Ok((name, file)),
-            // A concurrent sweep took it for a dead knee's before it was locked.
-            Ok(()) | Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(e)) => return Err(e),
+/// How often a file is created that a concurrent sweep removes.
+const CREATIONS: usize = 1000;
+
+/// Creates the file of a journal and locks it.
+fn create(folder: &JournalFolder, name: &str) -> io::Result<File> {
+    let path = folder.entry(OsStr::new(name));
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    for _ in 0..CREATIONS {
+        match options.open(&path) {
+            Ok(file) => match file.try_lock() {
+                Ok(()) if leads_to(&path, &file) => return Ok(file),
+                Ok(()) | Err(TryLockError::WouldBlock) => (),
+                Err(TryLockError::Error(e)) => return Err(e),
+            },
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => (),
+            Err(e) => return Err(e),
         }
+        // A concurrent sweep took it for a dead knee's before it was locked, and removes it.
+        thread::sleep(Duration::from_millis(1));
     }
+    Err(io::Error::other("another process keeps removing it"))
 }
 
 /// Whether a path still leads to an open file.

@@ -31,6 +31,7 @@ mod process;
 mod putting_back;
 mod random;
 mod records;
+mod refusals;
 mod reports;
 mod scale;
 mod skip;

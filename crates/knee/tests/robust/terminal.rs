@@ -20,7 +20,8 @@ pub fn home_with_a_record() -> Home {
     home
 }
 
-fn golden() -> PathBuf {
+/// The folder of the golden record.
+pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/golden/v1/20261120-115530-7f3a9c")
 }
 
