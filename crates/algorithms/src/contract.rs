@@ -42,6 +42,7 @@ pub fn exclusive<L: Lock, M: Machine>(
             m.forget_history(start, live(turn, &holds[..=index], None));
         }
         m.forget_history(start, live(turn, &holds, None));
+        m.annotate(Annotation::Want);
         let hold = lock.lock(m, inner);
         m.forget_history(start, live(turn, &holds, Some(&hold)));
         m.annotate(Annotation::Enter);
@@ -73,6 +74,7 @@ pub fn shared<L: SharedLock, M: Machine>(
     for turn in 0..acquires {
         if m.random(2) == 0 {
             writes += 1;
+            m.annotate(Annotation::Want);
             let hold = lock.write_lock(m, mem);
             m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::Enter);
@@ -81,6 +83,7 @@ pub fn shared<L: SharedLock, M: Machine>(
             m.forget_history(start, live(turn, &[], Some(&hold)));
             lock.write_unlock(m, mem, hold);
         } else {
+            m.annotate(Annotation::WantShared);
             let hold = lock.read_lock(m, mem);
             m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::EnterShared);

@@ -58,7 +58,7 @@ void *knee_of_cpu(const void *variable, int cpu);
 void knee_arrive(void);
 
 /* Sleeps until a wake-up, but only if the word holds `expected`, as a futex does; wakes this many tasks. syscall(SYS_futex, …)
- * without a time-out does the same. */
+ * does the same, also with a bitset or a time-out. */
 void knee_park(const void *word, unsigned int expected);
 void knee_wake(const void *word, int tasks);
 

@@ -130,7 +130,9 @@ fn array(name: &str, block: &Block, length: usize, per_cpu: bool) -> NamedArray 
     let dot = |path: &str| if per_cpu { format!(".{path}") } else { path.to_string() };
     let mut words = block.words.clone();
     words.iter_mut().for_each(|word| word.path = dot(&word.path));
-    NamedArray { name: name.to_string(), offset: 0, stride, length, per_cpu, words }
+    let mut members = block.members.clone();
+    members.iter_mut().for_each(|member| member.path = dot(&member.path));
+    NamedArray { name: name.to_string(), offset: 0, stride, length, per_cpu, words, members }
 }
 
 /// Allocates variables, with their first values.

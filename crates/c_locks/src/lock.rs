@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use algorithms::{Hold, Lock, Shape, SharedLock};
-use machine::{Image, Machine, Native, Region, Word};
+use machine::{Image, Machine, Member, Native, Region, Word};
 
 use crate::instance::Instance;
 use crate::memory::LOCK_MAX;
@@ -41,6 +41,10 @@ unsafe impl Sync for CLockMem {}
 unsafe impl Image for CLockMem {
     fn words() -> Vec<Word> {
         program().lock_words.clone()
+    }
+
+    fn members() -> Vec<Member> {
+        program().lock_members.clone()
     }
 }
 

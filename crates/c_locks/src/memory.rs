@@ -1,6 +1,6 @@
 //! The parts of a program in memory.
 
-use machine::Word;
+use machine::{Member, Word};
 
 /// Bytes that a lock may have.
 pub const LOCK_MAX: usize = 512;
@@ -12,6 +12,8 @@ pub struct Block {
     /// The alignment that its sections ask for.
     pub align: usize,
     pub words: Vec<Word>,
+    /// Parts that are no words.
+    pub members: Vec<Member>,
 }
 
 impl Block {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use algorithms::Equivalent;
 use anyhow::{Context, Result, bail, ensure};
 use engines::Unsupported;
-use machine::{CodeSite, Word};
+use machine::{CodeSite, Member, Word};
 use object::read::elf::ElfFile64;
 use object::{
     Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionFlags,
@@ -57,6 +57,7 @@ pub struct Program {
     pub(crate) unwind_table: Option<usize>,
     /// The words of one lock.
     pub(crate) lock_words: Vec<Word>,
+    pub(crate) lock_members: Vec<Member>,
     pub(crate) entries: Entries,
     pub(crate) at_rest: Option<usize>,
     /// What brings a zeroed lock into its first state.
@@ -153,9 +154,10 @@ impl Program {
         let types = types::read(&debug_information)?;
         let inlined = InlinedCalls::read(&debug_information)?;
         let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
-        let lock_words = types.lock()?;
-        data.words = types.words(Space::Data, data.bytes.len());
-        thread_local.words = types.words(Space::ThreadLocal, thread_local.bytes.len());
+        let (lock_words, lock_members) = types.lock()?;
+        (data.words, data.members) = types.words(Space::Data, data.bytes.len());
+        (thread_local.words, thread_local.members) =
+            types.words(Space::ThreadLocal, thread_local.bytes.len());
         for (what, block, most) in
             [("static", &data, STATIC_MAX), ("thread-local", &thread_local, THREAD_LOCAL_MAX)]
         {
@@ -192,6 +194,7 @@ impl Program {
             sites,
             unwind_table,
             lock_words,
+            lock_members,
             entries,
         })
     }

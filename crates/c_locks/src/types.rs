@@ -9,7 +9,7 @@ use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, EntriesTreeNode, LittleEndian,
     Operation, Unit, UnitOffset,
 };
-use machine::Word;
+use machine::{Member, Word};
 
 use crate::memory::{LOCK_MAX, Space};
 
@@ -37,6 +37,8 @@ struct Leaf {
     offset: usize,
     size: usize,
     path: String,
+    /// The first bit and the number of bits of a bit field.
+    bits: Option<(u8, u8)>,
 }
 
 /// An address in debug information that tells the block of a variable.
@@ -78,8 +80,8 @@ pub fn read(dwarf: &Dwarf<Slice>) -> Result<Types> {
 }
 
 impl Types {
-    /// The words of the lock.
-    pub fn lock(&self) -> Result<Vec<Word>> {
+    /// The words of the lock, and its parts that are no words.
+    pub fn lock(&self) -> Result<(Vec<Word>, Vec<Member>)> {
         let leaves =
             self.lock.as_ref().context("debug information does not show the lock's type")?;
         if self.lock_bytes > LOCK_MAX {
@@ -89,15 +91,36 @@ impl Types {
             )
             .into());
         }
-        Ok(words(leaves, self.lock_bytes, "byte"))
+        Ok((words(leaves, self.lock_bytes, "byte"), members(leaves)))
     }
 
-    /// The words of a block of this many bytes.
-    pub fn words(&self, space: Space, bytes: usize) -> Vec<Word> {
+    /// The words of a block of this many bytes, and its parts that are no words.
+    pub fn words(&self, space: Space, bytes: usize) -> (Vec<Word>, Vec<Member>) {
         let variables = self.variables.iter().filter(|variable| variable.space == space);
         let leaves: Vec<Leaf> = variables.flat_map(|variable| variable.leaves.clone()).collect();
-        words(&leaves, bytes, "unnamed")
+        (words(&leaves, bytes, "unnamed"), members(&leaves))
     }
+}
+
+/// The largest word.
+const WORD_MAX: usize = 8;
+
+/// Leaves by which words can be called: those with several words, and bit fields. Among those of the same place, what is not an
+/// array stands first: glibc's types have their bytes beside their members.
+fn members(leaves: &[Leaf]) -> Vec<Member> {
+    let is_word = |leaf: &Leaf| (1..=WORD_MAX).contains(&leaf.size);
+    let mut members: Vec<Member> = leaves
+        .iter()
+        .filter(|leaf| is_word(leaf) && (leaf.bits.is_some() || leaf.size > 1))
+        .map(|Leaf { offset, size, path, bits }| Member {
+            path: path.clone(),
+            offset: *offset,
+            size: *size,
+            bits: *bits,
+        })
+        .collect();
+    members.sort_by_key(|member| (member.offset, member.path.ends_with(']')));
+    members
 }
 
 /// Cuts leaves that overlap into their finest parts, and what no leaf covers into words of at most eight bytes.
@@ -112,10 +135,18 @@ fn words(leaves: &[Leaf], bytes: usize, unnamed: &str) -> Vec<Word> {
         let (mut start, end) = (pair[0], pair[1]);
         let covers = |leaf: &&Leaf| leaf.offset <= start && start < leaf.offset + leaf.size;
         let smallest = leaves.iter().filter(covers).min_by_key(|leaf| leaf.size);
+        let fields: Vec<&str> = leaves
+            .iter()
+            .filter(|leaf| leaf.bits.is_some() && covers(leaf))
+            .map(|leaf| leaf.path.as_str())
+            .collect();
         while start < end {
             let size = piece(start, end);
             let path = match smallest {
-                Some(leaf) if leaf.offset == start => leaf.path.clone(),
+                Some(leaf) if leaf.offset == start => match smallest.and_then(|leaf| leaf.bits) {
+                    Some(_) => together(&fields),
+                    None => leaf.path.clone(),
+                },
                 Some(leaf) => format!("{}+{}", leaf.path, start - leaf.offset),
                 None => format!("{unnamed}+{start}"),
             };
@@ -124,6 +155,19 @@ fn words(leaves: &[Leaf], bytes: usize, unnamed: &str) -> Vec<Word> {
         }
     }
     words
+}
+
+/// The name of a word with these bit fields: `.{locked,pending}`.
+fn together(fields: &[&str]) -> String {
+    let split = |field: &&str| field.rfind('.').map_or(0, |dot| dot + 1);
+    let Some(start) = fields.first().map(split) else { return String::new() };
+    match fields {
+        [one] => one.to_string(),
+        several => {
+            let names: Vec<&str> = several.iter().map(|field| &field[split(field)..]).collect();
+            format!("{}{{{}}}", &several[0][..start], names.join(","))
+        }
+    }
 }
 
 /// The largest aligned word from here that ends before the end.
@@ -234,7 +278,10 @@ impl<'a> Reader<'a, '_> {
                     };
                     let start = offset + self.member_offset(member, kind)?;
                     let name = self.name(member).map_or(String::new(), |name| format!(".{name}"));
+                    let first = into.len();
                     self.leaves(kind, start, &format!("{path}{name}"), into)?;
+                    let bits = bit_field(member, start - offset);
+                    into[first..].iter_mut().for_each(|leaf| leaf.bits = leaf.bits.or(bits));
                 }
             }
             gimli::DW_TAG_array_type => {
@@ -249,7 +296,8 @@ impl<'a> Reader<'a, '_> {
             gimli::DW_TAG_base_type
             | gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_enumeration_type => {
-                into.push(Leaf { offset, size: self.size(kind)?, path: path.to_string() });
+                let (size, path) = (self.size(kind)?, path.to_string());
+                into.push(Leaf { offset, size, path, bits: None });
             }
             _ => {
                 if let Some(kind) = self.kind(&entry) {
@@ -345,17 +393,25 @@ fn length(entry: &Entry) -> Option<usize> {
     Some(unsigned(entry, gimli::DW_AT_count).or_else(bound).unwrap_or(0))
 }
 
+/// The first bit and the number of bits of a member in the word that holds it, which begins at this byte of its struct.
+fn bit_field(member: &Entry, word: usize) -> Option<(u8, u8)> {
+    let first = unsigned(member, gimli::DW_AT_data_bit_offset)?;
+    let bits = unsigned(member, gimli::DW_AT_bit_size)?;
+    Some((first.checked_sub(8 * word)? as u8, bits as u8))
+}
+
 fn unsigned(entry: &Entry, name: gimli::DwAt) -> Option<usize> {
     entry.attr_value(name)?.udata_value().map(|value| value as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Leaf, words};
+    use super::{Leaf, members, words};
 
     #[test]
     fn overlapping_members_are_cut_into_their_finest_parts() {
-        let leaf = |path: &str, offset, size| Leaf { offset, size, path: path.to_string() };
+        let leaf =
+            |path: &str, offset, size| Leaf { offset, size, path: path.to_string(), bits: None };
         let queued = [
             leaf(".val", 0, 4),
             leaf(".locked", 0, 1),
@@ -367,6 +423,12 @@ mod tests {
             words(&queued, 4, "").into_iter().map(|w| (w.path, w.offset, w.size)).collect();
         let expected = [(".locked", 0, 1), (".pending", 1, 1), (".tail", 2, 2)];
         assert_eq!(found, expected.map(|(path, offset, size)| (path.to_string(), offset, size)));
+        let of_words: Vec<_> = members(&queued).into_iter().map(|m| (m.path, m.size)).collect();
+        let expected = [(".val", 4), (".locked_pending", 2), (".tail", 2)];
+        assert_eq!(of_words, expected.map(|(path, size)| (path.to_string(), size)));
+        let bits = |path: &str, first| Leaf { bits: Some((first, 4)), ..leaf(path, 0, 4) };
+        let fields = [bits(".f.low", 0), bits(".f.high", 4)];
+        assert_eq!(words(&fields, 4, "")[0].path, ".f.{low,high}");
         let odd = [leaf("a", 0, 1), leaf("b", 0, 8)];
         let sizes: Vec<_> = words(&odd, 12, "gap").into_iter().map(|w| (w.path, w.size)).collect();
         let expected = [("a", 1), ("b+1", 1), ("b+2", 2), ("b+4", 4), ("gap+8", 4)];

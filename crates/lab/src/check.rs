@@ -21,6 +21,7 @@ use host::nearest;
 use host::terminal::{hint, print, print_line, talk};
 use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
+use studies::checks::bypass::fairness;
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_lock, with_mechanism};
 use text::Style;
@@ -294,7 +295,8 @@ fn size(arguments: &Arguments) -> CheckSize {
 fn options(arguments: &Arguments) -> Options {
     let memory = arguments.memory();
     let (symmetry, reduction) = (!arguments.no_symmetry, !arguments.no_reduction);
-    Options { memory, symmetry, reduction, states_max: arguments.states, ..Options::default() }
+    let (states_max, shortest) = (arguments.states, true);
+    Options { memory, symmetry, reduction, states_max, shortest, ..Options::default() }
 }
 
 fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
@@ -311,13 +313,28 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
         gave_up: false,
         failure: None,
         refused: None,
+        fairness: None,
     };
     if let Err(error) = search_or_sample(arguments, subject, &options, &mut checked) {
         let refused = error.downcast_ref::<Unsupported>().cloned();
         checked.refused = Some(refused.ok_or(error)?);
     }
     checked.seconds = since.elapsed().as_secs_f64();
+    if matches!(checked.verdict(), Verdict::Holds) && is_lock(subject) && size.locks == 1 {
+        let measured = fairness(|size, options| {
+            Ok(with_subject(subject, arguments.over(), size, |setup| search(setup, options))??)
+        });
+        checked.fairness = Some(measured?);
+    }
     Ok(checked)
+}
+
+fn is_lock(subject: Subject) -> bool {
+    match subject {
+        Subject::Lock(_) => true,
+        Subject::InC(program) => !program.is_operation(),
+        Subject::Mechanism(..) | Subject::Refused(_) => false,
+    }
 }
 
 fn search_or_sample(
@@ -491,11 +508,13 @@ fn checked_json(checked: &CheckResult) -> serde_json::Value {
         "states": checked.states,
         "schedules": checked.schedules,
         "steps": checked.steps,
+        "bypass": checked.fairness.as_ref().map(tables::fairness_json),
         "seconds": checked.seconds,
         "complete": matches!(verdict, Verdict::Holds),
         "fault": failure.map(|failure| failure.fault.to_string()),
         "schedule": failure.map(|failure| failure.schedule.to_string()),
         "interleaving": failure.map(|failure| &failure.steps),
+        "shortest": failure.map(|failure| failure.is_shortest),
     })
 }
 

@@ -17,6 +17,19 @@ pub struct Word {
     pub cpu_shift: Option<u32>,
 }
 
+/// A part of an [`Image`] that is no word: several words that an access may use as one, or bits of a word.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its path within the image, as of a [`Word`].
+    pub path: String,
+    /// Bytes from the start of the image.
+    pub offset: usize,
+    /// Its length in bytes; of bits, that of the word that holds them.
+    pub size: usize,
+    /// Its first bit and its number of bits, if it is not whole bytes.
+    pub bits: Option<(u8, u8)>,
+}
+
 /// A type that may lie in a [`Region`](crate::Region).
 ///
 /// # Safety
@@ -29,6 +42,11 @@ pub struct Word {
 pub unsafe trait Image: Sync + 'static {
     /// The words of this type, ordered by offset.
     fn words() -> Vec<Word>;
+
+    /// Further names of parts of this type, for messages.
+    fn members() -> Vec<Member> {
+        Vec::new()
+    }
 }
 
 fn word<T: Value>() -> Vec<Word> {

@@ -22,7 +22,7 @@ mod work;
 
 pub use atom::{Atom, Field, Line, Op, Test, Until, Value};
 pub use exponential::exponential;
-pub use image::{Image, Word};
+pub use image::{Image, Member, Word};
 pub use interrupts::{IpiHandler, Peers};
 pub use native::{Native, Spinning, WaitPolicy, Yielding};
 pub use region::{Array, NamedArray, Region};

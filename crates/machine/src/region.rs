@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex};
 
-use crate::{Image, Word};
+use crate::{Image, Member, Word};
 
 /// Bytes of a cache line: every array begins on a line of its own.
 const LINE: usize = 64;
@@ -34,6 +34,8 @@ pub struct NamedArray {
     pub per_cpu: bool,
     /// The words of one element.
     pub words: Vec<Word>,
+    /// Parts of one element that are no words.
+    pub members: Vec<Member>,
 }
 
 impl Region {
@@ -60,8 +62,9 @@ impl Region {
     }
 
     fn take<T: Image>(&self, name: &str, length: usize, per_cpu: bool) -> Array<T> {
-        let (name, stride, words) = (name.to_string(), size_of::<T>(), T::words());
-        let array = NamedArray { name, offset: 0, stride, length, per_cpu, words };
+        let (name, stride) = (name.to_string(), size_of::<T>());
+        let (words, members) = (T::words(), T::members());
+        let array = NamedArray { name, offset: 0, stride, length, per_cpu, words, members };
         let start = self.reserve(array, align_of::<T>()).cast();
         Array { start, length, _mapping: self.mapping.clone(), owns: PhantomData }
     }

@@ -241,6 +241,10 @@ pub enum SleepEnd {
 /// An event that an algorithm reports, for machines that check mutual exclusion and fairness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Annotation {
+    /// The task begins to take the lock, for itself alone.
+    Want,
+    /// The task begins to take the lock, to share it with other readers.
+    WantShared,
     /// The task has its position in the queue: a task that arrives later enters later.
     Arrive,
     /// The task has entered the critical section, alone.

@@ -253,7 +253,8 @@ impl Machine for Checked<'_> {
         if is_full && self.without_step(|world| Ok(world.must_drain(self.task))) {
             self.request_other(RequestKind::Drain);
         }
-        self.without_step(|world| world.fence(self.task, ordering));
+        let site = self.site();
+        self.without_step(|world| world.fence(self.task, ordering, site));
     }
 
     fn depend<T: Value>(&self, atom: &Atom<T>) {

@@ -187,7 +187,7 @@ impl Canonicalizer {
         for (t, task) in state.tasks.iter().enumerate() {
             let mut own = mix(u64::from(numbers[t]), task.history);
             own = mix(own, phase(task));
-            if let RequestKind::Asleep(_) = task.request.kind {
+            if let RequestKind::Asleep(..) = task.request.kind {
                 own = mix(own, word_id_at(world, task.request.offset, numbers) | ASLEEP);
             }
             for cpu in task.named_cpus.iter() {
@@ -211,6 +211,9 @@ impl Canonicalizer {
         for &Arrival { task, bypassed } in &state.arrivals {
             let number = u64::from(numbers[usize::from(task)]);
             hash = mix(hash, ARRIVED | u64::from(bypassed) << 8 | number);
+        }
+        if world.watched_task.is_some() {
+            hash = mix(hash, state.watched.hash());
         }
         mix(hash, u64::from(state.inside) << 8 | u64::from(state.sharing))
     }
@@ -266,11 +269,12 @@ impl Canonicalizer {
 fn phase(task: &CheckedTask) -> u64 {
     let phase = match (task.ended, task.request.kind) {
         (true, _) => 1,
-        (false, RequestKind::Asleep(_)) => 2,
+        (false, RequestKind::Asleep(..)) => 2,
         (false, RequestKind::Woken) => 3,
         _ => 0,
     };
-    phase | u64::from(task.interrupt_pending) << 8 | u64::from(task.irqs_off_depth) << 16
+    let flags = u64::from(task.interrupt_pending) << 8 | u64::from(task.has_stored) << 9;
+    phase | flags | u64::from(task.irqs_off_depth) << 16
 }
 
 fn identity() -> Numbering {

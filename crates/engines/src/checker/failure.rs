@@ -17,6 +17,8 @@ pub enum Fault {
     Overtaken(String),
     /// No task can take a step: which task waits for what.
     Deadlock(Vec<String>),
+    /// A task sleeps until its time-out, although what it waits for has come true.
+    LostWakeUp(String),
     /// From here on the end is never reached.
     Endless(String),
     /// The algorithm panicked.
@@ -38,6 +40,7 @@ impl Fault {
             Fault::NotExclusive(_) => "exclusion",
             Fault::Overtaken(_) => "overtaken",
             Fault::Deadlock(_) => "deadlock",
+            Fault::LostWakeUp(_) => "lost wake-up",
             Fault::Endless(_) => "endless",
             Fault::Panicked(_) => "panic",
             Fault::FinalState(_) => "final state",
@@ -63,6 +66,7 @@ impl fmt::Display for Fault {
             Fault::NotExclusive(why) => write!(f, "no mutual exclusion: {why}"),
             Fault::Overtaken(why) => write!(f, "overtaken: {why}"),
             Fault::Deadlock(waits) => write!(f, "deadlock: {}", waits.join("; ")),
+            Fault::LostWakeUp(why) => write!(f, "lost wake-up: {why}"),
             Fault::Endless(why) => write!(f, "never ends: {why}"),
             Fault::Panicked(message) => write!(f, "panic: {message}"),
             Fault::FinalState(why) => write!(f, "wrong final state: {why}"),
@@ -81,6 +85,8 @@ pub struct Failure {
     pub schedule: Schedule,
     /// The schedule as readable text, one line a step.
     pub steps: Vec<String>,
+    /// Whether no shorter schedule leads to a fault, of all that are possible.
+    pub is_shortest: bool,
 }
 
 impl Failure {

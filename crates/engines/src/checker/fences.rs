@@ -1,10 +1,11 @@
 //! Fences, and addresses that order accesses: what a task knows after them. Rows for both exist once a task has used one.
 
-use machine::Ordering;
+use machine::{CodeSite, Ordering};
 
 use super::happens_before::{FENCE_ROWS, FENCED, PENDING};
 use super::request::{acquires, releases};
 use super::state::BUFFER;
+use super::trace::{How, PastAccess};
 use super::world::{FaultFound, World};
 
 impl World {
@@ -28,7 +29,15 @@ impl World {
     }
 
     /// An acquire fence makes earlier reads acquire, a release fence makes later writes release.
-    pub fn fence(&mut self, task: usize, ordering: Ordering) -> Result<(), FaultFound> {
+    pub fn fence(
+        &mut self,
+        task: usize,
+        ordering: Ordering,
+        site: CodeSite,
+    ) -> Result<(), FaultFound> {
+        let (how, ordering_used) = (How::Fence, Some(ordering));
+        self.note(PastAccess { task, offset: 0, size: 0, how, ordering: ordering_used, site });
+        self.note_barrier(task, ordering == Ordering::SeqCst);
         if !self.need_fences() {
             return if self.grown { Err(FaultFound) } else { Ok(()) };
         }

@@ -4,13 +4,14 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 
-use machine::{CodeSite, Ordering, Region};
+use machine::{CodeSite, Op, Ordering, Region};
 
 use super::failure::{Failure, Fault};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};
-use super::schedule::{Schedule, Turn};
+use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn, only_time_outs};
 use super::state::{CheckedTask, NamedCpus};
+use super::trace::Trace;
 use super::world::World;
 use super::{Options, Setup, TASKS_MAX};
 use crate::checker::Checked;
@@ -29,13 +30,23 @@ pub struct Harness<'a> {
 pub fn with_harness<R>(
     setup: &Setup,
     options: &Options,
+    act: impl FnMut(&mut Harness) -> R,
+) -> io::Result<R> {
+    with_trace(setup, options, None, act)
+}
+
+/// As [`with_harness`], with a trace that tasks write from their start.
+fn with_trace<R>(
+    setup: &Setup,
+    options: &Options,
+    trace: Option<Trace>,
     mut act: impl FnMut(&mut Harness) -> R,
 ) -> io::Result<R> {
     let before = copy_region(setup.region);
     let mut layout = Layout::new(setup.region);
     loop {
         let mut world = World::new(setup, options);
-        world.layout = layout;
+        (world.layout, world.trace) = (layout, trace.clone());
         let world = RefCell::new(world);
         let result = start(setup, &world).map(|mut harness| act(&mut harness));
         restore_region(setup.region, &before);
@@ -72,8 +83,8 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         harness.threads.push(thread);
         harness.settle(task, stop);
         let mut world = world.borrow_mut();
-        let local_steps = std::mem::take(&mut world.local_steps);
-        world.local_steps_at_start.push(local_steps);
+        let local_turns = std::mem::take(&mut world.local_turns);
+        world.local_turns_at_start.push(local_turns);
     }
     Ok(harness)
 }
@@ -87,6 +98,7 @@ fn new_task() -> CheckedTask {
         named_cpus: NamedCpus::default(),
         steps: 0,
         buffered: 0,
+        has_stored: false,
         interrupt_pending: false,
         irqs_off_depth: 0,
     }
@@ -101,6 +113,7 @@ impl Harness<'_> {
             let stop = self.threads[task].step(reply);
             self.settle(task, stop);
         }
+        self.world.borrow_mut().watch_state(usize::from(turn.0));
     }
 
     /// Notes why a task has stopped. Stores that no other task sees yet do not stop it.
@@ -111,6 +124,7 @@ impl Harness<'_> {
                 StopReason::Requests(request) => {
                     world.state.tasks[task].request = request;
                     world.touch_awaited(task);
+                    world.watch_request(task, &request);
                     // A fault is kept in the world; the task takes no step after it.
                     let Request { offset, size, location, .. } = request;
                     let _ = world.check_reach(task, offset, size, location);
@@ -164,7 +178,7 @@ impl Harness<'_> {
             let Request { kind, offset, size, location, .. } = world.state.tasks[task].request;
             let name = world.layout.name(offset, size);
             let site = location;
-            if let RequestKind::Asleep(_) = kind {
+            if let RequestKind::Asleep(..) = kind {
                 format!("t{task} sleeps on {name} ({site})")
             } else {
                 format!("t{task} waits for {name}: {kind} ({site})")
@@ -173,13 +187,19 @@ impl Harness<'_> {
         Some(Fault::Deadlock(waits.collect()))
     }
 
-    /// Follows a schedule from the start, and writes down each step.
-    pub fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
-        self.world.borrow_mut().trace = Some(Vec::new());
+    fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
         let mut turns = std::mem::take(&mut self.turns);
         for (i, &turn) in schedule.0.iter().enumerate() {
             if self.world.borrow().fault.is_some() {
                 break;
+            }
+            // A local store became visible at once: here it may still have to go into the buffer.
+            let is_to_store = |task: &CheckedTask| {
+                task.buffered == 0 && matches!(task.request.kind, RequestKind::Access(Op::Store(_)))
+            };
+            let task = self.world.borrow().state.tasks.get(usize::from(turn.0)).copied();
+            if turn.1 == FLUSH && task.as_ref().is_some_and(is_to_store) {
+                self.take_turn((turn.0, 0));
             }
             self.world.borrow().turns(&mut turns);
             if !turns.contains(&turn) {
@@ -188,20 +208,44 @@ impl Harness<'_> {
             }
             self.take_turn(turn);
         }
-        self.world.borrow().turns(&mut turns);
-        let ended = turns.is_empty();
-        let mut world = self.world.borrow_mut();
-        let (steps, fault) = (world.trace.take().unwrap_or_default(), world.fault.clone());
-        Ok(Followed { steps, fault, ended })
+        let mut fault = self.world.borrow().fault.clone();
+        if fault.is_none() {
+            self.world.borrow().turns(&mut turns);
+            fault = self.fault_of_stopped(&turns);
+        }
+        let steps = self.world.borrow_mut().trace.take().unwrap_or_default().steps;
+        Ok(Followed { steps, fault })
+    }
+
+    /// The fault of a live state in which no task goes on by itself, where these are all turns.
+    pub fn fault_of_stopped(&mut self, turns: &[Turn]) -> Option<Fault> {
+        // The watched task stops early, on purpose.
+        if self.world.borrow().watched_task.is_some() {
+            return None;
+        }
+        if turns.iter().all(|&(_, alternative)| alternative == SPURIOUS) {
+            return self.fault_at_end();
+        }
+        if only_time_outs(turns) { self.lost_wake_up() } else { None }
     }
 }
 
 /// What a schedule led to.
 pub struct Followed {
     pub steps: Vec<String>,
+    /// What is wrong at its end.
     pub fault: Option<Fault>,
-    /// Whether no task can take a step at its end.
-    pub ended: bool,
+}
+
+/// Follows a schedule from the start, and writes down each step. The inner error says why the schedule is not possible.
+pub fn followed(
+    setup: &Setup,
+    options: &Options,
+    schedule: &Schedule,
+) -> io::Result<Result<Followed, String>> {
+    // In a schedule each access is a step, local ones too.
+    let options = Options { reduction: false, ..*options };
+    with_trace(setup, &options, Some(Trace::default()), |harness| harness.follow(schedule))
 }
 
 /// Follows the way to a fault once more, and writes it down.
@@ -211,14 +255,14 @@ pub fn explain_failure(
     fault: Fault,
     schedule: Schedule,
 ) -> Failure {
-    let options = Options { reduction: false, ..*options };
-    let followed = with_harness(setup, &options, |harness| harness.follow(&schedule));
-    let steps = match followed {
-        Ok(Ok(followed)) => followed.steps,
-        Ok(Err(why)) => vec![why],
-        Err(why) => vec![why.to_string()],
+    let (steps, again) = match followed(setup, options, &schedule) {
+        Ok(Ok(Followed { steps, fault })) => (steps, fault),
+        Ok(Err(why)) => (vec![why], None),
+        Err(why) => (vec![why.to_string()], None),
     };
-    Failure { fault, schedule, steps }
+    // The trace knows more of a race.
+    let fault = again.filter(|again| again.word() == fault.word()).unwrap_or(fault);
+    Failure { fault, schedule, steps, is_shortest: false }
 }
 
 /// A copy of the used part of a region, as words.

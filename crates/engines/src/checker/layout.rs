@@ -31,8 +31,22 @@ pub struct Layout {
     pub naming: Vec<u16>,
     /// By role of the word that held a CPU number: which words of that CPU were then accessed.
     pub leads_to: Vec<OwnWords>,
+    /// Whether it was found to matter that loads pass buffered stores.
+    pub loads_pass: bool,
     /// Eight bytes each: their offset, and the words that begin in them.
     chunks: Vec<(u32, Range<u16>)>,
+    /// Members of several words, and fields of bits.
+    members: Vec<MemberLayout>,
+}
+
+/// A member that is no word of its own.
+#[derive(Clone, Debug)]
+struct MemberLayout {
+    name: String,
+    offset: u32,
+    size: u8,
+    /// Its first bit and its number of bits, if it is not whole bytes.
+    bits: Option<(u8, u8)>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,16 +79,22 @@ pub type OwnWords = u64;
 
 impl Layout {
     pub fn new(region: &Region) -> Layout {
-        let mut words = Vec::new();
+        let (mut words, mut members) = (Vec::new(), Vec::new());
         let (mut roles, mut own_words, mut kinds) = (0, 0, 0);
         for array in region.arrays() {
             let each = array.words.len() as u16;
             for element in 0..array.length {
+                let index = match (array.length, array.per_cpu) {
+                    (1, false) => String::new(),
+                    _ => format!("[{element}]"),
+                };
+                members.extend(array.members.iter().map(|member| MemberLayout {
+                    name: format!("{}{index}{}", array.name, member.path),
+                    offset: (array.offset + element * array.stride + member.offset) as u32,
+                    size: member.size as u8,
+                    bits: member.bits,
+                }));
                 for (i, word) in array.words.iter().enumerate() {
-                    let index = match (array.length, array.per_cpu) {
-                        (1, false) => String::new(),
-                        _ => format!("[{element}]"),
-                    };
                     let own = if array.per_cpu { 0 } else { element as u16 * each };
                     words.push(WordLayout {
                         name: format!("{}{index}{}", array.name, word.path),
@@ -111,10 +131,12 @@ impl Layout {
             has_fences: false,
             has_dependencies: false,
             row_of: none,
+            loads_pass: false,
             naming,
             leads_to: vec![0; usize::from(roles)],
             words,
             chunks,
+            members,
         }
     }
 
@@ -130,10 +152,53 @@ impl Layout {
         usize::from(first)..=usize::from(last)
     }
 
+    /// The name of what these bytes are: a word, a member of several, elements of an array, or words beside each other.
     pub fn name(&self, offset: u32, size: u8) -> String {
-        let names: Vec<_> =
-            self.touched(offset, size).map(|word| self.words[word].name.as_str()).collect();
+        let touched = self.touched(offset, size);
+        let (first, last) = (&self.words[*touched.start()], &self.words[*touched.end()]);
+        if touched.start() == touched.end() {
+            return first.name.clone();
+        }
+        let is_it = |member: &&MemberLayout| {
+            member.bits.is_none() && (member.offset, member.size) == (offset, size)
+        };
+        if let Some(member) = self.members.iter().find(is_it) {
+            return member.name.clone();
+        }
+        if let (Some((array, from)), Some((same, to))) = (element(&first.name), element(&last.name))
+            && array == same
+        {
+            return format!("{array}[{from}..{}]", to + 1);
+        }
+        let names: Vec<_> = touched.map(|word| self.words[word].name.as_str()).collect();
         names.join("+")
+    }
+
+    /// Which parts of these bytes an access changed, where there are several: ` (locked 1 -> 0)`.
+    pub fn changes(&self, offset: u32, size: u8, before: u64, after: u64) -> String {
+        let touched = self.touched(offset, size);
+        let (end, several) = (offset + u32::from(size), touched.start() != touched.end());
+        let in_bits = self.members.iter().filter_map(|member| Some((member, member.bits?)));
+        let bits = in_bits.filter(|(member, _)| (offset..end).contains(&member.offset)).map(
+            |(member, (first, bits))| {
+                (&member.name, 8 * (member.offset - offset) + u32::from(first), u32::from(bits))
+            },
+        );
+        let whole = touched.filter(|_| several).map(|word| &self.words[word]).filter_map(|word| {
+            let first = 8 * word.offset.checked_sub(offset)?;
+            Some((&word.name, first, 8 * u32::from(word.size)))
+        });
+        let parts = bits.chain(whole).filter(|(_, first, _)| *first < 64);
+        let part = |value: u64, first: u32, bits: u32| value >> first & (u64::MAX >> (64 - bits));
+        // Elements of an array are no fields: bytes that a type keeps beside its members.
+        let fields = parts.filter(|(name, ..)| !name.ends_with(']'));
+        let changed = fields.filter_map(|(name, first, bits)| {
+            let [before, after] = [before, after].map(|value| part(value, first, bits));
+            let name = name.rsplit('.').next().unwrap_or(name);
+            (before != after).then(|| format!("{name} {before} -> {after}"))
+        });
+        let changed: Vec<String> = changed.collect();
+        if changed.is_empty() { String::new() } else { format!(" ({})", changed.join(", ")) }
     }
 
     /// The word that begins at this offset; `None` if none does.
@@ -185,6 +250,12 @@ impl Layout {
         self.row_of[word] = self.rows.len() as u16;
         self.rows.push(word as u16);
     }
+}
+
+/// The array and the index of an element: `queue[2]`.
+fn element(name: &str) -> Option<(&str, usize)> {
+    let (array, index) = name.strip_suffix(']')?.rsplit_once('[')?;
+    Some((array, index.parse().ok()?))
 }
 
 fn chunks(words: &[WordLayout]) -> Vec<(u32, Range<u16>)> {

@@ -11,6 +11,7 @@ use machine::Op;
 
 use super::happens_before::HappensBefore;
 use super::request::{Reply, Request, RequestKind};
+use super::schedule::FLUSH;
 use super::world::{FaultFound, World};
 
 /// Local steps in a row after which a task counts as waiting for the word that it accesses: a loop that forgets its
@@ -51,10 +52,18 @@ impl World {
         if self.grown {
             return Err(FaultFound);
         }
+        // Behind buffered stores, only loads are local.
+        if !reads && self.state.tasks[task].buffered > 0 {
+            return Ok(None);
+        }
         self.state.tasks[task].request = *request;
-        self.local_steps += 1;
+        // Where each access is a step, a store goes into the buffer by itself, and becomes visible by a turn.
+        let is_buffered = self.has_buffers && self.can_buffer(task);
+        self.local_turns.push(if is_buffered { FLUSH } else { 0 });
         let in_a_row = self.local_in_a_row + 1;
+        self.is_local = true;
         let reply = self.perform((task as u8, 0));
+        self.is_local = false;
         self.local_in_a_row = in_a_row;
         if self.fault.is_some() { Err(FaultFound) } else { Ok(reply) }
     }

@@ -18,6 +18,7 @@
 //! where a plain field or an `init` would see them.
 
 mod agent;
+mod bypass;
 mod canonical;
 mod failure;
 mod fences;
@@ -26,17 +27,24 @@ mod harness;
 mod hash;
 mod layout;
 mod local_steps;
+mod lost_wake_up;
 mod partial_order;
+mod passing;
 mod pct;
 mod properties;
 pub(crate) mod request;
 mod schedule;
 mod search;
+mod shortest;
 mod state;
+mod trace;
+mod tracing;
 mod visited;
+mod watching;
 mod world;
 
 pub use agent::Checked;
+pub use bypass::Bypass;
 pub use failure::{Failure, Fault};
 pub(crate) use harness::{copy_region, restore_region};
 pub use pct::{SampleResult, sample};
@@ -94,6 +102,11 @@ pub struct Options {
     pub count_merged: bool,
     /// Give up at this many states.
     pub states_max: u64,
+    /// Count how often others enter before this task, while it waits, and take no states together
+    /// in which that differs. Best without reduction.
+    pub watched_task: Option<usize>,
+    /// Whether a shortest way to a fault is looked for once one is found.
+    pub shortest: bool,
 }
 
 impl Default for Options {
@@ -107,6 +120,8 @@ impl Default for Options {
             check_forgetting: false,
             count_merged: false,
             states_max: u64::MAX,
+            watched_task: None,
+            shortest: false,
         }
     }
 }

@@ -119,7 +119,10 @@ impl<'s, 'a> Sampler<'s, 'a> {
             self.harness.world.borrow().turns(&mut self.turns);
             if self.turns.is_empty() {
                 self.longest = self.longest.max(step);
-                return self.harness.fault_at_end();
+                return self.harness.fault_of_stopped(&self.turns);
+            }
+            if let Some(fault) = self.harness.fault_of_stopped(&self.turns) {
+                return Some(fault);
             }
             if let Some(change) = changes[..depth - 1].iter().position(|&change| change == step) {
                 let highest = self.highest(&priorities);

@@ -8,8 +8,10 @@ use super::world::{FaultFound, World};
 
 impl World {
     pub fn annotated(&mut self, task: usize, annotation: Annotation) -> Result<(), FaultFound> {
+        self.watch(task, annotation)?;
         let state = &mut self.state;
         match annotation {
+            Annotation::Want | Annotation::WantShared => return Ok(()),
             // Where no order is claimed, the order of arrival distinguishes no states.
             Annotation::Arrive if self.bypasses.is_some() => {
                 state.arrivals.push(Arrival { task: task as u8, bypassed: 0 });
@@ -29,19 +31,21 @@ impl World {
             Annotation::Leave => state.inside -= 1,
             Annotation::LeaveShared => state.sharing -= 1,
         }
-        if let Some(trace) = &mut self.trace {
+        if self.trace.is_some() {
             let verb = match annotation {
+                Annotation::Want | Annotation::WantShared => "wants to enter",
                 Annotation::Arrive => "arrives",
                 Annotation::Enter => "enters",
                 Annotation::EnterShared => "enters, shared",
                 Annotation::Leave | Annotation::LeaveShared => "leaves",
             };
-            trace.push(format!("t{task}   {verb}"));
+            self.trace_line(format!("t{task}   {verb}"));
         }
         Ok(())
     }
 
     fn entered(&mut self, task: usize, allowed: bool) -> Result<(), FaultFound> {
+        self.entries += 1;
         if !allowed {
             let why = format!("t{task} enters while another task is inside");
             self.report_fault(Fault::NotExclusive(why));

@@ -25,8 +25,8 @@ pub enum RequestKind {
     AwaitFor(Until<u64>),
     /// Falls asleep if the word holds this.
     Park(u64, Sleep),
-    /// Asleep on the word.
-    Asleep(Sleep),
+    /// Asleep on the word, which held this.
+    Asleep(u64, Sleep),
     /// Woken; the step only returns.
     Woken,
     /// Wakes tasks that sleep on the word for one of these bits.
@@ -86,7 +86,7 @@ impl fmt::Display for RequestKind {
             RequestKind::Await(until) => write!(f, "await {}", Condition(*until)),
             RequestKind::AwaitFor(until) => write!(f, "bounded await {}", Condition(*until)),
             RequestKind::Park(expected, sleep) => write!(f, "park if {expected}{}", How(*sleep)),
-            RequestKind::Asleep(sleep) => write!(f, "asleep{}", How(*sleep)),
+            RequestKind::Asleep(_, sleep) => write!(f, "asleep{}", How(*sleep)),
             RequestKind::Woken => write!(f, "woken"),
             RequestKind::Wake(whom, bits) => {
                 let whom = if *whom == Sleepers::One { "one" } else { "all" };

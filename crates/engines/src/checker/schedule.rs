@@ -19,6 +19,13 @@ pub const TIME_OUT: u8 = u8::MAX - 3;
 /// One step: a task and its alternative.
 pub type Turn = (u8, u8);
 
+/// Whether nothing but time-outs goes on where these are all turns.
+pub fn only_time_outs(turns: &[Turn]) -> bool {
+    let is = |which: u8| turns.iter().any(|&(_, alternative)| alternative == which);
+    let others = |&(_, alternative): &Turn| ![TIME_OUT, SPURIOUS].contains(&alternative);
+    is(TIME_OUT) && !turns.iter().any(others)
+}
+
 /// Which task takes each step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule(pub(super) Vec<Turn>);

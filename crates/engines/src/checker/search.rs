@@ -12,12 +12,16 @@
 use std::collections::HashMap;
 use std::io;
 
+use super::bypass::Bypass;
 use super::canonical::Canonicalizer;
 use super::failure::{Failure, Fault};
-use super::harness::{Harness, copy_region_into, explain_failure, restore_region, with_harness};
+use super::harness::{
+    Followed, Harness, copy_region_into, explain_failure, followed, restore_region, with_harness,
+};
 use super::hash::mix;
 use super::request::Request;
-use super::schedule::{FLUSH, SPURIOUS, Schedule, Turn};
+use super::schedule::{FLUSH, Schedule, Turn};
+use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
 use super::{Options, Setup, TASKS_MAX};
@@ -36,6 +40,8 @@ pub struct SearchResult {
     pub cycles: bool,
     /// Whether the search gave up at [`Options::states_max`].
     pub gave_up: bool,
+    /// The most entries of others while [`Options::watched_task`] waited.
+    pub bypass: Bypass,
     /// The first fault found, and the interleaving that leads to it.
     pub failure: Option<Failure>,
 }
@@ -45,9 +51,30 @@ pub fn search(setup: &Setup, options: &Options) -> io::Result<SearchResult> {
     let outcome = with_harness(setup, options, |harness| Search::new(harness, options).run())?;
     let SearchOutcome { mut result, fault } = outcome;
     if let Some((fault, schedule)) = fault {
-        result.failure = Some(explain_failure(setup, options, fault, schedule));
+        result.failure = Some(shown(setup, options, fault, schedule)?);
     }
     Ok(result)
+}
+
+/// The way to a fault step by step: a shortest one, where that is wanted and can be found.
+fn shown(
+    setup: &Setup,
+    options: &Options,
+    fault: Fault,
+    schedule: Schedule,
+) -> io::Result<Failure> {
+    // A circle has no last step, and what is not supported needs no way to it.
+    let has_end = !matches!(fault, Fault::Endless(_) | Fault::Unsupported(_));
+    if !options.shortest || !has_end {
+        return Ok(explain_failure(setup, options, fault, schedule));
+    }
+    let (fault, schedule, is_shortest) = match shortest(setup, options, schedule.len())? {
+        Shortest::Found(fault, schedule) => (fault, schedule, true),
+        Shortest::None => (fault, schedule, true),
+        Shortest::Unknown => (fault, schedule, false),
+    };
+    let failure = explain_failure(setup, options, fault, schedule);
+    Ok(Failure { is_shortest, ..failure })
 }
 
 /// What a replayed schedule led to.
@@ -65,14 +92,8 @@ pub fn replay(
     options: &Options,
     schedule: &Schedule,
 ) -> io::Result<Result<ReplayResult, String>> {
-    // In a schedule each access is a step, local ones too.
-    let options = Options { reduction: false, ..*options };
-    with_harness(setup, &options, |harness| {
-        let followed = harness.follow(schedule)?;
-        let at_the_end = || harness.fault_at_end().filter(|_| followed.ended);
-        let fault = followed.fault.clone().or_else(at_the_end);
-        Ok(ReplayResult { steps: followed.steps, fault })
-    })
+    let followed = followed(setup, options, schedule)?;
+    Ok(followed.map(|Followed { steps, fault }| ReplayResult { steps, fault }))
 }
 
 struct SearchOutcome {
@@ -110,8 +131,8 @@ struct Frame {
     next: usize,
     /// How many of the turns are to be taken: only the first, where that step is persistent.
     wanted: usize,
-    /// Local steps in the last turn that was taken.
-    local_steps: u32,
+    /// Local steps in the last turn that was taken, as alternatives.
+    local_turns: Vec<u8>,
     number: u32,
     /// The lowest number of an open state that can be reached from this one.
     low: u32,
@@ -133,6 +154,7 @@ impl<'s, 'a> Search<'s, 'a> {
             steps: 0,
             cycles: false,
             gave_up: false,
+            bypass: Bypass::default(),
             failure: None,
         };
         Search {
@@ -153,18 +175,19 @@ impl<'s, 'a> Search<'s, 'a> {
 
     fn run(mut self) -> SearchOutcome {
         let fault = self.walk().err();
-        let at_start = std::mem::take(&mut self.harness.world.borrow_mut().local_steps_at_start);
+        let at_start = std::mem::take(&mut self.harness.world.borrow_mut().local_turns_at_start);
         let mut taken = Vec::new();
-        for (task, local_steps) in at_start.into_iter().enumerate() {
-            taken.extend((0..local_steps).map(|_| (task as u8, 0)));
+        for (task, local_turns) in at_start.into_iter().enumerate() {
+            taken.extend(local_turns.into_iter().map(|turn| (task as u8, turn)));
         }
         for frame in &self.frames[..self.depth] {
             let Some(&turn) = frame.turns.get(frame.next.wrapping_sub(1)) else { continue };
             taken.push(turn);
-            taken.extend((0..frame.local_steps).map(|_| (turn.0, 0)));
+            taken.extend(frame.local_turns.iter().map(|&local| (turn.0, local)));
         }
         let schedule = Schedule(taken);
         self.result.states = self.visited.len() as u64;
+        self.result.bypass = self.harness.world.borrow().bypass;
         SearchOutcome { result: self.result, fault: fault.map(|fault| (fault, schedule)) }
     }
 
@@ -217,15 +240,21 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         {
             let mut world = self.harness.world.borrow_mut();
-            (world.arrived, world.local_steps) = (false, 0);
+            world.arrived = false;
+            world.local_turns.clear();
         }
         self.harness.take_turn(turn);
-        self.frames[self.depth - 1].local_steps = self.harness.world.borrow().local_steps;
+        let local_turns = &mut self.frames[self.depth - 1].local_turns;
+        local_turns.clone_from(&self.harness.world.borrow().local_turns);
         self.result.steps += 1;
         if self.grown() {
             return Ok(());
         }
         self.check_fault()?;
+        if std::mem::take(&mut self.harness.world.borrow_mut().is_unfair) {
+            self.frames[self.depth - 1].exits = true;
+            return Ok(());
+        }
         let moved = turn.1 != FLUSH && !self.harness.world.borrow().state.tasks[task].ended;
         let fresh = self.harness.setup.nodes.len() + self.depth - 1;
         if moved {
@@ -283,14 +312,13 @@ impl<'s, 'a> Search<'s, 'a> {
         if self.frames.len() == self.depth {
             self.frames.push(Frame::default());
         }
+        self.harness.world.borrow_mut().find_triangles();
         let frame = &mut self.frames[self.depth];
-        let world = self.harness.world.borrow();
-        world.turns(&mut frame.turns);
-        if frame.turns.iter().all(|&(_, alternative)| alternative == SPURIOUS)
-            && let Some(fault) = self.harness.fault_at_end()
-        {
+        self.harness.world.borrow().turns(&mut frame.turns);
+        if let Some(fault) = self.harness.fault_of_stopped(&frame.turns) {
             return Err(fault);
         }
+        let world = self.harness.world.borrow();
         (frame.fingerprint, frame.next, frame.exits) = (fingerprint, 0, false);
         frame.wanted = frame.turns.len();
         if self.options.reduction

@@ -1,6 +1,7 @@
 //! The state of a search: the tasks, memory and store buffers, and as much of the past as
 //! matters for what the tasks will do.
 
+use super::bypass::Watched;
 use super::happens_before::HappensBefore;
 use super::request::{Request, RequestKind};
 
@@ -25,6 +26,7 @@ pub struct SystemState {
     pub inside: u8,
     /// How many tasks are inside that share with others.
     pub sharing: u8,
+    pub watched: Watched,
 }
 
 /// A task that has arrived and not entered.
@@ -46,6 +48,8 @@ pub struct CheckedTask {
     pub steps: u32,
     /// How many of its stores are buffered.
     pub buffered: u8,
+    /// Whether it has stored since its last full barrier, where loads pass no stores yet.
+    pub has_stored: bool,
     /// Whether an interrupt was sent to it that it has not handled.
     pub interrupt_pending: bool,
     /// How many sections deep its interrupts are off.
@@ -103,6 +107,7 @@ impl SystemState {
         self.happens_before.clone_from(&other.happens_before);
         self.arrivals.clone_from(&other.arrivals);
         (self.inside, self.sharing) = (other.inside, other.sharing);
+        self.watched = other.watched;
     }
 
     /// The stores in a task's buffer, the oldest first.
@@ -116,7 +121,9 @@ impl SystemState {
     /// The tasks that sleep on the word at this offset for one of these bits.
     pub fn asleep_on(&self, offset: u32, bits: u32) -> impl Iterator<Item = usize> + '_ {
         let asleep = move |task: &CheckedTask| match task.request.kind {
-            RequestKind::Asleep(sleep) => task.request.offset == offset && sleep.bits & bits != 0,
+            RequestKind::Asleep(_, sleep) => {
+                task.request.offset == offset && sleep.bits & bits != 0
+            }
             _ => false,
         };
         (0..self.tasks.len()).filter(move |&t| asleep(&self.tasks[t]))

@@ -2,13 +2,15 @@
 
 use machine::{CodeSite, Op, Ordering, Region, Sleepers, Until};
 
+use super::bypass::Bypass;
 use super::failure::Fault;
-use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING, Unordered};
+use super::happens_before::{FENCE_ROWS, FENCED, HappensBefore, PENDING};
 use super::hash::mix;
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
 use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
+use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
 
 /// Steps without forgetting history after which a task counts as spinning.
@@ -29,12 +31,26 @@ pub struct World {
     pub check_races: bool,
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
-    /// Local steps since this was last set to 0.
-    pub local_steps: u32,
+    /// Local steps since this was last cleared, as alternatives of their tasks.
+    pub local_turns: Vec<u8>,
+    /// Whether a local step is being performed.
+    pub is_local: bool,
     /// Local steps since the last other step.
     pub local_in_a_row: u32,
     /// Local steps of each task before its first step.
-    pub local_steps_at_start: Vec<u32>,
+    pub local_turns_at_start: Vec<Vec<u8>>,
+    /// The task before which entries of others are counted.
+    pub watched_task: Option<usize>,
+    /// The task that has entered in this step.
+    pub has_entered: Option<usize>,
+    /// Whether the last step was unfair to a task, where one is watched.
+    pub is_unfair: bool,
+    /// The most entries that were counted.
+    pub bypass: Bypass,
+    /// Critical sections that were entered.
+    pub entries: u64,
+    /// Whether loads pass buffered stores only once that was found to matter.
+    pub passes_on_demand: bool,
     spurious_wakeups: bool,
     pub bypasses: Option<u32>,
     pub interrupts: bool,
@@ -49,7 +65,7 @@ pub struct World {
     /// Whether a task has arrived, in the order of arrival that `bypasses` bounds.
     pub arrived: bool,
     /// The steps so far as text, where they are wanted.
-    pub trace: Option<Vec<String>>,
+    pub trace: Option<Trace>,
     plain_accesses: u32,
 }
 
@@ -61,16 +77,24 @@ impl World {
             base: Region::start(setup.region),
             has_buffers: options.memory == Memory::TotalStoreOrder,
             check_races: options.check_races,
-            local_steps: 0,
+            local_turns: Vec::new(),
+            is_local: false,
             local_in_a_row: 0,
-            local_steps_at_start: Vec::new(),
+            local_turns_at_start: Vec::new(),
+            watched_task: options.watched_task,
+            has_entered: None,
+            is_unfair: false,
+            bypass: Bypass::default(),
+            entries: 0,
             // Not with an order of arrival: local steps could decide which task arrives first.
             has_local_steps: options.reduction
                 && options.check_races
                 && !setup.symmetric
                 && setup.ipi_handler.is_none()
-                && setup.bypasses.is_none()
-                && options.memory == Memory::SequentiallyConsistent,
+                && setup.bypasses.is_none(),
+            passes_on_demand: options.memory == Memory::TotalStoreOrder
+                && options.reduction
+                && options.check_races,
             spurious_wakeups: options.spurious_wakeups,
             bypasses: setup.bypasses,
             interrupts: setup.ipi_handler.is_some(),
@@ -116,7 +140,7 @@ impl World {
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
-            if let RequestKind::Asleep(sleep) = self.state.tasks[task].request.kind {
+            if let RequestKind::Asleep(_, sleep) = self.state.tasks[task].request.kind {
                 into.extend(self.spurious_wakeups.then_some((task as u8, SPURIOUS)));
                 into.extend(sleep.timed.then_some((task as u8, TIME_OUT)));
             }
@@ -144,7 +168,7 @@ impl World {
     }
 
     /// Whether the pending access of a task is a store that its buffer can take.
-    fn can_buffer(&self, task: usize) -> bool {
+    pub fn can_buffer(&self, task: usize) -> bool {
         let Request { kind, ordering, .. } = self.state.tasks[task].request;
         self.has_buffers
             && matches!(kind, RequestKind::Access(Op::Store(_)))
@@ -160,8 +184,10 @@ impl World {
         }
         let buffer_is_empty = self.state.tasks[task].buffered == 0;
         let is_enabled = match kind {
-            RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) => true,
-            RequestKind::Await(until) => until.holds(self.value_seen(task, offset, size)),
+            RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) => self.may_load(task),
+            RequestKind::Await(until) => {
+                until.holds(self.value_seen(task, offset, size)) && self.may_load(task)
+            }
             RequestKind::Access(Op::Store(_)) if self.interrupts && self.can_buffer(task) => true,
             RequestKind::Access(_)
             | RequestKind::Drain
@@ -172,7 +198,7 @@ impl World {
                 return self.state.asleep_on(offset, bits).count().max(1) as u8;
             }
             RequestKind::Wake(..)
-            | RequestKind::Asleep(_)
+            | RequestKind::Asleep(..)
             | RequestKind::Idle
             | RequestKind::Stuck => false,
             RequestKind::Woken | RequestKind::Choose(_) | RequestKind::Work => true,
@@ -191,13 +217,15 @@ impl World {
         }
         let request = self.state.tasks[task].request;
         if alternative == INTERRUPT {
-            self.trace_step(task, &request, "is interrupted");
+            self.trace_step(task, &request, 0, "is interrupted");
             let task = &mut self.state.tasks[task];
             (task.interrupt_pending, task.irqs_off_depth) = (false, 1);
             return Some(Reply { interrupted: true, ..Reply::default() });
         }
         let Request { kind, offset, size, .. } = request;
         let mut reply = Reply { held: true, ..Reply::default() };
+        let buffered = self.state.tasks[task].buffered;
+        let before = if self.trace.is_some() { self.value_seen(task, offset, size) } else { 0 };
         let mut woken = 0;
         match kind {
             RequestKind::Access(op) => reply.value = self.access(task, &request, op),
@@ -205,27 +233,38 @@ impl World {
                 reply = self.perform_wait(task, &request, until);
             }
             RequestKind::Park(expected, sleep) => {
+                self.note_barrier(task, true);
                 reply.value = self.value_seen(task, offset, size);
                 if reply.value == expected {
-                    self.trace_step(task, &request, "falls asleep");
-                    self.state.tasks[task].request.kind = RequestKind::Asleep(sleep);
+                    self.trace_step(task, &request, 0, "falls asleep");
+                    self.state.tasks[task].request.kind = RequestKind::Asleep(expected, sleep);
                     return None;
                 }
             }
-            RequestKind::Asleep(_) => (reply.held, reply.slept) = (alternative != TIME_OUT, true),
+            RequestKind::Asleep(..) => (reply.held, reply.slept) = (alternative != TIME_OUT, true),
             RequestKind::Woken => reply.slept = true,
-            RequestKind::Wake(whom, bits) => woken = self.wake(offset, whom, bits, alternative),
+            RequestKind::Wake(whom, bits) => {
+                self.note_barrier(task, true);
+                woken = self.wake(offset, whom, bits, alternative);
+            }
             RequestKind::Choose(_) => reply.value = u64::from(alternative),
+            RequestKind::Drain => self.note_barrier(task, true),
             RequestKind::Interrupt(targets) => {
+                self.note_barrier(task, true);
                 for (i, task) in self.state.tasks.iter_mut().enumerate() {
                     task.interrupt_pending |= targets >> i & 1 != 0;
                 }
             }
-            RequestKind::Work | RequestKind::Drain | RequestKind::Idle | RequestKind::Stuck => {}
+            RequestKind::Work | RequestKind::Idle | RequestKind::Stuck => {}
         }
         if self.trace.is_some() {
             let timed_out = if reply.held { "" } else { ", timed out" };
-            self.trace_step(task, &request, &format!("-> {}{timed_out}", reply.value));
+            let result = if self.state.tasks[task].buffered > buffered {
+                "-> store buffer".to_string()
+            } else {
+                format!("-> {}{timed_out}", reply.value)
+            };
+            self.trace_step(task, &request, before, &result);
         }
         self.remember(task, &request, reply);
         // How many were woken is no part of the task's history: algorithms that use it forget
@@ -291,28 +330,31 @@ impl World {
         if held {
             self.acquire(task, request);
         }
-        self.touch(task, request);
+        self.touch(task, request, How::Reads);
         Reply { value, held, ..Reply::default() }
     }
 
     fn access(&mut self, task: usize, request: &Request, op: Op<u64>) -> u64 {
         let Request { offset, size, ordering, .. } = *request;
         if let Op::Store(value) = op {
-            self.touch(task, request);
-            if self.can_buffer(task) {
+            self.touch(task, request, How::Writes);
+            if self.can_buffer(task) && !self.is_local {
                 self.buffer_store(task, BufferedStore { offset, size, value }, releases(ordering));
             } else {
+                self.note_barrier(task, ordering == Ordering::SeqCst);
                 self.write(offset, size, value & ones(size));
                 self.release(task, request, ReleaseSequence::Starts);
             }
             return 0;
         }
         let old = self.value_seen(task, offset, size);
+        self.note_barrier(task, op != Op::Load);
         let new = op.written(old, size);
+        let how = How::of(op, new.is_some());
         if new.is_some() || op == Op::Load {
             self.acquire(task, request);
         }
-        self.touch(task, request);
+        self.touch(task, request, how);
         if let Some(new) = new {
             self.write(offset, size, new);
             self.release(task, request, ReleaseSequence::Continues);
@@ -332,8 +374,8 @@ impl World {
         self.count_plain(task, location)?;
         self.check_reach(task, offset, size, location)?;
         let value = self.value_seen(task, offset, size);
-        let plain = PlainAccess { task, offset, size, location, verb: "reads" };
-        self.check_ordered(&plain, HappensBefore::read)?;
+        self.find_triangle(task, offset, size);
+        self.check_ordered(task, offset, size, How::Reads, location)?;
         let rest = self.without_cpu_numbers(task, offset, size, value);
         let history = &mut self.state.tasks[task].history;
         *history = mix(*history, rest);
@@ -350,13 +392,9 @@ impl World {
     ) -> Result<(), FaultFound> {
         self.count_plain(task, location)?;
         self.check_reach(task, offset, size, location)?;
-        let plain = PlainAccess { task, offset, size, location, verb: "writes" };
-        self.check_ordered(&plain, HappensBefore::write)?;
+        self.check_ordered(task, offset, size, How::Writes, location)?;
         if self.trace.is_some() {
-            let name = self.layout.name(offset, size);
-            let step = with_names(&format!("{name} = {value}"), self.base, &self.layout);
-            let line = step_line(task, &step, location);
-            self.trace.get_or_insert_default().push(line);
+            self.trace_line(step_line(task, &self.written(offset, size, value), location));
         }
         let overlaps = |store: &BufferedStore| {
             store.offset < offset + u32::from(size) && offset < store.offset + u32::from(store.size)
@@ -410,28 +448,23 @@ impl World {
     /// Checks that a plain access is ordered after those it conflicts with.
     fn check_ordered(
         &mut self,
-        plain: &PlainAccess,
-        rule: fn(&mut HappensBefore, usize, usize) -> Result<(), Unordered>,
+        task: usize,
+        offset: u32,
+        size: u8,
+        how: How,
+        site: CodeSite,
     ) -> Result<(), FaultFound> {
-        if !self.check_races {
-            return Ok(());
-        }
-        for word in self.layout.touched(plain.offset, plain.size) {
-            let Some(column) = self.column(word, plain.task, true) else { continue };
-            if let Err(unordered) = rule(&mut self.state.happens_before, plain.task, column) {
-                let after = match unordered {
-                    Unordered::Write => "the last write".to_string(),
-                    Unordered::Read(reader) => format!("the last read by t{reader}"),
-                };
-                let PlainAccess { task, verb, location, .. } = plain;
-                let name = &self.layout.words[word].name;
-                self.report_fault(Fault::Race(format!(
-                    "t{task} {verb} {name} at {}, not ordered after {after}",
-                    location
-                )));
+        let now = PastAccess { task, offset, size, how, ordering: None, site };
+        let rule = if how == How::Reads { HappensBefore::read } else { HappensBefore::write };
+        let check_races = self.check_races;
+        for word in self.layout.touched(offset, size).filter(|_| check_races) {
+            let Some(column) = self.column(word, task, true) else { continue };
+            if let Err(unordered) = rule(&mut self.state.happens_before, task, column) {
+                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
                 return Err(FaultFound);
             }
         }
+        self.note(now);
         Ok(())
     }
 
@@ -455,27 +488,26 @@ impl World {
 
     /// Checks an atomic access to a word that is also accessed plainly: the last plain write
     /// must have happened before it.
-    fn touch(&mut self, task: usize, request: &Request) {
+    fn touch(&mut self, task: usize, request: &Request, how: How) {
+        let Request { offset, size, ordering, location: site, .. } = *request;
+        let now = PastAccess { task, offset, size, how, ordering: Some(ordering), site };
         if !self.check_races || self.grown {
             return;
         }
         for word in self.layout.touched(request.offset, request.size) {
             let Some(column) = self.column(word, task, false) else { continue };
-            if self.state.happens_before.read(task, column).is_err() {
-                let name = &self.layout.words[word].name;
-                self.report_fault(Fault::Race(format!(
-                    "t{task} accesses {name} at {}, not ordered after the plain write to it",
-                    request.location
-                )));
+            if let Err(unordered) = self.state.happens_before.read(task, column) {
+                self.report_fault(Fault::Race(self.race(&now, word, unordered)));
             }
         }
+        self.note(now);
     }
 
     /// A task that begins to wait reads the word first, whether or not its condition holds.
     pub fn touch_awaited(&mut self, task: usize) {
         let request = self.state.tasks[task].request;
         if matches!(request.kind, RequestKind::Await(_) | RequestKind::AwaitFor(_)) {
-            self.touch(task, &request);
+            self.touch(task, &request, How::Reads);
         }
     }
 
@@ -534,6 +566,7 @@ impl World {
         let index = usize::from(self.state.tasks[task].buffered);
         assert!(index < BUFFER, "plain writes follow too many stores to the same word");
         self.state.buffers[task * BUFFER + index] = store;
+        self.state.tasks[task].has_stored = self.watches_loads();
         self.state.tasks[task].buffered += 1;
         if self.check_races && !self.grown {
             for word in self.layout.touched(store.offset, store.size) {
@@ -577,10 +610,9 @@ impl World {
         self.state.buffers.copy_within(first + 1..first + BUFFER, first);
         self.state.buffers[first + BUFFER - 1] = BufferedStore::default();
         self.state.tasks[task].buffered -= 1;
-        if let Some(trace) = &mut self.trace {
-            let name = self.layout.name(offset, size);
-            let step = with_names(&format!("{name} = {value}"), self.base, &self.layout);
-            trace.push(format!("t{task} {step} becomes visible"));
+        if self.trace.is_some() {
+            let step = self.written(offset, size, value);
+            self.trace_line(format!("t{task} {step} becomes visible"));
         }
     }
 
@@ -634,21 +666,9 @@ impl World {
         self.fault.get_or_insert(fault);
     }
 
-    fn trace_step(&mut self, task: usize, request: &Request, result: &str) {
-        let Some(trace) = &mut self.trace else { return };
-        let Request { kind, offset, size, location, .. } = *request;
-        let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
-        let step = with_names(&format!("{name} {kind} {result}"), self.base, &self.layout);
-        trace.push(step_line(task, &step, location));
+    pub fn base_address(&self) -> u64 {
+        self.base as u64
     }
-}
-
-struct PlainAccess {
-    task: usize,
-    offset: u32,
-    size: u8,
-    location: CodeSite,
-    verb: &'static str,
 }
 
 /// What a write does to the release sequence of its word: a store starts a new one, a
@@ -657,18 +677,4 @@ struct PlainAccess {
 enum ReleaseSequence {
     Starts,
     Continues,
-}
-
-/// A step in which numbers that are addresses of words are written as `&node[1].next`: algorithms in C keep pointers.
-fn with_names(step: &str, base: *mut u8, layout: &Layout) -> String {
-    let name = |word: &str| {
-        let offset = word.parse::<u64>().ok()?.checked_sub(base as u64)?;
-        Some(format!("&{}", layout.name_at(u32::try_from(offset).ok()?)?))
-    };
-    let words = step.split(' ').map(|word| name(word).unwrap_or(word.to_string()));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn step_line(task: usize, step: &str, site: CodeSite) -> String {
-    format!("{:<60} {site}", format!("t{task} {step}"))
 }

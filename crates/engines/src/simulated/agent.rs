@@ -518,6 +518,7 @@ impl Machine for Simulated<'_> {
     #[inline(always)]
     fn annotate(&self, annotation: Annotation) {
         match annotation {
+            Annotation::Want | Annotation::WantShared => {}
             Annotation::Arrive => self.arrives(),
             Annotation::Enter | Annotation::EnterShared => self.enters(annotation),
             Annotation::Leave | Annotation::LeaveShared => self.leaves(annotation),

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use engines::checker::{Failure, Memory};
 use engines::{CodeSite, Mutant, Unsupported};
+use serde_json::{Value, json};
+use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Verdict};
 use text::Style;
@@ -21,7 +23,8 @@ pub fn memory(memory: Memory) -> &'static str {
 
 /// A line for each check, and what the lines claim.
 pub fn checked(all: &[CheckResult], style: &Style) -> String {
-    let mut table = Table::new([
+    let has_bounds = all.iter().any(|one| one.fairness.is_some());
+    let mut columns = vec![
         ("algorithm", Align::Left),
         ("tasks", Align::Right),
         ("acquires\neach", Align::Right),
@@ -30,11 +33,13 @@ pub fn checked(all: &[CheckResult], style: &Style) -> String {
         ("steps", Align::Right),
         ("s", Align::Right),
         ("verdict", Align::Left),
-    ]);
+    ];
+    columns.extend(has_bounds.then_some(("bounded\nbypass", Align::Left)));
+    let mut table = Table::new(columns);
     for one in all {
         let searched = one.states.or(one.schedules).filter(|_| one.refused.is_none());
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
-        table.row(vec![
+        let mut row = vec![
             one.name.clone(),
             one.size.threads.to_string(),
             one.size.acquires.to_string(),
@@ -43,7 +48,9 @@ pub fn checked(all: &[CheckResult], style: &Style) -> String {
             or_none(searched.map(|_| one.steps.to_string())),
             or_none(searched.map(|_| format!("{:.3}", one.seconds))),
             verdict(one),
-        ]);
+        ];
+        row.extend(has_bounds.then(|| one.fairness.as_ref().map(bounds).unwrap_or_default()));
+        table.row(row);
     }
     table.text() + &legend(all, style)
 }
@@ -57,11 +64,55 @@ fn legend(all: &[CheckResult], style: &Style) -> String {
     if let Some(memory) = memory_of(|verdict| matches!(verdict, Verdict::Holds)) {
         legend += &wrapped(holds(memory), style.width, 2);
     }
+    if all.iter().any(|one| one.fairness.is_some()) {
+        legend += &wrapped(BOUNDED_BYPASS, style.width, 2);
+    }
     if memory_of(|verdict| matches!(verdict, Verdict::NothingFound)).is_some() {
         let claim = "states: random schedules tried; this proves nothing about the others";
         legend += &wrapped(claim, style.width, 2);
     }
     if legend.is_empty() { legend } else { format!("\n{legend}") }
+}
+
+const BOUNDED_BYPASS: &str = "bounded bypass: how often others enter while a task waits; none: more often with every acquire \
+     more, so a waiter can starve. Searched apart: 2 and 3 tasks, as far as possible up to 16 acquires each, each store \
+     immediately visible; while a reader waits, writers are counted";
+
+/// The bounds of a lock, in a cell.
+fn bounds(fairness: &Fairness) -> String {
+    let said = |bound: &Bound| match bound {
+        Bound::AtMost(counted) if counted.tasks == TASKS_MOST => counted.most().to_string(),
+        Bound::AtMost(counted) => format!("{} ({} tasks)", counted.most(), counted.tasks),
+        Bound::None(_) => "none".to_string(),
+        Bound::Unknown(counted) => format!("not known, {} or more", counted.most()),
+    };
+    match (&fairness.exclusive, &fairness.shared) {
+        (None, None) if fairness.is_known => "nobody waits".to_string(),
+        (None, None) => "not known".to_string(),
+        (Some(alone), None) => said(alone),
+        (None, Some(readers)) => format!("readers {}", said(readers)),
+        (Some(writers), Some(readers)) => {
+            format!("writers {}, readers {}", said(writers), said(readers))
+        }
+    }
+}
+
+/// The bounds as JSON.
+pub fn fairness_json(fairness: &Fairness) -> Value {
+    let said = |bound: &Bound| {
+        let (word, counted) = match bound {
+            Bound::AtMost(counted) => ("bounded", counted),
+            Bound::None(counted) => ("none", counted),
+            Bound::Unknown(counted) => ("unknown", counted),
+        };
+        let most = matches!(bound, Bound::AtMost(_)).then(|| counted.most());
+        let (acquires, entries): (Vec<u32>, Vec<u8>) = counted.entries.iter().copied().unzip();
+        json!({"bound": word, "most": most, "tasks": counted.tasks, "acquires": acquires, "entries": entries})
+    };
+    json!({
+        "exclusive": fairness.exclusive.as_ref().map(said),
+        "shared": fairness.shared.as_ref().map(said),
+    })
 }
 
 fn holds(memory: Memory) -> &'static str {
@@ -101,11 +152,13 @@ pub fn not_checked(name: &str, unsupported: &Unsupported, width: usize) -> Strin
 
 /// The interleaving that leads to a failure, and how to see it again.
 pub fn failed_check(name: &str, failure: &Failure, again: &str) -> String {
-    format!(
-        "\n{name}: {}\n\n{}\n\nrerun: {again}\n",
-        failure.fault,
-        failure.steps.iter().map(|step| format!("  {step}")).collect::<Vec<_>>().join("\n")
-    )
+    let Failure { fault, steps, is_shortest, .. } = failure;
+    let steps = match steps[..] {
+        [] => "  (before the first step)".to_string(),
+        _ => steps.iter().map(|step| format!("  {step}")).collect::<Vec<_>>().join("\n"),
+    };
+    let no_shorter = if *is_shortest { "no shorter interleaving is wrong\n" } else { "" };
+    format!("\n{name}: {fault}\n\n{steps}\n\n{no_shorter}rerun: {again}\n")
 }
 
 /// The mutants of an algorithm: what was changed, and how that came out.
@@ -194,7 +247,8 @@ mod tests {
     fn a_failure_is_shown_step_by_step() {
         let steps = ["t0 lock.next add 1 -> 0", "t1   enters"].map(str::to_string).to_vec();
         let fault = Fault::NotExclusive("both".into());
-        let failure = Failure { fault, schedule: "0.1".parse().unwrap(), steps };
+        let schedule = "0.1".parse().unwrap();
+        let failure = Failure { fault, schedule, steps, is_shortest: true };
         expect![[r#"
 
             ticket: no mutual exclusion: both
@@ -202,6 +256,7 @@ mod tests {
               t0 lock.next add 1 -> 0
               t1   enters
 
+            no shorter interleaving is wrong
             rerun: knee check …
         "#]]
         .assert_eq(&failed_check("ticket", &failure, "knee check …"));

@@ -2,6 +2,7 @@
 //! the result. Neither the algorithms nor the checker know of each other; here they meet.
 
 pub mod against_kernel;
+pub mod bypass;
 pub mod mutants;
 
 use std::cell::RefCell;
@@ -15,6 +16,8 @@ use algorithms::{Lock, Shape, SharedLock};
 use engines::checker::{Checked, Failure, IpiHandler, Memory, Setup};
 use engines::{Mutant, Mutated, Unsupported};
 use machine::{Machine, Native, Region};
+
+use bypass::Fairness;
 
 /// Bytes of a region: enough for the tables of every lock.
 const REGION_BYTES: usize = 64 << 10;
@@ -54,6 +57,8 @@ pub struct CheckResult {
     pub failure: Option<Failure>,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,
+    /// Whether a waiter can starve, of a lock that holds.
+    pub fairness: Option<Fairness>,
 }
 
 /// What a check says.

@@ -1,0 +1,85 @@
+//! Writes the trace of the live state: see `trace`.
+
+use super::happens_before::Unordered;
+use super::request::{Request, RequestKind};
+use super::trace::{PastAccess, step_line};
+use super::world::World;
+
+impl World {
+    /// Notes an access, where the steps are wanted.
+    pub fn note(&mut self, access: PastAccess) {
+        if let Some(trace) = &mut self.trace {
+            trace.past.push(access);
+        }
+    }
+
+    pub fn trace_line(&mut self, line: String) {
+        if let Some(trace) = &mut self.trace {
+            trace.steps.push(line);
+        }
+    }
+
+    /// A step on a word, which held `before`, with what came of it.
+    pub fn trace_step(&mut self, task: usize, request: &Request, before: u64, result: &str) {
+        if self.trace.is_none() {
+            return;
+        }
+        let Request { kind, offset, size, location, .. } = *request;
+        let name = if size > 0 { self.layout.name(offset, size) } else { String::new() };
+        let mut changes = String::new();
+        if let RequestKind::Access(op) = kind
+            && let Some(after) = op.written(before, size)
+        {
+            changes = self.layout.changes(offset, size, before, after);
+        }
+        let step = self.with_names(&format!("{name} {kind} {result}{changes}"));
+        self.trace_line(step_line(task, &step, location));
+    }
+
+    /// The oldest store of each task that waits in its buffer.
+    fn buffered(&self) -> Vec<String> {
+        let of = |task: usize| {
+            let oldest = self.state.buffered_stores(task).first();
+            oldest.map(move |store| {
+                format!("t{task} {}", self.written(store.offset, store.size, store.value))
+            })
+        };
+        (0..self.tasks()).filter_map(of).collect()
+    }
+
+    /// A plain write, or a buffered one that becomes visible.
+    pub fn written(&self, offset: u32, size: u8, value: u64) -> String {
+        self.with_names(&format!("{} = {value}", self.layout.name(offset, size)))
+    }
+
+    /// A step in which numbers that are addresses of words are written as `&node[1].next`: algorithms in C keep pointers.
+    fn with_names(&self, step: &str) -> String {
+        let name = |word: &str| {
+            let offset = word.parse::<u64>().ok()?.checked_sub(self.base_address())?;
+            Some(format!("&{}", self.layout.name_at(u32::try_from(offset).ok()?)?))
+        };
+        let words = step.split(' ').map(|word| name(word).unwrap_or(word.to_string()));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a race is, as far as it is known: both accesses and what is missing, where the steps are.
+    pub fn race(&self, now: &PastAccess, word: usize, unordered: Unordered) -> String {
+        let PastAccess { task, site, .. } = now;
+        let name = &self.layout.words[word].name;
+        let begin = format!("t{task} {} {name} at {site}", now.verb());
+        let more = self
+            .trace
+            .as_ref()
+            .and_then(|trace| trace.race(&self.layout, now, word, unordered, &self.buffered()));
+        more.map_or_else(
+            || {
+                let other = match unordered {
+                    Unordered::Write => "the last plain write".to_string(),
+                    Unordered::Read(reader) => format!("the last read by t{reader}"),
+                };
+                format!("{begin}, not ordered after {other}")
+            },
+            |more| format!("{begin}; {more}"),
+        )
+    }
+}
