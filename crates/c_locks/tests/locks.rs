@@ -201,6 +201,21 @@ fn a_wake_up_for_some_bits_wakes_those_that_sleep_for_them() {
 }
 
 #[test]
+fn a_time_out_may_come_at_any_step_and_hides_no_lost_wake_up() {
+    passes("time_out.c");
+    let gives_up = program_with("time_out.c", &["-DGIVES_UP"]);
+    for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
+        assert_eq!(fault(gives_up, memory), None);
+        let said = fault(program_with("time_out.c", &["-DLOST"]), memory).unwrap();
+        assert!(
+            said.contains("lost wake-up: t") && said.contains("has changed from 2 to 0"),
+            "{said}"
+        );
+        assert!(said.contains("time_out.c:"), "{said}");
+    }
+}
+
+#[test]
 fn variables_on_a_tasks_own_stack_are_its_own_affair() {
     passes("own_variables.c");
 }

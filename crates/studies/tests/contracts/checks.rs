@@ -38,7 +38,7 @@ fn states(name: &str, size: CheckSize, options: &Options) -> u64 {
 
 #[test]
 fn every_lock_holds_in_every_interleaving() {
-    let mut table = String::from("tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso\n");
+    let mut table = String::from("tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then x86\n");
     for lock in LOCKS {
         table += lock.name;
         for memory in MEMORIES {
@@ -54,33 +54,33 @@ fn every_lock_holds_in_every_interleaving() {
 
 fn expected() -> Expect {
     expect![[r#"
-        tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then --tso
-        array 33 89 124 269 39 95 138 357
+        tasks x acquires: 2x1 2x2 3x1 2x1 with two locks; then x86
+        array 33 89 124 269 33 89 124 268
         clh 9 36 16 67 9 36 16 67
         cna 60 317 449 371 56 289 401 363
-        cohort 165 757 768 1227 180 798 837 1707
+        cohort 165 757 768 1227 162 726 755 1215
         futex_mutex 20 128 216 101 20 128 216 101
         hierarchical_clh 201 875 1912 1715 236 1176 2309 2247
         mcs 18 83 62 108 17 75 56 105
         parking 41 256 623 213 41 256 623 213
-        per_cpu_read_write 160 1578 2653 160 171 1816 3069 171
-        per_node_read_write 692 8669 8533 692 843 11419 10434 843
+        per_cpu_read_write 160 1578 2653 160 159 1666 2624 159
+        per_node_read_write 692 8669 8533 692 687 8811 10434 687
         percpu_read_write_semaphore 1307 39013 208614 1307 1379 41995 229595 1379
-        queued 11 164 100 57 10 132 84 52
+        queued 11 164 100 57 10 132 84 53
         queued_paravirtual 97 43885 24132 456 134 55428 40997 622
-        queued_read_write 68 4901 2602 68 62 3798 2113 62
+        queued_read_write 68 4901 2602 68 63 3798 2113 63
         read_write_semaphore 396 39781 36457 396 423 42753 39689 423
         test_and_set 7 21 13 38 7 21 13 37
         test_and_set_delayed 7 21 13 38 7 21 13 37
         test_and_test_and_set 8 31 20 43 8 31 20 42
-        ticket 12 40 22 83 12 40 22 88
+        ticket 12 40 22 83 12 40 22 82
     "#]]
 }
 
 /// A task that holds four locks has all queue nodes of its CPU in use, and gives them back in the reverse order.
 #[test]
 fn every_exclusive_lock_holds_where_three_and_four_are_nested() {
-    let mut table = String::from("2x1 with three locks, with four; then --tso\n");
+    let mut table = String::from("2x1 with three locks, with four; then x86\n");
     for lock in LOCKS.iter().filter(|lock| !lock.shared) {
         table += lock.name;
         for memory in MEMORIES {
@@ -93,21 +93,21 @@ fn every_exclusive_lock_holds_where_three_and_four_are_nested() {
         table.push('\n');
     }
     expect![[r#"
-        2x1 with three locks, with four; then --tso
-        array 1693 9895 2536 16437
+        2x1 with three locks, with four; then x86
+        array 1693 9895 1682 9810
         clh 411 2442 411 2442
         cna 1896 8731 1888 8755
-        cohort 6600 31327 12436 79355
+        cohort 6600 31327 6552 31135
         futex_mutex 414 1545 414 1545
         hierarchical_clh 10605 59329 15438 95749
         mcs 536 2406 528 2386
         parking 890 3365 890 3365
-        queued 236 894 219 840
+        queued 236 894 224 858
         queued_paravirtual 1790 6478 2427 8752
         test_and_set 163 635 157 607
         test_and_set_delayed 163 635 157 607
         test_and_test_and_set 184 716 178 688
-        ticket 427 1972 485 2410
+        ticket 427 1972 420 1932
     "#]]
     .assert_eq(&table);
 }
@@ -142,8 +142,14 @@ fn reduction_changes_no_verdict() {
                 let reduced = |on| fails(lock.name, size, Mutation::None, memory, on);
                 let (with, without) = (reduced(true), reduced(false));
                 assert_eq!(with.0, without.0, "{} {size:?} {memory:?}", lock.name);
-                assert!(with.1 <= without.1, "{} {size:?} {memory:?}", lock.name);
-                if with.1 < without.1 && !fewer.contains(&lock.name) {
+                // A search with store buffers keeps a few states apart while it looks for loads that pass stores.
+                let most = match memory {
+                    Memory::SequentiallyConsistent => without.1,
+                    Memory::TotalStoreOrder => without.1 + without.1 / 10,
+                };
+                assert!(with.1 <= most, "{} {size:?} {memory:?}: {with:?} {without:?}", lock.name);
+                let is_plain = memory == Memory::SequentiallyConsistent;
+                if is_plain && with.1 < without.1 && !fewer.contains(&lock.name) {
                     fewer.push(lock.name);
                 }
             }
@@ -236,7 +242,7 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
         t0   arrives
         t0 lock.serving load -> 0                                    ticket.rs:45
         t0   enters
-        t0 guarded.writes = 1                                        contract.rs:48
+        t0 guarded.writes = 1                                        contract.rs:49
         t0   leaves
         t0 lock.serving load -> 0                                    ticket.rs:53
         t1 lock.next add 1 -> 1                                      ticket.rs:42
@@ -311,7 +317,7 @@ fn each_design<R>(size: CheckSize, mut act: impl FnMut(&str, &Setup) -> R) {
 
 #[test]
 fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
-    let mut table = String::from("two tasks with one operation each; then --tso\n");
+    let mut table = String::from("two tasks with one operation each; then x86\n");
     each_design(SIZES[0], |name, setup| {
         table += name;
         for memory in MEMORIES {
@@ -324,41 +330,41 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         table.push('\n');
     });
     expect![[r#"
-        two tasks with one operation each; then --tso
-        fault_path:one-lock 695 1354
-        fault_path:one-lock+list 1063 1863
-        fault_path:read-side 1196 1318
-        fault_path:read-side+list 1988 2012
-        fault_path:counters 742 840
-        fault_path:counters+list 1186 1302
+        two tasks with one operation each; then x86
+        fault_path:one-lock 695 773
+        fault_path:one-lock+list 1063 1161
+        fault_path:read-side 1196 1232
+        fault_path:read-side+list 1988 1910
+        fault_path:counters 742 770
+        fault_path:counters+list 1186 1216
         file_locks:before 595 605
-        file_locks:before+per-file 595 971
+        file_locks:before+per-file 595 605
         file_locks:before+per-cpu 595 605
         file_locks:before+hash 595 605
         file_locks:before+no-detection 422 430
         file_locks:before+wake-concerned 483 493
         file_locks:before+tree 595 605
         file_locks:before+together 595 605
-        file_locks:after 595 971
-        file_locks:after+no-detection 422 710
-        file_locks:after+wake-concerned 483 807
-        file_locks:after+wake-locked 595 1047
-        file_locks:after+tree 595 971
-        lockref:before 890 1217
-        lockref:after 598 502
-        lockref:after+unbounded 588 488
+        file_locks:after 595 605
+        file_locks:after+no-detection 422 430
+        file_locks:after+wake-concerned 483 493
+        file_locks:after+wake-locked 595 605
+        file_locks:after+tree 595 605
+        lockref:before 890 566
+        lockref:after 598 484
+        lockref:after+unbounded 588 470
         lockref:after+alone 96 96
-        log_commit_list:before 3861 4399
-        log_commit_list:before+once 3861 4399
+        log_commit_list:before 3861 3635
+        log_commit_list:before+once 3861 3635
         log_commit_list:before+per-cpu-space 5880 5832
-        log_commit_list:before+per-cpu-context 3168 4482
-        log_commit_list:before+ids 5128 5786
-        log_commit_list:before+ids+moved 5128 5786
+        log_commit_list:before+per-cpu-context 3168 3198
+        log_commit_list:before+ids 5128 4818
+        log_commit_list:before+ids+moved 5128 4818
         log_commit_list:after 5880 5596
         log_commit_list:after+one-list 8054 8032
         log_commit_list:after+moved 8054 8032
         log_commit_list:after+one-sum 6014 5724
-        log_commit_list:after+per-cpu-context 4423 5357
+        log_commit_list:after+per-cpu-context 4423 4627
         repair:before 1053 1963
         repair:before+wander 1053 1963
         repair:after 1053 1963
@@ -366,10 +372,10 @@ fn mechanisms_hold_in_every_interleaving_of_two_tasks() {
         repair:after+wander+broadcast 1053 1963
         repair:after+wander+batch 1053 1963
         repair:after+wander+skipped 1650 2881
-        seqlock:before 116 298
-        seqlock:after 243 365
-        seqlock:after+locked 255 375
-        seqlock:after+latch 511 1215
+        seqlock:before 116 104
+        seqlock:after 243 235
+        seqlock:after+locked 255 243
+        seqlock:after+latch 511 505
         tlb_shootdown:before 39186 100175
         tlb_shootdown:before+broadcast 39186 100175
         tlb_shootdown:before+batch 28544 127252

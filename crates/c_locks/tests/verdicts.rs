@@ -1,0 +1,96 @@
+//! What a check says of locks in C beside the fault: the missing order of a race, a shortest way, names of words, starvation.
+
+use std::path::Path;
+
+use c_locks::{Program, compile, with_tasks};
+use engines::checker::{Failure, Memory, Options, search};
+use studies::checks::CheckSize;
+use studies::checks::bypass::{Bound, Fairness, fairness};
+
+fn program(name: &str, flags: &[&str]) -> &'static Program {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
+    let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
+    Box::leak(Box::new(compile(&file, &flags).unwrap_or_else(|error| panic!("{error:#}"))))
+}
+
+/// The fault of two tasks, with a shortest way to it.
+fn failure(program: &'static Program, acquires: u32) -> Failure {
+    found(program, acquires, true)
+}
+
+fn found(program: &'static Program, acquires: u32, shortest: bool) -> Failure {
+    let size = CheckSize { threads: 2, acquires, locks: 1 };
+    let memory = Memory::TotalStoreOrder;
+    let options = Options { memory, shortest, ..Options::default() };
+    with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap().failure.unwrap()
+}
+
+#[test]
+fn a_race_names_both_accesses_and_what_is_missing() {
+    let said = |flag| failure(program("hand_over.c", &[flag]), 1).fault.to_string();
+    let both = "t1 reads shared.value[0] at hand_over.c:36; t0 wrote it at hand_over.c:29; nothing orders them: ";
+    let store = "the read-modify-write of shared.filled at hand_over.c:30 is relaxed and needs release order";
+    assert_eq!(said("-DRELAXED_STORE"), format!("data race: {both}{store}"));
+    let load = "the load of shared.filled at hand_over.c:35 is relaxed and needs acquire order";
+    assert_eq!(said("-DRELAXED_LOAD"), format!("data race: {both}{load}"));
+    let plain = said("-DPLAIN");
+    // The compiler may read ahead, so which word races first is its choice.
+    for part in ["t0 wrote it at hand_over.c:", "nothing orders them: t1 read no atomic word"] {
+        assert!(plain.contains(part), "{plain}");
+    }
+}
+
+/// Tasks that race before their first step have an empty schedule, and a trace all the same.
+#[test]
+fn a_race_before_the_first_step_has_a_trace() {
+    let failure = failure(program("hand_over.c", &["-DPLAIN"]), 1);
+    assert!(failure.schedule.is_empty(), "{}", failure.schedule);
+    let writes = "t0 shared.value[0] = 7";
+    assert!(failure.steps.iter().any(|step| step.starts_with(writes)), "{:?}", failure.steps);
+}
+
+#[test]
+fn a_trace_is_the_shortest_there_is() {
+    let program = program("peterson.c", &["-DNO_FENCE"]);
+    let (first, shortest) = (found(program, 2, false), found(program, 2, true));
+    assert!(shortest.is_shortest && !first.is_shortest);
+    let lengths = (shortest.schedule.len(), first.schedule.len());
+    assert!(lengths.0 < lengths.1, "{lengths:?}");
+    assert_eq!(shortest.fault.word(), first.fault.word());
+}
+
+#[test]
+fn words_are_called_by_their_members_and_changes_by_their_fields() {
+    let steps = failure(program("names.c", &[]), 1).steps.join("\n");
+    for part in [
+        "t0 shared.mutex.data.lock swap 1 -> 0 ",
+        "t0 shared.packed.all add 131073 -> 0 (held 0 -> 1, tail 0 -> 2)",
+        "t0 shared.flags.all or 17 -> 0 (low 0 -> 1, high 0 -> 2)",
+    ] {
+        assert!(steps.contains(part), "no '{part}' in:\n{steps}");
+    }
+}
+
+fn measured(name: &str) -> Fairness {
+    let program = program(name, &[]);
+    fairness(|size, options| Ok(with_tasks(program, size, |setup| search(setup, options))??))
+        .unwrap()
+}
+
+#[test]
+fn a_waiter_that_others_can_always_overtake_is_found() {
+    let is_bounded = |bound: &Option<Bound>| matches!(bound, Some(Bound::AtMost(_)));
+    let is_unbounded = |bound: &Option<Bound>| matches!(bound, Some(Bound::None(_)));
+    for name in ["ticket.c", "mcs.c", "clh.c", "kernel_queue.c", "bits_of_a_futex.c"] {
+        let found = measured(name);
+        assert!(is_bounded(&found.exclusive) && found.shared.is_none(), "{name}: {found:?}");
+    }
+    for name in ["futex.c", "time_out.c", "own_variables.c"] {
+        let found = measured(name);
+        assert!(is_unbounded(&found.exclusive), "{name}: {found:?}");
+    }
+    let found = measured("readers_first.c");
+    assert!(is_unbounded(&found.exclusive), "{found:?}");
+    let found = measured("phase_fair.c");
+    assert!(is_bounded(&found.exclusive) && is_bounded(&found.shared), "{found:?}");
+}
