@@ -160,11 +160,27 @@ pub fn why_stopped(child: u32) -> Option<String> {
     if after.starts_with("T ") {
         return Some("it is stopped (state T)".to_string());
     }
-    let groups = fs::read_to_string(format!("/proc/{child}/cgroup")).ok()?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let events = fs::read_to_string(format!("/sys/fs/cgroup{group}/cgroup.events")).ok()?;
-    let is_frozen = events.lines().any(|line| line == "frozen 1");
-    is_frozen.then(|| format!("its control group {group} is frozen"))
+    frozen_group(child).map(|group| format!("its control group {group} is frozen"))
+}
+
+/// The control group of a process, if it is frozen.
+pub fn frozen_group(process: u32) -> Option<String> {
+    let text = |path: String| fs::read_to_string(path).unwrap_or_default();
+    // Number, controllers and path; version 2 names no controllers.
+    let groups = text(format!("/proc/{process}/cgroup"));
+    let frozen = groups.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let is_frozen = match controllers {
+            "" => text(format!("/sys/fs/cgroup{group}/cgroup.events")).contains("frozen 1"),
+            "freezer" => {
+                let state = text(format!("/sys/fs/cgroup/freezer{group}/freezer.state"));
+                state.trim() == "FROZEN"
+            }
+            _ => false,
+        };
+        is_frozen.then_some(group)
+    });
+    frozen.map(str::to_string)
 }
 
 /// A process in words, such as "77 (sleep)".

@@ -119,6 +119,67 @@ fn a_worker_that_is_stopped_for_good_fails_its_run() {
     check_one_failed(&home, 4, &parts);
 }
 
+/// A control group of its own with a freezer of version 1 or 2, thawed and removed at the end.
+struct Freezer {
+    group: PathBuf,
+    /// The file that freezes it, and the words that freeze and thaw.
+    switch: (&'static str, &'static str, &'static str),
+}
+
+impl Freezer {
+    fn new() -> Option<Freezer> {
+        let name = format!("knee-test-{}", std::process::id());
+        [
+            ("/sys/fs/cgroup/freezer", ("freezer.state", "FROZEN", "THAWED")),
+            ("/sys/fs/cgroup", ("cgroup.freeze", "1", "0")),
+        ]
+        .into_iter()
+        .find_map(|(root, switch)| {
+            let freezer = Freezer { group: PathBuf::from(root).join(&name), switch };
+            fs::create_dir(&freezer.group).ok()?;
+            freezer.group.join(switch.0).exists().then_some(freezer)
+        })
+    }
+
+    fn freeze(&self, process: &Process) {
+        fs::write(self.group.join("cgroup.procs"), process.pid.to_string()).unwrap();
+        fs::write(self.group.join(self.switch.0), self.switch.1).unwrap();
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.group.join(self.switch.0), self.switch.2);
+        // Its processes, which were killed, die now.
+        let is_removed = |_: &u32| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            fs::remove_dir(&self.group).is_ok()
+        };
+        let _ = (0..1000).find(is_removed);
+    }
+}
+
+#[test]
+fn a_worker_whose_control_group_is_frozen_is_named() {
+    let Some(freezer) = Freezer::new() else {
+        return skip("a frozen worker", "no freezer of control groups that this user may use");
+    };
+    let home = Home::new();
+    let arguments = format!("run getppid --cpus all --tasks {TASKS} --blocks 4 --seconds 2 --json");
+    let running = home.start(&mut home.knee(&arguments));
+    freezer.freeze(&running.wait_for_tasks(TASKS, 0).worker);
+    let ended = running.end();
+    // Version 1 keeps even SIGKILL from it: then knee says what to do and goes no further.
+    let (status, part) = match freezer.switch.0 {
+        "freezer.state" => (2, "cannot be killed as its control group "),
+        _ => (1, "the worker did not answer for "),
+    };
+    assert_eq!(ended.status.code(), Some(status), "{}", ended.stderr);
+    assert!(ended.stderr.contains(part) && ended.stderr.contains(" is frozen"), "{}", ended.stderr);
+    drop(freezer);
+    home.check_nothing_is_left();
+}
+
 #[test]
 fn a_task_that_does_not_stop_fails_its_run() {
     let stop = |cast: &Cast| cast.tasks[1].kill(libc::SIGSTOP);

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use host::job_control::RunningSince;
 use host::{children, descendants, memfd, signals};
 use records::{Event, Job, Until, Variant, Warning, Work};
@@ -58,7 +58,7 @@ pub fn run(
     if !ends_itself {
         kill_group(group);
     }
-    let status = worker.wait().context("waiting for the worker")?;
+    let status = wait_for_killed(&mut worker)?;
     if !wait_for_group(group, OWN_LOAD_PATIENCE) {
         kill_group(group);
         wait_for_group(group, KILLED_PATIENCE);
@@ -266,6 +266,28 @@ fn terminate_and_wait(worker: &Child) {
     let since = Instant::now();
     while since.elapsed() < CLEANUP_TIMEOUT && !has_ended(worker.id()) {
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for a worker that was killed.
+///
+/// # Errors
+/// It cannot die: the freezer of control groups of version 1 keeps even SIGKILL from a process.
+fn wait_for_killed(worker: &mut Child) -> Result<ExitStatus> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = worker.try_wait().context("waiting for the worker")? {
+            return Ok(status);
+        }
+        if since.elapsed() > KILLED_PATIENCE
+            && let Some(group) = descendants::frozen_group(worker.id())
+        {
+            bail!(
+                "the worker, process {}, cannot be killed as its control group {group} is frozen: thaw it, and it ends",
+                worker.id()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
