@@ -210,7 +210,8 @@ impl Session {
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Option<Confirmation>> {
         let name = format!("bisect {}: {what}", self.bisection.id);
-        let experiment = experiment(&self.request, subjects, Repeats::UntilDecided, &name)?;
+        let experiment =
+            experiment(self.workshop().permitted()?, subjects, Repeats::UntilDecided, &name)?;
         let since = RunningSince::now();
         let mut watch = Watch::new(self.patience_s(), subjects.len());
         let after = |record: &Record, run: &Run| {

@@ -7,10 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use host::{nearest, paths, random};
 use jiff::ToSpan;
+use setup::foreign::Foreign;
+use setup::own_file;
 use store::{Id, Store};
 
 /// The folder of all bisections, in the store.
 const BISECTIONS: &str = "bisections";
+
+/// The log in the folder of a bisection.
+const LOG: &str = "log.ndjson";
 
 /// A bisection on disk.
 #[derive(Clone, Debug)]
@@ -35,7 +40,7 @@ impl Bisection {
     }
 
     pub fn log_path(&self) -> PathBuf {
-        self.folder.join("log.ndjson")
+        self.folder.join(LOG)
     }
 
     /// The file with the output of a build.
@@ -92,6 +97,17 @@ pub fn newest(store: &Store) -> Result<Bisection> {
         let folder = store.root().join(BISECTIONS);
         format!("no bisection in {}: begin one with `knee bisect --git DIR …`", folder.display())
     })
+}
+
+/// The newest bisection, to go on with: its log decides what is built and run.
+pub fn to_go_on_with(store: &Store) -> Result<Foreign<Bisection>> {
+    let mut newest = newest(store)?;
+    let named = newest.folder.clone();
+    let opening = || format!("opening {}", named.display());
+    // What is judged is what is read, whatever a link says later.
+    newest.folder = named.canonicalize().with_context(opening)?;
+    let why = own_file::why_kept_by_others(&newest.folder, &[LOG], store.root())?;
+    Ok(Foreign::typed(newest).decided_by(&named.to_string_lossy(), why))
 }
 
 /// A bisection by its id, the start of its id, or `last`.

@@ -193,7 +193,8 @@ impl Session {
         tell: &mut dyn FnMut(&Progress),
     ) -> Result<Result<Option<LayoutCheck>, String>> {
         let repeats = Repeats::Times(blocks_at_most(LAYOUT_RUNS));
-        let experiment = experiment(&self.request, subjects, repeats, "bisect layouts")?;
+        let experiment =
+            experiment(self.workshop().permitted()?, subjects, repeats, "bisect layouts")?;
         let since = RunningSince::now();
         let mut watch = Watch::new(self.patience_s(), subjects.len()).until(LAYOUT_RUNS);
         let after = |record: &Record, run: &Run| {

@@ -8,6 +8,7 @@
 
 mod build;
 mod confirm;
+mod effects;
 mod fingerprint;
 mod folder;
 mod git_log;
@@ -25,7 +26,8 @@ mod workshop;
 
 pub use build::Build;
 pub use confirm::{Confirmation, Confirmed, Explained};
-pub use folder::{Bisection, newest, open};
+pub use effects::effects;
+pub use folder::{Bisection, open, to_go_on_with};
 pub use git_log::{GitLog, git_log};
 pub use kernels::{KernelLoad, KernelRecipe, check_metric, check_record, parse_load};
 pub use layouts::LayoutCheck;

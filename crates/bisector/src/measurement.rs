@@ -11,6 +11,7 @@ use records::{
     Run, Scalar, Variant,
 };
 use runner::{End, Options};
+use setup::foreign::Permitted;
 use store::Store;
 
 use crate::Request;
@@ -50,6 +51,15 @@ pub enum Values {
 
 /// The experiment that runs subjects in turn.
 pub fn experiment(
+    request: &Permitted<Request>,
+    subjects: &[Subject],
+    repeats: Repeats,
+    name: &str,
+) -> Result<Permitted<Experiment>> {
+    request.part(|request| planned(request, subjects, repeats, name)).transpose()
+}
+
+fn planned(
     request: &Request,
     subjects: &[Subject],
     repeats: Repeats,
@@ -139,13 +149,17 @@ pub struct Measurement {
 }
 
 /// Runs an experiment and keeps its record. With `resume`, an unfinished record of it goes on.
-pub fn measure(experiment: Experiment, store: &Store, resume: bool) -> Result<Measurement> {
+pub fn measure(
+    experiment: Permitted<Experiment>,
+    store: &Store,
+    resume: bool,
+) -> Result<Measurement> {
     measure_while(experiment, store, resume, runner::go_on)
 }
 
 /// Runs an experiment until it is done or `finished`, which is called after each run, breaks.
 pub fn measure_while(
-    experiment: Experiment,
+    experiment: Permitted<Experiment>,
     store: &Store,
     resume: bool,
     mut finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,

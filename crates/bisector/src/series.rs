@@ -6,6 +6,7 @@ use analysis::{Judgement, Rule, judge};
 use anyhow::{Result, bail, ensure};
 use records::Opened;
 use runner::End;
+use setup::foreign::Permitted;
 use store::Store;
 
 use crate::Request;
@@ -43,7 +44,7 @@ pub struct Patch {
 
 /// Builds and measures all commits of a line. `None` if a signal asked knee to end.
 pub fn series(
-    request: &Request,
+    request: &Permitted<Request>,
     range: &Range,
     blocks: u32,
     resume: bool,
@@ -55,7 +56,7 @@ pub fn series(
         "{} patches are too many to measure each in every block, at most {PATCHES_MAX}: search with knee bisect",
         range.changes()
     );
-    let workshop = Workshop::open(&Bisection::new(store)?, request)?;
+    let workshop = Workshop::open(&Bisection::new(store)?, request.clone())?;
     let Some((built, failed)) = build_all(&workshop, range, &mut tell)? else { return Ok(None) };
     // The commit whose runs stand for each.
     let mut stands_for: BTreeMap<usize, usize> = BTreeMap::new();

@@ -11,6 +11,7 @@ use bisection::{Answer, COMPARED_MAX, Comparing, Ends, Foresight, Means, Next, R
 use host::signals;
 use records::Opened;
 use runner::End;
+use setup::foreign::Permitted;
 use store::Store;
 
 use crate::Request;
@@ -137,10 +138,12 @@ pub struct Session {
 
 impl Session {
     /// Begins a bisection.
-    pub fn begin(request: Request, range: Range, store: &Store) -> Result<Session> {
+    pub fn begin(request: Permitted<Request>, range: Range, store: &Store) -> Result<Session> {
         let bisection = Bisection::new(store)?;
         let (log, _) = Log::open(&bisection.log_path())?;
-        let mut session = Session::new(bisection, request.clone(), range.clone(), log)?;
+        let workshop = Workshop::open(&bisection, request.clone())?;
+        let request = request.into_inner();
+        let mut session = Session::new(bisection, request.clone(), range.clone(), log, workshop);
         let (knee, at) = (env!("CARGO_PKG_VERSION").to_string(), jiff::Timestamp::now());
         session.log.append(&Event::Begun { knee, at, request: Box::new(request), range })?;
         session.may_resume = false;
@@ -149,9 +152,11 @@ impl Session {
 
     /// Goes on with a bisection, within other limits where there are some. Refuses to if the repository no longer has its
     /// commits.
-    pub fn resume(bisection: Bisection, limits: Limits) -> Result<Session> {
+    pub fn resume(bisection: Permitted<Bisection>, limits: Limits) -> Result<Session> {
         let (log, events) = Log::open(&bisection.log_path())?;
-        let mut session = Session::from_events(bisection, log, events)?;
+        let open =
+            |request: &Request| Workshop::open(&bisection, bisection.part(|_| request.clone()));
+        let mut session = Session::from_events(&bisection, log, events, open)?;
         if limits != Limits::default() {
             session.log.append(&Event::Limited(limits))?;
             session.take_limits(limits);
@@ -173,24 +178,36 @@ impl Session {
     /// A bisection as its log leaves it, without its lock, to look at.
     pub fn view(bisection: Bisection) -> Result<Session> {
         let (events, _) = log::read(&bisection.log_path())?;
-        Session::from_events(bisection, Log::closed()?, events)
+        let look_at = |request: &Request| Workshop::to_look_at(&bisection, request);
+        Session::from_events(&bisection, Log::closed()?, events, look_at)
     }
 
-    fn from_events(bisection: Bisection, log: Log, events: Vec<Event>) -> Result<Session> {
+    fn from_events(
+        bisection: &Bisection,
+        log: Log,
+        events: Vec<Event>,
+        workshop: impl FnOnce(&Request) -> Result<Workshop>,
+    ) -> Result<Session> {
         let mut events = events.into_iter();
         let Some(Event::Begun { request, range, .. }) = events.next() else {
             bail!("{} was killed before it began: begin it again", bisection.id)
         };
-        let mut session = Session::new(bisection, *request, range, log)?;
+        let workshop = workshop(&request)?;
+        let mut session = Session::new(bisection.clone(), *request, range, log, workshop);
         for event in events {
             session.replay(event)?;
         }
         Ok(session)
     }
 
-    fn new(bisection: Bisection, request: Request, range: Range, log: Log) -> Result<Session> {
-        let workshop = Workshop::open(&bisection, &request)?;
-        Ok(Session {
+    fn new(
+        bisection: Bisection,
+        request: Request,
+        range: Range,
+        log: Log,
+        workshop: Workshop,
+    ) -> Session {
+        Session {
             bisection,
             request,
             range,
@@ -217,7 +234,7 @@ impl Session {
             compared_seconds: 0.0,
             evidence_of_comparisons: 0,
             waited_s: 0.0,
-        })
+        }
     }
 
     /// Goes on to the answer, and tells each piece of news.
@@ -298,8 +315,12 @@ impl Session {
     fn try_end(&self, end: usize) -> Result<bool> {
         let subject = self.subject(end);
         let name = format!("bisect trial of the {} end", end_name(end));
-        let experiment =
-            experiment(&self.request, std::slice::from_ref(&subject), Repeats::Times(1), &name)?;
+        let experiment = experiment(
+            self.workshop.permitted()?,
+            std::slice::from_ref(&subject),
+            Repeats::Times(1),
+            &name,
+        )?;
         let Measurement { end: ended, record } =
             measure(experiment, &self.bisection.records(), false)?;
         if ended == End::Interrupted {
@@ -504,7 +525,8 @@ impl Session {
     ) -> Result<bool> {
         let subjects: Vec<Subject> = commits.iter().map(|commit| self.subject(*commit)).collect();
         let name = format!("bisect step {}", self.steps + 1);
-        let experiment = experiment(&self.request, &subjects, Repeats::Times(repeats), &name)?;
+        let experiment =
+            experiment(self.workshop.permitted()?, &subjects, Repeats::Times(repeats), &name)?;
         let since = host::job_control::RunningSince::now();
         let may_resume = std::mem::replace(&mut self.may_resume, false);
         let Measurement { end, record } =
@@ -589,6 +611,11 @@ impl Session {
     pub(crate) fn patience_s(&self) -> f64 {
         let (allowed_s, spent_s) = (self.request.wait_s, self.seconds_spent());
         (patience_s(allowed_s, spent_s, self.blocks, self.disturbed) - self.waited_s).max(0.0)
+    }
+
+    /// What this session may build and run, from which further bisections may follow.
+    pub fn permitted(&self) -> Result<&Permitted<Request>> {
+        self.workshop.permitted()
     }
 
     pub(crate) fn workshop(&self) -> &Workshop {

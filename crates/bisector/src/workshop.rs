@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use guests::kernels::{Change, Repository, Revision, files_read, take_back};
 use host::job_control::RunningSince;
 use host::{children, kill_with_parent, signals};
+use setup::foreign::Permitted;
 use setup::removal;
 
 use crate::Request;
@@ -39,36 +40,50 @@ const NAME_LENGTH: usize = 12;
 /// Builds the commits of one bisection.
 pub struct Workshop {
     bisection: Bisection,
+    /// What may be built and run; nothing where the bisection is only looked at.
+    permitted: Option<Permitted<Request>>,
     folder: PathBuf,
     source: Source,
     repository: Option<Repository>,
-    line: Option<String>,
     timeout_s: f64,
     products: Vec<PathBuf>,
     kernels: Option<KernelWorkshop>,
 }
 
 impl Workshop {
-    pub fn open(bisection: &Bisection, request: &Request) -> Result<Workshop> {
-        let repository = match &request.source {
-            Source::Git { directory, .. } => Some(Repository::open(directory)?),
-            Source::Steps { .. } => None,
-        };
+    /// The workshop of a bisection that may build and run what its request says.
+    pub fn open(bisection: &Bisection, request: Permitted<Request>) -> Result<Workshop> {
+        let mut workshop = Workshop::to_look_at(bisection, &request)?;
+        if let Source::Git { directory, .. } = &request.source {
+            workshop.repository = Some(Repository::open(directory)?);
+            workshop.kernels = request
+                .kernels
+                .as_ref()
+                .map(|load| KernelWorkshop::new(directory, &load.recipe, request.build_timeout_s));
+        }
+        workshop.permitted = Some(request);
+        Ok(workshop)
+    }
+
+    /// The workshop of a bisection that is only looked at: it starts nothing.
+    pub fn to_look_at(bisection: &Bisection, request: &Request) -> Result<Workshop> {
         Ok(Workshop {
             folder: bisection.builds()?,
             bisection: bisection.clone(),
+            permitted: None,
             source: request.source.clone(),
-            repository,
-            line: request.build.clone(),
+            repository: None,
             timeout_s: request.build_timeout_s,
             products: request.products.clone(),
-            kernels: match (&request.kernels, &request.source) {
-                (Some(load), Source::Git { directory, .. }) => {
-                    Some(KernelWorkshop::new(directory, &load.recipe, request.build_timeout_s))
-                }
-                _ => None,
-            },
+            kernels: None,
         })
+    }
+
+    /// What may be built and run.
+    pub fn permitted(&self) -> Result<&Permitted<Request>> {
+        self.permitted
+            .as_ref()
+            .context("a bisection that is only looked at builds and runs nothing")
     }
 
     pub fn repository(&self) -> Option<&Repository> {
@@ -188,7 +203,7 @@ impl Workshop {
             tracked = files_below(folder, Path::new(""))?.into_iter().collect();
         }
         let log = self.bisection.build_log(&commit.id);
-        if let Some(line) = &self.line {
+        if let Some(line) = &self.permitted()?.build {
             match self.run(line, folder, &log, environment)? {
                 Ended::Interrupted => return Ok(Built::Interrupted),
                 Ended::TimedOut => {

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use engines::Unsupported;
 use own_loads::{Compiler, Scratch};
+use setup::foreign::Permitted;
 
 use crate::assembly::annotate;
 use crate::equivalent;
@@ -51,9 +52,9 @@ const GCC_FLAGS: &[&str] = &[
 const CLANG_FLAGS: &[&str] =
     &["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-distinguish-volatile=1"];
 
-/// Compiles the lock in a file. `flags` are the user's own, for the compiler. The error is an [`Unsupported`] where the file
-/// is a lock, and only a search of it is not possible.
-pub fn compile(file: &Path, flags: &[String]) -> Result<Program> {
+/// Compiles the lock in a file, whose code then runs in this process. `flags` are the user's own, for the compiler. The
+/// error is an [`Unsupported`] where the file is a lock, and only a search of it is not possible.
+pub fn compile(file: &Permitted<PathBuf>, flags: &[String]) -> Result<Program> {
     compiled(file, flags).map_err(|error| {
         let context = if error.is::<Unsupported>() {
             not_checked(file)

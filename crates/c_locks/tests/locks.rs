@@ -6,6 +6,7 @@ use std::path::Path;
 use c_locks::{Program, compile, judge, refuse_faulty, with_tasks};
 use engines::Unsupported;
 use engines::checker::{Memory, Options, SearchResult, search};
+use setup::foreign::Permitted;
 use studies::checks::CheckSize;
 use studies::checks::mutants::{Fate, JudgedMutant};
 
@@ -16,7 +17,9 @@ fn program(name: &str) -> &'static Program {
 fn program_with(name: &str, flags: &[&str]) -> &'static Program {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
-    Box::leak(Box::new(compile(&file, &flags).unwrap_or_else(|error| panic!("{error:#}"))))
+    Box::leak(Box::new(
+        compile(&Permitted::typed(file), &flags).unwrap_or_else(|error| panic!("{error:#}")),
+    ))
 }
 
 fn searched(program: &'static Program, size: (usize, u32), memory: Memory) -> SearchResult {

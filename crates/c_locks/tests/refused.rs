@@ -3,6 +3,7 @@
 use std::fs;
 
 use c_locks::{compile, with_tasks};
+use setup::foreign::Permitted;
 use studies::checks::CheckSize;
 
 /// Compiles a text, which is refused with these words.
@@ -10,7 +11,7 @@ fn check(text: &str, words: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my_lock.c");
     fs::write(&file, text).unwrap();
-    let error = compile(&file, &[]).expect_err(text);
+    let error = compile(&Permitted::typed(file.clone()), &[]).expect_err(text);
     let said = format!("{error:#}");
     for word in words {
         assert!(said.contains(word), "'{word}' is not in: {said}");
@@ -51,7 +52,7 @@ fn what_the_lock_does_not_call_is_not_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my_lock.c");
     fs::write(&file, lock(body)).unwrap();
-    let program = Box::leak(Box::new(compile(&file, &[]).unwrap()));
+    let program = Box::leak(Box::new(compile(&Permitted::typed(file.clone()), &[]).unwrap()));
     with_tasks(program, CheckSize { threads: 2, acquires: 1, locks: 1 }, |_| ()).unwrap();
 }
 
@@ -102,7 +103,7 @@ fn variables_of_all_tasks_that_no_search_tells_apart_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my_lock.c");
     fs::write(&file, lock(body)).unwrap();
-    let program = Box::leak(Box::new(compile(&file, &[]).unwrap()));
+    let program = Box::leak(Box::new(compile(&Permitted::typed(file.clone()), &[]).unwrap()));
     let size = |threads| CheckSize { threads, acquires: 1, locks: 1 };
     with_tasks(program, size(2), |_| ()).unwrap();
     let why = with_tasks(program, size(15), |_| ()).unwrap_err().to_string();

@@ -22,6 +22,7 @@ pub mod pager;
 mod parallel;
 pub mod paths;
 pub mod pinned;
+pub mod question;
 mod random;
 pub mod signals;
 pub mod terminal;

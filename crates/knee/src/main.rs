@@ -8,7 +8,6 @@ mod browser;
 mod defaults;
 mod experiment_file;
 mod flags;
-mod question;
 mod stack;
 mod verbs;
 

@@ -1,11 +1,23 @@
-//! Locks in C among the names on a command line: files, which are compiled.
+//! Locks in C among the names on a command line, or in a publication: files, which are compiled. Their code runs in
+//! knee itself, so that of others is shown and asked about first.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use c_locks::Program;
 use engines::Unsupported;
+use records::{Effect, EffectKind};
+use setup::foreign::{Foreign, Permitted};
 use studies::replays::OwnLock;
+use text::Style;
+
+/// A lock in a file, and more words for its compiler.
+#[derive(Clone)]
+pub struct LockInC {
+    pub file: PathBuf,
+    pub flags: Vec<String>,
+}
 
 /// Whether a name on the command line is a lock in C.
 pub fn is_c_file(name: impl AsRef<Path>) -> bool {
@@ -23,28 +35,32 @@ pub struct Refused {
 }
 
 /// Compiles the C files among the names, with the user's flags. They are kept until the program ends.
-pub fn compiled(names: &[String], flags: Option<&str>) -> Result<Vec<&'static Program>> {
+pub fn compiled(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<&'static Program>> {
     let program = |file: Checkable| {
         file.map_err(|refused| anyhow!("{}: not checked: {}", refused.file.display(), refused.why))
     };
-    checkable(names, flags)?.into_iter().map(program).collect()
+    checkable(names, flags, yes)?.into_iter().map(program).collect()
 }
 
 /// As [`compiled`], with the reasons for those that cannot be checked.
-pub fn checkable(names: &[String], flags: Option<&str>) -> Result<Vec<Checkable>> {
+pub fn checkable(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<Checkable>> {
     let flags = shlex::split(flags.unwrap_or_default()).context("--cflags has an open quote")?;
+    let named = names.iter().filter(|name| is_c_file(name)).map(PathBuf::from);
+    let locks = named.map(|file| LockInC { file, flags: flags.clone() }).collect();
+    let locks = permitted(Foreign::typed(locks), yes)?;
     let mut files: Vec<Checkable> = Vec::new();
-    for file in names.iter().map(Path::new).filter(|file| is_c_file(file)) {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for index in 0..locks.len() {
+        let lock = locks.part(|locks| locks[index].clone());
+        let name = lock.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if files.iter().any(|other| self::name(other) == name) {
             bail!("two locks are called {name}: rename a file, or name one of them only");
         }
-        files.push(match c_locks::compile(file, &flags) {
-            Ok(program) => Ok(Box::leak(Box::new(program))),
+        files.push(match program(&lock) {
+            Ok(program) => Ok(program),
             Err(error) => {
                 let why = error.downcast_ref::<Unsupported>().cloned();
                 let Some(why) = why else { return Err(error) };
-                Err(Box::leak(Box::new(Refused { name, file: file.to_path_buf(), why })))
+                Err(Box::leak(Box::new(Refused { name, file: lock.file.clone(), why })))
             }
         });
     }
@@ -61,12 +77,36 @@ pub fn checkable_named(files: &[Checkable], name: &str) -> Option<Checkable> {
     files.iter().copied().find(|other| self::name(other) == file)
 }
 
+/// Locks to be compiled and run. If others wrote or named one of them, shows all and asks, unless `yes` was given.
+pub fn permitted(locks: Foreign<Vec<LockInC>>, yes: bool) -> Result<Permitted<Vec<LockInC>>> {
+    let files: Vec<PathBuf> = locks.look().iter().map(|lock| lock.file.clone()).collect();
+    let locks = files.iter().try_fold(locks, |locks, file| locks.with_code(file))?;
+    locks.permitted(yes, |locks| {
+        let effects: Vec<Effect> = locks.iter().map(effect).collect();
+        Ok(reports::effects(&effects, &Style::for_stdout()))
+    })
+}
+
+fn effect(lock: &LockInC) -> Effect {
+    let bytes = fs::metadata(&lock.file).map_or(0, |found| found.len());
+    let words = [vec![lock.file.display().to_string()], lock.flags.clone()].concat();
+    Effect {
+        kind: EffectKind::Compile,
+        words,
+        note: format!("{bytes} bytes, whose code runs in knee itself"),
+    }
+}
+
 /// Compiles the lock in a file, for a publication that names it.
-pub fn published(file: &Path, flags: &str) -> Result<&'static dyn OwnLock> {
-    let flags = shlex::split(flags).context("cflags has an open quote")?;
-    let program: &'static Program = Box::leak(Box::new(c_locks::compile(file, &flags)?));
+pub fn published(lock: &Permitted<LockInC>) -> Result<&'static dyn OwnLock> {
+    let program = program(lock)?;
     c_locks::refuse_faulty(program)?;
     Ok(program)
+}
+
+fn program(lock: &Permitted<LockInC>) -> Result<&'static Program> {
+    let program = c_locks::compile(&lock.part(|lock| lock.file.clone()), &lock.flags)?;
+    Ok(Box::leak(Box::new(program)))
 }
 
 /// The program of the file with this name on the command line.

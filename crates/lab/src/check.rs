@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Give up after this many states
     #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
     states: u64,
+    /// Compile and run files that others wrote without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true)]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -155,7 +158,8 @@ const NOT_CHECKED: u8 = 3;
 /// Checks and prints. The status is 1 if a fault was found, else [`NOT_CHECKED`] if a search was not possible or not
 /// complete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let files = c_files::checkable(&arguments.names, arguments.cflags.as_deref())?;
+    let files =
+        c_files::checkable(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
     ensure!(
         arguments.cflags.is_none() || !files.is_empty(),
         "--cflags is for locks in C, and no name is a C file: leave it out"

@@ -2,6 +2,9 @@
 
 pub mod tables;
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,16 +13,18 @@ use described_hosts::Origin;
 use host::nearest;
 use host::terminal::{hint, print, print_line};
 use serde_json::{Value, json};
+use setup::foreign::Foreign;
+use setup::own_file;
 use store::Store;
 use studies::replays::{
     Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, ReplaySimulation, Reported,
-    SimulatedDraw, SimulatedSide, publications, read_publication,
+    SimulatedDraw, SimulatedSide, locks_in_c, publications, read_publication,
 };
 use text::Style;
 use text::prose::wrapped;
 use text::stdout_width;
 
-use crate::c_files;
+use crate::c_files::{self, LockInC};
 use sweeps::flags::SweepFlags;
 use sweeps::{Sweep, why_a_file};
 
@@ -47,6 +52,9 @@ pub struct Arguments {
     /// Seed of all random choices: a seed gives the same tables on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Compile and run files that others wrote or named without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true)]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,11 +77,8 @@ pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) ->
 /// The sweep over all draws of what the arguments name.
 pub fn sweep(arguments: Arguments) -> Result<ReplaySweep> {
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
-    let incidents: Vec<_> = if arguments.all {
-        listed().collect()
-    } else {
-        arguments.names.iter().map(find).collect::<Result<_>>()?
-    };
+    let incidents: Vec<_> =
+        if arguments.all { listed().collect() } else { find_all(&arguments.names, arguments.yes)? };
     let simulation = ReplaySimulation::new(&incidents, arguments.draws, arguments.seed)?;
     Ok(ReplaySweep { arguments, incidents, simulation })
 }
@@ -128,11 +133,47 @@ fn listed() -> impl Iterator<Item = &'static Incident> {
     INCIDENTS.iter().copied().chain(publications())
 }
 
-/// The incident or publication of this name, or in this file.
-pub fn find(name: &String) -> Result<&'static Incident> {
-    if name.ends_with(".toml") {
-        return read_publication(Path::new(name), &c_files::published);
+/// The incidents and publications of these names, or in these files. If others decided which locks in C are compiled
+/// and run, asks unless `yes` was given.
+pub fn find_all(names: &[String], yes: bool) -> Result<Vec<&'static Incident>> {
+    let mut locks = Foreign::typed(Vec::new());
+    let mut files = BTreeMap::new();
+    for name in names.iter().filter(|name| name.ends_with(".toml")) {
+        let publication = read(name)?;
+        let named = locks_in_c(Path::new(name), publication.look())?;
+        if let [_, ..] = &named.files[..] {
+            let flags = shlex::split(&named.flags).context("cflags has an open quote")?;
+            let lock = |file| LockInC { file, flags: flags.clone() };
+            let named = publication.clone().map(|_| named.files.into_iter().map(lock).collect());
+            locks = locks.and(named).map(|(all, named): (_, Vec<LockInC>)| [all, named].concat());
+        }
+        files.insert(name, publication);
     }
+    let locks = c_files::permitted(locks, yes)?;
+    let compile = |file: &Path| {
+        let same = locks.part(|locks| locks.iter().find(|lock| lock.file == file).cloned());
+        let missing = || format!("{} was not among the locks of the file", file.display());
+        c_files::published(&same.try_map(|lock| lock.with_context(missing))?)
+    };
+    let find = |name: &String| match files.get(name) {
+        Some(text) => read_publication(Path::new(name), text.look(), &compile),
+        None => find(name),
+    };
+    names.iter().map(find).collect()
+}
+
+/// The text of a publication's file.
+fn read(name: &str) -> Result<Foreign<String>> {
+    let read = || -> Result<Foreign<String>> {
+        let file = File::open(name)?;
+        let why = own_file::why_not_own(&file)?;
+        Ok(Foreign::typed(io::read_to_string(file)?).decided_by(name, why))
+    };
+    read().with_context(|| format!("reading {name}"))
+}
+
+/// The incident or publication of this name.
+fn find(name: &String) -> Result<&'static Incident> {
     let incident = listed().find(|incident| incident.name.eq_ignore_ascii_case(name));
     incident.with_context(|| {
         let known = || listed().map(|incident| incident.name);

@@ -164,6 +164,9 @@ pub struct Arguments {
     /// On this host, after `knee calibrate > hosts/mine.toml`, with `--host mine`.
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned", "noise"])]
     check: bool,
+    /// Compile and run files that others wrote without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true)]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -173,6 +176,12 @@ impl Arguments {
     /// What is to be simulated, as it was named.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The same arguments, with the user's answer.
+    pub fn with_yes(mut self, yes: bool) -> Arguments {
+        self.yes |= yes;
+        self
     }
 
     /// The parameters of mechanisms that were set.
@@ -267,7 +276,7 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref())?;
+    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
     refuse_for_c(arguments, &programs)?;
     let locks = lock_names(&locks, &programs)?;
     let mechanisms = mechanism_loads(&mechanisms, arguments)?;

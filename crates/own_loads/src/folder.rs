@@ -31,10 +31,7 @@ pub fn list(folder: &Path) -> Result<Vec<ListedLoad>> {
             continue;
         }
         files += 1;
-        let text = String::from_utf8_lossy(&fs::read(&file).with_context(reading)?).into_owned();
-        if let Some((interface, description)) = described(&text) {
-            loads.push(ListedLoad { file, interface, description });
-        }
+        loads.extend(look(&file)?);
     }
     ensure!(
         !loads.is_empty(),
@@ -44,6 +41,18 @@ pub fn list(folder: &Path) -> Result<Vec<ListedLoad>> {
     );
     loads.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(loads)
+}
+
+/// What the text of one file says that the load is; `None` if it is no load, or has no text.
+pub fn look(file: &Path) -> Result<Option<ListedLoad>> {
+    let reading = || format!("reading {}", file.display());
+    ensure!(file.metadata().with_context(reading)?.is_file(), "{} is not a file", file.display());
+    let text = String::from_utf8_lossy(&fs::read(file).with_context(reading)?).into_owned();
+    Ok(described(&text).map(|(interface, description)| ListedLoad {
+        file: file.to_path_buf(),
+        interface,
+        description,
+    }))
 }
 
 /// The interface and the description in a text of C.

@@ -15,10 +15,13 @@ use anyhow::{Context, Error, Result, anyhow, ensure};
 use host::durable::Seal;
 use host::signals::Held;
 use records::{CompiledLoad, Experiment, OwnLoad};
+use setup::foreign::{Foreign, Permitted};
 
 pub use compiler::Compiler;
-pub use folder::{ListedLoad, list};
+pub use folder::{ListedLoad, list, look};
 pub use scratch::Scratch;
+
+use program::Flags;
 
 /// The header that loads include.
 pub const HEADER: &str = include_str!("../c/knee.h");
@@ -64,18 +67,67 @@ pub fn why_no_load(name: &str) -> Option<Error> {
     })
 }
 
+/// An experiment, with the files that its loads would be compiled from: others may have written them.
+pub fn with_code(experiment: Foreign<Experiment>) -> Result<Foreign<Experiment>> {
+    let loads = experiment.look().loads.iter();
+    let own: Vec<OwnLoad> = loads.filter_map(|load| load.own.clone()).collect();
+    let code = own.iter().flat_map(code);
+    code.into_iter().try_fold(experiment, |experiment, file| experiment.with_code(&file))
+}
+
+/// The files that a load is compiled from, without what they include. Nothing if a record keeps its text.
+fn code(own: &OwnLoad) -> Vec<PathBuf> {
+    let is_kept = own.compiled.as_ref().is_some_and(|compiled| !compiled.text.is_empty());
+    let file = (!is_kept).then(|| own.file.clone());
+    let flags = Flags::new(&own.flags);
+    file.into_iter().chain(flags.files().map(PathBuf::from)).collect()
+}
+
+/// Adds to the loads of an experiment what earlier compilations showed. Starts nothing.
+pub fn add_known(experiment: &mut Experiment) -> Result<()> {
+    for own in experiment.loads.iter_mut().filter_map(|load| load.own.as_mut()) {
+        if own.compiled.is_none() {
+            own.compiled = known(own);
+        }
+    }
+    check_names(experiment)
+}
+
+/// What an earlier compilation of the same file, with the same headers, flags and compiler, showed.
+pub fn known(own: &OwnLoad) -> Option<CompiledLoad> {
+    let bytes = contents(own).ok()?;
+    let compiler = Compiler::for_file(&own.file).ok()?;
+    let folder = cache::folder(own, &Seal::for_bytes(&bytes), &compiler).ok()?;
+    cache::find(&folder, own, Linkage::Dynamic)
+}
+
+/// Whether a load's file and headers are those that were compiled.
+pub fn is_unchanged(own: &OwnLoad, compiled: &CompiledLoad) -> bool {
+    let is = |path: &Path, sha256: &String| {
+        Seal::for_file(path).is_ok_and(|seal| seal.sha256 == *sha256)
+    };
+    is(&own.file, &compiled.sha256) && compiled.headers.iter().all(|(path, sha)| is(path, sha))
+}
+
 /// Compiles all loads of an experiment that are files. What is cached is not compiled again.
-pub fn compile_all(experiment: &mut Experiment) -> Result<()> {
+pub fn compile_all(experiment: Permitted<Experiment>) -> Result<Permitted<Experiment>> {
+    experiment.try_map(|mut experiment| {
+        compile_loads(&mut experiment)?;
+        Ok(experiment)
+    })
+}
+
+fn compile_loads(experiment: &mut Experiment) -> Result<()> {
     let own: Vec<OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.clone()).collect();
     let variants = experiment.variants.iter().map(Some).chain([None]);
     let in_guests = variants.into_iter().any(|variant| experiment.guest(variant).is_some());
     // In this thread, which waits, and in those that it starts.
     let _held = Held::new();
     let compiled = host::in_parallel(own.len(), |index| {
-        let compiled = compile(&own[index], Linkage::Dynamic)?;
+        let compiled = compile_for(&own[index], Linkage::Dynamic)?;
         if in_guests {
             let same = OwnLoad { compiled: Some(compiled.clone()), ..own[index].clone() };
-            compile(&same, Linkage::Static).context("for virtual machines")?;
+            compile_for(&same, Linkage::Static).context("for virtual machines")?;
         }
         Ok(compiled)
     });
@@ -103,8 +155,12 @@ fn check_names(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-/// Compiles a load, unless that has been done before.
-pub fn compile(own: &OwnLoad, linkage: Linkage) -> Result<CompiledLoad> {
+/// Compiles a load for this host, unless that has been done before.
+pub fn compile(own: &Permitted<OwnLoad>) -> Result<CompiledLoad> {
+    compile_for(own, Linkage::Dynamic)
+}
+
+fn compile_for(own: &OwnLoad, linkage: Linkage) -> Result<CompiledLoad> {
     let compiling = || format!("compiling {}", own.file.display());
     let bytes = contents(own).with_context(compiling)?;
     let compiler = Compiler::for_file(&own.file).with_context(compiling)?;

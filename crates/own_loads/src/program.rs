@@ -83,7 +83,7 @@ pub fn build(
 }
 
 /// The user's words for the compiler and the linker. Those that name files from here are further inputs.
-struct Flags<'a> {
+pub struct Flags<'a> {
     words: Vec<&'a str>,
     /// Sources, to be compiled as the load is.
     sources: Vec<&'a str>,
@@ -92,7 +92,7 @@ struct Flags<'a> {
 }
 
 impl Flags<'_> {
-    fn new(flags: &[String]) -> Flags<'_> {
+    pub fn new(flags: &[String]) -> Flags<'_> {
         let (mut words, mut sources, mut objects) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_argument = false;
         for flag in flags {
@@ -107,6 +107,11 @@ impl Flags<'_> {
                 .contains(&flag.as_str());
         }
         Flags { words, sources, objects }
+    }
+
+    /// The files among them.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.sources.iter().chain(&self.objects).copied()
     }
 
     fn of_compiler(&self) -> impl Iterator<Item = OsString> {
@@ -305,7 +310,7 @@ const HEADERS: &str = "headers";
 /// knee's; and the other files that the flags name.
 fn files_used(flags: &Flags, beside: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let here = env::current_dir().context("finding the current directory")?;
-    let named = flags.sources.iter().chain(&flags.objects).map(PathBuf::from);
+    let named = flags.files().map(PathBuf::from);
     let mut all: BTreeSet<PathBuf> = named.map(|path| here.join(path)).collect();
     let others = (0..flags.sources.len()).map(|index| format!("other-{index}"));
     for name in others.chain(["load".to_string()]) {

@@ -45,6 +45,8 @@ pub enum EffectKind {
     Command,
     /// A program runs after each run.
     Cleanup,
+    /// A program builds what is measured.
+    Build,
     /// The host's compiler compiles a file, and the program that it makes is measured.
     Compile,
     /// A file is read for the numbers in it.
@@ -72,6 +74,7 @@ impl EffectKind {
             EffectKind::Prepare => "prepare",
             EffectKind::Command => "command",
             EffectKind::Cleanup => "cleanup",
+            EffectKind::Build => "build",
             EffectKind::Compile => "compile",
             EffectKind::Reads => "reads",
             EffectKind::Kprobe => "kprobe",

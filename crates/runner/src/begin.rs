@@ -40,6 +40,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let operations = operations(&points, &experiment);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
+    doubts.extend(not_compiled(&experiment));
     doubts.extend(pitfalls::warnings(&points, &directories, &variants, &experiment.storage));
     let host = probes::host(Path::new("/"));
     let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
@@ -95,6 +96,17 @@ fn does_not_fit(why: anyhow::Error, experiment: &Experiment) -> anyhow::Error {
              --cpus change it"
         )),
     }
+}
+
+/// What a plan does not know of a load that is a file, as it compiles nothing; `None` if it knows all.
+fn not_compiled(experiment: &Experiment) -> Option<Warning> {
+    let own = experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let names: Vec<String> = own.filter(|own| own.compiled.is_none()).map(OwnLoad::name).collect();
+    let text = format!(
+        "not compiled yet: {}; a plan compiles nothing, so it shows only the parameters that are given",
+        names.join(", ")
+    );
+    (!names.is_empty()).then(|| Warning::new(text, "knee run compiles it before it measures"))
 }
 
 /// What one operation of each load is, other than commands, by the load's name.
@@ -219,6 +231,10 @@ pub fn open_record(resume: Resume, store: &Store, record: Record) -> Result<Grow
         return store.begin(record, Id::new(now, random() as u32));
     };
     let mut growing = store.resume(&folder)?;
+    // What runs is what this command asks for, whatever the record says by now.
+    let kept = &mut growing.record;
+    (kept.experiment, kept.points) = (record.experiment, record.points);
+    (kept.commands, kept.variants) = (record.commands, record.variants);
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
     let id = &growing.record.id;
@@ -256,6 +272,9 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
     }
     if then.commands != now.commands {
         return Some("a command that comes with knee".to_string());
+    }
+    if then.variants != now.variants {
+        return Some("a variant".to_string());
     }
     let part = parts.iter().find(|(_, same)| !same).map(|(name, _)| name.to_string());
     let mut knobs = a.knobs.iter().filter(|_| !boots);

@@ -1,14 +1,15 @@
 //! What a record's experiment would start and change on the host, as it would be started, without doing
 //! it: an experiment file may come from anywhere, and its lines run with the user's rights.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use plan::commands::{self, RunId, command_job, values, words};
 use plan::guest_config;
 use records::{
-    Command, Effect, EffectKind, Guest, OperationCount, OutputSource, Planned, Point, Record,
-    Storage, Variant,
+    Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned, Point,
+    Record, Storage, Variant,
 };
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
@@ -27,7 +28,7 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
     effects.extend(of_image(record)?);
     for own in record.experiment.loads.iter().filter_map(|load| load.own.as_ref()) {
         let words = [vec![own.file.display().to_string()], own.flags.clone()].concat();
-        effects.push(effect(EffectKind::Compile, words, "and run as the load"));
+        effects.push(effect(EffectKind::Compile, words, source(own)));
     }
     for point in &record.points {
         let planned = record.planned(point)?;
@@ -50,6 +51,17 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
         }
     }
     Ok(each_once)
+}
+
+/// Where the code of a load comes from, and how long it is.
+fn source(own: &OwnLoad) -> String {
+    let kept = own.compiled.as_ref().map_or("", |compiled| compiled.text.as_str());
+    let size = match fs::metadata(&own.file) {
+        _ if !kept.is_empty() => format!("{} bytes that are kept with the experiment", kept.len()),
+        Ok(found) => format!("{} bytes", found.len()),
+        Err(_) => "of a size that is not known".to_string(),
+    };
+    format!("{size}, run as the load")
 }
 
 fn effect(kind: EffectKind, words: Vec<String>, note: impl Into<String>) -> Effect {

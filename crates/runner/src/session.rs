@@ -9,6 +9,7 @@ use host::signals::{self, Held};
 use host::terminal::talk;
 use plan::commands;
 use records::{Experiment, HostChange, Record, Run, Variant};
+use setup::foreign::Permitted;
 use setup::host_state::{self, HostWatch};
 use setup::journal::Journal;
 use setup::metal::{Arrival, KernelBoot};
@@ -45,11 +46,12 @@ pub type Arrived = Option<Arrival>;
 /// Measures an experiment and keeps a record of it. The host is as it was before when this returns.
 /// `finished` is called with each run once it is durable; the record ends with the block after which it breaks.
 pub fn measure(
-    experiment: Experiment,
+    experiment: Permitted<Experiment>,
     options: Options,
     store: &Store,
     finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
 ) -> Result<Measured> {
+    let experiment = own_loads::compile_all(experiment)?.into_inner();
     // First undoes what a killed knee left, so that the record describes the host without it.
     let mut journal = Journal::open()?;
     ensure!(

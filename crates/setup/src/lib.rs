@@ -6,6 +6,7 @@
 mod access_list;
 pub mod directory;
 pub mod file_systems;
+pub mod foreign;
 pub mod host_state;
 pub mod journal;
 pub mod metal;

@@ -4,8 +4,9 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -44,6 +45,37 @@ pub fn why_written_by_others(file: &File) -> Result<Option<String>> {
     Ok(who.map(|(who, above)| {
         format!("can be replaced by {who}, who can rename in {}", above.display())
     }))
+}
+
+/// Why others than the user and root may have written a file of code, to follow its name; `None` if they
+/// cannot. Where it lies does not matter: the user named it, or a file of the user's own did.
+pub fn why_code_not_own(path: &Path) -> Result<Option<String>> {
+    let looking = || format!("looking for the file {}", path.display());
+    why_written_by_others(&to_judge(path).with_context(looking)?)
+}
+
+/// Why what is kept in a folder, such as a record, may be another's than the user's; `None` if it is the
+/// user's: nobody else can write the files with these names, and it lies below a folder of the user's or in the
+/// store that the user named.
+pub fn why_kept_by_others(folder: &Path, names: &[&str], store: &Path) -> Result<Option<String>> {
+    let folder = folder.canonicalize().with_context(|| format!("opening {}", folder.display()))?;
+    for name in names {
+        let file = match to_judge(&folder.join(name)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            file => file.with_context(|| format!("opening {}", folder.join(name).display()))?,
+        };
+        if let Some(why) = why_written_by_others(&file)? {
+            return Ok(Some(why));
+        }
+    }
+    let mut own = own_folders(&Trusted::current());
+    own.extend(store.canonicalize().ok());
+    Ok(why_elsewhere(&folder, &own))
+}
+
+/// Opens a file whatever it is, without waiting and without a right to read it.
+fn to_judge(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)
 }
 
 /// The path of an open file, without symbolic links.

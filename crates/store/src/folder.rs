@@ -40,6 +40,9 @@ const HIDDEN: &str = ".part-";
 /// What runs left, beside the record itself.
 const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 
+/// The files that decide what a record is, and so what measuring it again would run.
+pub const DECISIVE_FILES: &[&str] = &[RECORD, PLAN, RUNS];
+
 /// Names under which files are written before they are renamed into place.
 const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 

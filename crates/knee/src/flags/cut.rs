@@ -8,6 +8,7 @@ use fleet::{Contents, Plan, PlannedExperiment, cut};
 use host::random;
 use records::{Experiment, Many, Record, Scalar, Until};
 use runner::{history, new_record};
+use setup::foreign::Permitted;
 use store::Store;
 use sweeps::flags::duration;
 
@@ -31,7 +32,8 @@ impl CutFlags {
     }
 
     /// The plan of a fleet for this experiment, whose seed is drawn here if it has none.
-    pub fn plan(&self, experiment: Experiment, store: &Store) -> Result<Plan> {
+    pub fn plan(&self, experiment: Permitted<Experiment>, store: &Store) -> Result<Plan> {
+        let experiment = experiment.into_inner();
         let experiment =
             Experiment { seed: Some(experiment.seed.unwrap_or_else(random)), ..experiment };
         check_can_be_cut(&experiment)?;

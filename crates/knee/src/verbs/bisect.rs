@@ -21,6 +21,7 @@ use host::{job_control, signals};
 use records::{Better, parse};
 use reports::{BisectionReport, CommitName, bisection_answer};
 use serde_json::{Value, json};
+use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
 
@@ -170,6 +171,9 @@ struct SearchArguments {
         "cpus", "metric", "value", "timeout", "confidence", "ends_runs", "smallest_effect", "plan", "kernel_build",
     ])]
     resume: bool,
+    /// Go on with a bisection that is not yours without asking (see docs/safety.md)
+    #[arg(long, help_heading = SEARCH, requires = "resume", hide_short_help = true)]
+    yes: bool,
     #[command(flatten)]
     kernels: kernels::KernelArguments,
     /// Keep the builds
@@ -234,9 +238,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             search_for(search, narrowed(search, &log)?, store)
         }
         None if arguments.search.resume => {
-            let bisection = bisector::newest(store)?;
-            talk(format_args!("going on with {}", bisection.id));
             let search = &arguments.search;
+            let bisection = bisector::to_go_on_with(store)?;
+            let bisection = bisection.permitted(search.yes, |bisection| {
+                let effects = bisector::effects(&Session::view(bisection.clone())?.request);
+                Ok(reports::effects(&effects, &Style::for_stdout()))
+            })?;
+            talk(format_args!("going on with {}", bisection.id));
             let limits =
                 Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
             conduct(Session::resume(bisection, limits)?, search, store)
@@ -364,7 +372,7 @@ fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result
         print(plan::plan(&range, &request(search, source)?, search.json, &Style::for_stdout())?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let request = request(search, source)?;
+    let request = Permitted::typed(request(search, source)?);
     news::before(&request, &range);
     // From here on, a signal leaves a bisection that --resume goes on with.
     signals::catch();

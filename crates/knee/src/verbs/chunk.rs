@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fleet::{
     Contents, Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work, keep_piece,
 };
@@ -15,10 +15,11 @@ use host::terminal::{print_line, talk};
 use lab::sweep_line;
 use records::Experiment;
 use runner::{End, Options, measure, planned_record};
+use setup::foreign::Permitted;
 use store::Store;
 use sweeps::AnySweep;
 
-use crate::experiment_file::{self, ExperimentText};
+use crate::experiment_file;
 
 /// Measure or compute chunks of a fleet that `knee fleet plan` or `sweep` made, until all are done:
 ///
@@ -50,7 +51,7 @@ pub struct Arguments {
 
 /// Measures one chunk, or chunk after chunk.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (folder, plan) = open(arguments)?;
+    let Opened { folder, plan, experiment } = open(arguments)?;
     if let Some(number) = arguments.number {
         ensure!(
             number < plan.chunks.len(),
@@ -59,12 +60,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     if arguments.check {
-        let check = ThisHost { folder, goes_on: false, sweep: None }.check(&plan)?;
+        let check = ThisHost { folder, goes_on: false, sweep: None, experiment }.check(&plan)?;
         print_line(format_args!("{} can take chunks of this plan", check.host))?;
         return Ok(ExitCode::SUCCESS);
     }
     let goes_on = arguments.go_on.is_some();
-    let this_host = ThisHost { folder: folder.clone(), goes_on, sweep: None };
+    let this_host = ThisHost { folder: folder.clone(), goes_on, sweep: None, experiment };
     let mut member = Member::new(folder, plan, Owner::new(), this_host);
     // Between chunks nothing else would notice a signal.
     signals::catch();
@@ -82,22 +83,31 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// The directory and its plan. Asks first if the plan is not the user's own.
-fn open(arguments: &Arguments) -> Result<(Folder, Plan)> {
+/// The directory of a fleet, its plan, and what may be run of it.
+struct Opened {
+    folder: Folder,
+    plan: Plan,
+    experiment: Option<Permitted<Experiment>>,
+}
+
+/// Opens the directory. Asks first if the plan is of an experiment and not the user's own.
+fn open(arguments: &Arguments) -> Result<Opened> {
     let path = arguments.directory.join("plan.json");
     if !path.exists() {
         // Says what a directory of a fleet is.
-        return Folder::open(&arguments.directory);
+        Folder::open(&arguments.directory)?;
     }
-    let ExperimentText { text, stranger } = experiment_file::read(&path.to_string_lossy())?;
-    let (folder, plan) = Folder::with_plan(&arguments.directory, &text)?;
+    let text = experiment_file::read(&path.to_string_lossy())?;
+    let (folder, plan) = Folder::with_plan(&arguments.directory, text.look())?;
     // A sweep starts no program and writes nothing but its results; a check starts none either.
-    if let Contents::Experiment(planned) = &plan.contents
-        && let Some(stranger) = stranger.filter(|_| !arguments.yes && !arguments.check)
-    {
-        experiment_file::ask(&path.to_string_lossy(), &stranger, &planned.experiment)?;
-    }
-    Ok((folder, plan))
+    let experiment = match &plan.contents {
+        Contents::Experiment(planned) if !arguments.check => {
+            let experiment = text.map(|_| planned.experiment.clone());
+            Some(experiment_file::permitted(experiment, arguments.yes)?)
+        }
+        Contents::Experiment(_) | Contents::Sweep(_) => None,
+    };
+    Ok(Opened { folder, plan, experiment })
 }
 
 /// Why this host cannot take chunks of a plan, and what to do; `None` if it can.
@@ -139,6 +149,8 @@ struct ThisHost {
     goes_on: bool,
     /// The sweep of the plan once it is begun: to prepare it may take longer than a chunk of it.
     sweep: Option<Box<dyn AnySweep>>,
+    /// The experiment of the plan, if that may be run.
+    experiment: Option<Permitted<Experiment>>,
 }
 
 impl ThisHost {
@@ -163,8 +175,9 @@ impl Measurer for ThisHost {
 
     fn measure(&mut self, plan: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {
         match &plan.contents {
-            Contents::Experiment(planned) => {
-                measure_share(&planned.experiment, folder, share, self.goes_on)
+            Contents::Experiment(_) => {
+                let experiment = self.experiment.clone().context("the plan was only looked at")?;
+                measure_share(experiment, folder, share, self.goes_on)
             }
             Contents::Sweep(planned) => {
                 let sweep = match &mut self.sweep {
@@ -178,7 +191,7 @@ impl Measurer for ThisHost {
 }
 
 fn measure_share(
-    experiment: &Experiment,
+    experiment: Permitted<Experiment>,
     folder: &Folder,
     share: &Share,
     goes_on: bool,
@@ -188,7 +201,7 @@ fn measure_share(
         if experiment.has_metal() { Some(relay::arrive(folder, share, goes_on)?) } else { None };
     let options = Options { blocks: Some(share.blocks.clone()), metal, ..Options::default() };
     let (mut runs, mut any_failed, mut unwritten) = (0, false, Ok(()));
-    let measured = measure(experiment.clone(), options, &store, |_, run| {
+    let measured = measure(experiment, options, &store, |_, run| {
         runs += 1;
         any_failed |= !run.finished();
         unwritten = folder.beat(share.chunk, share.claim, runs);

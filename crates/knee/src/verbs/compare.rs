@@ -14,10 +14,11 @@ use records::{Experiment, Opened, Record};
 use reports;
 use reports::{Layout, quoted};
 use runner::history;
+use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
 
-use super::find::find;
+use super::find::{find, open_foreign};
 use crate::browser;
 use crate::flags::FailIf;
 
@@ -177,9 +178,12 @@ fn past(named: &NamedRecords, store: &Store) -> Result<Vec<Opened>> {
 }
 
 /// What a record or one of its variants measured, to be measured again on this host.
-pub fn measured(name: &str, store: &Store) -> Result<Side> {
+pub fn measured(name: &str, store: &Store) -> Result<Foreign<Side>> {
     let (folder, variant) = record_and_variant(name, store)?;
-    let Opened { record, .. } = store::open(&folder)?;
+    open_foreign(&folder, store)?.try_map(|Opened { record, .. }| side(record, variant))
+}
+
+fn side(record: Record, variant: Option<&str>) -> Result<Side> {
     check_here(&record)?;
     let variants: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
     let chosen = match (variant, &variants[..]) {

@@ -10,12 +10,13 @@ use described_hosts::{DescribedHost, HOSTS, Number, Origin};
 use host::nearest;
 use host::pager::page;
 use host::terminal::print_line;
-use own_loads::Linkage;
+use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, LoadInterface, Metric, OwnLoad, OwnParameter};
 use runner::{effects, planned_record};
 use serde_json::json;
+use setup::foreign::Foreign;
 use text::Style;
 use text::prose::reflowed;
 use text::prose::wrapped;
@@ -48,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
     let entry = if is_file {
-        let text = experiment_file::read(name)?.text;
+        let text = experiment_file::read(name)?.look().clone();
         experiments::parse_at(name, &text, None)?;
         ManualEntry::Experiment(name, text)
     } else {
@@ -69,12 +70,18 @@ const HEADERS: [(&str, &str); 3] = [
     ("knee_kernel.h", c_locks::KERNEL_HEADER),
 ];
 
-/// Compiles a load of the user's own and prints what it says about itself.
+/// Compiles a load and prints what it says about itself. A load that others wrote is not compiled, as that would run
+/// it: only its text is read.
 fn own_load(arguments: &Arguments) -> Result<()> {
     let name = &arguments.name;
     let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
-    let own = OwnLoad { file, ..OwnLoad::default() };
-    let compiled = own_loads::compile(&own, Linkage::Dynamic)?;
+    let own = OwnLoad { file: file.clone(), ..OwnLoad::default() };
+    let own = Foreign::typed(own).with_code(&file)?;
+    if let Some(why) = own.why_not_own() {
+        return text_of_load(arguments, &own_loads::look(&file)?, &why);
+    }
+    let own = own.permitted(false, |_| Ok(String::new()))?;
+    let compiled = own_loads::compile(&own)?;
     if arguments.json {
         return print_line(serde_json::to_string_pretty(&compiled)?);
     }
@@ -95,6 +102,25 @@ fn own_load(arguments: &Arguments) -> Result<()> {
         text += &wrapped(&format!("{head:26} {about} ({values})"), width, 27);
     }
     page(&text)
+}
+
+/// Prints what the text of a load says, which is not compiled, and `why`.
+fn text_of_load(arguments: &Arguments, load: &Option<ListedLoad>, why: &str) -> Result<()> {
+    let name = &arguments.name;
+    let ListedLoad { interface, description, .. } = load.as_ref().with_context(|| {
+        format!("{why}, so it is not compiled, and its text is that of no load")
+    })?;
+    if arguments.json {
+        let json =
+            json!({ "description": description, "interface": interface, "not_compiled": why });
+        return print_line(format_args!("{json:#}"));
+    }
+    let width = stdout_width();
+    let mut text = format!("{name}\n\n{}\n", reflowed(description, width));
+    text += &entry("interface", interface.name(), width);
+    let why =
+        format!("no, so its parameters are unknown: {why}; knee run asks before it compiles it");
+    page(&(text + &entry("compiled", &why, width)))
 }
 
 /// Anything that has a manual page.

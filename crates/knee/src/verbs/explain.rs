@@ -16,6 +16,7 @@ use ledger::{Explained, answer, explain, gain_bound};
 use plan::commands;
 use records::{Experiment, Opened, Point, Profile, Variant};
 use runner::{End, Measured};
+use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
 use views::ProfileView;
@@ -117,9 +118,9 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             "--plan plans a measurement, but a record is measured already: name a workload, an \
              experiment or a command"
         );
-        let experiment = request(&arguments)?.experiment;
+        let experiment = request(&arguments)?;
         arguments.run.json = json;
-        run::show_plan(&arguments.run, experiment, store)?;
+        run::show_plan(&arguments.run, experiment.look(), store)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (named, mut code) = if is_measured_first(&arguments.run) {
@@ -381,9 +382,11 @@ fn is_measured_first(run: &run::Arguments) -> bool {
 }
 
 /// What is to be measured and profiled.
-fn request(arguments: &Arguments) -> Result<run::Request> {
-    let mut request = run::request(&arguments.run)?;
-    let experiment = &mut request.experiment;
+fn request(arguments: &Arguments) -> Result<Foreign<Experiment>> {
+    run::request(&arguments.run)?.try_map(|experiment| profiled(experiment, arguments))
+}
+
+fn profiled(mut experiment: Experiment, arguments: &Arguments) -> Result<Experiment> {
     let is_file = |what: &String| crate::experiment_file::is_experiment(what);
     if arguments.run.blocks.is_none() && !arguments.run.what.iter().any(is_file) {
         experiment.blocks = Some(BLOCKS);
@@ -398,7 +401,7 @@ fn request(arguments: &Arguments) -> Result<run::Request> {
         experiment.axes.cpus.get_or_insert_with(all_cpus);
     }
     experiment.check()?;
-    Ok(request)
+    Ok(experiment)
 }
 
 /// The kernels of the runs that are known to lack kprobes: this host's, and guests' by their configurations.
@@ -427,7 +430,7 @@ fn kernels_without_kprobes(experiment: &Experiment) -> Vec<String> {
 fn measured(arguments: &Arguments, store: &Store) -> Result<(NamedRecords, ExitCode)> {
     let request = request(arguments)?;
     if !arguments.functions.is_empty() {
-        kernels_without_kprobes(&request.experiment).iter().for_each(|kernel| {
+        kernels_without_kprobes(request.look()).iter().for_each(|kernel| {
             hint(format_args!("{kernel} has no kprobes, so it counts no calls of functions"));
         });
     }

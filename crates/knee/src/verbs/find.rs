@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use host::{nearest, paths};
+use records::Opened;
+use setup::foreign::Foreign;
+use setup::own_file;
 use store::{Filter, Index, Listed, Store};
 use text::prose::counted;
 
@@ -38,6 +41,15 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
 fn labelled(label: &str, index: &Index) -> Result<Option<Listed>> {
     let filter = Filter { label: Some(label.to_string()), ..Filter::default() };
     Ok(index.matching(&filter, 1)?.pop())
+}
+
+/// The record in a folder, to be measured again: what it decides may be another's.
+pub fn open_foreign(folder: &Path, store: &Store) -> Result<Foreign<Opened>> {
+    let opening = || format!("opening {}", folder.display());
+    // What is judged is what is read, whatever a link says later.
+    let real = folder.canonicalize().with_context(opening)?;
+    let why = own_file::why_kept_by_others(&real, store::DECISIVE_FILES, store.root())?;
+    Ok(Foreign::typed(store::open(&real)?).decided_by(&folder.to_string_lossy(), why))
 }
 
 /// The one folder without a finished record that `which` names. Opening it says why it is none,

@@ -16,7 +16,7 @@ use serde_json::json;
 use store::Store;
 use sweeps::flags::duration;
 
-use super::run::{self, Request};
+use super::run;
 use crate::experiment_file;
 use crate::flags::CutFlags;
 
@@ -131,18 +131,19 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
         "no directory: knee fleet plan EXPERIMENT DIR, where DIR is new and all hosts share it",
     )?;
     let directory = std::path::absolute(PathBuf::from(directory))?;
-    let Request { mut experiment, stranger } = run::request(&arguments.run)?;
-    if let Some(stranger) = stranger.filter(|_| !arguments.run.is_yes()) {
-        experiment_file::ask(&arguments.run.what.concat(), &stranger, &experiment)?;
-    }
-    if arguments.equal_runs {
-        ensure!(
-            experiment.variants.len() > 1,
-            "--equal-runs measures a variant twice in each block, but there are no variants: name some with \
-             --variant"
-        );
-        experiment.compare.placebo = 1.0;
-    }
+    let experiment = run::request(&arguments.run)?.try_map(|mut experiment| {
+        if arguments.equal_runs {
+            ensure!(
+                experiment.variants.len() > 1,
+                "--equal-runs measures a variant twice in each block, but there are no variants: name some with \
+                 --variant"
+            );
+            experiment.compare.placebo = 1.0;
+        }
+        Ok(experiment)
+    })?;
+    // The plan will be the user's own file: nobody is asked about it again.
+    let experiment = experiment_file::permitted(experiment, arguments.run.is_yes())?;
     let plan = arguments.cut.plan(experiment, store)?;
     Folder::create(&directory, &plan)?;
     say_planned(&plan, &directory)

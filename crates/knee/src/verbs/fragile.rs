@@ -4,15 +4,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{hint, print, print_line, talk};
-use plan::{OperatingPoint, Side};
+use plan::OperatingPoint;
 use records::{Experiment, Opened, Point, RecordState, Until};
 use runner::{End, Measured, Options};
 use serde_json::json;
+use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
 
 use super::compare;
-use super::find::find;
+use super::find::{find, open_foreign};
+use crate::experiment_file;
 
 /// Which verdict, and how to measure around it.
 #[derive(clap::Args, Debug)]
@@ -37,6 +39,9 @@ pub struct Arguments {
     /// Do the missing runs of the newest partial record of this
     #[arg(long)]
     resume: bool,
+    /// Measure again what a record that is not yours measured, without asking (see docs/safety.md)
+    #[arg(long)]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,12 +50,15 @@ pub struct Arguments {
 /// Measures around a verdict, and prints whether it survives.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let verdict = Verdict::resolve(&arguments.what, store)?;
-    let is_around = verdict.record.record.experiment.perturbed;
+    let is_around = verdict.look().record.record.experiment.perturbed;
     if is_around && !arguments.resume {
-        show(&verdict.record, arguments.json)?;
+        show(&verdict.look().record, arguments.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let experiment = if is_around { verdict.experiment } else { verdict.around(arguments)? };
+    let experiment = verdict.try_map(|verdict| {
+        if is_around { Ok(verdict.experiment) } else { verdict.around(arguments) }
+    })?;
+    let experiment = experiment_file::permitted(experiment, arguments.yes)?;
     let options = Options { resume: arguments.resume, ..Options::default() };
     let Measured { end, folder, .. } = runner::measure(experiment, options, store, runner::go_on)?;
     let Some(folder) = folder else {
@@ -87,43 +95,46 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn resolve(what: &[String], store: &Store) -> Result<Verdict> {
-        let open = |name: &str| -> Result<Opened> { store::open(&find(name, store)?) };
-        let variants_of = |record: Opened, names: Option<[&str; 2]>| {
-            let mut experiment = record.record.experiment.clone();
-            experiment.variants = record.record.variants.clone();
-            experiment.exclusions = Vec::new();
-            if let Some([a, b]) = names {
-                let named = |name: &str| {
-                    experiment.variants.iter().find(|variant| variant.name == name).cloned()
-                };
-                let both = named(a).into_iter().chain(named(b));
-                experiment.variants = both.collect();
-            }
-            experiment.variants.iter_mut().for_each(|variant| variant.factor.clear());
-            Ok(Verdict { record, experiment })
-        };
+    fn resolve(what: &[String], store: &Store) -> Result<Foreign<Verdict>> {
+        let open = |name: &str| open_foreign(&find(name, store)?, store);
         match what {
-            [] => variants_of(open("last")?, None),
-            [one] => variants_of(open(one)?, None),
+            [] => Ok(open("last")?.map(|record| Verdict::of_variants(record, None))),
+            [one] => Ok(open(one)?.map(|record| Verdict::of_variants(record, None))),
             [a, b] => {
                 let has = |record: &Opened, name: &String| {
                     record.record.variants.iter().any(|variant| variant.name == *name)
                 };
                 if let Ok(last) = open("last")
-                    && has(&last, a)
-                    && has(&last, b)
+                    && has(last.look(), a)
+                    && has(last.look(), b)
                 {
-                    return variants_of(last, Some([a, b]));
+                    return Ok(last.map(|last| Verdict::of_variants(last, Some([a, b]))));
                 }
-                let sides: [Side; 2] = [compare::measured(a, store)?, compare::measured(b, store)?];
+                let sides = compare::measured(a, store)?.and(compare::measured(b, store)?);
                 let name = a.rsplit_once(':').map_or(a.as_str(), |(record, _)| record);
                 let record = open(a).or_else(|_| open(name))?;
-                let [before, now] = sides;
-                Ok(Verdict { record, experiment: plan::against(before, now)? })
+                record.and(sides).try_map(|(record, (before, now))| {
+                    Ok(Verdict { record, experiment: plan::against(before, now)? })
+                })
             }
             several => bail!("{} names: a verdict is about two, A and B", several.len()),
         }
+    }
+
+    /// The verdict about the variants of a record, or about two of them.
+    fn of_variants(record: Opened, names: Option<[&str; 2]>) -> Verdict {
+        let mut experiment = record.record.experiment.clone();
+        experiment.variants = record.record.variants.clone();
+        experiment.exclusions = Vec::new();
+        if let Some([a, b]) = names {
+            let named = |name: &str| {
+                experiment.variants.iter().find(|variant| variant.name == name).cloned()
+            };
+            let both = named(a).into_iter().chain(named(b));
+            experiment.variants = both.collect();
+        }
+        experiment.variants.iter_mut().for_each(|variant| variant.factor.clear());
+        Verdict { record, experiment }
     }
 
     /// The experiment that measures around the verdict.

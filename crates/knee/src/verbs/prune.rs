@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use host::paths;
+use host::question;
 use host::terminal::{print, talk};
 use jiff::{SignedDuration, Timestamp};
 use records::parse;
@@ -13,7 +14,6 @@ use text::prose::counted;
 use super::list::record_line;
 use super::rm::remove;
 use crate::flags::age;
-use crate::question;
 
 /// Remove old records, by age, number or size.
 ///

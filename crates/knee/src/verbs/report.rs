@@ -46,6 +46,9 @@ pub struct Arguments {
     /// Report what `knee replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
+    /// Compile and run files that others wrote or named without asking (see docs/safety.md)
+    #[arg(long)]
+    yes: bool,
     /// Report a simulation, beside the records if some are named
     ///
     /// What follows are the arguments of `knee simulate`. Beside a record, times inside and outside of the lock,
@@ -77,7 +80,7 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         return bisection::page(which, store);
     }
     if let Some(name) = &arguments.replay {
-        return replay::page(name);
+        return replay::page(name, arguments.yes);
     }
     let (what, words) = (&arguments.what, &arguments.simulate);
     let own = [
@@ -99,11 +102,12 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         return measured::page(what, &arguments.question, store);
     }
     if what.is_empty() {
-        return Ok(simulation::page(&simulation::Request::parse(words)?.simulation()?, words));
+        let request = simulation::Request::parse(words)?;
+        return Ok(simulation::page(&request.simulation(arguments.yes)?, words));
     }
     // A record that is not there is said before the simulation takes its time.
     let measured = measured::page(what, &arguments.question, store)?;
-    beside::beside(measured, words)
+    beside::beside(measured, words, arguments.yes)
 }
 
 /// Writes the file whole or not at all.

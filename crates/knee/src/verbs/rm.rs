@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use host::question;
 use host::terminal::talk;
 use store::Store;
 use text::prose::counted;
 
 use super::find::find;
-use crate::question;
 
 /// Which records to remove.
 #[derive(clap::Args)]

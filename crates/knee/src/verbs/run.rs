@@ -18,12 +18,13 @@ use records::{
 };
 use reports::{Plan, plan_json};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
+use setup::foreign::{Foreign, Permitted};
 use store::Store;
 use text::Style;
 
 use super::compare;
 use crate::defaults::Defaults;
-use crate::experiment_file::{self, ExperimentText};
+use crate::experiment_file;
 use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags};
 
 /// What to measure, and where.
@@ -210,7 +211,7 @@ pub struct Arguments {
     /// Attach a note to the record
     #[arg(long, value_name = "TEXT", hide_short_help = true, help_heading = RUNS)]
     note: Option<String>,
-    /// Run an experiment file that is not yours, or reboot for --on metal, without asking (see docs/safety.md)
+    /// Run what files that are not yours decide, or reboot for --on metal, without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true, help_heading = RUNS)]
     yes: bool,
     /// A variant to compare: NAME='KEY=VALUE;…'
@@ -337,11 +338,11 @@ pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
         Some(record) => against(arguments, record, store)?,
         None => request(arguments)?,
     };
-    check_metrics(&request.experiment)?;
-    compare::layout(&request.experiment)?;
-    on::check_kernels(&request.experiment, arguments.file_systems.hosts())?;
+    check_metrics(request.look())?;
+    compare::layout(request.look())?;
+    on::check_kernels(request.look(), arguments.file_systems.hosts())?;
     if arguments.plan {
-        show_plan(arguments, request.experiment, store)?;
+        show_plan(arguments, request.look(), store)?;
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.file_systems.is_metal() {
@@ -355,8 +356,8 @@ pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
 }
 
 /// Prints what would be run, and runs nothing.
-pub fn show_plan(arguments: &Arguments, experiment: Experiment, store: &Store) -> Result<()> {
-    let mut record = new_record(experiment)?;
+pub fn show_plan(arguments: &Arguments, experiment: &Experiment, store: &Store) -> Result<()> {
+    let mut record = new_record(experiment.clone())?;
     let refusal = refusal(&mut record, &options(arguments)?);
     let past = history::past_runs(&record, store)?;
     let effects = effects(&record)?;
@@ -383,26 +384,23 @@ fn options(arguments: &Arguments) -> Result<Options> {
     })
 }
 
-/// Measures, and with `--json` prints each run. Asks first if the experiment's file is not the user's
-/// own. The second result is an error of printing, which does not stop the measurement.
+/// Measures, and with `--json` prints each run. Asks first if others than the user decided what is run. The second
+/// result is an error of printing, which does not stop the measurement.
 pub fn measure(
     arguments: &Arguments,
-    request: Request,
+    experiment: Foreign<Experiment>,
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
-    measure_with(arguments, request, options(arguments)?, store)
+    let options = options(arguments)?;
+    measure_with(arguments, experiment_file::permitted(experiment, arguments.yes)?, options, store)
 }
 
 fn measure_with(
     arguments: &Arguments,
-    request: Request,
+    experiment: Permitted<Experiment>,
     options: Options,
     store: &Store,
 ) -> Result<(Measured, Result<()>)> {
-    let Request { experiment, stranger } = request;
-    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
-        experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
-    }
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |_, run| {
         if arguments.json && printed.is_ok() {
@@ -457,44 +455,45 @@ fn conclude(
     Ok(arguments.fail_if.status(&compare::of_record(&record)?))
 }
 
-/// The experiment that the arguments ask for.
-pub struct Request {
-    pub experiment: Experiment,
-    /// Why its file may be another's than the user's; see [`experiment_file::read`].
-    pub stranger: Option<String>,
-}
-
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
 /// from flags alone.
-pub fn request(arguments: &Arguments) -> Result<Request> {
-    let (request, size) = as_named(arguments)?;
-    let experiment = changed(request.experiment, size, arguments)?;
-    Ok(Request { experiment, ..request })
+pub fn request(arguments: &Arguments) -> Result<Foreign<Experiment>> {
+    let (named, size) = as_named(arguments)?;
+    with_known_code(named.try_map(|experiment| changed(experiment, size, arguments))?)
+}
+
+/// An experiment with what is known of the code of its loads, without compiling it.
+fn with_known_code(experiment: Foreign<Experiment>) -> Result<Foreign<Experiment>> {
+    own_loads::with_code(experiment)?.try_map(|mut experiment| {
+        own_loads::add_known(&mut experiment)?;
+        Ok(experiment)
+    })
 }
 
 /// The experiment of a file, or one of workloads, as it is without flags; and the `--size` of file
 /// systems, unless it is the size of the experiment.
-fn as_named(arguments: &Arguments) -> Result<(Request, Option<&str>)> {
+fn as_named(arguments: &Arguments) -> Result<(Foreign<Experiment>, Option<&str>)> {
     let size = arguments.file_systems.size();
     match arguments.what.as_slice() {
         [one] if experiment_file::is_experiment(one) => {
-            let ExperimentText { text, stranger } = experiment_file::read(one)?;
-            let (experiment, bytes) = experiments::parse_at(one, &text, size)?;
-            Ok((Request { experiment, stranger }, bytes))
+            let text = experiment_file::read(one)?;
+            let (experiment, bytes) = experiments::parse_at(one, text.look(), size)?;
+            Ok((text.map(|_| experiment), bytes))
         }
-        names => Ok((Request { experiment: of_workloads(names)?, stranger: None }, size)),
+        names => Ok((Foreign::typed(of_workloads(names)?), size)),
     }
 }
 
 /// A record's experiment and what the arguments describe, as two variants of one experiment.
-fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Request> {
+fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Foreign<Experiment>> {
     let before = compare::measured(record, store)?;
-    let (mut size, mut stranger) = (arguments.file_systems.size(), None);
+    let mut size = arguments.file_systems.size();
     let now = match arguments.what.as_slice() {
         [] if arguments.commands.is_empty() => {
-            let same = before.experiment.clone();
+            let same = before.look().experiment.clone();
             let variants = if arguments.variants.is_empty() { same.variants } else { Vec::new() };
-            Side { name: "now".to_string(), experiment: Experiment { variants, ..same } }
+            let experiment = Experiment { variants, ..same };
+            Foreign::typed(Side { name: "now".to_string(), experiment })
         }
         [one]
             if !experiment_file::is_experiment(one)
@@ -505,18 +504,38 @@ fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Request
         }
         _ => {
             let (named, left) = as_named(arguments)?;
-            (size, stranger) = (left, named.stranger);
-            Side { name: "now".to_string(), experiment: named.experiment }
+            size = left;
+            named.map(|experiment| Side { name: "now".to_string(), experiment })
         }
     };
-    let name = arguments.variants.first().map_or(now.name, |variant| variant.name.clone());
-    // The random order is another one, and the number of blocks that of a comparison.
-    let experiment = Experiment { blocks: None, seed: None, ..now.experiment };
-    let experiment = changed(experiment, size, arguments)?;
-    let mut both = plan::against(before, Side { name, experiment })?;
-    both.blocks = arguments.blocks;
-    both.blocks = Some(both.blocks());
-    Ok(Request { experiment: both, stranger })
+    let now = now.try_map(|now| {
+        let name = arguments.variants.first().map_or(now.name, |variant| variant.name.clone());
+        // The random order is another one, and the number of blocks that of a comparison.
+        let experiment = Experiment { blocks: None, seed: None, ..now.experiment };
+        Ok(Side { name, experiment: changed(experiment, size, arguments)? })
+    })?;
+    let both = before.and(now).try_map(|(before, mut now)| {
+        take_unchanged_code(&before.experiment, &mut now.experiment);
+        plan::against(before, now)
+    })?;
+    Ok(both.map(|mut both| {
+        both.blocks = arguments.blocks;
+        both.blocks = Some(both.blocks());
+        both
+    }))
+}
+
+/// Adds what a record knows of the code of its loads to those loads of another experiment whose files are still the
+/// same: one load is measured for both.
+fn take_unchanged_code(before: &Experiment, now: &mut Experiment) {
+    let known = before.loads.iter().filter_map(|load| load.own.as_ref());
+    let known: Vec<&OwnLoad> = known.filter(|own| own.compiled.is_some()).collect();
+    let uncompiled = now.loads.iter_mut().filter_map(|load| load.own.as_mut());
+    for own in uncompiled.filter(|own| own.compiled.is_none()) {
+        let same = known.iter().find(|before| before.file == own.file && before.flags == own.flags);
+        let compiled = same.and_then(|before| before.compiled.as_ref());
+        own.compiled = compiled.filter(|compiled| own_loads::is_unchanged(own, compiled)).cloned();
+    }
 }
 
 /// An experiment with the changes that the flags ask for; `bytes` is the size of file systems.
@@ -571,7 +590,6 @@ fn changed(
     experiment.stop_grace_s = arguments.stop_grace.unwrap_or(experiment.stop_grace_s);
     add_compiler_flags(&mut experiment, arguments)?;
     experiment.check()?;
-    own_loads::compile_all(&mut experiment)?;
     Ok(experiment)
 }
 

@@ -15,7 +15,7 @@ use store::Store;
 use text::Style;
 
 use super::bisect;
-use super::run::{self, Request};
+use super::run;
 
 /// Find out which of several options move a metric, and by how much:
 ///
@@ -81,33 +81,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         "at most {OPTIONS_MAX} options can be screened"
     );
     let settings = settings_of(arguments.options.len());
-    let Request { experiment, stranger } = run::request(&arguments.run)?;
-    // A file system that --fs makes, or a kernel, is there in all settings.
-    let base = match &experiment.variants[..] {
-        [] => Variant::default(),
-        [only] => only.clone(),
-        several => bail!(
-            "{} and {} exclude each other: give them as an option, such as --option fs=ext4,xfs",
-            several[0].name,
-            several[1].name
-        ),
-    };
-    let experiment = Experiment {
-        variants: designed(&arguments.options, &settings, &base)?,
-        blocks: Some(arguments.run.blocks.unwrap_or(BLOCKS)),
-        ..experiment
-    };
-    let experiment = match &arguments.value {
-        Some(pattern) => judged_by_output(experiment, pattern)?,
-        None => experiment,
-    };
-    experiment.check()?;
-    check_emulation(&experiment)?;
+    let experiment = run::request(&arguments.run)?
+        .try_map(|experiment| screened(experiment, arguments, &settings))?;
     if arguments.run.plan {
-        run::show_plan(&arguments.run, experiment, store)?;
+        run::show_plan(&arguments.run, experiment.look(), store)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (measured, _) = run::measure(&arguments.run, Request { experiment, stranger }, store)?;
+    let (measured, _) = run::measure(&arguments.run, experiment, store)?;
     let Measured { end, folder, .. } = measured;
     let Some(folder) = folder else {
         talk("interrupted before the first run finished: nothing to keep");
@@ -119,20 +99,50 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         return Ok(ExitCode::from(130));
     }
     check_record(&record.record, &record.record.experiment.compare.metric)?;
-    let cells = cells(&record, &settings);
-    if arguments.run.json {
-        let cells: Vec<_> = cells
-            .iter()
-            .map(|cell| json!({ "cell": cell.title, "effects": cell.effects }))
-            .collect();
-        print_line(
-            json!({ "record": record.record.id, "options": arguments.options, "cells": cells }),
-        )?;
-    } else {
-        print(reports::screening(&arguments.options, &cells, &Style::for_stdout()))?;
-    }
+    show(&record, arguments, &settings)?;
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     Ok(if record.record.runs_failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the effect of each option, by the runs of a record.
+fn show(record: &Opened, arguments: &Arguments, settings: &[Vec<bool>]) -> Result<()> {
+    let cells = cells(record, settings);
+    if !arguments.run.json {
+        return print(reports::screening(&arguments.options, &cells, &Style::for_stdout()));
+    }
+    let cells: Vec<_> =
+        cells.iter().map(|cell| json!({ "cell": cell.title, "effects": cell.effects })).collect();
+    print_line(json!({ "record": record.record.id, "options": arguments.options, "cells": cells }))
+}
+
+/// An experiment with all settings as its variants.
+fn screened(
+    experiment: Experiment,
+    arguments: &Arguments,
+    settings: &[Vec<bool>],
+) -> Result<Experiment> {
+    // A file system that --fs makes, or a kernel, is there in all settings.
+    let base = match &experiment.variants[..] {
+        [] => Variant::default(),
+        [only] => only.clone(),
+        several => bail!(
+            "{} and {} exclude each other: give them as an option, such as --option fs=ext4,xfs",
+            several[0].name,
+            several[1].name
+        ),
+    };
+    let experiment = Experiment {
+        variants: designed(&arguments.options, settings, &base)?,
+        blocks: Some(arguments.run.blocks.unwrap_or(BLOCKS)),
+        ..experiment
+    };
+    let experiment = match &arguments.value {
+        Some(pattern) => judged_by_output(experiment, pattern)?,
+        None => experiment,
+    };
+    experiment.check()?;
+    check_emulation(&experiment)?;
+    Ok(experiment)
 }
 
 /// Refuses a metric that means nothing in guests that would be emulated.

@@ -11,6 +11,7 @@ use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
 use records::parse;
 use serde_json::{Value, json};
+use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
@@ -74,7 +75,7 @@ pub struct Arguments {
 
 /// Builds, measures, and prints a row for each patch.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let request = request(arguments)?;
+    let request = Permitted::typed(request(arguments)?);
     let range = Range::read(&request.source)?;
     signals::catch();
     job_control::follow_terminal();

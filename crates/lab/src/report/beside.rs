@@ -15,7 +15,9 @@ use crate::report::simulation::{Request, page as simulated_page, values};
 use crate::simulate::tables;
 
 /// The measured page with the simulated curves beside those of their loads, and what was simulated below.
-pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
+///
+/// With `yes`, files of others are compiled without asking.
+pub fn beside(mut page: Page, words: &[String], mut yes: bool) -> Result<Page> {
     let request = Request::parse(words)?;
     let asked = |section: &Section| {
         let load =
@@ -46,7 +48,9 @@ pub fn beside(mut page: Page, words: &[String]) -> Result<Page> {
     let (mut simulated, mut grown) = (Vec::new(), Vec::new());
     for setting in settings {
         let words = [words, setting].concat();
-        let simulation = Request::parse(&words)?.simulation()?;
+        let simulation = Request::parse(&words)?.simulation(yes)?;
+        // Who was asked once is not asked again.
+        yes = true;
         let title = tables::title(&simulation);
         for (section, own) in page.sections.iter_mut().zip(&all) {
             let Some(load) = section.load.clone().filter(|_| own.as_ref() == Some(setting)) else {

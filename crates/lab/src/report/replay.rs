@@ -8,7 +8,7 @@ use studies::replays::{self, Figure, Grade, GradedTarget, Replay};
 use text::prose::counted;
 use text::table::{Align, Table};
 
-use crate::replay::find;
+use crate::replay::find_all;
 use crate::replay::tables::{self, InputLine};
 
 /// Random draws of what is known as a range, as `knee replay` takes by default.
@@ -16,8 +16,8 @@ const DRAWS: u64 = 20;
 const SEED: u64 = 1;
 
 /// The page of an incident or a publication.
-pub fn page(name: &str) -> Result<Page> {
-    let incident = find(&name.to_string())?;
+pub fn page(name: &str, yes: bool) -> Result<Page> {
+    let incident = find_all(&[name.to_string()], yes)?[0];
     hint(format_args!("replaying {}: {} …", incident.name, incident.title));
     let replay = replays::replay(incident, DRAWS, SEED)?;
     let mut facts: Vec<(String, String)> = Vec::new();

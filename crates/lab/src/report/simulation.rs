@@ -29,9 +29,9 @@ impl Request {
         read.map_err(|error| anyhow::anyhow!("--simulate: {error}"))
     }
 
-    /// Simulates it.
-    pub fn simulation(self) -> Result<Simulation> {
-        simulate::simulation(self.arguments)
+    /// Simulates it. With `yes`, files of others are compiled without asking.
+    pub fn simulation(self, yes: bool) -> Result<Simulation> {
+        simulate::simulation(self.arguments.with_yes(yes))
     }
 
     /// The names of what is to be simulated.

@@ -1,9 +1,9 @@
-//! The points of a load that the user wrote. It is compiled before it is planned: only then its interface and
-//! parameters are known.
+//! The points of a load that the user wrote. Its interface and parameters are known only once it is compiled, which a
+//! plan that is only shown does not do.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use records::{Axes, Experiment, Form, Load, LoadInterface, OwnLoad};
 
 use super::{PlannedLoad, combinations, values};
@@ -19,7 +19,12 @@ pub fn planned(
     experiment: &Experiment,
     points_max: usize,
 ) -> Result<PlannedLoad> {
-    let compiled = own.compiled.as_ref().context("it is not compiled yet")?;
+    let all = combinations(&load.parameters, points_max)?;
+    let forms = values(&axes.forms, Form::Processes);
+    let Some(compiled) = &own.compiled else {
+        let (name, other) = (own.name(), BTreeMap::new());
+        return Ok(PlannedLoad { name, semantics: 0, combinations: all, forms, other });
+    };
     if compiled.interface.counts_itself() {
         let counts_itself = "a test of will-it-scale counts its operations itself";
         ensure!(!experiment.latency, "{counts_itself}: knee cannot time one; leave --latency out");
@@ -28,14 +33,13 @@ pub fn planned(
             "{counts_itself}: knee cannot stop it after a number; give --seconds instead of --operations"
         );
     }
-    let all = combinations(&load.parameters, points_max)?;
     // Texts of one interface say which results must not be compared; those of the other differ by content.
     let mark = (SOURCE.to_string(), compiled.sha256.clone().into());
     Ok(PlannedLoad {
         name: own.name(),
         semantics: compiled.semantics,
         combinations: all.iter().map(|given| compiled.values(given)).collect::<Result<_>>()?,
-        forms: values(&axes.forms, Form::Processes),
+        forms,
         other: match compiled.interface {
             LoadInterface::Knee => BTreeMap::new(),
             LoadInterface::WillItScale => BTreeMap::from([mark]),

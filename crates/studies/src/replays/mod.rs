@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
 use described_hosts::{DescribedHost, Draw, Number, Origin};
-pub use publications::{CompileLock, OwnLock, PublishedPoints, publications, read_publication};
+pub use publications::{
+    CompileLock, NamedLocks, OwnLock, PublishedPoints, locks_in_c, publications, read_publication,
+};
 
 /// All incidents, by number.
 pub const INCIDENTS: &[&Incident] = &[

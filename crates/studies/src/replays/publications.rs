@@ -8,9 +8,9 @@
 //! The file is written, and committed, before its first simulation.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use algorithms::locks::LOCKS;
@@ -34,8 +34,16 @@ pub trait OwnLock: Sync {
     fn simulate(&'static self, simulated: &OneDraw) -> Result<SimulatedRun>;
 }
 
-/// Compiles the lock in a file, with these flags.
-pub type CompileLock<'a> = &'a dyn Fn(&Path, &str) -> Result<&'static dyn OwnLock>;
+/// Compiles the lock in a file that [`locks_in_c`] found.
+pub type CompileLock<'a> = &'a dyn Fn(&Path) -> Result<&'static dyn OwnLock>;
+
+/// The locks in C that a publication names.
+pub struct NamedLocks {
+    /// Their files, each once.
+    pub files: Vec<PathBuf>,
+    /// Words for their compiler.
+    pub flags: String,
+}
 
 macro_rules! publications {
     ($($name:literal,)*) => {
@@ -211,7 +219,7 @@ pub fn publications() -> &'static [Incident] {
     static ALL: LazyLock<Vec<Incident>> = LazyLock::new(|| {
         let parse = |(name, text): &(&str, &str)| {
             let no_files: FindLock =
-                &|file, _| bail!("{file}: knee's own publications have only locks of its list");
+                &|file| bail!("{file}: knee's own publications have only locks of its list");
             parsed(name, text, no_files)
                 .unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}"))
         };
@@ -220,14 +228,36 @@ pub fn publications() -> &'static [Incident] {
     &ALL
 }
 
-/// The publication in a file of the user's. Locks that it names as files lie beside it.
-pub fn read_publication(path: &Path, compile: CompileLock) -> Result<&'static Incident> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+/// The locks in C that the publication with this text names, as files beside it.
+pub fn locks_in_c(path: &Path, text: &str) -> Result<NamedLocks> {
+    let file: PublicationFile = toml::from_str(text).with_context(|| path.display().to_string())?;
+    let of_target = file.target.iter().flat_map(|target| [&target.of, &target.over]);
+    let of_fitted = file.fitted.iter().flat_map(|fitted| [&fitted.of, &fitted.over]);
+    let points = of_target.chain(of_fitted).chain([&file.load]);
+    let names: BTreeSet<&String> =
+        points.filter_map(|point| point.lock.as_ref()).filter(|name| is_c_file(name)).collect();
+    let files = names.into_iter().map(|name| beside(path, name)).collect();
+    Ok(NamedLocks { files, flags: file.cflags })
+}
+
+fn is_c_file(lock: &str) -> bool {
+    lock.ends_with(".c")
+}
+
+/// The path of a file that a publication names.
+fn beside(publication: &Path, name: &str) -> PathBuf {
+    publication.parent().unwrap_or(Path::new("")).join(name)
+}
+
+/// The publication with this text, in a file of the user's. Locks that it names as files lie beside it.
+pub fn read_publication(
+    path: &Path,
+    text: &str,
+    compile: CompileLock,
+) -> Result<&'static Incident> {
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let compile = |file: &str, flags: &str| compile(&folder.join(file), flags);
-    let publication = parsed(&name.unwrap_or_default(), &text, &compile);
+    let compile = |file: &str| compile(&beside(path, file));
+    let publication = parsed(&name.unwrap_or_default(), text, &compile);
     let publication = publication.with_context(|| path.display().to_string())?;
     Ok(Box::leak(Box::new(publication)))
 }
@@ -237,8 +267,8 @@ fn kept(text: &str) -> &'static str {
     String::leak(text.to_string())
 }
 
-/// Finds the lock in a file of this name, which is compiled with these flags.
-type FindLock<'a> = &'a dyn Fn(&str, &str) -> Result<&'static dyn OwnLock>;
+/// Finds the lock in a file of this name.
+type FindLock<'a> = &'a dyn Fn(&str) -> Result<&'static dyn OwnLock>;
 
 fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     let file: PublicationFile = toml::from_str(text)?;
@@ -257,8 +287,8 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
         if let Some(lock) = found.borrow().get(name) {
             return Ok(*lock);
         }
-        let lock = if name.ends_with(".c") {
-            PointLock::Own(kept(name), find_own(name, &file.cflags)?)
+        let lock = if is_c_file(name) {
+            PointLock::Own(kept(name), find_own(name)?)
         } else {
             listed_lock(name)?
         };

@@ -4,12 +4,13 @@ use anyhow::Result;
 use bisector::{Request, Session, Source};
 use guests::kernels::Repository;
 use host::terminal::talk;
+use setup::foreign::Permitted;
 
 /// What a merge brought, to be bisected.
 pub struct Inside {
     /// The short id of the merge.
     pub merge: String,
-    pub request: Request,
+    pub request: Permitted<Request>,
 }
 
 /// The bisection of what the commit of a change brought, if that is a merge of one branch and only first parents were
@@ -42,6 +43,11 @@ pub fn of_merge(session: &Session, change: usize) -> Result<Option<Inside>> {
     };
     let left_s = session.request.budget_s.map(|budget| (budget - session.seconds_spent()).max(1.0));
     let wait_s = session.request.wait_s.map(|wait| (wait - session.waited_s()).max(0.0));
-    let request = Request { source, budget_s: left_s, wait_s, ..session.request.clone() };
+    let request = session.permitted()?.part(|_| Request {
+        source,
+        budget_s: left_s,
+        wait_s,
+        ..session.request.clone()
+    });
     Ok(Some(Inside { merge, request }))
 }

@@ -8,15 +8,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, ensure};
 use guests::kernel::{build_id_in, version_in};
 use host::terminal::{hint, talk};
-use host::{command_line, random, signals};
+use host::{command_line, question, random, signals};
 use records::{Experiment, Guest};
 use runner::{End, Measured};
+use setup::foreign::{Foreign, Permitted};
 use setup::metal::{self, Reboots, Restart, Trip};
 use store::Store;
 
-use super::{Arguments, Request, conclude, measure_with, options};
+use super::{Arguments, conclude, measure_with, options};
+use crate::experiment_file;
 use crate::flags::OnFlags;
-use crate::question;
 
 /// The variables that decide where knee finds its files. A unit of systemd has none of them.
 const KEPT_VARIABLES: [&str; 8] = [
@@ -35,11 +36,12 @@ const KEPT_VARIABLES: [&str; 8] = [
 pub fn run(
     arguments: &Arguments,
     flags: &OnFlags,
-    mut request: Request,
+    experiment: Foreign<Experiment>,
     store: &Store,
 ) -> Result<ExitCode> {
     let restart = if flags.boot_script { Restart::Script } else { Restart::Unit };
     ensure!(host::paths::user() == 0, "only root may boot another kernel (--on metal)");
+    let mut experiment = experiment_file::permitted(experiment, arguments.yes)?;
     let mut reboots = Reboots::open()?;
     if reboots.is_stale()? {
         talk("cleared the boots that a knee that was killed had planned for this host");
@@ -55,13 +57,17 @@ pub fn run(
             );
             (trip, Some(reboots.arrive()?))
         }
-        None => (plan_trip(arguments, restart, given, &mut request.experiment, store)?, None),
+        None => {
+            let (trip, planned) = plan_trip(arguments, restart, given, experiment, store)?;
+            experiment = planned;
+            (trip, None)
+        }
     };
     if let Some(lost) = arrival.as_ref().and_then(|a| a.lost.last().filter(|_| a.up_s.is_none())) {
         talk(format_args!("a boot was lost: {lost}"));
     }
     let options = runner::Options { metal: Some(arrival), ..options(arguments)? };
-    let measured = measure_with(arguments, request, options, store);
+    let measured = measure_with(arguments, experiment, options, store);
     let measured = match measured {
         Ok((Measured { next_boot: Some(boot), .. }, _)) if signals::received().is_none() => {
             let kernel = boot.guest.kernel.as_deref().unwrap_or(Path::new("?"));
@@ -91,21 +97,21 @@ pub fn run(
     Ok(shown?.1)
 }
 
-/// What all boots of this command need. Refuses what cannot work, and asks.
+/// What all boots of this command need, and the experiment with the seed of all. Refuses what cannot work, and asks.
 fn plan_trip(
     arguments: &Arguments,
     restart: Restart,
     mut given: Vec<String>,
-    experiment: &mut Experiment,
+    mut experiment: Permitted<Experiment>,
     store: &Store,
-) -> Result<Trip> {
+) -> Result<(Trip, Permitted<Experiment>)> {
     metal::check_host(restart)?.into_iter().for_each(hint);
     ensure!(
         !metal::is_away()?,
         "this host still runs a kernel that knee booted: reboot it, so that its own command line is known"
     );
     metal::check_that_it_survives_a_boot(store.root())?;
-    let kernels = kernels(experiment);
+    let kernels = kernels(&experiment);
     ensure!(!kernels.is_empty(), "--on metal boots kernels: name them (--kernel FILE)");
     let files = kernels.iter().map(|guest| {
         Ok((guest.kernel.clone().context("a boot has a kernel")?, metal::initrd(guest)?))
@@ -127,7 +133,7 @@ fn plan_trip(
     let at = given.iter().position(|word| word == "run").map_or(0, |at| at + 1);
     if experiment.seed.is_none() {
         let seed = random() >> 1;
-        experiment.seed = Some(seed);
+        experiment = experiment.map(|experiment| Experiment { seed: Some(seed), ..experiment });
         given.splice(at..at, ["--seed".to_string(), seed.to_string()]);
     }
     if !arguments.yes {
@@ -142,7 +148,7 @@ fn plan_trip(
     let variables = KEPT_VARIABLES.iter();
     let environment: BTreeMap<String, String> =
         variables.filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect();
-    Ok(Trip {
+    let trip = Trip {
         arguments: given,
         directory: std::env::current_dir().context("looking for the current directory")?,
         environment,
@@ -150,7 +156,8 @@ fn plan_trip(
         command_line: metal::own_command_line()?,
         own_kernel: metal::running_version()?,
         build_ids,
-    })
+    };
+    Ok((trip, experiment))
 }
 
 /// The kernels that the host boots, each once.

@@ -7,11 +7,12 @@ use fleet::{Contents, Plan};
 use host::terminal::hint;
 use records::Experiment;
 use runner::End;
+use setup::foreign::Foreign;
 use store::Store;
 use sweeps::elsewhere::{self, Fleet, Target};
 use sweeps::flags::On;
 
-use super::{Arguments, Request, conclude};
+use super::{Arguments, conclude};
 use crate::experiment_file;
 use crate::flags::OnFlags;
 
@@ -37,10 +38,9 @@ pub fn run(
     arguments: &Arguments,
     flags: &OnFlags,
     on: &On,
-    request: Request,
+    experiment: Foreign<Experiment>,
     store: &Store,
 ) -> Result<ExitCode> {
-    let Request { experiment, stranger } = request;
     let of_here = [
         (arguments.file_systems.i_own_this_device, "--i-own-this-device"),
         (arguments.resume, "--resume"),
@@ -57,9 +57,7 @@ pub fn run(
         *on != On::Slurm || flags.slurm.wait || !arguments.fail_if.is_given(),
         "--fail-if asks for a verdict, but --on slurm ends before there is one: add --wait"
     );
-    if let Some(stranger) = stranger.filter(|_| !arguments.yes) {
-        experiment_file::ask(&arguments.what.concat(), &stranger, &experiment)?;
-    }
+    let experiment = experiment_file::permitted(experiment, arguments.yes)?;
     let target = Target { on, directory: flags.fleet.as_deref(), slurm: &flags.slurm };
     let place = elsewhere::place(&target, store)?;
     let seed = experiment.seed;

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::{Context, Result, ensure};
-use host::terminal::say;
+
+use crate::terminal::say;
 
 /// Asks, and returns if the answer is yes. `refusal` says what is not done otherwise; `without_terminal`
 /// says how to go on where nobody can be asked.
