@@ -17,6 +17,7 @@ mod file_systems;
 mod fleet;
 mod fleet_remote;
 mod fleet_sweeps;
+mod gate;
 mod guests;
 mod home;
 mod import;

@@ -1,0 +1,363 @@
+//! Nothing that a stranger wrote runs before the question, in whatever verb and whatever file. Each line below is
+//! refused as it is; with --yes it does run what the stranger planted, or the test would prove nothing.
+
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::home::{Ended, Home, entries};
+use crate::skip::{is_root, skip};
+
+/// A user that nobody is.
+const STRANGER: &str = "64321:64321";
+
+/// A home, and a folder S of a stranger's in which everything leaves a mark that runs.
+struct Setting {
+    home: Home,
+    strange: TempDir,
+}
+
+/// What a stranger's experiments decide, as TOML; S is the stranger's folder.
+const EXPERIMENTS: &[(&str, &str)] = &[
+    ("flags", "[[load]]\nsource = { file = 'S/plain.c', flags = ['-wrapper', 'S/evil.sh'] }"),
+    ("source", "[[load]]\nsource = 'S/load.c'"),
+    ("command", "[[load]]\ncommand = { run = 'S/evil.sh' }"),
+    ("shell", "[[load]]\ncommand = { run = ': | S/evil.sh', shell = true }"),
+    ("prepare", "[[load]]\ncommand = { run = 'true', prepare = ['S/evil.sh'] }"),
+    ("cleanup", "[[load]]\ncommand = { run = 'true', cleanup = ['S/evil.sh'] }"),
+    ("version", "[[load]]\ncommand = { run = 'true', version = 'S/evil.sh' }"),
+    ("under", "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'a'\nunder = ['S/evil.sh']"),
+    ("binary", "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'a'\nbinary = 'S/evil.sh'"),
+];
+
+/// Asked about, each for every experiment; EXP is its file.
+const OF_EXPERIMENTS: &[&str] = &["run EXP", "run EXP --json", "explain EXP"];
+
+/// Asked about: S is the stranger's folder, the other files are the user's own.
+const ASKED: &[&str] = &[
+    "screen S/command.toml --option env.A=1,2",
+    "screen S/load.c --option env.A=1,2 --cpus 1 --blocks 1 --seconds 0.01",
+    "run S/load.c --cpus 1 --blocks 1 --seconds 0.01",
+    "run plain.c --cflags S/other.c --cpus 1 --blocks 1 --seconds 0.01",
+    "explain S/load.c S/plain.c --cpus 1 --blocks 1 --seconds 0.01",
+    "run own.toml",
+    "run --against S/one --variant x=env.A=1 --blocks 3",
+    "run --against last --records S/records --variant x=env.A=1 --blocks 3",
+    "run S/one --against own-record --blocks 3",
+    "fragile S/two --cpus 1 --blocks 3 --seconds 0.01",
+    "fragile last --records S/records-of-two --cpus 1 --blocks 3 --seconds 0.01",
+    "chunk S/fleet",
+    "bisect --resume --records S/records",
+    "check S/lock.c --threads 2",
+    "check lock.c S/lock2.c --threads 2",
+    "simulate S/lock.c --cpus 1,2 --length 100us",
+    "replay S/publication.toml --draws 0",
+    "replay publication.toml --draws 0",
+    "report --replay S/publication.toml",
+    "report --simulate S/lock.c --cpus 1,2 --length 100us",
+];
+
+/// Answered without a question: nothing is compiled or started.
+const LOOKED_AT: &[&str] = &[
+    "describe S/load.c",
+    "list loads S/.",
+    "run S/load.c --plan",
+    "run own.toml --plan",
+    "run plain.c --plan",
+    "explain plain.c --plan",
+    "screen S/command.toml --option env.A=1,2 --plan",
+    "run --against S/one --variant x=env.A=1 --blocks 3 --plan",
+    "chunk S/fleet --check",
+    "fleet status S/fleet",
+    "show S/one",
+    "compare S/two",
+    "report S/two",
+    "report last --records S/records",
+    "bisect log --records S/records",
+    "report --bisection last --records S/records",
+];
+
+/// A load in C whose constructor leaves a mark.
+const LOAD: &str = "#include <fcntl.h>\n#include <unistd.h>\n\
+    char *testcase_description = \"t\";\n\
+    __attribute__((constructor)) static void begin(void) { close(open(\"MARK\", O_CREAT | O_WRONLY, 0666)); }\n\
+    void testcase(unsigned long long *iterations, unsigned long nr) { while (1) ++*iterations; }\n";
+
+const LOCK: &str = "#include <knee_lock.h>\ntypedef int own;\n\
+    KNEE_LOCK(own, while (__atomic_exchange_n(lock, 1, 2));, __atomic_store_n(lock, 0, 3))\n";
+
+const PUBLICATION: &str = "title = \"t\"\nlimitations = [\"l\"]\n[sources]\ns = \"s\"\n[load]\nhost = \"icelake-4\"\n\
+    lock = \"ticket\"\ndata = 1\nlength_ms = 1\n[[target]]\nwhat = \"w\"\nreported = 0.5\nof = { cpus = 2 }\n\
+    over = { lock = \"LOCK\", cpus = 2 }\n";
+
+impl Setting {
+    /// Everything is made by knee itself, as its user, and then given away.
+    fn new() -> Setting {
+        let setting = Setting { home: Home::new(), strange: tempfile::tempdir().unwrap() };
+        for folder in ["", "steps/a", "steps/b"] {
+            fs::create_dir_all(setting.strange.path().join(folder)).unwrap();
+        }
+        setting.program("evil.sh", "#!/bin/sh\n: > MARK\n[ $# = 0 ] || exec \"$@\"\n");
+        setting.write("S/load.c", LOAD);
+        for file in ["S/plain.c", "plain.c"] {
+            setting
+                .write(file, &LOAD.replace("close(open(\"MARK\", O_CREAT | O_WRONLY, 0666));", ""));
+        }
+        setting.write("S/other.c", "int other;\n");
+        for file in ["S/lock.c", "S/lock2.c", "lock.c"] {
+            setting.write(file, LOCK);
+        }
+        setting.write("S/publication.toml", &PUBLICATION.replace("LOCK", "lock.c"));
+        setting.write("publication.toml", &PUBLICATION.replace("LOCK", "S/lock.c"));
+        for (name, decided) in EXPERIMENTS {
+            let text = format!("blocks = 1\naxes = {{ cpus = 1, seconds = 0.01 }}\n{decided}\n");
+            let text = if *name == "version" || decided.contains("command") {
+                text.replace(", seconds = 0.01", "")
+            } else {
+                text
+            };
+            setting.write(&format!("S/{name}.toml"), &text);
+        }
+        setting.write(
+            "own.toml",
+            "blocks = 1\naxes = { cpus = 1, seconds = 0.01 }\n[[load]]\nsource = 'S/load.c'\n",
+        );
+        setting.records();
+        setting.fleet();
+        setting.bisection();
+        setting.give_away();
+        setting.forget_marks();
+        setting
+    }
+
+    /// A line or a text with the stranger's folder in place of S.
+    fn placed(&self, text: &str) -> String {
+        let strange = self.strange.path().display().to_string();
+        let mark = self.home.path("mark").display().to_string();
+        text.replace("S/", &format!("{strange}/")).replace("MARK", &mark)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.home.path(&self.placed(name));
+        fs::write(path, self.placed(text)).unwrap();
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        self.write(&format!("S/{name}"), text);
+        let path = self.strange.path().join(name);
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Records of one variant and of two, which run the stranger's program; and one of the user's own.
+    fn records(&self) {
+        let made = "--blocks 3 --cpus 1 --records";
+        self.done(&format!("run --command S/evil.sh {made} S/records"));
+        let under = "--variant a=under=S/evil.sh --variant b=env.B=2 --seconds 0.01";
+        self.done(&format!("run getppid {under} {made} S/records-of-two"));
+        self.done("run --command S/evil.sh --blocks 3 --cpus 1 --label own-record");
+        for (store, name) in [("records", "one"), ("records-of-two", "two")] {
+            let store = self.strange.path().join(store);
+            let record = entries(&entries(&store)[0]).remove(0);
+            let copied = Command::new("cp")
+                .arg("-r")
+                .arg(record)
+                .arg(self.strange.path().join(name))
+                .status();
+            assert!(copied.unwrap().success());
+        }
+    }
+
+    fn fleet(&self) {
+        let line = "fleet plan --command S/evil.sh --cpus 1 --blocks 1 S/fleet";
+        self.done(line);
+    }
+
+    /// A bisection that was killed once it had begun.
+    fn bisection(&self) {
+        let line = "bisect --steps S/steps --build true --command true --max-runs 8 --ends-runs 8 --no-confirm";
+        self.run(&format!("{line} --records S/records"));
+        let folder = entries(&self.strange.path().join("records/bisections")).remove(0);
+        let log = fs::read_to_string(folder.join("log.ndjson")).unwrap();
+        let begun = log.lines().next().unwrap();
+        let evil = self.placed("\"build\":\"S/evil.sh\"");
+        assert!(begun.contains("\"build\":\"true\""), "{begun}");
+        fs::write(folder.join("log.ndjson"), begun.replace("\"build\":\"true\"", &evil) + "\n")
+            .unwrap();
+    }
+
+    /// Makes the folder that of another user, or, as only root can do that, one where all may write.
+    fn give_away(&self) {
+        let (program, to) = if is_root() { ("chown", STRANGER) } else { ("chmod", "a+rwX") };
+        let given = Command::new(program).args(["-R", to]).arg(self.strange.path()).status();
+        assert!(given.unwrap().success());
+    }
+
+    fn run(&self, line: &str) -> Ended {
+        self.home.start(&mut self.command(line)).end()
+    }
+
+    /// knee whose compiler leaves a mark, too, and which has compiled nothing yet.
+    fn command(&self, line: &str) -> Command {
+        let cc = self.home.path("cc");
+        if !cc.exists() {
+            let compiled = self.home.path("compiled");
+            let text = format!("#!/bin/sh\n: > {}\nexec cc \"$@\"\n", compiled.display());
+            fs::write(&cc, text).unwrap();
+            fs::set_permissions(&cc, Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut command = self.home.knee(&self.placed(line));
+        command.env("CC", cc);
+        command
+    }
+
+    fn done(&self, line: &str) {
+        let ended = self.run(line);
+        assert_eq!(ended.status.code(), Some(0), "{line}: {}", ended.stderr);
+    }
+
+    /// What left a mark since it was last forgotten.
+    fn marks(&self) -> Vec<PathBuf> {
+        let marks = ["mark", "compiled"].map(|name| self.home.path(name));
+        marks.into_iter().filter(|path| path.exists()).collect()
+    }
+
+    fn forget_marks(&self) {
+        self.marks().iter().for_each(|path| fs::remove_file(path).unwrap());
+        let _ = fs::remove_dir_all(self.home.path("cache/knee"));
+    }
+
+    /// Refused without --yes, with a sentence that says why; with it, something runs.
+    fn check_asked(&self, line: &str) {
+        let ended = self.run(line);
+        assert_eq!(self.marks(), [] as [PathBuf; 0], "{line} ran it: {}", ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{line}: {}", ended.stderr);
+        for part in ["no terminal to ask on", "--yes", "can be written by"] {
+            assert!(ended.stderr.contains(part), "{line}: no '{part}' in: {}", ended.stderr);
+        }
+        let (verb, rest) = line.split_once(' ').unwrap();
+        let ended = self.run(&format!("{verb} --yes {rest}"));
+        assert!(!self.marks().is_empty(), "{line} --yes ran nothing: {}", ended.stderr);
+        self.forget_marks();
+    }
+
+    fn check_looked_at(&self, line: &str) {
+        let ended = self.run(line);
+        assert_eq!(self.marks(), [] as [PathBuf; 0], "{line} ran it: {}", ended.stderr);
+        assert_eq!(ended.status.code(), Some(0), "{line}: {}", ended.stderr);
+    }
+}
+
+fn has_compiler(test: &str) -> bool {
+    let has = Command::new("cc").arg("--version").output().is_ok();
+    if !has {
+        skip(test, "no C compiler (cc)");
+    }
+    has
+}
+
+#[test]
+fn no_verb_runs_what_a_stranger_wrote_before_the_question() {
+    if !has_compiler("strangers' files") {
+        return;
+    }
+    let setting = Setting::new();
+    for (name, _) in EXPERIMENTS {
+        for line in OF_EXPERIMENTS {
+            setting.check_asked(&line.replace("EXP", &format!("S/{name}.toml")));
+        }
+    }
+    ASKED.iter().for_each(|line| setting.check_asked(line));
+}
+
+#[test]
+fn looking_at_what_a_stranger_wrote_starts_nothing() {
+    if !has_compiler("looking at strangers' files") {
+        return;
+    }
+    let setting = Setting::new();
+    for (name, _) in EXPERIMENTS {
+        for line in ["describe EXP", "run EXP --plan", "explain EXP --plan"] {
+            setting.check_looked_at(&line.replace("EXP", &format!("S/{name}.toml")));
+        }
+    }
+    LOOKED_AT.iter().for_each(|line| setting.check_looked_at(line));
+    // The plan of a fleet would be the user's own file, which nobody is asked about.
+    let planned = setting.run("fleet plan S/command.toml fleet");
+    assert_eq!(planned.status.code(), Some(2), "{}", planned.stderr);
+    setting.done("fleet plan --yes S/command.toml fleet");
+    assert_eq!(setting.marks(), [] as [PathBuf; 0]);
+    setting.done("chunk fleet");
+    assert!(!setting.marks().is_empty());
+}
+
+/// Both ends of a terminal: the person's, and knee's.
+fn terminal() -> (File, File) {
+    let (mut person, mut knee) = (0, 0);
+    let nothing = std::ptr::null_mut;
+    // SAFETY: two live numbers, and nothing for what is not asked for.
+    let made =
+        unsafe { libc::openpty(&raw mut person, &raw mut knee, nothing(), nothing(), nothing()) };
+    assert_eq!(made, 0, "making a terminal");
+    // SAFETY: descriptors that are new and nobody else's.
+    unsafe { (File::from_raw_fd(person), File::from_raw_fd(knee)) }
+}
+
+/// What knee says on a terminal on which a person answers no.
+fn said_to_who_answers_no(setting: &Setting, line: &str) -> String {
+    let (mut person, knee) = terminal();
+    person.write_all(b"n\nn\nn\n").unwrap();
+    let mut command = setting.command(line);
+    command.stdin(knee.try_clone().unwrap()).stderr(knee);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut said = Vec::new();
+    // Ends with an error once knee has closed its end.
+    let _ = person.read_to_end(&mut said);
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{line}");
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[test]
+fn a_person_is_asked_once_about_all_files() {
+    if !has_compiler("the question on a terminal") {
+        return;
+    }
+    let setting = Setting::new();
+    for line in [
+        "run S/command.toml",
+        "explain S/load.c S/plain.c --cpus 1 --blocks 1 --seconds 0.01",
+        "check S/lock.c S/lock2.c",
+        "run S/one --against S/two:a --blocks 3",
+    ] {
+        let said = said_to_who_answers_no(&setting, line);
+        assert_eq!(said.matches("[y/N]").count(), 1, "{line}: {said}");
+        assert_eq!(setting.marks(), [] as [PathBuf; 0], "{line}");
+    }
+    let listed = said_to_who_answers_no(&setting, "explain S/load.c S/plain.c --cpus 1");
+    for file in ["load.c", "plain.c"] {
+        let why = format!("{file} can be written by");
+        assert!(listed.contains(&why) && listed.contains("compile"), "no '{why}' in: {listed}");
+    }
+}
+
+#[test]
+fn records_in_the_users_own_store_are_measured_again_without_a_question() {
+    let home = Home::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let store = elsewhere.path().display().to_string();
+    let made = format!("run --command true --cpus 1 --blocks 3 --records {store}");
+    assert!(home.run(&made).status.success());
+    let again = format!("run --against last --variant x=env.A=1 --blocks 3 --records {store}");
+    let ended = home.run(&again);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    // The same folder is not the user's own under another store.
+    let record = entries(&entries(Path::new(&store))[0]).remove(0);
+    let strange = format!("run --against {} --variant x=env.A=1 --blocks 3", record.display());
+    let ended = home.run(&strange);
+    assert!(ended.stderr.contains("does not lie below a folder of yours"), "{}", ended.stderr);
+}
