@@ -22,9 +22,26 @@ use crate::trusted_users::TrustedUsers;
 
 /// Reads a file that the user named, to its end.
 pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>> {
-    let (mut file, found) = open_any(path)?;
+    let (file, found) = open_any(path)?;
+    read_open(file, &found, path, limit)
+}
+
+/// Reads a file of UTF-8 that the user named, and what `judge` finds about it while it is open: another file may have
+/// its name a moment later.
+pub fn read_judged<T>(
+    path: &Path,
+    limit: Limit,
+    judge: impl FnOnce(&File) -> Result<T>,
+) -> Result<(String, T)> {
+    let (file, found) = open_any(path)?;
+    let judged = judge(&file)?;
+    let text = String::from_utf8(read_open(file, &found, path, limit)?);
+    Ok((text.with_context(|| format!("reading {}", path.display()))?, judged))
+}
+
+fn read_open(mut file: File, found: &Stat, path: &Path, limit: Limit) -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    if is_regular(&found) {
+    if is_regular(found) {
         ensure!(found.st_size as u64 <= limit.bytes, too_long(path, found.st_size as u64, limit));
         file.by_ref().take(limit.bytes + 1).read_to_end(&mut text)
     } else {

@@ -1,11 +1,10 @@
 //! Experiments named on the command line: the built-in ones, and files. What a file decides is run only once it is
 //! permitted.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use host::{Limit, given_file};
 use plan::experiments;
 use records::Experiment;
 use runner::{effects, new_record};
@@ -27,14 +26,13 @@ pub fn read(argument: &str) -> Result<Foreign<String>> {
     if let Some(text) = experiments::built_in(argument) {
         return Ok(Foreign::typed(text.to_string()));
     }
-    // The file that is open is the file that is judged: its name may lead elsewhere a moment later.
-    let read = || -> Result<Foreign<String>> {
-        let file = File::open(argument)?;
-        let why = own_file::why_not_own(&file)?;
-        Ok(Foreign::typed(io::read_to_string(file)?).decided_by(argument, why))
-    };
-    read().with_context(|| format!("reading the experiment {argument}"))
+    let read = given_file::read_judged(Path::new(argument), LENGTH, own_file::why_not_own);
+    let (text, why) = read.with_context(|| format!("reading the experiment {argument}"))?;
+    Ok(Foreign::typed(text).decided_by(argument, why))
 }
+
+/// The plan of a fleet is read as one, with all its points.
+const LENGTH: Limit = Limit { bytes: 256 << 20, what: "an experiment" };
 
 /// An experiment, to be run. If others decided anything of it, or wrote the code of its loads, shows what it would
 /// start and change, and asks unless `yes` was given.

@@ -3,15 +3,13 @@
 pub mod tables;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use described_hosts::Origin;
-use host::nearest;
 use host::terminal::{hint, print, print_line};
+use host::{Limit, given_file, nearest};
 use serde_json::{Value, json};
 use setup::foreign::Foreign;
 use setup::own_file;
@@ -52,9 +50,6 @@ pub struct Arguments {
     /// Seed of all random choices: a seed gives the same tables on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Compile and run files that others wrote or named without asking (see docs/safety.md)
-    #[arg(long, hide_short_help = true)]
-    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -68,17 +63,17 @@ pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) ->
         ensure!(elsewhere.target().is_none(), "nothing to replay: name incidents, or add --all");
         return list(arguments.json).map(|()| ExitCode::SUCCESS);
     }
-    let sweep = sweep(arguments)?;
+    let sweep = sweep(arguments, elsewhere.is_yes())?;
     let names: Vec<_> = sweep.incidents.iter().map(|incident| incident.name).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
     sweeps::run::<_, ReplayArguments>("replay", &sweep, &elsewhere, store)
 }
 
-/// The sweep over all draws of what the arguments name.
-pub fn sweep(arguments: Arguments) -> Result<ReplaySweep> {
+/// The sweep over all draws of what the arguments name. With `yes`, locks in C of others are compiled without asking.
+pub fn sweep(arguments: Arguments, yes: bool) -> Result<ReplaySweep> {
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let incidents: Vec<_> =
-        if arguments.all { listed().collect() } else { find_all(&arguments.names, arguments.yes)? };
+        if arguments.all { listed().collect() } else { find_all(&arguments.names, yes)? };
     let simulation = ReplaySimulation::new(&incidents, arguments.draws, arguments.seed)?;
     Ok(ReplaySweep { arguments, incidents, simulation })
 }
@@ -164,12 +159,10 @@ pub fn find_all(names: &[String], yes: bool) -> Result<Vec<&'static Incident>> {
 
 /// The text of a publication's file.
 fn read(name: &str) -> Result<Foreign<String>> {
-    let read = || -> Result<Foreign<String>> {
-        let file = File::open(name)?;
-        let why = own_file::why_not_own(&file)?;
-        Ok(Foreign::typed(io::read_to_string(file)?).decided_by(name, why))
-    };
-    read().with_context(|| format!("reading {name}"))
+    let limit = Limit { bytes: 1 << 20, what: "a publication" };
+    let read = given_file::read_judged(Path::new(name), limit, own_file::why_not_own);
+    let (text, why) = read.with_context(|| format!("reading {name}"))?;
+    Ok(Foreign::typed(text).decided_by(name, why))
 }
 
 /// The incident or publication of this name.

@@ -164,9 +164,6 @@ pub struct Arguments {
     /// On this host, after `knee calibrate > hosts/mine.toml`, with `--host mine`.
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned", "noise"])]
     check: bool,
-    /// Compile and run files that others wrote without asking (see docs/safety.md)
-    #[arg(long, hide_short_help = true)]
-    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -176,12 +173,6 @@ impl Arguments {
     /// What is to be simulated, as it was named.
     pub fn names(&self) -> &[String] {
         &self.names
-    }
-
-    /// The same arguments, with the user's answer.
-    pub fn with_yes(mut self, yes: bool) -> Arguments {
-        self.yes |= yes;
-        self
     }
 
     /// The parameters of mechanisms that were set.
@@ -197,15 +188,16 @@ pub fn run(
 ) -> Result<ExitCode> {
     let SimulateArguments { what: arguments, elsewhere } = arguments;
     elsewhere.check(only_here(&arguments))?;
+    let yes = elsewhere.is_yes();
     if let Some(accesses) = arguments.trace {
-        return trace(&arguments, accesses);
+        return trace(&arguments, accesses, yes);
     }
     if arguments.check {
-        let Prepared { locks, host, counts, load, .. } = &prepared(&arguments)?;
+        let Prepared { locks, host, counts, load, .. } = &prepared(&arguments, yes)?;
         let conditions = conditions(&arguments, host)?;
         return check(&arguments, locks, host, *load, &conditions, counts);
     }
-    let sweep = sweep(arguments)?;
+    let sweep = sweep(arguments, yes)?;
     hint(format_args!("simulating {} …", sweep.names().join(", ")));
     sweeps::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
 }
@@ -244,16 +236,16 @@ pub struct Simulation {
     pub noise: Option<Noise>,
 }
 
-/// Simulates what the arguments name.
-pub fn simulation(arguments: Arguments) -> Result<Simulation> {
-    let sweep = sweep(arguments)?;
+/// Simulates what the arguments name. With `yes`, locks in C of others are compiled without asking.
+pub fn simulation(arguments: Arguments, yes: bool) -> Result<Simulation> {
+    let sweep = sweep(arguments, yes)?;
     let points = in_parallel(sweep.pieces(), |piece| sweep.compute(piece));
     sweep.simulation(points.into_iter().collect::<Result<_>>()?)
 }
 
-/// The sweep over what the arguments name.
-pub fn sweep(arguments: Arguments) -> Result<SimulationSweep> {
-    let prepared = prepared(&arguments)?;
+/// The sweep over what the arguments name. With `yes`, locks in C of others are compiled without asking.
+pub fn sweep(arguments: Arguments, yes: bool) -> Result<SimulationSweep> {
+    let prepared = prepared(&arguments, yes)?;
     conditions(&arguments, &prepared.host)?;
     Ok(SimulationSweep { arguments, prepared })
 }
@@ -269,14 +261,14 @@ pub struct Prepared {
     load: LockLoad,
 }
 
-fn prepared(arguments: &Arguments) -> Result<Prepared> {
+fn prepared(arguments: &Arguments, yes: bool) -> Result<Prepared> {
     let is_mechanism = |name: &&String| {
         let name = name.split(':').next();
         MECHANISMS.iter().any(|mechanism| Some(mechanism.name) == name)
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
+    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref(), yes)?;
     refuse_for_c(arguments, &programs)?;
     let locks = lock_names(&locks, &programs)?;
     let mechanisms = mechanism_loads(&mechanisms, arguments)?;
@@ -295,8 +287,8 @@ fn prepared(arguments: &Arguments) -> Result<Prepared> {
 }
 
 /// Prints the first accesses of each lock.
-fn trace(arguments: &Arguments, accesses: usize) -> Result<ExitCode> {
-    let Prepared { locks, mechanisms, host, counts, load, .. } = prepared(arguments)?;
+fn trace(arguments: &Arguments, accesses: usize, yes: bool) -> Result<ExitCode> {
+    let Prepared { locks, mechanisms, host, counts, load, .. } = prepared(arguments, yes)?;
     let conditions = conditions(arguments, &host)?;
     ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
     let cpus = counts.last().map_or(1, |&cpus| cpus as usize);

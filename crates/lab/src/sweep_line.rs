@@ -37,8 +37,8 @@ pub fn parse(words: &[String]) -> Result<Box<dyn AnySweep>> {
         bail!("{why}: other hosts cannot compute it");
     }
     Ok(match line.verb {
-        SweepVerb::Simulate(arguments) => Box::new(simulate::sweep(*arguments)?),
-        SweepVerb::Replay(arguments) => Box::new(replay::sweep(arguments)?),
+        SweepVerb::Simulate(arguments) => Box::new(simulate::sweep(*arguments, false)?),
+        SweepVerb::Replay(arguments) => Box::new(replay::sweep(arguments, false)?),
         SweepVerb::Selfcheck(arguments) => Box::new(selfcheck::sweep(arguments)?),
     })
 }

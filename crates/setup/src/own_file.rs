@@ -4,14 +4,13 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use host::TrustedUsers;
 use host::paths::{home_given, home_of};
+use host::{Limit, TrustedUsers, given_file};
 
 use crate::ownership::{Writable, who_can_rename_in};
 
@@ -50,8 +49,16 @@ pub fn why_written_by_others(file: &File) -> Result<Option<String>> {
 /// Why others than the user and root may have written a file of code, to follow its name; `None` if they
 /// cannot. Where it lies does not matter: the user named it, or a file of the user's own did.
 pub fn why_code_not_own(path: &Path) -> Result<Option<String>> {
-    let looking = || format!("looking for the file {}", path.display());
-    why_written_by_others(&to_judge(path).with_context(looking)?)
+    why_written_by_others(&given_file::open(path, ANY_LENGTH).context("looking for the file")?)
+}
+
+/// Why others decide what lies in a folder, to follow its name; `None` if they do not.
+pub fn why_others_can_rename_in(folder: &Path) -> Result<Option<String>> {
+    let real = folder.canonicalize().with_context(|| format!("opening {}", folder.display()))?;
+    let who = who_can_rename_in(&TrustedUsers::current(), &real)?;
+    Ok(who.map(|(who, above)| {
+        format!("is a directory where {who} can rename in {}", above.display())
+    }))
 }
 
 /// Why what is kept in a folder, such as a record, may be another's than the user's; `None` if it is the
@@ -60,23 +67,21 @@ pub fn why_code_not_own(path: &Path) -> Result<Option<String>> {
 pub fn why_kept_by_others(folder: &Path, names: &[&str], store: &Path) -> Result<Option<String>> {
     let folder = folder.canonicalize().with_context(|| format!("opening {}", folder.display()))?;
     for name in names {
-        let file = match to_judge(&folder.join(name)) {
-            Err(e) if e.kind() == ErrorKind::NotFound => continue,
-            file => file.with_context(|| format!("opening {}", folder.join(name).display()))?,
-        };
-        if let Some(why) = why_written_by_others(&file)? {
+        let path = folder.join(name);
+        if !path.exists() {
+            continue;
+        }
+        if let Some(why) = why_written_by_others(&given_file::open(&path, ANY_LENGTH)?)? {
             return Ok(Some(why));
         }
     }
-    let mut own = own_folders(&Trusted::current());
+    let mut own = own_folders(&TrustedUsers::current());
     own.extend(store.canonicalize().ok());
     Ok(why_elsewhere(&folder, &own))
 }
 
-/// Opens a file whatever it is, without waiting and without a right to read it.
-fn to_judge(path: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)
-}
+/// A file that is judged, and read elsewhere.
+const ANY_LENGTH: Limit = Limit { bytes: u64::MAX, what: "a file" };
 
 /// The path of an open file, without symbolic links.
 fn path_of(file: &File) -> Result<PathBuf> {

@@ -20,6 +20,8 @@ pub struct Target<'a> {
     /// The directory of the fleet, if the user names one.
     pub directory: Option<&'a Path>,
     pub slurm: &'a SlurmFlags,
+    /// Whether the user agrees beforehand to what others decide.
+    pub yes: bool,
 }
 
 /// The directory of a fleet and its plan.
@@ -111,7 +113,7 @@ pub fn open_or_create(
 pub fn run(target: &Target, fleet: &Fleet, done: Done) -> Result<ExitCode> {
     match target.on {
         On::Ssh(hosts) => by_ssh(fleet, hosts, done),
-        On::Slurm => slurm::run(target.slurm, fleet, done),
+        On::Slurm => slurm::run(target, fleet, done),
     }
 }
 

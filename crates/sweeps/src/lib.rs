@@ -165,7 +165,7 @@ pub fn show(sweep: &dyn AnySweep, folder: &Folder, plan: &Plan) -> Result<ExitCo
 }
 
 /// The words of a command line that say what is computed: its verb, and the arguments of the verb without those
-/// about other hosts and about output.
+/// about other hosts and about output, and without its answer to a question.
 pub fn words<A: clap::Args>(verb: &'static str, line: Vec<String>) -> Result<Vec<String>> {
     let command =
         with_options_of_all(Command::new("knee")).subcommand(A::augment_args(Command::new(verb)));
@@ -176,7 +176,7 @@ pub fn words<A: clap::Args>(verb: &'static str, line: Vec<String>) -> Result<Vec
     for argument in arguments.get_arguments() {
         let id = argument.get_id().as_str();
         let is_given = given.value_source(id) == Some(ValueSource::CommandLine);
-        if !is_given || argument.get_help_heading() == Some(HOSTS_HEADING) {
+        if !is_given || id == "yes" || argument.get_help_heading() == Some(HOSTS_HEADING) {
             continue;
         }
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);

@@ -92,6 +92,7 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         "--smallest-effect",
         "--metric",
         "--force",
+        "--yes",
     ];
     if let Some(late) = words.iter().find(|word| own.contains(&word.as_str())) {
         bail!(

@@ -1,5 +1,6 @@
 //! `knee run`: measures workloads or experiments, stores the record, shows it.
 
+mod against;
 mod dose;
 mod metal;
 mod on;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::terminal::{hint, print, print_line, talk};
-use plan::{Side, commands, experiments, variants};
+use plan::{commands, experiments, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, OwnLoad, PointOrder,
     ProgramProbe, Scalar, Success, Variant, check_label, parse,
@@ -335,7 +336,7 @@ pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
         talk(format_args!("defaults of {}: {}", file.display(), words.join(" ")));
     }
     let request = match &arguments.against {
-        Some(record) => against(arguments, record, store)?,
+        Some(record) => against::request(arguments, record, store)?,
         None => request(arguments)?,
     };
     check_metrics(request.look())?;
@@ -481,60 +482,6 @@ fn as_named(arguments: &Arguments) -> Result<(Foreign<Experiment>, Option<&str>)
             Ok((text.map(|_| experiment), bytes))
         }
         names => Ok((Foreign::typed(of_workloads(names)?), size)),
-    }
-}
-
-/// A record's experiment and what the arguments describe, as two variants of one experiment.
-fn against(arguments: &Arguments, record: &str, store: &Store) -> Result<Foreign<Experiment>> {
-    let before = compare::measured(record, store)?;
-    let mut size = arguments.file_systems.size();
-    let now = match arguments.what.as_slice() {
-        [] if arguments.commands.is_empty() => {
-            let same = before.look().experiment.clone();
-            let variants = if arguments.variants.is_empty() { same.variants } else { Vec::new() };
-            let experiment = Experiment { variants, ..same };
-            Foreign::typed(Side { name: "now".to_string(), experiment })
-        }
-        [one]
-            if !experiment_file::is_experiment(one)
-                && !own_loads::is_own_load(one)
-                && plan::workload(one).is_err() =>
-        {
-            compare::measured(one, store)?
-        }
-        _ => {
-            let (named, left) = as_named(arguments)?;
-            size = left;
-            named.map(|experiment| Side { name: "now".to_string(), experiment })
-        }
-    };
-    let now = now.try_map(|now| {
-        let name = arguments.variants.first().map_or(now.name, |variant| variant.name.clone());
-        // The random order is another one, and the number of blocks that of a comparison.
-        let experiment = Experiment { blocks: None, seed: None, ..now.experiment };
-        Ok(Side { name, experiment: changed(experiment, size, arguments)? })
-    })?;
-    let both = before.and(now).try_map(|(before, mut now)| {
-        take_unchanged_code(&before.experiment, &mut now.experiment);
-        plan::against(before, now)
-    })?;
-    Ok(both.map(|mut both| {
-        both.blocks = arguments.blocks;
-        both.blocks = Some(both.blocks());
-        both
-    }))
-}
-
-/// Adds what a record knows of the code of its loads to those loads of another experiment whose files are still the
-/// same: one load is measured for both.
-fn take_unchanged_code(before: &Experiment, now: &mut Experiment) {
-    let known = before.loads.iter().filter_map(|load| load.own.as_ref());
-    let known: Vec<&OwnLoad> = known.filter(|own| own.compiled.is_some()).collect();
-    let uncompiled = now.loads.iter_mut().filter_map(|load| load.own.as_mut());
-    for own in uncompiled.filter(|own| own.compiled.is_none()) {
-        let same = known.iter().find(|before| before.file == own.file && before.flags == own.flags);
-        let compiled = same.and_then(|before| before.compiled.as_ref());
-        own.compiled = compiled.filter(|compiled| own_loads::is_unchanged(own, compiled)).cloned();
     }
 }
 

@@ -128,6 +128,27 @@ fn children_are_started_out_of_the_terminals_reach() {
     });
 }
 
+/// Where the command line alone decides what is compiled or started. Everything else is of files, and goes through the
+/// question of `setup::foreign`; and the runner is called by its `measure`, which takes only what may be run.
+const TYPED: &[&str] = &[
+    "crates/knee/src/verbs/bisect.rs",
+    "crates/knee/src/verbs/remote.rs",
+    "crates/knee/src/verbs/series.rs",
+    "crates/lab/src/selfcheck/on_host.rs",
+];
+
+#[test]
+fn what_files_decide_goes_through_the_gate() {
+    check(".rs", |path, text| {
+        let source = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let passes_by =
+            ["Permitted::typed(", "runner::run("].iter().any(|way| source.contains(way));
+        let is_ours = path.starts_with("crates/") && path.contains("/src/");
+        (is_ours && passes_by && !TYPED.contains(&path))
+            .then(|| "take a Permitted value: a file may decide what is run here".to_string())
+    });
+}
+
 /// Which crates of ours each crate may use; `knee` may use all. Each missing arrow is a wall: types
 /// do no IO, analysis and plan read nothing, reports know no probe and no place, algorithms know
 /// no engine and engines no lock.
@@ -204,7 +225,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("setup", &["host", "records"]),
     ("store", &["host", "records"]),
     ("studies", &["algorithms", "described_hosts", "engines", "host", "machine"]),
-    ("sweeps", &["fleet", "host", "store"]),
+    ("sweeps", &["fleet", "host", "setup", "store"]),
     ("text", &["host"]),
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
     ("workloads", &["algorithms", "host", "machine"]),

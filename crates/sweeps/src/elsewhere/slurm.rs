@@ -11,8 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use fleet::slurm;
 use host::terminal::{hint, print, print_line, talk};
 use host::{counted, random, signals};
+use setup::foreign::Foreign;
+use setup::own_file;
 
-use super::{Done, Fleet, binary_in, word};
+use super::{Done, Fleet, Target, binary_in, word};
 use crate::flags::SlurmFlags;
 
 /// Refuses a host that cannot submit, before anything is made.
@@ -26,11 +28,14 @@ pub fn check_is_here(flags: &SlurmFlags) -> Result<()> {
 }
 
 /// Submits what is not done yet, and waits for it if asked.
-pub fn run(flags: &SlurmFlags, fleet: &Fleet, done: Done) -> Result<ExitCode> {
-    let root = fleet.root();
+pub fn run(target: &Target, fleet: &Fleet, done: Done) -> Result<ExitCode> {
+    let (flags, root) = (target.slurm, fleet.root());
     let left = fleet.left()?;
     if left.is_empty() {
         return done(fleet);
+    }
+    if !flags.print_script {
+        ask_about(root, target.yes)?;
     }
     copy_binary(&binary_in(root))?;
     let longest_s = left.iter().map(|n| fleet.plan.chunks[*n].estimated_s).fold(0.0, f64::max);
@@ -69,6 +74,18 @@ pub fn run(flags: &SlurmFlags, fleet: &Fleet, done: Done) -> Result<ExitCode> {
     }
     said.iter().try_for_each(print_line)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks about a directory in which others can replace the program that the jobs start.
+fn ask_about(root: &Path, yes: bool) -> Result<()> {
+    let directory = Foreign::typed(root)
+        .decided_by(&root.to_string_lossy(), own_file::why_others_can_rename_in(root)?);
+    let asked = directory.permitted(yes, |root| {
+        let programs =
+            [binary_in(root), root.join("job.sh")].map(|path| path.display().to_string());
+        Ok(format!("jobs start {} there, with your rights\n", programs.join(" and ")))
+    });
+    asked.map(drop)
 }
 
 /// Puts this binary where the nodes find it, so that they need none of their own.

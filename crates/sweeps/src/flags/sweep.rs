@@ -31,6 +31,9 @@ pub struct SweepFlags {
     lease: Option<Duration>,
     #[command(flatten)]
     slurm: SlurmFlags,
+    /// Compile and run what files of others decide without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true, help_heading = None)]
+    yes: bool,
 }
 
 fn hosts(text: &str) -> Result<On> {
@@ -52,7 +55,12 @@ impl SweepFlags {
     /// The hosts that are named.
     pub fn target(&self) -> Option<Target<'_>> {
         let on = self.on.as_ref()?;
-        Some(Target { on, directory: self.fleet.as_deref(), slurm: &self.slurm })
+        Some(Target { on, directory: self.fleet.as_deref(), slurm: &self.slurm, yes: self.yes })
+    }
+
+    /// Whether the user agrees beforehand to what files of others decide.
+    pub fn is_yes(&self) -> bool {
+        self.yes
     }
 
     pub fn lease_s(&self) -> Option<f64> {

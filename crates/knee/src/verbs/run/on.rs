@@ -58,7 +58,8 @@ pub fn run(
         "--fail-if asks for a verdict, but --on slurm ends before there is one: add --wait"
     );
     let experiment = experiment_file::permitted(experiment, arguments.yes)?;
-    let target = Target { on, directory: flags.fleet.as_deref(), slurm: &flags.slurm };
+    let (directory, slurm) = (flags.fleet.as_deref(), &flags.slurm);
+    let target = Target { on, directory, slurm, yes: arguments.yes };
     let place = elsewhere::place(&target, store)?;
     let seed = experiment.seed;
     let fleet = elsewhere::open_or_create(
