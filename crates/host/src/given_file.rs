@@ -35,8 +35,7 @@ pub fn read_judged<T>(
 ) -> Result<(String, T)> {
     let (file, found) = open_any(path)?;
     let judged = judge(&file)?;
-    let text = String::from_utf8(read_open(file, &found, path, limit)?);
-    Ok((text.with_context(|| format!("reading {}", path.display()))?, judged))
+    Ok((utf8(read_open(file, &found, path, limit)?, path)?, judged))
 }
 
 fn read_open(mut file: File, found: &Stat, path: &Path, limit: Limit) -> Result<Vec<u8>> {
@@ -54,8 +53,11 @@ fn read_open(mut file: File, found: &Stat, path: &Path, limit: Limit) -> Result<
 
 /// Reads a file of UTF-8 that the user named, to its end.
 pub fn read_text(path: &Path, limit: Limit) -> Result<String> {
-    let text = String::from_utf8(read(path, limit)?);
-    text.with_context(|| format!("reading {}", path.display()))
+    utf8(read(path, limit)?, path)
+}
+
+fn utf8(text: Vec<u8>, path: &Path) -> Result<String> {
+    String::from_utf8(text).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
 /// Opens a regular file that the user named.

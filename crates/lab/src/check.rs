@@ -158,8 +158,7 @@ const NOT_CHECKED: u8 = 3;
 /// Checks and prints. The status is 1 if a fault was found, else [`NOT_CHECKED`] if a search was not possible or not
 /// complete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let files =
-        c_files::checkable(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
+    let files = c_files::checkable(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
     ensure!(
         arguments.cflags.is_none() || !files.is_empty(),
         "--cflags is for locks in C, and no name is a C file: leave it out"

@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long)]
     resume: bool,
     /// Measure again what a record that is not yours measured, without asking (see docs/safety.md)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     yes: bool,
     /// Print JSON
     #[arg(long)]
