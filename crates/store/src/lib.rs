@@ -13,7 +13,8 @@ mod samples;
 
 pub use compact::{Compacted, compact};
 pub use folder::{
-    DECISIVE_FILES, Growing, Store, alteration, boots, discard, open, profiles, read_record, samples,
+    DECISIVE_FILES, Growing, Store, alteration, boots, discard, open, profiles, read_record,
+    samples,
 };
 pub use id::Id;
 pub use index::{Filter, Index};

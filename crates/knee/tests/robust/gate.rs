@@ -369,11 +369,11 @@ fn records_in_the_users_own_store_are_measured_again_without_a_question() {
     let store = elsewhere.path().display().to_string();
     let made = format!("run --command true --cpus 1 --blocks 3 --records {store}");
     assert!(home.run(&made).status.success());
+    let record = entries(&entries(Path::new(&store))[0]).remove(0);
     let again = format!("run --against last --variant x=env.A=1 --blocks 3 --records {store}");
     let ended = home.run(&again);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     // The same folder is not the user's own under another store.
-    let record = entries(&entries(Path::new(&store))[0]).remove(0);
     let strange = format!("run --against {} --variant x=env.A=1 --blocks 3", record.display());
     let ended = home.run(&strange);
     assert!(ended.stderr.contains("does not lie below a folder of yours"), "{}", ended.stderr);
