@@ -1,12 +1,13 @@
 //! The log of a bisection: a line for each thing done, durable before the next thing begins. A line that a kill cut off
 //! is as if it had never been begun.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use bisection::Foresight;
+use host::{HeldFolder, Limit};
 use serde::{Deserialize, Serialize};
 
 use crate::Request;
@@ -107,12 +108,8 @@ impl Log {
     /// Makes a log, or opens the one that is there, and returns what it holds.
     pub fn open(path: &Path) -> Result<(Log, Vec<Event>)> {
         let opening = || format!("opening {}", path.display());
-        let mut file = File::options()
-            .create(true)
-            .append(true)
-            .read(true)
-            .open(path)
-            .with_context(opening)?;
+        let (folder, name) = HeldFolder::above(path)?;
+        let mut file = folder.append(name)?;
         ensure!(
             file.try_lock().is_ok(),
             "{} is in use: another knee goes on with this bisection",
@@ -139,9 +136,13 @@ impl Log {
     }
 }
 
+const LIMIT: Limit = Limit { bytes: 1 << 30, what: "the log of a bisection" };
+
 /// The events of a log and the length of its whole lines.
 pub fn read(path: &Path) -> Result<(Vec<Event>, u64)> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let (folder, name) = HeldFolder::above(path)?;
+    let none = || format!("{} is not there", path.display());
+    let text = folder.read_text(name, LIMIT)?.with_context(none)?;
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let mut events = Vec::new();
     for (number, line) in text[..whole].lines().enumerate() {

@@ -5,7 +5,6 @@
 mod number;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +16,7 @@ use serde::Deserialize;
 
 pub use number::{Draw, Number, NumberEntry, Origin, Units};
 
-use host::nearest;
+use host::{Limit, given_file, nearest};
 
 macro_rules! hosts {
     ($($name:literal,)*) => {
@@ -135,6 +134,8 @@ pub const OPTIONAL: [&str; 6] = ["link", "memory", "exit", "kick", "ple_window",
 /// Costs that are the time of a line, for which a file may give a bandwidth in `GB/s`.
 const BANDWIDTHS: [&str; 2] = ["link", "memory"];
 
+const LIMIT: Limit = Limit { bytes: 16 << 20, what: "a host" };
+
 /// The host of this name: one built into knee, one in the directory `hosts`, or a file.
 pub fn find(name: &str) -> Result<DescribedHost> {
     if let Some((name, text)) = HOSTS.iter().find(|(built_in, _)| *built_in == name) {
@@ -143,7 +144,8 @@ pub fn find(name: &str) -> Result<DescribedHost> {
     let local = format!("hosts/{name}.toml");
     let path = if Path::new(&local).exists() { Path::new(&local) } else { Path::new(name) };
     if name.ends_with(".toml") || path.exists() {
-        let text = fs::read_to_string(path).with_context(|| format!("reading host {name}"))?;
+        let text =
+            given_file::read_text(path, LIMIT).with_context(|| format!("reading host {name}"))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         return parse(&stem, &text).with_context(|| format!("host {name}"));
     }

@@ -1,14 +1,16 @@
 //! The files of a fleet. Whatever two hosts may race for appears by one link(2), which succeeds for one of
-//! them, also on NFS.
+//! them, also on NFS. Other users may write there too: files are found by descriptor alone.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
-use host::durable::{Seal, sync_folder, write_durably};
+use anyhow::{Context, Result, ensure};
+use host::durable::Seal;
+use host::{HeldFolder, Limit};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::owner::Claim;
@@ -19,10 +21,19 @@ const FOLDERS: [&str; 5] = ["claims", "beats", "records", "done", "hosts"];
 const RELEASED: &str = ".released";
 const NEXT: &str = ".next";
 
+/// More claims of one chunk than a host that dies every minute makes in a week.
+const CLAIMS_MAX: u32 = 10_000;
+
+const PLAN_LIMIT: Limit = Limit { bytes: 64 << 20, what: "a plan" };
+const CLAIM_LIMIT: Limit = Limit { bytes: 64 << 20, what: "a claim" };
+const BEAT_LIMIT: Limit = Limit { bytes: 100, what: "a beat" };
+const DONE_LIMIT: Limit = Limit { bytes: 64 << 20, what: "a list of measured blocks" };
+const PASSED_ON_LIMIT: Limit = Limit { bytes: 1 << 20, what: "what was passed on" };
+
 /// The directory of a fleet.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    root: PathBuf,
+    root: Arc<HeldFolder>,
     /// Hash of the plan, which each claim repeats.
     plan: String,
 }
@@ -62,47 +73,54 @@ impl Survey {
 
 impl Folder {
     /// Makes the directory of a new fleet.
-    pub fn create(root: &Path, plan: &Plan) -> Result<Folder> {
-        let path = root.join(PLAN);
+    pub fn create(path: &Path, plan: &Plan) -> Result<Folder> {
+        let root = HeldFolder::create(path)?;
         ensure!(
-            !path.exists(),
-            "{} is there already: a plan never changes, so choose another directory",
+            root.look(PLAN)?.is_none(),
+            "{}/{PLAN} is there already: a plan never changes, so choose another directory",
             path.display()
         );
         for name in FOLDERS {
-            let folder = root.join(name);
-            fs::create_dir_all(&folder)
-                .with_context(|| format!("creating {}", folder.display()))?;
+            root.create_folder(name)?;
         }
         let text = serde_json::to_string_pretty(plan)?;
-        let folder =
-            Folder { root: root.to_path_buf(), plan: Seal::for_bytes(text.as_bytes()).sha256 };
-        let is_first = folder.link(&path, text.as_bytes())?;
-        ensure!(is_first, "{} was just made by somebody else", path.display());
-        Ok(folder)
+        let is_first = root.link(PLAN, text.as_bytes())?;
+        ensure!(is_first, "{}/{PLAN} was just made by somebody else", path.display());
+        Ok(Folder { root: Arc::new(root), plan: Seal::for_bytes(text.as_bytes()).sha256 })
     }
 
     /// Opens the directory of a fleet.
-    pub fn open(root: &Path) -> Result<(Folder, Plan)> {
-        let path = root.join(PLAN);
-        let text = fs::read_to_string(&path).with_context(|| {
-            format!(
-                "reading {}: name a directory that knee fleet plan made and that this host shares",
-                path.display()
-            )
-        })?;
-        Folder::with_plan(root, &text)
+    pub fn open(path: &Path) -> Result<(Folder, Plan)> {
+        let text = read_plan(path).and_then(|text| {
+            let none = || format!("{}/{PLAN} is not there", path.display());
+            text.with_context(none)
+        });
+        let text =
+            text.context("name a directory that knee fleet plan made and that this host shares")?;
+        Folder::with_plan(path, &text)
     }
 
     /// The directory of a fleet whose plan has this text.
-    pub fn with_plan(root: &Path, text: &str) -> Result<(Folder, Plan)> {
-        let plan = Plan::read(text).with_context(|| format!("in {}/{PLAN}", root.display()))?;
-        let hash = Seal::for_bytes(text.as_bytes()).sha256;
-        Ok((Folder { root: root.to_path_buf(), plan: hash }, plan))
+    pub fn with_plan(path: &Path, text: &str) -> Result<(Folder, Plan)> {
+        let plan = Plan::read(text).with_context(|| format!("in {}/{PLAN}", path.display()))?;
+        let root = Arc::new(HeldFolder::open(path)?);
+        Ok((Folder { root, plan: Seal::for_bytes(text.as_bytes()).sha256 }, plan))
     }
 
     pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The directory, held.
+    pub fn held(&self) -> &HeldFolder {
         &self.root
+    }
+
+    /// One of the folders that [`Folder::create`] made.
+    pub(crate) fn below(&self, name: &str) -> Result<HeldFolder> {
+        let none =
+            || format!("{}/{name} is missing: bring it back, or plan anew", self.root().display());
+        self.root.folder(name)?.with_context(none)
     }
 
     /// Hash of the plan.
@@ -117,6 +135,11 @@ impl Folder {
         for name in self.names("claims")? {
             let Some((chunk, claim, rest)) = parse(&name) else { continue };
             let Some(state) = states.get_mut(chunk) else { continue };
+            ensure!(
+                (1..=CLAIMS_MAX).contains(&claim),
+                "{}/claims/{name} is no claim of knee's: a chunk has 1 to {CLAIMS_MAX} of them; remove it",
+                self.root().display()
+            );
             if rest == RELEASED {
                 released.push((chunk, claim));
             } else if claim > last_claim(*state) {
@@ -137,126 +160,114 @@ impl Folder {
     }
 
     fn names(&self, folder: &str) -> Result<Vec<String>> {
-        let path = self.root.join(folder);
-        let read = || -> std::io::Result<Vec<String>> {
-            let entries = fs::read_dir(&path)?.collect::<Result<Vec<_>, _>>()?;
-            Ok(entries.iter().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
-        };
-        read().with_context(|| format!("listing {}", path.display()))
+        let entries = self.below(folder)?.list()?;
+        Ok(entries.iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect())
     }
 
     /// Claims a chunk by the number that follows the last claim. `false` if somebody else was first.
     pub fn claim(&self, chunk: usize, number: u32, claim: &Claim) -> Result<bool> {
+        ensure!(
+            number <= CLAIMS_MAX,
+            "chunk {chunk} was claimed {CLAIMS_MAX} times and is not done: plan into a new directory"
+        );
         if number > 1 {
             let before = self.read_claim(chunk, number - 1)?;
             ensure!(
                 before.plan == self.plan,
                 "{}/{PLAN} was changed after chunk {chunk} was claimed: its runs are of another plan, so \
                  plan into a new directory",
-                self.root.display()
+                self.root().display()
             );
         }
-        self.link(&self.path("claims", chunk, number), serde_json::to_string(claim)?.as_bytes())
+        let text = serde_json::to_string(claim)?;
+        self.below("claims")?.link(name(chunk, number), text.as_bytes())
     }
 
     /// The claim of a chunk with this number.
     pub fn read_claim(&self, chunk: usize, number: u32) -> Result<Claim> {
-        let path = self.path("claims", chunk, number);
-        let read = || Ok::<_, anyhow::Error>(serde_json::from_str(&fs::read_to_string(&path)?)?);
-        read().with_context(|| format!("reading the claim {}", path.display()))
+        let name = name(chunk, number);
+        let claim = read_json(&self.below("claims")?, &name, CLAIM_LIMIT)?;
+        claim.with_context(|| {
+            format!("the claim {}/claims/{name} is missing", self.root().display())
+        })
     }
 
     /// Shows that the owner of a claim lives: it has so many runs. Called between runs only, since a
     /// writer would disturb a run.
     pub fn beat(&self, chunk: usize, number: u32, runs: u64) -> Result<()> {
-        let path = self.path("beats", chunk, number);
-        // A torn number is another number: it shows life all the same.
-        fs::write(&path, runs.to_string()).with_context(|| format!("writing {}", path.display()))
+        self.below("beats")?.put(name(chunk, number), runs.to_string().as_bytes())
     }
 
     /// The runs that the owner of a claim has shown. `None` if none could be read.
     pub fn read_beat(&self, chunk: usize, number: u32) -> Option<u64> {
-        fs::read_to_string(self.path("beats", chunk, number)).ok()?.parse().ok()
+        let beats = self.below("beats").ok()?;
+        beats.read_text(name(chunk, number), BEAT_LIMIT).ok()??.parse().ok()
     }
 
     /// Gives a claim up, so that nobody waits for its lease.
     pub fn release(&self, chunk: usize, number: u32) -> Result<()> {
-        let path = self.path("claims", chunk, number);
-        let path = path.with_file_name(format!("{}{RELEASED}", name_of(&path)));
-        write_durably(&path, |_| Ok(()))
+        self.below("claims")?.replace(name(chunk, number) + RELEASED, |_| Ok(()))
     }
 
     /// Says how a later process goes on with a claim, on the same host after a boot.
     pub fn pass_on(&self, chunk: usize, number: u32, how: &str) -> Result<()> {
-        let path = self.path("claims", chunk, number);
-        let path = path.with_file_name(format!("{}{NEXT}", name_of(&path)));
-        write_durably(&path, |mut file| Ok(file.write_all(how.as_bytes())?))
+        let write = |mut file: &File| Ok(file.write_all(how.as_bytes())?);
+        self.below("claims")?.replace(name(chunk, number) + NEXT, write)
     }
 
     /// How to go on with a claim that was passed on.
     pub fn read_passed_on(&self, chunk: usize, number: u32) -> Result<String> {
-        let path = self.path("claims", chunk, number);
-        let path = path.with_file_name(format!("{}{NEXT}", name_of(&path)));
-        fs::read_to_string(&path).with_context(|| {
-            format!("reading {}, which says how chunk {chunk} goes on after a boot", path.display())
+        let name = name(chunk, number) + NEXT;
+        let text = self.below("claims")?.read_text(&name, PASSED_ON_LIMIT)?;
+        text.with_context(|| {
+            format!(
+                "{}/claims/{name}, which says how chunk {chunk} goes on after a boot, is missing",
+                self.root().display()
+            )
         })
     }
 
     /// Says that every block is measured. `false` if another claim said so first.
     pub fn finish(&self, chunk: usize, done: &Done) -> Result<bool> {
-        let path = self.root.join("done").join(format!("{chunk:04}"));
-        self.link(&path, serde_json::to_string(done)?.as_bytes())
+        let text = serde_json::to_string(done)?;
+        self.below("done")?.link(format!("{chunk:04}"), text.as_bytes())
     }
 
     /// Which claim measured which block of a chunk, if it is done.
     pub fn read_done(&self, chunk: usize) -> Result<Option<Done>> {
-        let path = self.root.join("done").join(format!("{chunk:04}"));
-        match fs::read_to_string(&path) {
-            Ok(text) => {
-                let done = serde_json::from_str(&text);
-                Ok(Some(done.with_context(|| format!("reading {}", path.display()))?))
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e).with_context(|| format!("reading {}", path.display())),
-        }
+        read_json(&self.below("done")?, &format!("{chunk:04}"), DONE_LIMIT)
     }
 
     /// The folder of the store that a claim's record grows in.
     pub fn records_of(&self, chunk: usize, number: u32) -> PathBuf {
-        self.path("records", chunk, number)
+        self.root().join("records").join(name(chunk, number))
     }
 
-    fn path(&self, folder: &str, chunk: usize, number: u32) -> PathBuf {
-        self.root.join(folder).join(format!("{chunk:04}.{number}"))
-    }
-
-    /// Makes a file appear whole under a name that nothing has. `false` if something has it.
-    fn link(&self, path: &Path, text: &[u8]) -> Result<bool> {
-        let folder = path.parent().context("a file of a fleet lies in a folder")?;
-        let beside = folder.join(format!(".new-{:016x}", host::random()));
-        let appear = || -> Result<bool> {
-            let mut file = File::options().write(true).create_new(true).open(&beside)?;
-            file.write_all(text)?;
-            file.sync_all()?;
-            let linked = fs::hard_link(&beside, path);
-            // The answer of an NFS server may have been lost: the number of links tells.
-            let is_ours = linked.is_ok() || fs::metadata(&beside)?.nlink() == 2;
-            match linked {
-                Err(e) if !is_ours && e.kind() != ErrorKind::AlreadyExists => bail!(
-                    "{e}: the directory must be on a file system with hard links that all hosts share"
-                ),
-                _ => Ok(is_ours),
-            }
-        };
-        let appeared = appear().with_context(|| format!("making {}", path.display()));
-        let _ = fs::remove_file(&beside);
-        sync_folder(folder)?;
-        appeared
+    /// Refuses a link in the place of the folder that a claim's record grows in.
+    pub(crate) fn check_records(&self, chunk: usize, number: u32) -> Result<()> {
+        self.below("records")?.folder(name(chunk, number)).map(drop)
     }
 }
 
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// The text of the plan in a directory; `None` if there is none.
+fn read_plan(path: &Path) -> Result<Option<String>> {
+    let Some(root) = HeldFolder::open_if_there(path)? else { return Ok(None) };
+    root.read_text(PLAN, PLAN_LIMIT)
+}
+
+/// The name of the files about a claim.
+pub(crate) fn name(chunk: usize, number: u32) -> String {
+    format!("{chunk:04}.{number}")
+}
+
+fn read_json<T: DeserializeOwned>(
+    folder: &HeldFolder,
+    name: &str,
+    limit: Limit,
+) -> Result<Option<T>> {
+    let Some(text) = folder.read_text(name, limit)? else { return Ok(None) };
+    let value = serde_json::from_str(&text);
+    value.with_context(|| format!("reading {}", folder.path().join(name).display())).map(Some)
 }
 
 /// Chunk, number and ending of a claim's name: `0007.1.released`.

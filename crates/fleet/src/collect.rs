@@ -58,6 +58,8 @@ pub fn collect(
     }
     ensure!(!kinds.is_empty(), "no chunk is done yet: nothing to collect");
     let complete = missing == 0;
+    // A signal must leave no half of a record.
+    signals::catch();
     kinds.values().map(|parts| join(parts, plan, store, label, complete)).collect()
 }
 
@@ -98,6 +100,7 @@ fn parts(folder: &Folder, plan: &Plan) -> Result<(Vec<Part>, usize)> {
             claims.entry(claim).or_default().insert(block);
         }
         for claim in claims.keys() {
+            folder.check_records(number, *claim)?;
             ensure!(
                 folder.read_claim(number, *claim)?.plan == folder.plan_hash(),
                 "chunk {number} was measured by another plan: plan.json was changed since; bring the old \

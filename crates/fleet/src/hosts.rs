@@ -1,16 +1,19 @@
 //! What each host said about itself before it measured: `hosts/NAME.json`. So the status names a host that cannot
 //! measure, and why, although it claims nothing.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use host::Limit;
 use host::mounts::Space;
 use serde::{Deserialize, Serialize};
 
-use crate::claims::Folder;
+use crate::claims::{Folder, name};
+
+const HOSTS: &str = "hosts";
+const CHECK_LIMIT: Limit = Limit { bytes: 1 << 20, what: "what a host says about itself" };
 
 /// What stands in the way of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,53 +90,53 @@ fn clock(local: SystemTime, shared: SystemTime) -> Option<String> {
 impl Folder {
     /// The time by the clock of whoever serves the directory: that of a file made there now.
     pub fn shared_time(&self) -> Result<SystemTime> {
-        let path = self.root().join("beats").join(format!(".new-{:016x}", host::random()));
-        let made = || -> std::io::Result<SystemTime> {
-            let mut file = File::options().write(true).create_new(true).open(&path)?;
+        let folder = self.below("beats")?;
+        let name = format!(".new-{:016x}", host::random());
+        let made = || -> Result<SystemTime> {
+            let mut file = folder.create_new(&name)?;
             file.write_all(b"0")?;
             file.sync_all()?;
-            fs::metadata(&path)?.modified()
+            Ok(file.metadata()?.modified()?)
         };
-        let time = made().with_context(|| format!("making {}", path.display()));
-        let _ = fs::remove_file(&path);
+        let time = made().with_context(|| format!("writing into {}", folder.path().display()));
+        let _ = folder.remove(&name);
         time
     }
 
     /// How long ago the owner of a claim last showed life, by `now` of [`Folder::shared_time`].
     pub fn silence(&self, chunk: usize, claim: u32, now: SystemTime) -> Option<Duration> {
         let modified = |folder: &str| {
-            let path = self.root().join(folder).join(format!("{chunk:04}.{claim}"));
-            fs::metadata(path).and_then(|file| file.modified()).ok()
+            let found = self.below(folder).ok()?.look(name(chunk, claim)).ok()??;
+            UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(found.st_mtime).ok()?))
         };
         now.duration_since(modified("beats").or_else(|| modified("claims"))?).ok()
     }
 
-    /// Keeps what a host says about itself, in the place of what it said before.
+    /// Keeps what a host says about itself, in the place of what it said before. Processes of one host may
+    /// write at the same time: the last one counts.
     pub fn keep_check(&self, check: &HostCheck) -> Result<()> {
-        let folder = self.root().join("hosts");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let path = folder.join(format!("{}.json", file_name(&check.host)));
-        // Processes of one host may write at the same time: the last one counts.
-        let beside = folder.join(format!(".new-{:016x}", host::random()));
         let text = serde_json::to_string_pretty(check)?;
-        let kept = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
-        if kept.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        kept.with_context(|| format!("writing {}", path.display()))
+        let name = format!("{}.json", file_name(&check.host));
+        self.held().create_folder(HOSTS)?.put(name, text.as_bytes())
     }
 
-    /// What hosts said about themselves, by name; without files that are damaged or not whole yet.
+    /// What hosts said about themselves, by name; without files that are damaged or not whole yet. A file that
+    /// is none of knee's is named as a host that cannot measure.
     pub fn checks(&self) -> Result<Vec<HostCheck>> {
-        let folder = self.root().join("hosts");
-        let entries = match fs::read_dir(&folder) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.with_context(|| format!("listing {}", folder.display()))?,
-        };
-        let paths = entries.flatten().map(|entry| entry.path());
-        let paths = paths.filter(|path| path.extension().is_some_and(|name| name == "json"));
-        let read = |path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok();
-        let mut checks: Vec<HostCheck> = paths.filter_map(read).collect();
+        let Some(folder) = self.held().folder(HOSTS)? else { return Ok(Vec::new()) };
+        let mut checks: Vec<HostCheck> = Vec::new();
+        for entry in folder.list()? {
+            let name = entry.name.to_string_lossy().into_owned();
+            let Some(host) = name.strip_suffix(".json") else { continue };
+            match folder.read_text(&entry.name, CHECK_LIMIT) {
+                Ok(text) => checks.extend(text.and_then(|text| serde_json::from_str(&text).ok())),
+                Err(why) => checks.push(HostCheck {
+                    host: host.to_string(),
+                    problems: vec![format!("{why:#}")],
+                    warnings: Vec::new(),
+                }),
+            }
+        }
         checks.sort_by(|a, b| a.host.cmp(&b.host));
         Ok(checks)
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -133,7 +132,7 @@ impl<M: Measurer> Member<M> {
                 return Ok(Work::Busy);
             }
             // How often claims of other hosts are looked at.
-            sleep(Duration::from_secs_f64((self.plan.lease_s / 100.0).clamp(0.25, 5.0)));
+            signals::wait(Duration::from_secs_f64((self.plan.lease_s / 100.0).clamp(0.25, 5.0)));
         }
     }
 
@@ -199,7 +198,9 @@ impl<M: Measurer> Member<M> {
             self.measurer.check_fit(&self.plan)?;
             self.is_fit = true;
         }
-        let keeps = kept_blocks(&self.folder, &self.plan, number, claims)?;
+        let Some(keeps) = kept_blocks(&self.folder, &self.plan, number, claims)? else {
+            return Ok(Ended::Interrupted);
+        };
         let claim = Claim {
             owner: self.owner.clone(),
             plan: self.folder.plan_hash().to_string(),
@@ -259,6 +260,7 @@ impl<M: Measurer> Member<M> {
         if self.folder.read_beat(share.chunk, share.claim).is_none() {
             self.folder.beat(share.chunk, share.claim, 0)?;
         }
+        self.folder.check_records(share.chunk, share.claim)?;
         let outcome = self.measurer.measure(&self.plan, &self.folder, &share)?;
         self.any_failed |= outcome.any_failed;
         Ok(match outcome {

@@ -1,35 +1,39 @@
 //! What claims of a chunk left: which of their blocks or pieces are whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use host::{HeldFolder, signals};
 use plan::schedule;
 use records::{Opened, Run};
-use store::{Id, Store};
+use store::Store;
 
 use crate::claims::Folder;
 use crate::pieces;
 use crate::plan_file::{Contents, Plan};
 
 /// The blocks or pieces of a chunk that its first `claims` claims have whole, each with the number of its claim.
+/// `None` if a signal came: many records take long to read.
 pub fn kept_blocks(
     folder: &Folder,
     plan: &Plan,
     number: usize,
     claims: u32,
-) -> Result<BTreeMap<u32, u32>> {
+) -> Result<Option<BTreeMap<u32, u32>>> {
     let chunk = &plan.chunks[number];
     let mut kept = BTreeMap::new();
     for claim in 1..=claims {
+        if signals::received().is_some() {
+            return Ok(None);
+        }
         for block in measured_by(folder, plan, number, claim)? {
             if chunk.range().contains(&block) || plan.spares(chunk).contains(&block) {
                 kept.entry(block).or_insert(claim);
             }
         }
     }
-    Ok(kept)
+    Ok(Some(kept))
 }
 
 /// The blocks or pieces that one claim has whole; none if its owner died before its first.
@@ -39,6 +43,7 @@ pub fn measured_by(
     chunk: usize,
     claim: u32,
 ) -> Result<BTreeSet<u32>> {
+    folder.check_records(chunk, claim)?;
     let records = folder.records_of(chunk, claim);
     match &plan.contents {
         Contents::Sweep(_) => pieces::computed(&records),
@@ -51,18 +56,12 @@ pub fn measured_by(
 
 /// The record in the store of a claim, finished or still growing.
 pub fn open_part(root: &Path) -> Result<Option<Opened>> {
-    if !root.exists() {
-        return Ok(None);
-    }
-    for shard in Store::at(root.to_path_buf()).shards()? {
-        for entry in fs::read_dir(&shard).with_context(|| format!("listing {}", shard.display()))? {
-            let path: PathBuf = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_record = Id::read(name.strip_prefix(".part-").unwrap_or(&name)).is_some();
-            let is_begun = ["plan.json", "record.json"].iter().any(|file| path.join(file).exists());
-            if is_record && is_begun && path.join("runs.ndjson").exists() {
-                return store::open(&path).map(Some);
-            }
+    for folder in Store::at(root.to_path_buf()).folders()? {
+        let held = HeldFolder::open(&folder)?;
+        let is_there = |name| Ok::<bool, anyhow::Error>(held.look(name)?.is_some());
+        let is_begun = is_there("plan.json")? || is_there("record.json")?;
+        if is_begun && is_there("runs.ndjson")? {
+            return store::open(&folder).map(Some);
         }
     }
     Ok(None)
@@ -110,6 +109,8 @@ fn whole_blocks(part: &Opened) -> Result<BTreeSet<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use records::Runs;
     use serde_json::json;
 

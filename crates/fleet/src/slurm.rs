@@ -2,14 +2,14 @@
 //! limit; what they say decides nothing, since progress is read from the fleet's files.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use host::{children, memfd};
+use host::{Limit, children, memfd};
 
 use crate::claims::Folder;
 
@@ -18,6 +18,7 @@ const LIMIT: Duration = Duration::from_secs(4);
 
 /// The file in a fleet's directory with the ids of its jobs, one a line.
 const JOBS: &str = "slurm-jobs";
+const JOBS_LIMIT: Limit = Limit { bytes: 64 << 10, what: "a list of jobs" };
 
 /// An array of jobs, each of which measures one chunk on a node of its own.
 pub struct Job<'a> {
@@ -155,15 +156,7 @@ pub fn submit(folder: &Folder, script: &Path) -> Result<String> {
     let id = told.trim().split(';').next().unwrap_or_default().to_string();
     ensure!(id.parse::<u64>().is_ok(), "sbatch answered {told:?}, which is no id of a job");
     // Nodes append too. A line that is lost costs a word of the status.
-    let path = folder.root().join(JOBS);
-    let append = || {
-        fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&path)?
-            .write_all(format!("{id}\n").as_bytes())
-    };
-    append().with_context(|| format!("writing {}", path.display()))?;
+    folder.held().append(JOBS)?.write_all(format!("{id}\n").as_bytes())?;
     Ok(id)
 }
 
@@ -180,8 +173,12 @@ pub struct Jobs {
 
 /// Asks Slurm for a fleet's jobs; `None` if none was submitted. An error if Slurm does not say.
 pub fn jobs(folder: &Folder) -> Option<Result<Jobs>> {
-    let ids = fs::read_to_string(folder.root().join(JOBS)).ok()?;
-    let ids: Vec<&str> = ids.split_whitespace().collect();
+    let ids = match folder.held().read_text(JOBS, JOBS_LIMIT) {
+        Ok(ids) => ids?,
+        Err(why) => return Some(Err(why)),
+    };
+    // Others may have written other words, which squeue would take for options.
+    let ids: Vec<&str> = ids.split_whitespace().filter(|id| id.parse::<u64>().is_ok()).collect();
     let words = ["--noheader", "--array", "--states=all", "--format=%T|%N|%r", "--jobs"];
     match ask(Command::new("squeue").args(words).arg(ids.join(","))) {
         // Slurm forgets jobs minutes after they ended.
@@ -226,7 +223,7 @@ fn ask(command: &mut Command) -> Result<String> {
     let status = children::run(command, LIMIT).with_context(|| {
         format!("asking {program} (is Slurm's controller down? scontrol ping says so)")
     })?;
-    let read = |file: &mut fs::File| -> Result<String> {
+    let read = |file: &mut File| -> Result<String> {
         let mut text = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut text)?;

@@ -3,10 +3,10 @@
 //! QEMU starts an unpacked kernel for x86-64 by the PVH protocol (`pvh.rs`), and one for arm64 as
 //! Documentation/arch/arm64/booting.rst says.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use host::{Limit, given_file};
 
 use crate::architecture::Architecture;
 use crate::build_id;
@@ -48,11 +48,13 @@ const PAYLOAD_LENGTH: usize = 0x24c;
 /// distributions span 100 MiB.
 const SPAN_MAX: u64 = 192 << 20;
 
+/// A vmlinux with its debugging information has 1 GiB.
+const LIMIT: Limit = Limit { bytes: 4 << 30, what: "a kernel" };
+
 impl Kernel {
     pub fn open(path: &Path) -> Result<Kernel> {
         ensure!(!path.is_dir(), "{} is a directory: name {}", path.display(), image_in(path));
-        let bytes =
-            fs::read(path).with_context(|| format!("reading the kernel {}", path.display()))?;
+        let bytes = given_file::read(path, LIMIT)?;
         Kernel::read(path, &bytes).with_context(|| format!("the kernel {}", path.display()))
     }
 
@@ -132,7 +134,7 @@ impl Kernel {
 /// running kernel has the first word as its release, and the words from `#` on as its version.
 pub fn version_in(path: &Path) -> Result<String> {
     let read = || {
-        let bytes = fs::read(path)?;
+        let bytes = given_file::read(path, LIMIT)?;
         check_image(&bytes)?;
         let text = 0x200 + u16_at(&bytes, VERSION_TEXT)? as usize;
         Ok::<_, anyhow::Error>(text_at(&bytes, text).context("names no release")?.to_string())
@@ -143,7 +145,7 @@ pub fn version_in(path: &Path) -> Result<String> {
 /// The build ID of the kernel in an image; `None` if it was built without, or is compressed in a way that knee does
 /// not read.
 pub fn build_id_in(path: &Path) -> Result<Option<String>> {
-    let bytes = fs::read(path).with_context(|| format!("the kernel {}", path.display()))?;
+    let bytes = given_file::read(path, LIMIT)?;
     check_image(&bytes).with_context(|| format!("the kernel {}", path.display()))?;
     Ok(unpack(&bytes).ok().and_then(|kernel| build_id::in_kernel(&kernel)))
 }

@@ -6,10 +6,12 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::held_folder::HeldFolder;
+use crate::given_file;
+use crate::held_folder::{HeldFolder, Limit};
 use crate::mounts::space;
 
 /// Writes a file so that a crash leaves the old file, the new file or none, never a part of it.
@@ -30,38 +32,24 @@ fn write_durably_by(
     write: impl FnOnce(&File) -> Result<()>,
 ) -> Result<()> {
     let writing = || format!("writing {}", path.display());
-    let folder = HeldFolder::open(folder_of(path)).with_context(writing)?;
-    let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?;
+    let (folder, name) = HeldFolder::above(path).with_context(writing)?;
     folder.replace_by(name, beside, write).map_err(|why| with_room(why, folder.path()))
 }
 
 /// An error, with the room that is left in a folder if that is the cause.
 pub fn with_room(why: anyhow::Error, folder: &Path) -> anyhow::Error {
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
-    let is_full = why.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    let is_full = is_full.into_iter().any(|cause| full.contains(&cause.kind()));
+    let kind = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Errno>() {
+        Some(cause) => Some(io::Error::from(*cause).kind()),
+        None => cause.downcast_ref::<io::Error>().map(io::Error::kind),
+    };
+    let is_full = why.chain().filter_map(kind).any(|kind| full.contains(&kind));
     let Some(space) = space(folder).filter(|_| is_full) else { return why };
     why.context(format!(
         "{} has {} KiB free: remove files there, or choose another folder",
         folder.display(),
         space.bytes_free >> 10
     ))
-}
-
-/// The folder that holds a file; a name alone lies in the current one.
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => Path::new("/"),
-    }
-}
-
-/// Creates a file. An existing file of that name is removed and never written to: it may be a
-/// symbolic link.
-pub fn create_anew(path: &Path) -> io::Result<File> {
-    remove_if_there(path)?;
-    File::options().write(true).create_new(true).open(path)
 }
 
 /// Removes a file, if there is one.
@@ -74,9 +62,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// Flushes a folder: names created, renamed or removed in it become durable.
 pub fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder)
-        .and_then(|f| f.sync_all())
-        .with_context(|| format!("flushing folder {}", folder.display()))
+    HeldFolder::open(folder)?.sync()
 }
 
 /// Length and hash of a file.
@@ -89,24 +75,27 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Hashes a file.
+    /// Hashes a file that the user named.
     pub fn for_file(path: &Path) -> Result<Seal> {
-        let hash = || -> io::Result<Seal> {
-            let mut file = File::open(path)?;
-            let mut hasher = Sha256::new();
-            let mut buffer = vec![0; 1 << 16];
-            let mut bytes = 0;
-            loop {
-                let n = file.read(&mut buffer)?;
-                if n == 0 {
-                    break;
-                }
-                bytes += n as u64;
-                hasher.update(&buffer[..n]);
+        let any = Limit { bytes: u64::MAX, what: "a file" };
+        let sealed = given_file::open(path, any).and_then(Seal::for_open);
+        sealed.with_context(|| format!("hashing {}", path.display()))
+    }
+
+    /// Hashes an open file from where it is read to its end.
+    pub fn for_open(mut file: File) -> Result<Seal> {
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 16];
+        let mut bytes = 0;
+        loop {
+            let n = file.read(&mut buffer)?;
+            if n == 0 {
+                break;
             }
-            Ok(Seal { bytes, sha256: hexadecimal(&hasher.finalize()) })
-        };
-        hash().with_context(|| format!("hashing {}", path.display()))
+            bytes += n as u64;
+            hasher.update(&buffer[..n]);
+        }
+        Ok(Seal { bytes, sha256: hexadecimal(&hasher.finalize()) })
     }
 
     /// Hashes bytes in memory.
@@ -124,13 +113,6 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-
-    #[test]
-    fn a_name_alone_lies_in_the_current_folder() {
-        assert_eq!(folder_of(Path::new("page.html")), Path::new("."));
-        assert_eq!(folder_of(Path::new("pages/page.html")), Path::new("pages"));
-        assert_eq!(folder_of(Path::new("/")), Path::new("/"));
-    }
 
     #[test]
     fn a_file_of_the_users_beside_stays() {

@@ -15,10 +15,12 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, fstat, openat, statat};
 use rustix::io::Errno;
 
-use crate::given_path::walk;
+use crate::given_path::{Place, walk};
 use crate::held_folder::{Limit, not_regular, too_long};
 use crate::signals;
 use crate::trusted_users::TrustedUsers;
+
+const RIGHT: &str = "is it the right file?";
 
 /// Reads a file that the user named, to its end.
 pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>> {
@@ -41,13 +43,16 @@ pub fn read_judged<T>(
 fn read_open(mut file: File, found: &Stat, path: &Path, limit: Limit) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     if is_regular(found) {
-        ensure!(found.st_size as u64 <= limit.bytes, too_long(path, found.st_size as u64, limit));
+        ensure!(
+            found.st_size as u64 <= limit.bytes,
+            too_long(path, found.st_size as u64, limit, RIGHT)
+        );
         file.by_ref().take(limit.bytes + 1).read_to_end(&mut text)
     } else {
         read_what_comes(&mut file, limit.bytes + 1, &mut text)
     }
     .with_context(|| format!("reading {}", path.display()))?;
-    ensure!(text.len() as u64 <= limit.bytes, too_long(path, text.len() as u64, limit));
+    ensure!(text.len() as u64 <= limit.bytes, too_long(path, text.len() as u64, limit, RIGHT));
     Ok(text)
 }
 
@@ -64,10 +69,27 @@ fn utf8(text: Vec<u8>, path: &Path) -> Result<String> {
 pub fn open(path: &Path, limit: Limit) -> Result<File> {
     let (file, found) = open_any(path)?;
     if !is_regular(&found) {
-        return Err(not_regular(path, FileType::from_raw_mode(found.st_mode)));
+        return Err(not_regular(path, FileType::from_raw_mode(found.st_mode), RIGHT));
     }
-    ensure!(found.st_size as u64 <= limit.bytes, too_long(path, found.st_size as u64, limit));
+    ensure!(
+        found.st_size as u64 <= limit.bytes,
+        too_long(path, found.st_size as u64, limit, RIGHT)
+    );
     Ok(file)
+}
+
+/// Opens a file that the user named to write to, empty or made anew; or a pipe or terminal of this user's.
+pub fn create(path: &Path) -> Result<File> {
+    let creating = || format!("creating {}", path.display());
+    let Some(place) = walk(path, None)? else { return Err(Errno::NOENT).with_context(creating) };
+    let (look, link) = follow(&place);
+    match statat(&place.folder, &place.name, look) {
+        Err(Errno::NOENT) => (),
+        found => check(path, &found.with_context(creating)?)?,
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    Ok(openat(&place.folder, &place.name, flags | link, mode).with_context(creating)?.into())
 }
 
 fn is_regular(found: &Stat) -> bool {
@@ -79,12 +101,7 @@ fn open_any(path: &Path) -> Result<(File, Stat)> {
     let Some(place) = walk(path, None)? else {
         return Err(Errno::NOENT).with_context(opening);
     };
-    // What is open already is followed to, whatever it is; anything else is no link any more.
-    let (look, link) = if place.is_open {
-        (AtFlags::empty(), OFlags::empty())
-    } else {
-        (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
-    };
+    let (look, link) = follow(&place);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | link;
     // Opening a device may already do something, so it is looked at first.
     check(path, &statat(&place.folder, &place.name, look).with_context(opening)?)?;
@@ -96,12 +113,21 @@ fn open_any(path: &Path) -> Result<(File, Stat)> {
     Ok((opened.into(), found))
 }
 
+/// What is open already is followed to, whatever it is; anything else is no link any more.
+fn follow(place: &Place) -> (AtFlags, OFlags) {
+    if place.is_open {
+        (AtFlags::empty(), OFlags::empty())
+    } else {
+        (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
+    }
+}
+
 fn check(path: &Path, found: &Stat) -> Result<()> {
     let kind = FileType::from_raw_mode(found.st_mode);
     let may_wait = matches!(kind, FileType::Fifo | FileType::CharacterDevice);
     match (kind, may_wait && TrustedUsers::current().contains(found.st_uid)) {
         (FileType::RegularFile, _) | (_, true) => Ok(()),
-        _ => Err(not_regular(path, kind)),
+        _ => Err(not_regular(path, kind, RIGHT)),
     }
 }
 
@@ -164,6 +190,22 @@ mod tests {
             let path = format!("/proc/self/fd/{}", from.as_raw_fd());
             assert_eq!(read(Path::new(&path), LIMIT).unwrap(), b"anonymous");
         });
+    }
+
+    #[test]
+    fn a_file_of_others_is_not_overwritten_through_their_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("page"), folder.path().join("link"));
+        create(&path).unwrap().write_all(b"long").unwrap();
+        symlink(&path, &link).unwrap();
+        create(&link).unwrap().write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        if crate::paths::user() != 0 {
+            return eprintln!("skipped: only root may give a link away");
+        }
+        std::os::unix::fs::lchown(&link, Some(64_321), None).unwrap();
+        let why = format!("{:#}", create(&link).unwrap_err());
+        assert!(why.contains("of user 64321") && fs::read(&path).unwrap() == b"new", "{why}");
     }
 
     #[test]

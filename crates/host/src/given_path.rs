@@ -115,3 +115,24 @@ fn make(above: &OwnedFd, name: &OsStr, mode: Mode) -> Result<OwnedFd> {
         Err(e) => Err(e.into()),
     }
 }
+
+/// The folder that holds a file; a name alone lies in the current one.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_alone_lies_in_the_current_folder() {
+        assert_eq!(folder_of(Path::new("page.html")), Path::new("."));
+        assert_eq!(folder_of(Path::new("pages/page.html")), Path::new("pages"));
+        assert_eq!(folder_of(Path::new("/")), Path::new("/"));
+    }
+}

@@ -5,9 +5,10 @@
 //!     HeldFolder::open(path)      the path that the user named: follows links of this user's and root's
 //!       .folder(name)             a folder in it, never a link
 //!       .read(name, limit)        a whole regular file of at most so many bytes
-//!       .open_file(name, limit)   the same to read piece by piece, such as the Parquet file of samples
+//!       .open_file(name, limit)   such a file to read piece by piece, as the Parquet file of samples
 //!       .list()                   names, and what each of them is
 //!       .replace(name, write)     written beside under a name that nothing had, then renamed; durable
+//!       .put(name, text)          written and renamed too, but not durable
 //!       .create_new(name)         a file under a name that nothing has
 //!       .link(name, text)         appears whole or not at all; one of several writers makes it
 //!       .append(name)             the one way to write into a file that is there: it has one name only
@@ -30,7 +31,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::given_path::walk;
+use crate::given_path::{folder_of, walk};
 use crate::random;
 
 /// How long a file may be, by what it is: `a claim`.
@@ -77,7 +78,7 @@ impl HeldFolder {
         HeldFolder::open_if_there(path)?.with_context(none)
     }
 
-    /// The same; `None` if nothing has the path.
+    /// Holds the folder that a path of the user's names; `None` if nothing has the path.
     pub fn open_if_there(path: &Path) -> Result<Option<HeldFolder>> {
         let Some(place) = walk(path, None)? else { return Ok(None) };
         let link = if place.is_open { OFlags::NOFOLLOW } else { OFlags::empty() };
@@ -90,6 +91,13 @@ impl HeldFolder {
         let place = walk(path, Some(Mode::from_raw_mode(0o777))).with_context(making)?;
         let place = place.with_context(making)?;
         make(&place.folder, &place.name, path)
+    }
+
+    /// Holds the folder above what a path of the user's names, and the last name, which is followed nowhere and
+    /// which nothing need have.
+    pub fn above(path: &Path) -> Result<(HeldFolder, &OsStr)> {
+        let name = path.file_name().with_context(|| format!("{} is no name", path.display()))?;
+        Ok((HeldFolder::open(folder_of(path))?, name))
     }
 
     /// The path by which it was opened, for messages.
@@ -107,6 +115,21 @@ impl HeldFolder {
     pub fn create_folder(&self, name: impl AsRef<OsStr>) -> Result<HeldFolder> {
         let name = plain(name.as_ref())?;
         make(&self.held, name, &self.path.join(name))
+    }
+
+    /// Makes a folder under a name that nothing has; `None` if something has it.
+    pub fn create_new_folder(&self, name: impl AsRef<OsStr>) -> Result<Option<HeldFolder>> {
+        let name = plain(name.as_ref())?;
+        match mkdirat(&self.held, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => hold(&self.held, name, FOLDER, &self.path.join(name)),
+            Err(Errno::EXIST) => Ok(None),
+            Err(e) => Err(e).with_context(|| format!("creating {}", self.shown(name))),
+        }
+    }
+
+    /// The folder itself.
+    pub fn stat(&self) -> Result<Stat> {
+        fstat(&self.held).with_context(|| format!("looking at {}", self.path.display()))
     }
 
     /// What has a name here, itself and not where it leads; `None` if nothing has it.
@@ -193,28 +216,45 @@ impl HeldFolder {
         self.replace_by(name, unused_name(), write)
     }
 
-    /// The same by the name `beside`, under which a killed writer leaves what is unfinished, and the next
-    /// removes it.
+    /// Writes a file as [`HeldFolder::replace`] does, by the name `beside`: a killed writer leaves what is
+    /// unfinished under it, and the next removes it.
     pub fn replace_by(
         &self,
         name: impl AsRef<OsStr>,
         beside: impl AsRef<OsStr>,
         write: impl FnOnce(&File) -> Result<()>,
     ) -> Result<()> {
-        let (name, beside) = (plain(name.as_ref())?, plain(beside.as_ref())?);
+        let beside = beside.as_ref();
+        self.remove(beside)?;
+        self.write_beside(name.as_ref(), beside, |file| {
+            write(file)?;
+            Ok(file.sync_all()?)
+        })?;
+        self.sync()
+    }
+
+    /// Writes a file that readers see whole, old or new, and that a crash of the host may lose.
+    pub fn put(&self, name: impl AsRef<OsStr>, text: &[u8]) -> Result<()> {
+        let beside = unused_name();
+        self.write_beside(name.as_ref(), beside.as_ref(), |mut file| Ok(file.write_all(text)?))
+    }
+
+    fn write_beside(
+        &self,
+        name: &OsStr,
+        beside: &OsStr,
+        write: impl FnOnce(&File) -> Result<()>,
+    ) -> Result<()> {
+        let name = plain(name)?;
         let written = || -> Result<()> {
-            self.remove(beside)?;
-            let file = self.create_new(beside)?;
-            write(&file)?;
-            file.sync_all()?;
+            write(&self.create_new(beside)?)?;
             self.rename(beside, name)
         };
-        let written = written().with_context(|| format!("writing {}", self.shown(name)));
+        let written = written();
         if written.is_err() {
             let _ = self.remove(beside);
         }
-        written?;
-        self.sync()
+        written.with_context(|| format!("writing {}", self.shown(name)))
     }
 
     /// Opens a file for appending, made if nothing has the name.
@@ -293,6 +333,14 @@ impl HeldFolder {
         flushed.with_context(|| format!("flushing folder {}", self.path.display()))
     }
 
+    /// Gives the folder the modification time of now.
+    pub fn touch(&self) -> Result<()> {
+        let touched = self
+            .readable()
+            .and_then(|folder| File::from(folder).set_modified(std::time::SystemTime::now()));
+        touched.with_context(|| format!("changing the time of {}", self.path.display()))
+    }
+
     /// What is held is found by those who may not list it: a descriptor to list or flush it.
     fn readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -333,7 +381,13 @@ impl HeldFolder {
     }
 
     fn not_regular(&self, name: &OsStr, kind: FileType) -> Error {
-        not_regular(&self.path.join(name), kind)
+        match kind {
+            FileType::Symlink => anyhow!(
+                "{} is a symbolic link, and knee follows none where others may write: put the file itself there",
+                self.shown(name)
+            ),
+            _ => not_regular(&self.path.join(name), kind, "remove it"),
+        }
     }
 
     /// A file with several names may be somebody else's elsewhere.
@@ -349,7 +403,8 @@ impl HeldFolder {
     }
 
     fn too_long(&self, name: &OsStr, bytes: u64, limit: Limit) -> String {
-        too_long(&self.path.join(name), bytes, limit)
+        let advice = "remove it, or bring back what knee wrote";
+        too_long(&self.path.join(name), bytes, limit, advice)
     }
 
     fn shown(&self, name: &OsStr) -> String {
@@ -361,20 +416,15 @@ impl HeldFolder {
 const ONLY_FILES: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Says that a path leads to something else than a file.
-pub(crate) fn not_regular(path: &Path, kind: FileType) -> Error {
-    let path = path.display();
-    match kind {
-        FileType::Symlink => anyhow!(
-            "{path} is a symbolic link, and knee follows none where others may write: put the file itself there"
-        ),
-        _ => anyhow!("{path} is {}, not a file: remove it", name_of(kind)),
-    }
+/// Says that a path leads to something else than a file, and what to do.
+pub(crate) fn not_regular(path: &Path, kind: FileType, advice: &str) -> Error {
+    anyhow!("{} is {}, not a file: {advice}", path.display(), name_of(kind))
 }
 
-pub(crate) fn too_long(path: &Path, bytes: u64, limit: Limit) -> String {
+/// Says that a file is longer than it may be, and what to do.
+pub(crate) fn too_long(path: &Path, bytes: u64, limit: Limit, advice: &str) -> String {
     format!(
-        "{} has {}, more than the {} that {} may have: remove it, or bring back what knee wrote",
+        "{} has {}, more than the {} that {} may have: {advice}",
         path.display(),
         size(bytes),
         size(limit.bytes),

@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
@@ -30,6 +32,16 @@ pub fn received() -> Option<i32> {
         0 => None,
         signal => Some(signal),
     }
+}
+
+/// Waits so long, or until a signal asks knee to end. Returns whether one did.
+pub fn wait(length: Duration) -> bool {
+    let began = Instant::now();
+    while received().is_none() {
+        let Some(left) = length.checked_sub(began.elapsed()) else { return false };
+        sleep(left.min(Duration::from_millis(100)));
+    }
+    true
 }
 
 /// Blocks signals in the calling thread. Returns the mask from before.

@@ -17,7 +17,7 @@ pub(crate) enum Writer {
     Principal(String),
 }
 
-/// Reads an attribute into a buffer; lgetxattr(2) of a path, fgetxattr(2) of an open file.
+/// Reads an attribute into a buffer; lgetxattr(2).
 pub(crate) type Attribute<'a> = &'a dyn Fn(&CStr, &mut [u8]) -> rustix::io::Result<usize>;
 
 /// Who may write to a file or directory besides its owner and everybody.

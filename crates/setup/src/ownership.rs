@@ -3,13 +3,13 @@
 //! nothing: in directories in which other users can rename.
 
 use std::fs::{self, File, Metadata};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use host::TrustedUsers;
-
-use rustix::fs::{fgetxattr, lgetxattr};
+use rustix::fs::{getxattr, lgetxattr};
 
 use crate::access_list::{Attribute, Writer, writers};
 
@@ -83,13 +83,15 @@ pub(crate) struct Writable {
 }
 
 impl Writable {
-    /// Of what has a path, itself and not where it leads.
+    /// Looks at what has a path, itself and not where it leads.
     pub(crate) fn from_path(path: &Path, metadata: &Metadata) -> Result<Writable> {
         Writable::new(metadata, &|name, value| lgetxattr(path, name, value))
     }
 
     pub(crate) fn from_file(file: &File, metadata: &Metadata) -> Result<Writable> {
-        Writable::new(metadata, &|name, value| fgetxattr(file, name, value))
+        // fgetxattr(2) refuses a file that is open by path only.
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Writable::new(metadata, &|name, value| getxattr(&link, name, value))
     }
 
     fn new(metadata: &Metadata, attribute: Attribute) -> Result<Writable> {

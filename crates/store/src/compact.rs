@@ -7,12 +7,12 @@
 //! written once into a new folder; the records remain the truth.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use host::durable::sync_folder;
+use host::HeldFolder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -78,9 +78,8 @@ pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
 
 /// Refuses a folder with files: old files among new ones would be counted twice.
 fn refuse_to_mix(into: &Path) -> Result<()> {
-    fs::create_dir_all(into).with_context(|| format!("creating {}", into.display()))?;
-    let mut entries = fs::read_dir(into).with_context(|| format!("listing {}", into.display()))?;
-    ensure!(entries.next().is_none(), "{} is not empty: name a new folder", into.display());
+    let is_empty = HeldFolder::create(into)?.list()?.is_empty();
+    ensure!(is_empty, "{} is not empty: name a new folder", into.display());
     Ok(())
 }
 
@@ -222,7 +221,7 @@ struct ValueRow {
 /// The file of one partition. It gets its name when it is whole.
 struct PartFile {
     writer: SerializedFileWriter<File>,
-    folder: PathBuf,
+    folder: HeldFolder,
     pending: Vec<ValueRow>,
     rows: usize,
 }
@@ -233,16 +232,16 @@ const WHOLE: &str = "records.parquet";
 impl PartFile {
     fn create(folder: &Path) -> Result<PartFile> {
         let path = folder.join(GROWING);
+        let held = HeldFolder::create(folder)?;
         let create = || -> Result<SerializedFileWriter<File>> {
-            fs::create_dir_all(folder)?;
             let schema = Arc::new(parse_message_type(SCHEMA)?);
             let properties = WriterProperties::builder()
                 .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
                 .build();
-            Ok(SerializedFileWriter::new(File::create(&path)?, schema, Arc::new(properties))?)
+            Ok(SerializedFileWriter::new(held.create_new(GROWING)?, schema, Arc::new(properties))?)
         };
         let writer = create().with_context(|| format!("creating {}", path.display()))?;
-        Ok(PartFile { writer, folder: folder.to_path_buf(), pending: Vec::new(), rows: 0 })
+        Ok(PartFile { writer, folder: held, pending: Vec::new(), rows: 0 })
     }
 
     fn add(&mut self, row: ValueRow) -> Result<()> {
@@ -254,7 +253,7 @@ impl PartFile {
         let rows = std::mem::take(&mut self.pending);
         self.rows += rows.len();
         write_group(&mut self.writer, &rows)
-            .with_context(|| format!("writing into {}", self.folder.display()))
+            .with_context(|| format!("writing into {}", self.folder.path().display()))
     }
 
     /// Finishes the file and returns its number of rows.
@@ -262,11 +261,11 @@ impl PartFile {
         if !self.pending.is_empty() {
             self.flush()?;
         }
-        let path = self.folder.join(WHOLE);
+        let path = self.folder.path().join(WHOLE);
         let finish = || -> Result<()> {
             self.writer.into_inner()?.sync_all()?;
-            fs::rename(self.folder.join(GROWING), &path)?;
-            sync_folder(&self.folder)
+            self.folder.rename(GROWING, WHOLE)?;
+            self.folder.sync()
         };
         finish().with_context(|| format!("writing {}", path.display()))?;
         Ok(self.rows)

@@ -12,39 +12,29 @@
 //! merge and delete records by hand.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::durable::{create_anew, remove_if_there, sync_folder, with_room, write_durably};
-use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Seal, Warning};
+use host::HeldFolder;
+use host::durable::with_room;
+use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Warning};
 
 use crate::id::Id;
-use crate::lines::{self, no_link};
+use crate::lines;
+use crate::record_files::{
+    BOOTS, Lock, PLAN, PROFILES, Place, RECORD, RECORD_LIMIT, RESULTS, RESULTS_LIMIT, RUNS,
+    SAMPLES, SAMPLES_GROWING, TEMPORARY, create_durably, is_our_folder, is_ours, lock, lock_record,
+    modified, places, remove, remove_folder, seal, write_plan,
+};
 use crate::samples::{RunSamples, read_parquet, write_parquet};
 
-pub const PLAN: &str = "plan.json";
-pub const RECORD: &str = "record.json";
-const RUNS: &str = "runs.ndjson";
-const SAMPLES_GROWING: &str = "samples.ndjson";
-const SAMPLES: &str = "samples.parquet";
-/// Exists only if there are profiles.
-const PROFILES: &str = "looks.ndjson";
-/// Exists only if runs were made in virtual machines.
-const BOOTS: &str = "boots.ndjson";
 const HIDDEN: &str = ".part-";
-
-/// What runs left, beside the record itself.
-const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 
 /// The files that decide what a record is, and so what measuring it again would run.
 pub const DECISIVE_FILES: &[&str] = &[RECORD, PLAN, RUNS];
-
-/// Names under which files are written before they are renamed into place.
-const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 
 /// How many ids are tried for a new record: two of one second are equal by chance, if ever.
 const IDS_TRIED: usize = 100;
@@ -69,53 +59,70 @@ impl Store {
     /// The folders that may hold records: the root and the shards in it.
     pub fn shards(&self) -> Result<Vec<PathBuf>> {
         let mut shards = vec![self.root.clone()];
-        for (name, path) in entries(&self.root)? {
-            if name.len() == 2 && name.chars().all(|c| c.is_ascii_hexdigit()) {
-                shards.push(path);
-            }
+        let Some(root) = HeldFolder::open_if_there(&self.root)? else { return Ok(shards) };
+        for entry in root.list()?.into_iter().filter(|entry| entry.is_folder()) {
+            shards.extend(
+                is_shard(&entry.name.to_string_lossy()).then(|| self.root.join(&entry.name)),
+            );
         }
         shards.sort();
         Ok(shards)
     }
 
+    /// What has the name of a shard and is no folder: nothing below it is listed or removed.
+    pub fn false_shards(&self) -> Result<Vec<PathBuf>> {
+        let false_shards = places(&self.root)?.into_iter();
+        let false_shards = false_shards.filter(|place| !place.is_folder && is_shard(&place.name));
+        Ok(false_shards.map(|place| place.path).collect())
+    }
+
+    /// The folders of its records, finished or not.
+    pub fn folders(&self) -> Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        for shard in self.shards()? {
+            let here = places(&shard)?.into_iter().filter(|place| place.is_folder);
+            folders.extend(here.map(|place| place.path).filter(|path| id_in_name(path).is_some()));
+        }
+        Ok(folders)
+    }
+
     /// Starts a record. `record` must have the plan; the id, state and results are set by the store. The id is the given
     /// one, or the next that no record here has. A record that cannot be started leaves nothing.
     pub fn begin(&self, mut record: Record, id: Id) -> Result<Growing> {
-        let (id, folder) = self.claim(id)?;
+        let (id, shard) = self.claim(id)?;
+        let name = format!("{HIDDEN}{}", id.as_str());
+        let held = shard.folder(&name)?.context("the folder of the new record was removed")?;
         record.id = id.as_str().to_string();
         record.state = RecordState::Growing;
-        let started = write_plan(&folder, &record).and_then(|lock| {
-            sync_folder(folder.parent().unwrap_or(Path::new("/")))?;
-            Growing::new(folder.clone(), record, lock)
+        let started = write_plan(&held, &record).and_then(|lock| {
+            shard.sync()?;
+            let folder = self.root.join(id.shard()).join(&name);
+            Growing::new(folder, shard.folder(&name)?.context("it was removed")?, record, lock)
         });
         started.map_err(|why| {
-            let _ = remove_folder(&folder, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat());
+            let _ = remove_folder(&shard, &held, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat());
             with_room(why, &self.root)
         })
     }
 
-    /// Makes the folder of a new record.
-    fn claim(&self, mut id: Id) -> Result<(Id, PathBuf)> {
+    /// Makes the folder of a new record. Returns its id and its shard.
+    fn claim(&self, mut id: Id) -> Result<(Id, HeldFolder)> {
         for _ in 0..IDS_TRIED {
-            let shard = self.root.join(id.shard());
-            let folder = shard.join(format!("{HIDDEN}{}", id.as_str()));
-            let made = create_durably(&shard).with_context(|| {
+            let shard = create_durably(&self.root, id.shard()).with_context(|| {
+                let shard = self.root.join(id.shard());
                 format!("creating {}: choose another folder with --records", shard.display())
             });
-            made.map_err(|why| with_room(why, self.root.parent().unwrap_or(&self.root)))?;
-            let is_taken = fs::symlink_metadata(shard.join(id.as_str())).is_ok();
+            let shard =
+                shard.map_err(|why| with_room(why, self.root.parent().unwrap_or(&self.root)))?;
+            let is_taken = shard.look(id.as_str())?.is_some();
             let made = if is_taken {
-                Err(ErrorKind::AlreadyExists.into())
+                Ok(None)
             } else {
-                fs::create_dir(&folder)
+                shard.create_new_folder(format!("{HIDDEN}{}", id.as_str()))
             };
-            match made {
-                Ok(()) => return Ok((id, folder)),
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => id = id.next(),
-                Err(e) => {
-                    let made = Err(e).with_context(|| format!("creating {}", folder.display()));
-                    return made.map_err(|why| with_room(why, &self.root));
-                }
+            match made.map_err(|why| with_room(why, &self.root))? {
+                Some(_) => return Ok((id, shard)),
+                None => id = id.next(),
             }
         }
         bail!("{} has records of all ids up to {}: begin again", self.root.display(), id.as_str())
@@ -124,11 +131,13 @@ impl Store {
     /// Resumes a partial record, to add the missing runs.
     pub fn resume(&self, folder: &Path) -> Result<Growing> {
         let hidden = hidden_path(folder)?;
-        if !is_our_folder(folder) {
+        let (shard, name) = HeldFolder::above(folder)?;
+        let held = HeldFolder::open(folder)?;
+        if !is_our_folder(&held) {
             bail!("{} belongs to another user: copy it to resume the copy", folder.display());
         }
         // Held until nothing is left here that another process could resume or finish.
-        let _record_lock = lock_record(folder)?;
+        let _record_lock = lock_record(&held)?;
         let opened = open(folder)?;
         let samples = sealed_samples(&opened)?;
         let mut record = opened.record;
@@ -137,15 +146,19 @@ impl Store {
         record.warnings.retain(|warning| warning.text != WRITER_DIED);
         // At every step a crash leaves something that `recover` understands: as long as the
         // old record.json is there, the folder is as it was.
-        let lock = write_plan(folder, &record)?;
-        fs::rename(folder, &hidden).with_context(|| format!("resuming {}", folder.display()))?;
-        sync_folder(hidden.parent().unwrap_or(Path::new("/")))?;
-        write_durably(&hidden.join(SAMPLES_GROWING), |mut file| {
+        let lock = write_plan(&held, &record)?;
+        let hidden_name = hidden.file_name().context("a record's folder has a name")?;
+        shard
+            .rename(name, hidden_name)
+            .with_context(|| format!("resuming {}", folder.display()))?;
+        shard.sync()?;
+        let held = shard.folder(hidden_name)?.context("the record was removed")?;
+        held.replace_by(SAMPLES_GROWING, "samples.tmp", |mut file| {
             Ok(file.write_all(&lines::text(&samples)?)?)
         })?;
-        remove(&hidden, &[RECORD])?;
-        sync_folder(&hidden)?;
-        Growing::new(hidden, record, lock)
+        remove(&held, &[RECORD])?;
+        held.sync()?;
+        Growing::new(hidden, held, record, lock)
     }
 
     /// Finishes what dead writers left: each hidden folder without a lock becomes a partial record, or
@@ -155,9 +168,8 @@ impl Store {
     pub fn recover(&self, hostname: &str) -> Result<Vec<PathBuf>> {
         let mut recovered = Vec::new();
         for shard in self.shards()? {
-            for (name, folder) in entries(&shard).unwrap_or_default() {
-                if name.strip_prefix(HIDDEN).and_then(Id::read).is_some() && is_our_folder(&folder)
-                {
+            for Place { name, path: folder, is_folder } in places(&shard).unwrap_or_default() {
+                if is_folder && name.strip_prefix(HIDDEN).and_then(Id::read).is_some() {
                     recovered.extend(recover_folder(&folder, hostname).ok().flatten());
                 }
             }
@@ -177,47 +189,48 @@ const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn recover_folder(folder: &Path, hostname: &str) -> Result<Option<PathBuf>> {
-    let plan = folder.join(PLAN);
-    let lock = match lock(&plan) {
-        Ok(Some(lock)) => lock,
+    let held = HeldFolder::open(folder)?;
+    if !is_our_folder(&held) {
+        return Ok(None);
+    }
+    let lock = match lock(&held, PLAN)? {
+        Lock::Held(lock) => lock,
         // The writer is alive, or has just finished.
-        Ok(None) => return Ok(None),
-        Err(e) if e.kind() == ErrorKind::NotFound => return finish_nearly_done(folder),
-        Err(e) => return Err(e).with_context(|| format!("locking {}", plan.display())),
+        Lock::Busy => return Ok(None),
+        Lock::Missing => return finish_nearly_done(folder, &held),
     };
     if !is_ours(&lock.metadata()?) {
         return Ok(None);
     }
-    if folder.join(RECORD).exists() {
-        return finish_nearly_done(folder);
+    if held.look(RECORD)?.is_some() {
+        return finish_nearly_done(folder, &held);
     }
-    let text = io::read_to_string(&lock).with_context(|| format!("reading {}", plan.display()))?;
-    let mut record = Record::read(&text).with_context(|| format!("in {}", plan.display()))?;
+    let text = held.read_text(PLAN, RECORD_LIMIT)?.context("the plan was removed")?;
+    let mut record = Record::read(&text).with_context(|| format!("in {}", folder.display()))?;
     if record.host.hostname.as_deref() != Some(hostname)
         && age(&folder.join(RUNS)) < OTHER_HOST_TIMEOUT
     {
         return Ok(None);
     }
     record.warnings.push(Warning::new(WRITER_DIED, "knee run … --resume does the missing ones"));
-    Growing::new(folder.to_path_buf(), record, lock)?.finish_as(RecordState::Partial)
+    Growing::new(folder.to_path_buf(), held, record, lock)?.finish_as(RecordState::Partial)
 }
 
 /// Finishes a hidden folder with a record: its writer died during the last steps of finishing, or the
 /// first steps of resuming. Removes a folder with neither record nor plan: its writer died before it
 /// had written anything.
-fn finish_nearly_done(folder: &Path) -> Result<Option<PathBuf>> {
-    if folder.join(RECORD).exists() {
-        return tidy_and_unhide(folder).map(Some);
+fn finish_nearly_done(folder: &Path, held: &HeldFolder) -> Result<Option<PathBuf>> {
+    if held.look(RECORD)?.is_some() {
+        return tidy_and_unhide(folder, held).map(Some);
     }
     if age(folder) > START_TIMEOUT {
-        remove_folder(folder, &TEMPORARY)?;
+        remove_folder(&HeldFolder::above(folder)?.0, held, &TEMPORARY)?;
     }
     Ok(None)
 }
 
 fn age(path: &Path) -> Duration {
-    let modified = fs::metadata(path).and_then(|m| m.modified());
-    let elapsed = modified.map(|t| SystemTime::now().duration_since(t).unwrap_or_default());
+    let elapsed = modified(path).map(|t| SystemTime::now().duration_since(t).unwrap_or_default());
     elapsed.unwrap_or_default()
 }
 
@@ -225,6 +238,7 @@ fn age(path: &Path) -> Duration {
 #[derive(Debug)]
 pub struct Growing {
     folder: PathBuf,
+    held: HeldFolder,
     /// The record so far. The caller may add warnings and sessions.
     pub record: Record,
     runs: File,
@@ -237,20 +251,12 @@ pub struct Growing {
 }
 
 impl Growing {
-    fn new(folder: PathBuf, record: Record, lock: File) -> Result<Growing> {
-        let append = |name: &str| {
-            let path = folder.join(name);
-            no_link()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .with_context(|| format!("opening {}", path.display()))
-        };
-        let runs = append(RUNS)?;
-        let samples = append(SAMPLES_GROWING)?;
-        sync_folder(&folder)?;
+    fn new(folder: PathBuf, held: HeldFolder, record: Record, lock: File) -> Result<Growing> {
+        let runs = held.append(RUNS)?;
+        let samples = held.append(SAMPLES_GROWING)?;
+        held.sync()?;
         let next_run = lines::drop_torn(&folder.join(RUNS), Run::read)?.len() as u32;
-        Ok(Growing { folder, record, runs, samples, next_run, complete: false, _lock: lock })
+        Ok(Growing { folder, held, record, runs, samples, next_run, complete: false, _lock: lock })
     }
 
     /// The folder that the record grows in.
@@ -298,9 +304,8 @@ impl Growing {
         let path = self.folder.join(name);
         let add = || -> Result<()> {
             lines::drop_torn(&path, parse)?;
-            let file = no_link().create(true).append(true).open(&path)?;
-            lines::append(&file, &lines::text(std::slice::from_ref(value))?)?;
-            sync_folder(&self.folder)
+            lines::append(&self.held.append(name)?, &lines::text(std::slice::from_ref(value))?)?;
+            self.held.sync()
         };
         add().with_context(|| format!("adding a line to {}", path.display()))
     }
@@ -373,7 +378,8 @@ impl Growing {
         // Adding the last run may have failed halfway.
         let runs = lines::drop_torn(&self.folder.join(RUNS), Run::read)?;
         if runs.is_empty() {
-            remove_folder(&self.folder, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat())?;
+            let shard = HeldFolder::above(&self.folder)?.0;
+            remove_folder(&shard, &self.held, &[RESULTS, &TEMPORARY[..], &[PLAN]].concat())?;
             return Ok(None);
         }
         self.write_samples(runs.len() as u32)?;
@@ -386,20 +392,19 @@ impl Growing {
             [(!profiles.is_empty()).then_some(PROFILES), (!boots.is_empty()).then_some(BOOTS)];
         let kept = [RUNS, SAMPLES].into_iter().chain(beside.into_iter().flatten());
         for name in kept {
-            self.record.files.insert(name.to_string(), Seal::for_file(&self.folder.join(name))?);
+            self.record.files.insert(name.to_string(), seal(&self.held, name)?);
         }
         let text = serde_json::to_string_pretty(&self.record)?;
-        write_durably(&self.folder.join(RECORD), |mut file| Ok(file.write_all(text.as_bytes())?))?;
-        tidy_and_unhide(&self.folder).map(Some)
+        self.held
+            .replace_by(RECORD, "record.tmp", |mut file| Ok(file.write_all(text.as_bytes())?))?;
+        tidy_and_unhide(&self.folder, &self.held).map(Some)
     }
 
     /// Writes the samples of the runs below `runs`; later lines belong to a run that was cut off.
     fn write_samples(&self, runs: u32) -> Result<()> {
-        let growing = self.folder.join(SAMPLES_GROWING);
-        let finished = self.folder.join(SAMPLES);
-        let text = fs::read(&growing).with_context(|| format!("reading {}", growing.display()))?;
+        let text = read_growing(&self.held)?;
         // A resumption died before it had copied the samples.
-        if text.is_empty() && finished.exists() {
+        if text.is_empty() && self.held.look(SAMPLES)?.is_some() {
             return Ok(());
         }
         let samples: Vec<RunSamples> = text
@@ -407,14 +412,22 @@ impl Growing {
             .filter_map(|line| serde_json::from_slice(line).ok())
             .filter(|s: &RunSamples| s.run < runs)
             .collect();
-        write_parquet(&finished, &samples)
+        write_parquet(&self.held, SAMPLES, &samples)
     }
+}
+
+/// The samples of a record that grows, as lines.
+fn read_growing(folder: &HeldFolder) -> Result<Vec<u8>> {
+    let text = folder.read(SAMPLES_GROWING, RESULTS_LIMIT)?;
+    text.with_context(|| format!("{}/{SAMPLES_GROWING} is missing", folder.path().display()))
 }
 
 /// Removes a record that is being written, of which nothing is worth keeping. Leaves a finished one alone.
 pub fn discard(folder: &Path) -> Result<()> {
     ensure!(is_hidden(folder), "{} is not being written", folder.display());
-    remove_folder(folder, &[RESULTS, &TEMPORARY[..], &[PLAN, RECORD]].concat())
+    let (shard, name) = HeldFolder::above(folder)?;
+    let Some(held) = shard.folder(name)? else { return Ok(()) };
+    remove_folder(&shard, &held, &[RESULTS, &TEMPORARY[..], &[PLAN, RECORD]].concat()).map(drop)
 }
 
 /// The last line of each boot, by number.
@@ -449,8 +462,7 @@ pub fn samples(opened: &Opened) -> Result<Vec<(u32, Sample)>> {
     let runs = if opened.record.state != RecordState::Growing {
         sealed_samples(opened)?
     } else {
-        let growing = opened.folder.join(SAMPLES_GROWING);
-        let text = fs::read(&growing).with_context(|| format!("reading {}", growing.display()))?;
+        let text = read_growing(&HeldFolder::open(&opened.folder)?)?;
         text.split(|b| *b == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect()
     };
     Ok(runs.into_iter().flat_map(|r| r.samples.into_iter().map(move |s| (r.run, s))).collect())
@@ -469,7 +481,7 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
     let Some(sealed) = opened.record.files.get(RUNS) else {
         return Ok(());
     };
-    if torn || *sealed != Seal::for_file(&opened.folder.join(RUNS))? {
+    if torn || *sealed != seal(&HeldFolder::open(&opened.folder)?, RUNS)? {
         opened.record.warnings.push(Warning::new(
             ALTERED,
             "restore the folder from a copy, or trust only the runs you recognise",
@@ -481,39 +493,36 @@ fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
 /// The samples of a finished record. A changed file is refused: unlike damaged JSON, a damaged Parquet
 /// file may parse as anything.
 fn sealed_samples(opened: &Opened) -> Result<Vec<RunSamples>> {
-    let path = opened.folder.join(SAMPLES);
+    let held = HeldFolder::open(&opened.folder)?;
     if let Some(sealed) = opened.record.files.get(SAMPLES)
-        && *sealed != Seal::for_file(&path)?
+        && *sealed != seal(&held, SAMPLES)?
     {
         bail!(
-            "{} has changed since the record was finished: restore it from a copy",
-            path.display()
+            "{}/{SAMPLES} has changed since the record was finished: restore it from a copy",
+            opened.folder.display()
         );
     }
-    read_parquet(&path)
+    read_parquet(&held, SAMPLES)
 }
 
 /// When the finished record in a folder was written, in ns since 1970.
 pub fn record_modified_ns(folder: &Path) -> Option<i64> {
-    let metadata = fs::metadata(folder.join(RECORD)).ok()?;
-    Some(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec())
+    let modified = modified(&folder.join(RECORD)).ok()?;
+    Some(modified.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos() as i64)
 }
 
 /// Length of a finished record's files, from their seals.
 pub fn bytes(folder: &Path, record: &Record) -> u64 {
-    let own = fs::metadata(folder.join(RECORD)).map_or(0, |metadata| metadata.len());
+    let own = folder.join(RECORD).symlink_metadata().map_or(0, |metadata| metadata.len());
     own + record.files.values().map(|seal| seal.bytes).sum::<u64>()
 }
 
 /// Reads the record in a folder, finished or growing. Refuses one whose folder has the id of another.
 pub fn read_record(folder: &Path) -> Result<Record> {
-    for name in [RECORD, PLAN] {
+    let held = HeldFolder::open_if_there(folder)?;
+    for (name, held) in [RECORD, PLAN].into_iter().filter_map(|name| Some((name, held.as_ref()?))) {
         let path = folder.join(name);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == ErrorKind::NotFound => continue,
-            Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
-        };
+        let Some(text) = held.read_text(name, RECORD_LIMIT)? else { continue };
         let record = Record::read(&text).with_context(|| format!("in {}", path.display()))?;
         let folder_id = id_in_name(folder).filter(|id| *id != record.id);
         ensure!(
@@ -541,10 +550,10 @@ pub fn is_hidden(folder: &Path) -> bool {
 }
 
 /// Whether the writer of a hidden folder is alive.
-pub fn writer(folder: &Path) -> io::Result<Writer> {
-    Ok(match lock(&folder.join(PLAN))? {
-        Some(_) => Writer::Dead,
-        None => Writer::Alive,
+pub fn writer(folder: &HeldFolder) -> Result<Writer> {
+    Ok(match lock(folder, PLAN)? {
+        Lock::Busy => Writer::Alive,
+        Lock::Held(_) | Lock::Missing => Writer::Dead,
     })
 }
 
@@ -557,33 +566,14 @@ pub enum Writer {
 
 /// The number of whole lines in a record's file of runs.
 pub fn count_lines_of_runs(folder: &Path) -> u32 {
-    let text = fs::read(folder.join(RUNS)).unwrap_or_default();
+    let read = || HeldFolder::open(folder)?.read(RUNS, RESULTS_LIMIT);
+    let text = read().ok().flatten().unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count() as u32
 }
 
 /// The runs of a file, and the offset of a torn last line.
 fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
     lines::read(path, Run::read)
-}
-
-/// Writes the plan and locks it. The lock is held before the file gets its name.
-fn write_plan(folder: &Path, record: &Record) -> Result<File> {
-    let path = folder.join(PLAN);
-    let beside = folder.join("plan.tmp");
-    let text = serde_json::to_string_pretty(record)?;
-    let write = || -> io::Result<File> {
-        let mut file = create_anew(&beside)?;
-        file.try_lock()?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, &path)?;
-        Ok(file)
-    };
-    let lock = write().with_context(|| {
-        format!("writing {}, {} KiB", path.display(), text.len().div_ceil(1024))
-    })?;
-    sync_folder(folder)?;
-    Ok(lock)
 }
 
 fn hidden_path(folder: &Path) -> Result<PathBuf> {
@@ -594,103 +584,21 @@ fn hidden_path(folder: &Path) -> Result<PathBuf> {
     Ok(folder.with_file_name(format!("{HIDDEN}{name}")))
 }
 
-/// Locks the `record.json` in a folder that is to be renamed. The plan's lock is not enough: a process
-/// that resumes the record writes a plan of its own.
-pub fn lock_record(folder: &Path) -> Result<File> {
-    let path = folder.join(RECORD);
-    let locked = lock(&path).with_context(|| format!("locking {}", path.display()))?;
-    locked
-        .with_context(|| format!("{}: another knee is finishing or resuming it", folder.display()))
-}
-
-/// Opens and locks a file; `None` if another process holds the lock, or moved the file before it was
-/// locked.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    // Over NFS only a file that is open for writing can be locked.
-    let file = no_link().read(true).write(true).open(path)?;
-    match file.try_lock() {
-        Ok(()) => (),
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(e)) => return Err(e),
-    }
-    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    let locked = identity(file.metadata()?);
-    let current = fs::symlink_metadata(path).map(identity);
-    Ok(current.is_ok_and(|current| current == locked).then_some(file))
-}
-
-fn is_ours(metadata: &Metadata) -> bool {
-    metadata.uid() == host::paths::user()
-}
-
-pub fn is_our_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && is_ours(&m))
-}
-
-/// Creates a shard's folder and its missing ancestors, so that they survive a crash of the host.
-fn create_durably(shard: &Path) -> io::Result<()> {
-    let missing = shard.ancestors().filter(|folder| !folder.exists()).count();
-    fs::create_dir_all(shard)?;
-    // Always ROOT and its parent: the process that created the shard may have died before this.
-    for above in shard.canonicalize()?.ancestors().skip(1).take(missing.max(2)) {
-        // An older folder may be unreadable; it does not need flushing.
-        let _ = sync_folder(above);
-    }
-    Ok(())
-}
-
 /// The last steps of finishing, after `record.json` has become durable. The plan is removed last: its
 /// lock keeps other processes away until the folder has its final name.
-fn tidy_and_unhide(folder: &Path) -> Result<PathBuf> {
-    let _record_lock = lock_record(folder)?;
-    remove(folder, &[SAMPLES_GROWING])?;
-    remove(folder, &TEMPORARY)?;
-    sync_folder(folder)?;
-    let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let visible = folder.with_file_name(name.trim_start_matches(HIDDEN));
-    fs::rename(folder, &visible)
-        .with_context(|| format!("renaming {} to {}", folder.display(), visible.display()))?;
-    sync_folder(visible.parent().unwrap_or(Path::new("/")))?;
-    remove(&visible, &[PLAN])?;
-    Ok(visible)
+fn tidy_and_unhide(folder: &Path, held: &HeldFolder) -> Result<PathBuf> {
+    let _record_lock = lock_record(held)?;
+    remove(held, &[SAMPLES_GROWING])?;
+    remove(held, &TEMPORARY)?;
+    held.sync()?;
+    let (shard, name) = HeldFolder::above(folder)?;
+    let visible = name.to_str().unwrap_or_default().trim_start_matches(HIDDEN).to_string();
+    shard.rename(name, &visible)?;
+    shard.sync()?;
+    remove(held, &[PLAN])?;
+    Ok(folder.with_file_name(visible))
 }
 
-/// Removes all that knee writes into a record's folder, the record first: a folder without it is no record.
-/// Removes the folder too unless it holds other files; returns whether it did.
-pub fn remove_record(folder: &Path) -> Result<bool> {
-    remove_folder(folder, &[&[RECORD, PLAN], RESULTS, &TEMPORARY[..]].concat())?;
-    Ok(!folder.exists())
-}
-
-/// Removes these files from a folder.
-fn remove(folder: &Path, names: &[&str]) -> Result<()> {
-    for path in names.iter().map(|name| folder.join(name)) {
-        remove_if_there(&path).with_context(|| format!("removing {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Removes a folder without runs: these files, and the folder itself unless it holds other files.
-fn remove_folder(folder: &Path, names: &[&str]) -> Result<()> {
-    remove(folder, names)?;
-    match fs::remove_dir(folder) {
-        Err(e) if e.kind() != ErrorKind::DirectoryNotEmpty => {
-            Err(e).with_context(|| format!("removing {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Names and paths of a folder's entries; empty if there is no such folder.
-pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(e).with_context(|| format!("listing {}", folder.display())),
-    };
-    let named = entries.filter_map(|entry| {
-        let path = entry.ok()?.path();
-        Some((path.file_name()?.to_str()?.to_string(), path))
-    });
-    Ok(named.collect())
+fn is_shard(name: &str) -> bool {
+    name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

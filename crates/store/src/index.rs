@@ -5,17 +5,19 @@
 //! comparing 257 times finds the shards to read again, and only new records in them are opened.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use host::TrustedUsers;
 use jiff::Timestamp;
 use rusqlite::ffi::{Error, SQLITE_NOTADB};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
-use crate::listed::{Listed, look};
+use crate::listed::{Listed, false_shard, look};
+use crate::record_files::{Place, places};
 use crate::{Store, folder};
 
 /// Version of the tables and of their contents. An index of another version is discarded.
@@ -138,6 +140,7 @@ impl Index {
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         let mut others: Vec<Listed> =
             folders.iter().filter_map(|folder| look(Path::new(folder))).collect();
+        others.extend(self.store.false_shards()?.iter().map(|path| false_shard(path)));
         others.sort_by(|a, b| b.id.cmp(&a.id));
         Ok(others)
     }
@@ -203,13 +206,25 @@ fn index_name(root: &Path) -> String {
 
 fn on_disk(path: &Path) -> Result<Connection> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        make_private(folder)?;
     }
     let database = Connection::open(path)?;
     database.busy_timeout(std::time::Duration::from_secs(5))?;
     // A cache needs no durability: after a crash it is built again.
     database.pragma_update(None, "synchronous", "off")?;
     with_tables(database)
+}
+
+/// Makes the folder of the index. Refuses one in which others could put a link to a file of theirs or ours.
+fn make_private(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    ensure!(found.is_dir() && TrustedUsers::current().contains(found.uid()), "it is not ours");
+    if found.mode() & 0o022 != 0 {
+        // Made by an earlier knee under a umask that lets a group write.
+        fs::set_permissions(folder, Permissions::from_mode(found.mode() & 0o755))?;
+    }
+    Ok(())
 }
 
 fn in_memory() -> Result<Connection> {
@@ -263,7 +278,7 @@ fn refresh_shard(database: &Connection, shard: &Path) -> Result<()> {
 /// and their arrival does not change the shard's modification time.
 fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
     // An unreadable shard keeps its rows and does not affect the others.
-    let Ok(entries) = folder::entries(shard) else {
+    let Ok(places) = places(shard) else {
         return Ok(false);
     };
     let shard_text = shard.to_string_lossy();
@@ -279,12 +294,12 @@ fn read_shard(database: &Connection, shard: &Path) -> Result<bool> {
     let mut all_read = true;
     database.execute("delete from other where shard = ?1", [&shard_text])?;
     let mut other = database.prepare_cached("insert into other values (?1, ?2)")?;
-    for (_, folder) in entries {
+    for Place { path: folder, is_folder, .. } in places {
         if folder::id_in_name(&folder).is_none() {
             continue;
         }
         let text = folder.to_string_lossy().into_owned();
-        if folder::is_hidden(&folder) {
+        if !is_folder || folder::is_hidden(&folder) {
             other.execute([&text, &*shard_text])?;
             continue;
         }

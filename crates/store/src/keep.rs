@@ -1,34 +1,29 @@
 //! Keeping records: giving one a label or a note, and removing one. Only records of this user, and only
 //! while no other knee writes to them.
 
-use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail, ensure};
-use host::durable::{sync_folder, write_durably};
+use anyhow::{Context, Result, ensure};
+use host::HeldFolder;
 use serde_json::Value;
 
-use crate::folder::{
-    RECORD, Writer, id_in_name, is_hidden, is_our_folder, lock_record, read_record, remove_record,
-    writer,
-};
+use crate::folder::{Writer, id_in_name, is_hidden, read_record, writer};
+use crate::record_files::{RECORD, RECORD_LIMIT, is_our_folder, lock_record, remove_record};
 
 /// Sets the label and the note of a finished record; what is `None` stays, and an empty text removes.
 /// Everything else in `record.json` stays, also what a newer knee wrote.
 pub fn annotate(folder: &Path, label: Option<&str>, note: Option<&str>) -> Result<()> {
-    check_own(folder)?;
+    let (shard, held) = own_folder(folder)?;
     ensure!(
         !is_hidden(folder),
         "{} is not finished: the next `knee run` finishes what a dead knee left",
         folder.display()
     );
-    let _lock = lock_record(folder)?;
+    let _lock = lock_record(&held)?;
     read_record(folder)?;
-    let path = folder.join(RECORD);
-    let changing = || format!("changing {}", path.display());
-    let text = fs::read_to_string(&path).with_context(changing)?;
+    let changing = || format!("changing {}/{RECORD}", folder.display());
+    let text = held.read_text(RECORD, RECORD_LIMIT)?.with_context(changing)?;
     let mut record: Value = serde_json::from_str(&text).with_context(changing)?;
     let fields = record.as_object_mut().with_context(changing)?;
     for (name, value) in [("label", label), ("note", note)] {
@@ -39,28 +34,35 @@ pub fn annotate(folder: &Path, label: Option<&str>, note: Option<&str>) -> Resul
         }
     }
     let text = serde_json::to_string_pretty(&record)?;
-    write_durably(&path, |mut file| Ok(file.write_all(text.as_bytes())?))?;
+    held.replace_by(RECORD, "record.tmp", |mut file| Ok(file.write_all(text.as_bytes())?))?;
     // The index looks at a record again when the folder around it has changed.
-    let shard = folder.canonicalize()?.parent().map(File::open).transpose()?;
-    shard.map_or(Ok(()), |shard| shard.set_modified(SystemTime::now())).with_context(changing)
+    shard.touch()
 }
 
 /// Removes a record. A folder that holds other files stays with them. Returns whether it is gone.
 pub fn remove(folder: &Path) -> Result<bool> {
-    check_own(folder)?;
+    let (shard, held) = own_folder(folder)?;
     ensure!(id_in_name(folder).is_some(), "{} is not the folder of a record", folder.display());
     let removing = || format!("removing {}", folder.display());
-    let is_growing = is_hidden(folder) && matches!(writer(folder), Ok(Writer::Alive));
+    let is_growing = is_hidden(folder) && matches!(writer(&held), Ok(Writer::Alive));
     ensure!(!is_growing, "{} is not removed: a knee is writing it", folder.display());
-    let _lock = if folder.join(RECORD).exists() { Some(lock_record(folder)?) } else { None };
-    let is_gone = remove_record(folder).with_context(removing)?;
-    sync_folder(folder.parent().unwrap_or(Path::new("/")))?;
+    let has_record = held.look(RECORD)?.is_some();
+    let _lock = if has_record { Some(lock_record(&held)?) } else { None };
+    let is_gone = remove_record(&shard, &held).with_context(removing)?;
+    shard.sync()?;
     Ok(is_gone)
 }
 
-fn check_own(folder: &Path) -> Result<()> {
-    if !is_our_folder(folder) {
-        bail!("{} is not a folder of this user: knee leaves it alone", folder.display());
+/// Holds a folder of this user and the shard above it, neither of which is a link.
+fn own_folder(folder: &Path) -> Result<(HeldFolder, HeldFolder)> {
+    let (mut shard, name) = HeldFolder::above(folder)?;
+    if let Some(parent) = folder.parent().filter(|parent| parent.file_name().is_some()) {
+        let (root, name) = HeldFolder::above(parent)?;
+        let none = || format!("{} is not there", parent.display());
+        shard = root.folder(name)?.with_context(none)?;
     }
-    Ok(())
+    let held = shard.folder(name)?.filter(is_our_folder).with_context(|| {
+        format!("{} is not a folder of this user: knee leaves it alone", folder.display())
+    })?;
+    Ok((shard, held))
 }

@@ -9,6 +9,7 @@ mod index;
 mod keep;
 mod lines;
 mod listed;
+mod record_files;
 mod samples;
 
 pub use compact::{Compacted, compact};

@@ -1,24 +1,22 @@
 //! Files of JSON lines that grow by one durable line at a time. A line counts once it has its newline:
 //! a line that a crash cut off does not exist.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use host::in_parallel;
+use host::{HeldFolder, in_parallel};
+
+use crate::record_files::RESULTS_LIMIT;
 
 /// The values of a file's lines, and the offset of a torn last line. A missing file has no lines.
 pub fn read<T: Send>(
     path: &Path,
     parse: impl Fn(&str) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, Option<u64>)> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
-        Err(e) => return Err(e).with_context(|| format!("reading {}", path.display())),
-    };
+    let (folder, name) = HeldFolder::above(path)?;
+    let Some(text) = folder.read(name, RESULTS_LIMIT)? else { return Ok((Vec::new(), None)) };
     let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
     let lines: Vec<&[u8]> = text[..whole].split_inclusive(|b| *b == b'\n').collect();
     let value = |(number, line): (usize, &&[u8])| {
@@ -46,9 +44,10 @@ const LINES_OF_PART: usize = 500;
 pub fn drop_torn<T: Send>(path: &Path, parse: impl Fn(&str) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (values, torn) = read(path, parse)?;
     if let Some(start) = torn {
-        let shorten = |file: File| file.set_len(start).and_then(|()| file.sync_data());
-        let shortened = no_link().write(true).open(path).and_then(shorten);
-        shortened.with_context(|| format!("shortening {}", path.display()))?;
+        let shortening = || format!("shortening {}", path.display());
+        let (folder, name) = HeldFolder::above(path)?;
+        let file = folder.open_to_change(name)?.with_context(shortening)?;
+        file.set_len(start).and_then(|()| file.sync_data()).with_context(shortening)?;
     }
     Ok(values)
 }
@@ -72,11 +71,4 @@ pub fn append(mut file: &File, text: &[u8]) -> std::io::Result<()> {
         let _ = file.set_len(before);
     }
     written
-}
-
-/// Options that open no file through a symbolic link.
-pub fn no_link() -> OpenOptions {
-    let mut options = File::options();
-    options.custom_flags(libc::O_NOFOLLOW);
-    options
 }

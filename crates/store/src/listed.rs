@@ -1,13 +1,15 @@
 //! The lines of a list of records. Folders that are no finished record are listed too, with the reason: a
 //! user who misses a record looks for it in the list.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use records::Record;
 
-use crate::folder::{self, RECORD, Writer, id_in_name, is_hidden};
+use host::HeldFolder;
+
+use crate::folder::{self, Writer, id_in_name, is_hidden};
+use crate::record_files::{PLAN, RECORD, RECORD_LIMIT};
 
 /// A record in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -85,32 +87,52 @@ impl Listed {
 /// dead writer, damaged, or written by a newer knee. `None` if it is a finished record, or none at all.
 pub fn look(folder: &Path) -> Option<Listed> {
     let id = id_in_name(folder)?;
+    if folder.is_symlink() {
+        return Some(not_read(
+            folder,
+            id,
+            "it is a symbolic link, and knee follows none in a store",
+        ));
+    }
     match folder::read_record(folder) {
         Ok(_) if !is_hidden(folder) => None,
         Ok(record) => {
-            let (state, reason) = match folder::writer(folder) {
+            let writer = HeldFolder::open(folder).and_then(|held| folder::writer(&held));
+            let (state, reason) = match writer {
                 Ok(Writer::Alive) => ("growing", "a knee is writing it".to_string()),
                 Ok(Writer::Dead) => ("unfinished", UNFINISHED.to_string()),
-                Err(why) => ("unfinished", format!("{UNFINISHED} ({why})")),
+                Err(why) => ("unfinished", format!("{UNFINISHED} ({why:#})")),
             };
             let runs = folder::count_lines_of_runs(folder);
             let listed = Listed::from_record(folder, &record);
             Some(Listed { id, state: state.to_string(), reason, runs, ..listed })
         }
         // Its writer is just starting, or died before it had written anything.
-        Err(_) if is_hidden(folder) && !folder.join(folder::PLAN).exists() => None,
+        Err(_) if is_hidden(folder) && !folder.join(PLAN).exists() => None,
         Err(why) => {
-            let text = fs::read_to_string(folder.join(RECORD)).unwrap_or_default();
-            let state = if Record::is_newer(&text) { "foreign" } else { "damaged" };
-            Some(Listed {
-                id,
-                folder: folder.to_path_buf(),
-                state: state.to_string(),
-                reason: format!("{why:#}"),
-                ..Listed::default()
-            })
+            let text =
+                HeldFolder::open(folder).and_then(|held| held.read_text(RECORD, RECORD_LIMIT));
+            let is_newer = text.is_ok_and(|text| Record::is_newer(&text.unwrap_or_default()));
+            let state = if is_newer { "foreign" } else { "damaged" };
+            Some(Listed { state: state.to_string(), ..not_read(folder, id, &format!("{why:#}")) })
         }
     }
+}
+
+/// The line of what has the name of a shard and is no folder.
+pub fn false_shard(path: &Path) -> Listed {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let reason = format!(
+        "{} is no folder, and knee follows no link there: records behind it are not listed",
+        path.display()
+    );
+    not_read(path, name, &reason)
+}
+
+fn not_read(folder: &Path, id: String, reason: &str) -> Listed {
+    let folder = folder.to_path_buf();
+    let (state, reason) = ("damaged".to_string(), reason.to_string());
+    Listed { id, folder, state, reason, ..Listed::default() }
 }
 
 const UNFINISHED: &str = "its knee ended before it could finish the record: the next `knee run` does \

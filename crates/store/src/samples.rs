@@ -4,11 +4,10 @@
 
 use std::fs::File;
 use std::panic::catch_unwind;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use host::durable::write_durably;
+use host::HeldFolder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -19,6 +18,8 @@ use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 use records::Sample;
 use serde::{Deserialize, Serialize};
+
+use crate::record_files::RESULTS_LIMIT;
 
 /// The samples of one run: one line while the record grows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,8 +40,8 @@ const SCHEMA: &str = "message samples {
 const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes all samples of a record.
-pub fn write_parquet(path: &Path, runs: &[RunSamples]) -> Result<()> {
-    write_durably(path, |file| {
+pub fn write_parquet(folder: &HeldFolder, name: &str, runs: &[RunSamples]) -> Result<()> {
+    folder.replace_by(name, "samples.tmp", |file| {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
@@ -89,9 +90,12 @@ fn write_group(
 }
 
 /// Reads the file of [`write_parquet`]: the samples of each run, in order.
-pub fn read_parquet(path: &Path) -> Result<Vec<RunSamples>> {
+pub fn read_parquet(folder: &HeldFolder, name: &str) -> Result<Vec<RunSamples>> {
+    let path = folder.path().join(name);
+    let file = folder.open_file(name, RESULTS_LIMIT)?;
+    let file = file.with_context(|| format!("{} is missing", path.display()))?;
     let read = || -> parquet::errors::Result<Vec<RunSamples>> {
-        let reader = SerializedFileReader::new(File::open(path)?)?;
+        let reader = SerializedFileReader::new(file)?;
         let mut runs: Vec<RunSamples> = Vec::new();
         for row in reader.get_row_iter(None)? {
             let row = row?;
@@ -135,8 +139,8 @@ mod tests {
             RunSamples { run: 3, samples: vec![sample("task.operations", Some(1), None, 1e15)] },
         ];
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("samples.parquet");
-        write_parquet(&path, &runs).unwrap();
-        assert_eq!(read_parquet(&path).unwrap(), runs);
+        let folder = HeldFolder::open(folder.path()).unwrap();
+        write_parquet(&folder, "samples.parquet", &runs).unwrap();
+        assert_eq!(read_parquet(&folder, "samples.parquet").unwrap(), runs);
     }
 }

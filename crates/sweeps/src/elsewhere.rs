@@ -196,8 +196,3 @@ fn word(path: &Path) -> Result<String> {
     let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     Ok(shlex::try_quote(text)?.into_owned())
 }
-
-/// The path of knee's copy in a fleet's directory.
-fn binary_in(root: &Path) -> PathBuf {
-    root.join("knee")
-}

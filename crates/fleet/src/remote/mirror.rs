@@ -2,15 +2,19 @@
 //! record that a crash may have left: a run's samples before its line, and the final name last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use host::durable::{remove_if_there, sync_folder};
+use host::{HeldFolder, Limit};
 
 use super::messages::{Answer, send};
+
+/// As long as the samples of a long record.
+const FILE_LIMIT: Limit = Limit { bytes: 64 << 30, what: "a file of a record" };
 
 /// Names of folders that hold growing records begin so.
 const HIDDEN: &str = ".part-";
@@ -25,7 +29,7 @@ pub struct Mirror {
 /// What a store holds.
 struct Listing {
     /// By the names that they have while a record grows, in the order in which they are sent.
-    files: Vec<(String, PathBuf)>,
+    files: Vec<(String, File)>,
     /// Folders of finished records.
     finished: Vec<String>,
 }
@@ -48,7 +52,7 @@ impl Mirror {
     pub fn send(&mut self, out: &mut impl Write) -> Result<()> {
         let Listing { files, finished } = self.list().context("reading the record to send it")?;
         for (path, file) in &files {
-            self.send_file(path, file, out)?;
+            self.send_file(path, file, out).with_context(|| format!("sending {path}"))?;
         }
         let gone: Vec<String> = self
             .sent
@@ -70,16 +74,24 @@ impl Mirror {
 
     fn list(&self) -> Result<Listing> {
         let (mut files, mut finished) = (Vec::new(), Vec::new());
-        for (shard, path) in entries(&self.root)? {
-            for (record, path) in entries(&path)? {
-                let mut folder = format!("{shard}/{record}");
-                if !record.starts_with(HIDDEN) {
+        let Some(root) = HeldFolder::open_if_there(&self.root)? else {
+            return Ok(Listing { files, finished });
+        };
+        for (shard_name, shard) in folders(&root)? {
+            for (name, record) in folders(&shard)? {
+                let mut folder = format!("{shard_name}/{name}");
+                if !name.starts_with(HIDDEN) {
                     finished.push(folder.clone());
                     folder = hidden(&folder);
                 }
-                let inside = entries(&path)?.into_iter().filter(|(_, path)| path.is_file());
-                let lasting = inside.filter(|(name, _)| !name.ends_with(".tmp"));
-                files.extend(lasting.map(|(name, path)| (format!("{folder}/{name}"), path)));
+                for entry in record.list()?.into_iter().filter(|entry| entry.is_file()) {
+                    let name = entry.name.to_string_lossy();
+                    if name.ends_with(".tmp") || name.starts_with('.') {
+                        continue;
+                    }
+                    let file = record.open_file(&entry.name, FILE_LIMIT)?;
+                    files.extend(file.map(|file| (format!("{folder}/{name}"), file)));
+                }
             }
         }
         files.sort_by_key(|(path, _)| {
@@ -89,9 +101,8 @@ impl Mirror {
         Ok(Listing { files, finished })
     }
 
-    fn send_file(&mut self, path: &str, file: &Path, out: &mut impl Write) -> Result<()> {
-        let mut open = File::open(file).with_context(|| format!("opening {}", file.display()))?;
-        let found = open.metadata()?;
+    fn send_file(&mut self, path: &str, mut file: &File, out: &mut impl Write) -> Result<()> {
+        let found = file.metadata()?;
         let now = Version {
             inode: found.ino(),
             bytes: found.len(),
@@ -106,9 +117,9 @@ impl Mirror {
             path.ends_with(".ndjson") && before.inode == now.inode && before.bytes <= now.bytes
         };
         let offset = before.filter(has_grown).map_or(0, |before| before.bytes);
-        open.seek(SeekFrom::Start(offset))?;
+        file.seek(SeekFrom::Start(offset))?;
         let mut text = Vec::new();
-        open.take(now.bytes - offset).read_to_end(&mut text)?;
+        file.take(now.bytes - offset).read_to_end(&mut text)?;
         let bytes = text.len() as u64;
         send(out, &Answer::File { path: path.to_string(), offset, bytes })?;
         Ok(out.write_all(&text)?)
@@ -129,47 +140,52 @@ impl Copy {
 
     /// Puts what follows a [`Answer::File`] where it belongs, durably.
     pub fn write(&self, path: &str, offset: u64, text: &[u8]) -> Result<()> {
-        let target = self.below(path)?;
-        let folder = target.parent().context("a file lies in a folder")?;
+        let (folder, name) = self.below(path)?;
         let write = || -> Result<()> {
-            fs::create_dir_all(folder)?;
             if offset == 0 {
-                let beside = target.with_extension("tmp");
-                let mut file = File::create(&beside)?;
-                file.write_all(text)?;
-                file.sync_all()?;
-                fs::rename(&beside, &target)?;
-                return sync_folder(folder);
+                return folder.replace_by(
+                    &name,
+                    Path::new(&name).with_extension("tmp"),
+                    |mut file| Ok(file.write_all(text)?),
+                );
             }
-            let mut file = File::options().write(true).open(&target)?;
+            let file = folder.open_to_change(&name)?;
+            let mut file = file.with_context(|| format!("bytes before {offset} are missing"))?;
             ensure!(file.metadata()?.len() >= offset, "bytes before {offset} are missing");
             file.set_len(offset)?;
             file.seek(SeekFrom::Start(offset))?;
             file.write_all(text)?;
             Ok(file.sync_all()?)
         };
-        write().with_context(|| format!("writing {}", target.display()))
+        write().with_context(|| format!("writing {path} in {}", self.root.display()))
     }
 
     /// Removes a file.
     pub fn remove(&self, path: &str) -> Result<()> {
-        let target = self.below(path)?;
-        remove_if_there(&target).with_context(|| format!("removing {}", target.display()))
+        let (folder, name) = self.below(path)?;
+        folder.remove(name).map(drop)
     }
 
     /// Gives a record's folder its final name.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (self.below(from)?, self.below(to)?);
-        fs::rename(&from, &to).with_context(|| format!("renaming {}", from.display()))?;
-        sync_folder(to.parent().context("a record lies in a folder")?)
+        let ((folder, from), (same, to)) = (self.below(from)?, self.below(to)?);
+        ensure!(folder.path() == same.path(), "a record stays in its folder");
+        folder.rename(from, to)?;
+        folder.sync()
     }
 
-    /// A path below the root. The other host may be broken: it never leads elsewhere.
-    fn below(&self, path: &str) -> Result<PathBuf> {
+    /// The folder of a path below the root, and the name in it. The other host may be broken: it never leads
+    /// elsewhere.
+    fn below(&self, path: &str) -> Result<(HeldFolder, OsString)> {
         let parts: Vec<Component> = Path::new(path).components().collect();
         let is_plain = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         ensure!(is_plain && (2..=3).contains(&parts.len()), "{path:?} is no file of a record");
-        Ok(self.root.join(path))
+        let mut folder = HeldFolder::create(&self.root)?;
+        for part in &parts[..parts.len() - 1] {
+            folder = folder.create_folder(part)?;
+        }
+        let name = parts.last().context("a path has a name")?;
+        Ok((folder, name.as_os_str().to_owned()))
     }
 }
 
@@ -179,21 +195,20 @@ fn hidden(folder: &str) -> String {
     format!("{shard}/{HIDDEN}{record}")
 }
 
-/// Names and paths in a folder; none if it is no folder.
-fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    if !folder.is_dir() {
-        return Ok(Vec::new());
+/// The folders in a folder.
+fn folders(folder: &HeldFolder) -> Result<Vec<(String, HeldFolder)>> {
+    let mut folders = Vec::new();
+    for entry in folder.list()?.into_iter().filter(|entry| entry.is_folder()) {
+        let held = folder.folder(&entry.name)?;
+        folders.extend(held.map(|held| (entry.name.to_string_lossy().into_owned(), held)));
     }
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))? {
-        let entry = entry?;
-        entries.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
-    }
-    Ok(entries)
+    Ok(folders)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::remote::read_line;
 
@@ -216,13 +231,11 @@ mod tests {
 
     fn tree(root: &Path) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
-        for (shard, path) in entries(root).unwrap() {
-            for (record, path) in entries(&path).unwrap() {
-                for (name, path) in entries(&path).unwrap() {
-                    files.insert(
-                        format!("{shard}/{record}/{name}"),
-                        fs::read_to_string(path).unwrap(),
-                    );
+        for (shard, folder) in folders(&HeldFolder::open(root).unwrap()).unwrap() {
+            for (record, folder) in folders(&folder).unwrap() {
+                for entry in folder.list().unwrap() {
+                    let text = folder.read_text(&entry.name, FILE_LIMIT).unwrap().unwrap();
+                    files.insert(format!("{shard}/{record}/{}", entry.name.display()), text);
                 }
             }
         }

@@ -4,11 +4,11 @@
 //! are not met.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
-use std::{fmt, fs};
 
-use anyhow::{Context, Result, bail};
-use host::nearest;
+use anyhow::{Result, bail};
+use host::{Limit, given_file, nearest};
 use serde::{Deserialize, Serialize};
 
 macro_rules! fragments {
@@ -225,11 +225,13 @@ fn option(line: &str) -> Option<(&str, &str)> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    given_file::read_text(path, Limit { bytes: 16 << 20, what: "a configuration" })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use expect_test::{Expect, expect};
 
     use super::*;

@@ -109,6 +109,18 @@ fn files_are_written_read_listed_and_removed() {
 }
 
 #[test]
+fn the_last_name_of_a_path_is_not_followed() {
+    let (all, here) = folders();
+    put(&all, "link");
+    let path = all.path().join("here/x");
+    let (folder, name) = HeldFolder::above(&path).unwrap();
+    assert!(folder.read(name, LIMIT).is_err() && here.look("x").unwrap().is_some());
+    folder.replace(name, |_| Ok(())).unwrap();
+    assert_eq!(fs::read_to_string(all.path().join("precious")).unwrap(), "precious");
+    assert!(HeldFolder::above(&all.path().join("nowhere/x")).is_err());
+}
+
+#[test]
 fn of_writers_at_the_same_time_one_links() {
     let (_all, here) = folders();
     let made = std::thread::scope(|scope| {

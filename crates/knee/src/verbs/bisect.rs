@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use host::terminal::{print, print_line, talk};
-use host::{job_control, signals};
+use host::{HeldFolder, Limit, given_file, job_control, signals};
 use records::{Better, parse};
 use reports::{BisectionReport, CommitName, bisection_answer};
 use serde_json::{Value, json};
@@ -232,8 +232,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match &arguments.action {
         Some(Action::Log { which, json }) => print_log(which, *json, store),
         Some(Action::Replay { log, search }) => {
-            let text = std::fs::read_to_string(log)
-                .with_context(|| format!("reading {}", log.display()))?;
+            let text = given_file::read_text(log, LOG_LIMIT)?;
             let log = GitLog::parse(&text).with_context(|| format!("in {}", log.display()))?;
             search_for(search, narrowed(search, &log)?, store)
         }
@@ -549,10 +548,14 @@ fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
     })
 }
 
+const LOG_LIMIT: Limit = Limit { bytes: 1 << 30, what: "a log" };
+
 fn print_log(which: &str, is_json: bool, store: &Store) -> Result<ExitCode> {
     let bisection = bisector::open(which, store)?;
     if is_json {
-        print(std::fs::read_to_string(bisection.log_path()).context("reading the log")?)?;
+        let path = bisection.log_path();
+        let (folder, name) = HeldFolder::above(&path)?;
+        print(folder.read_text(name, LOG_LIMIT)?.context("the log was removed")?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let session = Session::view(bisection)?;

@@ -93,10 +93,8 @@ struct Opened {
 /// Opens the directory. Asks first if the plan is of an experiment and not the user's own.
 fn open(arguments: &Arguments) -> Result<Opened> {
     let path = arguments.directory.join("plan.json");
-    if !path.exists() {
-        // Says what a directory of a fleet is.
-        Folder::open(&arguments.directory)?;
-    }
+    // Refuses what is no directory of a fleet, and a plan that is no file there.
+    Folder::open(&arguments.directory)?;
     let text = experiment_file::read(&path.to_string_lossy())?;
     let (folder, plan) = Folder::with_plan(&arguments.directory, text.look())?;
     // A sweep starts no program and writes nothing but its results; a check starts none either.

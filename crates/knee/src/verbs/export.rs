@@ -1,6 +1,5 @@
 //! `knee export`: writes records for other tools.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{WRITING, print, talk};
+use host::{HeldFolder, given_file};
 use records::{Opened, Warning};
 use reports::{WillItScale, csv, csv_header, whole, will_it_scale};
 use store::{Store, compact};
@@ -110,7 +110,7 @@ fn to_output(
         let mut out = BufWriter::new(io::stdout().lock());
         return write(&mut out).and_then(|()| Ok(out.flush()?)).context(WRITING);
     };
-    let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    let file = given_file::create(path)?;
     let mut out = BufWriter::new(file);
     let written = write(&mut out).and_then(|()| Ok(out.flush()?));
     written.with_context(|| format!("writing {}", path.display()))
@@ -151,11 +151,10 @@ fn export_will_it_scale(arguments: &Arguments, mut files: Vec<WillItScale>) -> R
 
 /// The CSV files, and the titles that will-it-scale's plotter reads beside them.
 fn write_files(files: &[WillItScale], folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let folder = HeldFolder::create(folder)?;
     for file in files {
         for (ending, text) in [("csv", &file.csv), ("title", &(file.title.clone() + "\n"))] {
-            let path = folder.join(format!("{}.{ending}", file.name));
-            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            folder.put(format!("{}.{ending}", file.name), text.as_bytes())?;
         }
     }
     Ok(())

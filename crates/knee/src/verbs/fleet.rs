@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use fleet::{Contents, Folder, Plan};
+use host::counted;
 use host::terminal::{hint, print_line};
-use host::{counted, signals};
 use lab::sweep_line;
 use records::check_label;
 use serde_json::json;
@@ -188,8 +188,6 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
         ensure!(!arguments.json, "--json was decided by the sweep's own arguments: leave it out");
         return sweeps::show(&*sweep_line::planned(planned)?, &folder, &plan);
     }
-    // A signal must leave no half of a record.
-    signals::catch();
     let collected = fleet::collect(&folder, &plan, store, &label, arguments.partial)?;
     for one in &collected {
         let nodes: Vec<&str> = one.nodes.iter().map(String::as_str).collect();

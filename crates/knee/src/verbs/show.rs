@@ -1,12 +1,12 @@
 //! `knee show`: shows a record as tables and curves.
 
-use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use host::nearest;
 use host::terminal::{print, talk};
+use host::{given_file, nearest};
 use records::Opened;
 use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, summary, svg};
 use store::Store;
@@ -47,7 +47,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             let id = &record.record.id;
             format!("{id} has no curve: that takes values at two CPU counts (--cpus 1..all)")
         })?;
-        fs::write(path, drawn).with_context(|| format!("writing {}", path.display()))?;
+        let written = given_file::create(path)?.write_all(drawn.as_bytes());
+        written.with_context(|| format!("writing {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let text = if arguments.json {

@@ -46,7 +46,7 @@ fn unknown_names_suggest_the_nearest() {
     let all = "`knee list workloads` (or experiments, commands) shows all";
     check("run zzz", &["is called 'zzz'; ", all], 2);
     check("replay I9", &["nothing to replay is called 'I9'; there are I1, I2", "cna-lock2"], 2);
-    check("scale none.csv", &["reading none.csv: No such file"], 2);
+    check("scale none.csv", &["none.csv: No such file"], 2);
     check("forecast --to 0", &["0 is not in 1..=16384"], 2);
     check("run brk --budget 1m", &["--budget and --knee-within are for --cpus adaptive"], 2);
     check("run brk --cpus adaptive --budget 5", &["must be a time such as 90s"], 2);

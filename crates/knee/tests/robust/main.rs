@@ -22,6 +22,7 @@ mod guests;
 mod home;
 mod import;
 mod installed;
+mod interference;
 mod job_control;
 mod kernels;
 mod kills;

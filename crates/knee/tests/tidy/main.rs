@@ -149,6 +149,30 @@ fn what_files_decide_goes_through_the_gate() {
     });
 }
 
+/// Files in folders that only the user can write to, of the kernel's, or that are looked at and not opened.
+const FOUND_BY_PATH: &[&str] =
+    &["crates/fleet/src/owner.rs", "crates/store/src/index.rs", "crates/store/src/import/input.rs"];
+
+/// Others may write where records and fleets lie: a path leads elsewhere at any moment.
+#[test]
+fn files_of_records_and_fleets_are_found_by_descriptor() {
+    check(".rs", |path, text| {
+        let is_theirs =
+            ["crates/fleet/src/", "crates/store/src/"].iter().any(|c| path.starts_with(c));
+        let source = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let by_path =
+            ["read", "read_to_string", "read_dir", "write", "copy", "rename", "hard_link"];
+        let by_path = by_path.iter().map(|name| format!("fs::{name}("));
+        let by_path = by_path
+            .chain(["fs::remove", "fs::create", "File::open", "File::create"].map(String::from));
+        let found = by_path.chain(["File::options", "OpenOptions"].map(String::from));
+        let found =
+            found.into_iter().find(|way| source.replace("PartFile::create", "").contains(way));
+        let found = found.filter(|_| is_theirs && !FOUND_BY_PATH.contains(&path));
+        found.map(|way| format!("opens by path ({way}): use host::HeldFolder"))
+    });
+}
+
 /// Which crates of ours each crate may use; `knee` may use all. Each missing arrow is a wall: types
 /// do no IO, analysis and plan read nothing, reports know no probe and no place, algorithms know
 /// no engine and engines no lock.

@@ -1,15 +1,16 @@
 //! Files to import: found, bounded, sealed and decoded before any format parses them. A folder stands
 //! for the lkp result files in it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::durable::Seal;
+use host::{Limit, given_file};
 
 /// More than any result has; a longer file is something else, such as a disk image.
-const BYTES_MAX: u64 = 256 << 20;
+const LIMIT: Limit = Limit { bytes: 256 << 20, what: "a result" };
 
 /// One file to import.
 #[derive(Clone, Debug)]
@@ -43,15 +44,15 @@ impl Input {
 }
 
 fn read(path: &Path, given: &Path) -> Result<Input> {
-    let mut bytes = Vec::new();
-    let mut read = || File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes);
-    read().with_context(|| format!("reading {}", path.display()))?;
-    ensure!(
-        bytes.len() as u64 <= BYTES_MAX,
-        "{} is longer than {} MiB, more than any result: split it",
-        path.display(),
-        BYTES_MAX >> 20
-    );
+    // A pipe is read if the user named it, not if it lies in a folder.
+    let bytes = if path == given {
+        given_file::read(path, LIMIT)?
+    } else {
+        let mut bytes = Vec::new();
+        let file = given_file::open(path, LIMIT)?;
+        file.take(LIMIT.bytes).read_to_end(&mut bytes)?;
+        bytes
+    };
     Ok(Input { given: given.to_path_buf(), ..Input::from_bytes(path, &bytes)? })
 }
 

@@ -1,21 +1,25 @@
 //! `--on slurm`: submits an array of jobs, one for each chunk. Progress is read from files only.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use fleet::slurm;
 use host::terminal::{hint, print, print_line, talk};
-use host::{counted, random, signals};
+use host::{HeldFolder, Limit, counted, signals};
 use setup::foreign::Foreign;
 use setup::own_file;
 
-use super::{Done, Fleet, Target, binary_in, word};
+use super::{Done, Fleet, Target, word};
 use crate::flags::SlurmFlags;
+
+const SCRIPT: &str = "job.sh";
+const BINARY: &str = "knee";
+const BINARY_LIMIT: Limit = Limit { bytes: 1 << 30, what: "a binary" };
 
 /// Refuses a host that cannot submit, before anything is made.
 pub fn check_is_here(flags: &SlurmFlags) -> Result<()> {
@@ -37,7 +41,7 @@ pub fn run(target: &Target, fleet: &Fleet, done: Done) -> Result<ExitCode> {
     if !flags.print_script {
         ask_about(root, target.yes)?;
     }
-    copy_binary(&binary_in(root))?;
+    copy_binary(fleet.folder.held())?;
     let longest_s = left.iter().map(|n| fleet.plan.chunks[*n].estimated_s).fold(0.0, f64::max);
     let name = fleet.plan.name();
     let job = slurm::Job {
@@ -50,9 +54,9 @@ pub fn run(target: &Target, fleet: &Fleet, done: Done) -> Result<ExitCode> {
         nodes: flags.nodes,
     };
     let script = slurm::script(&job)?;
-    fs::create_dir_all(root.join("logs")).context("making a folder for the jobs' output")?;
-    let path = root.join("job.sh");
-    fs::write(&path, &script).with_context(|| format!("writing {}", path.display()))?;
+    fleet.folder.held().create_folder("logs").context("making a folder for the jobs' output")?;
+    fleet.folder.held().put(SCRIPT, script.as_bytes())?;
+    let path = root.join(SCRIPT);
     if flags.print_script {
         print(&script)?;
         hint(format_args!("submit it with sbatch {}", word(&path)?));
@@ -81,31 +85,23 @@ fn ask_about(root: &Path, yes: bool) -> Result<()> {
     let directory = Foreign::typed(root)
         .decided_by(&root.to_string_lossy(), own_file::why_others_can_rename_in(root)?);
     let asked = directory.permitted(yes, |root| {
-        let programs =
-            [binary_in(root), root.join("job.sh")].map(|path| path.display().to_string());
+        let programs = [BINARY, SCRIPT].map(|name| root.join(name).display().to_string());
         Ok(format!("jobs start {} there, with your rights\n", programs.join(" and ")))
     });
     asked.map(drop)
 }
 
 /// Puts this binary where the nodes find it, so that they need none of their own.
-fn copy_binary(path: &Path) -> Result<()> {
-    let copy = || -> Result<()> {
-        let own = fs::read("/proc/self/exe")?;
-        if fs::read(path).is_ok_and(|there| there == own) {
-            return Ok(());
-        }
-        // A job may be executing the old one: a new file takes its name. Another knee may be submitting too.
-        let beside = path.with_extension(format!("{:016x}", random()));
-        let placed = fs::write(&beside, own)
-            .and_then(|()| fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)))
-            .and_then(|()| fs::rename(&beside, path));
-        if placed.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        Ok(placed?)
-    };
-    copy().with_context(|| format!("copying knee to {}", path.display()))
+fn copy_binary(folder: &HeldFolder) -> Result<()> {
+    let own = fs::read("/proc/self/exe").context("reading knee's own binary")?;
+    if folder.read(BINARY, BINARY_LIMIT).is_ok_and(|there| there.as_ref() == Some(&own)) {
+        return Ok(());
+    }
+    // A job may be executing the old one: a new file takes its name. Another knee may be submitting too.
+    folder.replace(BINARY, |mut file| {
+        file.set_permissions(fs::Permissions::from_mode(0o755))?;
+        Ok(file.write_all(&own)?)
+    })
 }
 
 /// How often Slurm is asked whether jobs are left that could do what is not done.
@@ -134,12 +130,9 @@ fn wait(fleet: &Fleet, done: Done) -> Result<ExitCode> {
                 bail!(no_job_left(fleet, &jobs, left)?);
             }
         }
-        for _ in 0..10 {
-            if signals::received().is_some() {
-                talk("interrupted: the jobs go on without this command");
-                return Ok(ExitCode::from(130));
-            }
-            sleep(Duration::from_millis(100));
+        if signals::wait(Duration::from_secs(1)) {
+            talk("interrupted: the jobs go on without this command");
+            return Ok(ExitCode::from(130));
         }
     }
 }

@@ -3,7 +3,6 @@
 //!
 //!     job of the array ─ needs k61 ─> job with --constraint=k61 ─ needs k612 ─> job with --constraint=k612 ─> …
 
-use std::fs;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -50,8 +49,9 @@ pub fn pass_on(folder: &Folder, share: &Share, boot: KernelBoot) -> Result<()> {
     let text = slurm::relay_script(&relay)?;
     let passed_on = PassedOn { boot, submitted: SystemTime::now() };
     folder.pass_on(share.chunk, share.claim, &serde_json::to_string(&passed_on)?)?;
-    let script = folder.root().join("logs").join(format!("{}.sh", share.chunk));
-    fs::write(&script, text).with_context(|| format!("writing {}", script.display()))?;
+    let name = format!("{}.sh", share.chunk);
+    folder.held().create_folder("logs")?.put(&name, text.as_bytes())?;
+    let script = folder.root().join("logs").join(name);
     let id = slurm::submit(folder, &script)?;
     hint(format_args!("chunk {}: goes on in job {id} on {node} under {feature}", share.chunk));
     Ok(())

@@ -1,6 +1,5 @@
 //! `knee explain base.data new.data`: samples recorded by perf, as ledgers and in familiar views.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
+use host::{Limit, given_file};
 use ledger::{RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings};
 use perf_data::recognise;
 use records::recording::Recording;
@@ -41,7 +41,8 @@ pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
     let (recordings, others): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| is_recording(Path::new(word)));
     for word in others.iter().filter(|word| word.ends_with(".data")) {
-        File::open(word).with_context(|| format!("reading the recording {word}"))?;
+        given_file::open(Path::new(word), ANY)
+            .with_context(|| format!("reading the recording {word}"))?;
         let is_file = Path::new(word).is_file();
         ensure!(
             !is_file,
@@ -52,15 +53,18 @@ pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
         (true, _) => Ok(None),
         (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
         (false, Some(other)) => {
-            File::open(other).with_context(|| format!("reading {other}"))?;
+            given_file::open(Path::new(other), ANY)?;
             bail!("{other} is not a perf.data file: compare perf.data only with perf.data")
         }
     }
 }
 
+/// Recordings of days have many GB.
+const ANY: Limit = Limit { bytes: u64::MAX, what: "a recording" };
+
 fn is_recording(file: &Path) -> bool {
     let mut start = Vec::new();
-    let opened = File::open(file).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+    let opened = given_file::open(file, ANY).ok();
     let read = opened.map(|file| file.take(8).read_to_end(&mut start));
     read.is_some_and(|read| read.is_ok()) && recognise(&start)
 }

@@ -1,17 +1,18 @@
 //! A curve in a file: a line for each number of CPUs, which comes first, with rates behind it. Rates are per second unless
 //! the heading of their column says otherwise: `ops/ms`.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::nearest;
+use host::{Limit, given_file, nearest};
 use text::quantity::seconds_in;
+
+const LIMIT: Limit = Limit { bytes: 64 << 20, what: "a curve" };
 
 /// Reads a file with columns separated by semicolons, commas or blanks. Lines that begin with `#` do not count. Without
 /// `columns` all columns but the first are runs.
 pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = given_file::read_text(path, LIMIT)?;
     parse(&text, columns).with_context(|| format!("reading {}", path.display()))
 }
 
