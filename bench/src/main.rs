@@ -9,6 +9,7 @@
 mod agreement;
 mod bisect;
 mod boots;
+mod c_files;
 mod command;
 mod comparing;
 mod decoys;
@@ -59,7 +60,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads or bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, c-files or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -183,6 +184,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),
     on_request("bisect", bisect::measure),
+    on_request("c-files", c_files::measure),
     on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
     on_request("decoys", decoys::measure),
