@@ -1,9 +1,11 @@
-//! The compiler's assembly, read line by line: adds a table with the source line of each call, and finds instructions
-//! that access shared memory without a call. Those of inline assembly become calls, of which some have no machine: a lock whose
+//! The compiler's assembly, read line by line: adds a table with the source line of each call. Before each instruction that may
+//! access memory which others see it puts a call, which makes ThreadSanitizer's calls for plain accesses needless: what is
+//! seen is what the code does. Instructions of inline assembly become calls, of which some have no machine: a lock whose
 //! functions lead there is refused.
 
 use std::fmt::Write;
 
+use crate::decoded;
 use crate::x86::{self, Instruction, Statement};
 
 /// The section with the table: of each call, its return address, file, line and column.
@@ -69,6 +71,15 @@ impl Pass {
         if self.inline && !words.starts_with('#') {
             return self.inline_statements(words);
         }
+        if is_plain_hook(words) {
+            return;
+        }
+        if !self.inline && may_access(words) {
+            let _ = writeln!(self.text, "\tcall {}", decoded::FUNCTION);
+            self.call();
+        }
+        let is_trap = !self.inline && words == "ud2";
+        let text = if is_trap { "\tcall knee_trap" } else { text };
         let _ = writeln!(self.text, "{text}");
         if let Some(numbers) = words.strip_prefix(".loc") {
             let mut numbers = numbers.split_whitespace().map(|word| word.parse().unwrap_or(0));
@@ -82,7 +93,7 @@ impl Pass {
             self.inline = false;
         } else if self.inline {
             self.inline_comment(words);
-        } else if ["call", "callq"].contains(&name(words)) {
+        } else if is_call(words) || is_trap {
             self.call();
         } else if accesses_atomically(words) {
             let place = self.place();
@@ -192,6 +203,39 @@ fn accesses_atomically(instruction: &str) -> bool {
     exchanges || ["lock", "mfence", "lfence", "sfence"].contains(&name)
 }
 
+fn is_call(instruction: &str) -> bool {
+    ["call", "callq"].contains(&name(instruction))
+}
+
+/// Whether it is the compiler's call before a plain access. Of a volatile one, only that call tells what it is.
+fn is_plain_hook(instruction: &str) -> bool {
+    let called = instruction.split_whitespace().nth(1).unwrap_or_default();
+    let access = called.strip_prefix("__tsan_").filter(|_| is_call(instruction));
+    let access = access.map(|access| access.trim_start_matches("unaligned_"));
+    access.is_some_and(|access| access.starts_with("read") || access.starts_with("write"))
+}
+
+/// Instructions that access what rsi and rdi point to, with or without naming it.
+const STRING_INSTRUCTIONS: [&str; 12] = [
+    "rep", "repz", "repnz", "repe", "movsb", "movsw", "movsl", "movsq", "stosb", "stosw", "stosl",
+    "stosq",
+];
+
+/// Whether an instruction may access memory that others see. If it does not, its call is taken out again, once all addresses
+/// are known; one that is missing is found then, too.
+fn may_access(line: &str) -> bool {
+    let instruction = line.split('#').next().unwrap_or_default();
+    let name = name(instruction);
+    if STRING_INSTRUCTIONS.contains(&name) {
+        return true;
+    }
+    if instruction.starts_with('.') || name.starts_with("lea") || name.ends_with(':') {
+        return false;
+    }
+    let Some((before, inside)) = instruction.rsplit_once('(') else { return false };
+    !inside.starts_with("%rsp") && !before.to_uppercase().ends_with("@GOTPCREL")
+}
+
 /// The first word of an instruction, or a label with its colon.
 fn name(instruction: &str) -> &str {
     instruction.split(|c: char| c.is_whitespace() || c == ';').next().unwrap_or_default()
@@ -225,6 +269,34 @@ mod tests {
         }
         let plain = "\t.file 1 \"a.c\"\n\t.loc 1 5 1\n\txchgb\t%al, (%rdi)\n\txchgl %eax, %ebx\n";
         assert_eq!(annotate(plain).unseen, ["a.c:5: the compiler's own xchgb %al, (%rdi)"]);
+    }
+
+    #[test]
+    fn instructions_that_may_access_memory_get_a_call() {
+        for instruction in [
+            "movdqu\t(%rax), %xmm0",
+            "addl\t$1, word(%rip)",
+            "movq\tn@dtpoff(%rbx), %rax",
+            "call\t*8(%rdi)",
+            "rep stosq",
+            "movsl",
+        ] {
+            let text = annotate(&format!("\t{instruction}\n")).text;
+            assert!(text.starts_with("\tcall knee_access\n"), "{text}");
+            assert!(text.contains(&format!("\t{instruction}\n")), "{text}");
+        }
+        for instruction in [
+            "movq\t8(%rsp), %rax",
+            "leaq\t8(%rax), %rdi",
+            "movslq\t%eax, %rbx",
+            "movq\tword@GOTPCREL(%rip), %rax",
+            "pushq\t%rbx                    # 8-byte (Spill)",
+            ".string\t\"a(b)\"",
+        ] {
+            assert_eq!(annotate(&format!("\t{instruction}\n")).text, format!("\t{instruction}\n"));
+        }
+        assert_eq!(annotate("\tcall\t__tsan_unaligned_write8@PLT\n").text, "");
+        assert!(!annotate("\tcallq\t__tsan_volatile_read4@PLT\n").text.is_empty());
     }
 
     #[test]

@@ -49,6 +49,8 @@ const GCC_FLAGS: &[&str] = &[
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
 ];
+/// After the user's flags: calls between instructions keep registers of 16 bytes, not wider ones.
+const LAST_FLAGS: &[&str] = &["-mno-avx"];
 const CLANG_FLAGS: &[&str] =
     &["-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-distinguish-volatile=1"];
 
@@ -83,6 +85,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     arguments.extend(["-S".into(), "-o".into(), assembly.clone().into()]);
     arguments.extend(["-I".into(), folder.into()]);
     arguments.extend(flags.iter().map(OsString::from));
+    arguments.extend(LAST_FLAGS.iter().map(OsString::from));
     arguments.push(path.clone().into());
     // The user's flags may name folders from here.
     let here = Path::new(".");

@@ -3,6 +3,7 @@
 
 use engines::Unsupported;
 
+use crate::decoded;
 use crate::x86;
 
 /// What a call means.
@@ -10,15 +11,11 @@ use crate::x86;
 pub enum Hook {
     /// Nothing.
     Nothing,
-    /// A plain access of this many bytes is about to happen.
-    Read(u8),
-    Write(u8),
+    /// The next instruction is about to access memory.
+    Access,
     /// A volatile access of this many bytes is about to happen.
     VolatileRead(u8),
     VolatileWrite(u8),
-    /// Plain accesses to this many bytes: the second argument.
-    ReadRange,
-    WriteRange,
     Load(u8),
     Store(u8),
     Swap(u8),
@@ -57,12 +54,47 @@ pub enum Hook {
     /// `__assert_fail`, `abort`.
     AssertFail,
     Abort,
+    /// An instruction that ends the program, as of `__builtin_trap`.
+    Trap,
+    Bytes(BytesFunction),
+    /// An instruction of inline assembly, by its number.
+    Instruction(usize),
+}
+
+/// A function of `<string.h>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BytesFunction {
     Memset,
     Memcpy,
     /// The source may overlap the destination.
     Memmove,
-    /// An instruction of inline assembly, by its number.
-    Instruction(usize),
+    Memcmp,
+    Memchr,
+    Strlen,
+    Strnlen,
+    Strcmp,
+    Strncmp,
+    Strcpy,
+    Strncpy,
+}
+
+impl BytesFunction {
+    fn named(symbol: &str) -> Option<BytesFunction> {
+        Some(match symbol {
+            "memset" | "__tsan_memset" => BytesFunction::Memset,
+            "memcpy" | "__tsan_memcpy" => BytesFunction::Memcpy,
+            "memmove" | "__tsan_memmove" => BytesFunction::Memmove,
+            "memcmp" | "bcmp" => BytesFunction::Memcmp,
+            "memchr" => BytesFunction::Memchr,
+            "strlen" => BytesFunction::Strlen,
+            "strnlen" => BytesFunction::Strnlen,
+            "strcmp" => BytesFunction::Strcmp,
+            "strncmp" => BytesFunction::Strncmp,
+            "strcpy" => BytesFunction::Strcpy,
+            "strncpy" => BytesFunction::Strncpy,
+            _ => return None,
+        })
+    }
 }
 
 impl Hook {
@@ -72,8 +104,8 @@ impl Hook {
             "__tsan_init" | "__tsan_func_entry" | "__tsan_func_exit" => Hook::Nothing,
             "__tsan_atomic_signal_fence" => Hook::Nothing,
             "__tsan_atomic_thread_fence" => Hook::Fence,
-            "__tsan_read_range" => Hook::ReadRange,
-            "__tsan_write_range" => Hook::WriteRange,
+            decoded::FUNCTION => Hook::Access,
+            "knee_trap" => Hook::Trap,
             "__tls_get_addr" => Hook::ThreadLocal,
             "knee_of_cpu" => Hook::OfCpu,
             "knee_cpu" => Hook::Cpu,
@@ -93,10 +125,10 @@ impl Hook {
             "exit" | "_exit" => Hook::Exit,
             "__assert_fail" => Hook::AssertFail,
             "abort" => Hook::Abort,
-            "memset" | "__tsan_memset" => Hook::Memset,
-            "memcpy" | "__tsan_memcpy" => Hook::Memcpy,
-            "memmove" | "__tsan_memmove" => Hook::Memmove,
             _ => {
+                if let Some(function) = BytesFunction::named(symbol) {
+                    return Some(Hook::Bytes(function));
+                }
                 if let Some(number) = symbol.strip_prefix(x86::FUNCTION) {
                     return number.parse().ok().map(Hook::Instruction);
                 }
@@ -130,18 +162,16 @@ impl Hook {
             });
         }
         let name = name.strip_prefix("unaligned_").unwrap_or(name);
-        let (is_volatile, name) = match name.strip_prefix("volatile_") {
-            Some(name) => (true, name),
-            None => (false, name),
-        };
-        let writes = name.starts_with("write");
+        let name = name.strip_prefix("volatile_")?;
         let size = name.strip_prefix("write").or(name.strip_prefix("read"))?.parse().ok()?;
-        Some(match (is_volatile, writes) {
-            (false, false) => Hook::Read(size),
-            (false, true) => Hook::Write(size),
-            (true, false) => Hook::VolatileRead(size),
-            (true, true) => Hook::VolatileWrite(size),
-        })
+        let is_word = [1, 2, 4, 8].contains(&size);
+        let writes = name.starts_with("write");
+        is_word.then_some(if writes { Hook::VolatileWrite(size) } else { Hook::VolatileRead(size) })
+    }
+
+    /// Whether its call leaves all registers as they are: the compiler knows of no call there.
+    pub fn keeps_registers(self) -> bool {
+        matches!(self, Hook::Instruction(_) | Hook::Access | Hook::Trap)
     }
 
     /// Whether it is an access that several tasks may do at a time, or a fence.
@@ -177,16 +207,14 @@ impl Hook {
             | Hook::Operations
             | Hook::Exit
             | Hook::Abort => 0,
-            Hook::Read(_)
-            | Hook::Write(_)
-            | Hook::VolatileRead(_)
+            Hook::VolatileRead(_)
             | Hook::VolatileWrite(_)
             | Hook::Fence
-            | Hook::ThreadLocal => 1,
-            Hook::ReadRange
-            | Hook::WriteRange
-            | Hook::Load(_)
+            | Hook::ThreadLocal
+            | Hook::Bytes(BytesFunction::Strlen) => 1,
+            Hook::Load(_)
             | Hook::OfCpu
+            | Hook::Bytes(BytesFunction::Strnlen | BytesFunction::Strcmp | BytesFunction::Strcpy)
             | Hook::Park
             | Hook::Wake => 2,
             Hook::CompareExchange(_) | Hook::CompareExchangeValue(_) => 4,
@@ -210,6 +238,19 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
             format!("{calls}: a search does not see into locks of a library"),
             "include a lock of your own instead, made of atomics and a futex (or knee_park and knee_wake of <knee_lock.h>)",
         ),
+        "clock" | "clock_gettime" | "gettimeofday" | "time" | "rand" | "random" | "rand_r"
+        | "getrandom" => Unsupported::new(
+            format!("{calls}, which gives another value each time, and a search repeats its steps"),
+            "let the file do without it",
+        ),
+        _ if symbol.starts_with("__tsan_volatile")
+            || symbol.starts_with("__tsan_unaligned_volatile") =>
+        {
+            Unsupported::new(
+                format!("{at}it has a volatile access to other than 1, 2, 4 or 8 bytes: {symbol}"),
+                "make its parts volatile words",
+            )
+        }
         "__tsan_atomic128_load"
         | "__tsan_atomic128_store"
         | "__tsan_atomic128_compare_exchange_strong"
@@ -233,13 +274,13 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
 
 #[cfg(test)]
 mod tests {
-    use super::Hook;
+    use super::{BytesFunction, Hook};
 
     #[test]
     fn symbols_have_their_meaning() {
         for (symbol, hook) in [
-            ("__tsan_read4", Some(Hook::Read(4))),
-            ("__tsan_unaligned_write8", Some(Hook::Write(8))),
+            ("knee_access", Some(Hook::Access)),
+            ("__tsan_volatile_write16", None),
             ("__tsan_volatile_write2", Some(Hook::VolatileWrite(2))),
             ("__tsan_unaligned_volatile_read4", Some(Hook::VolatileRead(4))),
             ("__tsan_atomic16_exchange", Some(Hook::Swap(2))),
@@ -248,9 +289,9 @@ mod tests {
             ("__tsan_atomic32_fetch_nand", None),
             ("malloc", None),
             // clang 17 and newer call these, older ones the plain ones.
-            ("__tsan_memcpy", Some(Hook::Memcpy)),
-            ("__tsan_memset", Some(Hook::Memset)),
-            ("__tsan_memmove", Some(Hook::Memmove)),
+            ("__tsan_memcpy", Some(Hook::Bytes(BytesFunction::Memcpy))),
+            ("__tsan_memset", Some(Hook::Bytes(BytesFunction::Memset))),
+            ("__tsan_memmove", Some(Hook::Bytes(BytesFunction::Memmove))),
         ] {
             assert_eq!(Hook::named(symbol), hook, "{symbol}");
         }

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::{io, ptr};
+use std::{io, ptr, slice};
 
 use anyhow::{Context, Result, ensure};
 use machine::{CodeSite, NamedArray, Region};
 
+use crate::decoded::{self, Access, Decoded, NOTHING};
 use crate::entry::{knee_c_hooked, knee_c_instruction};
 use crate::hooks::Hook;
 use crate::memory::{Block, Space};
@@ -31,6 +32,8 @@ const REACH: usize = 1 << 30;
 pub struct Instance {
     pub program: &'static Program,
     code: Mapping,
+    /// What instructions access, by their offset.
+    accesses: Vec<(usize, Access)>,
     data: usize,
     thread_local: usize,
     /// Bytes from one task's thread-local variables to the next task's.
@@ -51,11 +54,22 @@ impl Instance {
         let stride = program.thread_local.stride();
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
         let start = region.start() as usize;
-        let code = Code::new(program, data, start)?.finish(program)?;
+        let (code, accesses) = Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
         let operations = AtomicU64::new(0);
         let stacks = (0..cpus).map(|_| AtomicUsize::new(0)).collect();
-        Ok(Instance { program, code, data, thread_local, stride, cpus, region, operations, stacks })
+        Ok(Instance {
+            program,
+            code,
+            accesses,
+            data,
+            thread_local,
+            stride,
+            cpus,
+            region,
+            operations,
+            stacks,
+        })
     }
 
     /// Bytes of a region that the program's variables take.
@@ -114,6 +128,13 @@ impl Instance {
     /// Whether the address is in the program's code or constants.
     pub fn is_constant(&self, address: usize) -> bool {
         (self.code.start..self.code.start + self.code.bytes).contains(&address)
+    }
+
+    /// What the instruction at this address accesses, of those that have a call before them.
+    pub fn access(&self, address: usize) -> Option<&Access> {
+        let offset = address.wrapping_sub(self.code.start);
+        let found = self.accesses.binary_search_by_key(&offset, |(at, _)| *at);
+        found.ok().map(|index| &self.accesses[index].1)
     }
 
     /// The source line of the call that returns to this address.
@@ -202,13 +223,19 @@ impl Code {
         Ok(Code { mapping, data, stubs, slots, known_slots: BTreeMap::new() })
     }
 
-    fn finish(mut self, program: &Program) -> Result<Mapping> {
+    fn finish(mut self, program: &Program) -> Result<(Mapping, Vec<(usize, Access)>)> {
         for hook in 0..program.hooks.len() {
-            self.stub(hook, matches!(program.hooks[hook], Hook::Instruction(_)));
+            self.stub(hook, program.hooks[hook].keeps_registers());
         }
         for relocation in &program.relocations {
             self.relocate(relocation)?;
         }
+        let Decoded { mut accesses, unneeded, refused } = self.decode(program);
+        program.refuse_instructions(&refused)?;
+        for call in unneeded {
+            self.write(self.mapping.start + call, &NOTHING);
+        }
+        accesses.sort_by_key(|(at, _)| *at);
         let Mapping { start, bytes, .. } = self.mapping;
         // SAFETY: our own pages.
         let protected = unsafe {
@@ -221,7 +248,22 @@ impl Code {
             unsafe { __register_frame(table as *const u8) };
             self.mapping.unwind_table = Some(table);
         }
-        Ok(self.mapping)
+        Ok((self.mapping, accesses))
+    }
+
+    fn decode(&self, program: &Program) -> Decoded {
+        let Mapping { start, bytes, .. } = self.mapping;
+        let function = program.hooks.iter().position(|hook| *hook == Hook::Access);
+        // SAFETY: our own pages, which nobody writes meanwhile.
+        let code = unsafe { slice::from_raw_parts(start as *const u8, program.code.bytes.len()) };
+        let code = decoded::Code {
+            bytes: code,
+            start,
+            text: &program.text,
+            function: function.map(|hook| self.stub_address(hook)),
+            constant: start..start + bytes,
+        };
+        code.decode()
     }
 
     fn write(&self, address: usize, bytes: &[u8]) {

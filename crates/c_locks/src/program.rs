@@ -1,6 +1,7 @@
 //! A compiled lock: its object file, taken apart into what an [`Instance`](crate::instance::Instance) is made of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use algorithms::Equivalent;
@@ -43,6 +44,8 @@ pub struct Program {
     /// The ends of the paths, and the texts, of the user's files that it was compiled from.
     pub sources: Vec<(String, String)>,
     pub(crate) code: Block,
+    /// The parts of the code that are instructions.
+    pub(crate) text: Vec<Range<usize>>,
     pub(crate) data: Block,
     pub(crate) thread_local: Block,
     pub(crate) relocations: Vec<Relocation>,
@@ -155,9 +158,10 @@ impl Program {
         let inlined = InlinedCalls::read(&debug_information)?;
         let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
         let (lock_words, lock_members) = types.lock()?;
-        (data.words, data.members) = types.words(Space::Data, data.bytes.len());
-        (thread_local.words, thread_local.members) =
-            types.words(Space::ThreadLocal, thread_local.bytes.len());
+        for (space, block) in [(Space::Data, &mut data), (Space::ThreadLocal, &mut thread_local)] {
+            let bytes = block.bytes.len();
+            (block.words, block.members) = types.words(space, bytes, &parts.variables(space));
+        }
         for (what, block, most) in
             [("static", &data, STATIC_MAX), ("thread-local", &thread_local, THREAD_LOCAL_MAX)]
         {
@@ -180,6 +184,7 @@ impl Program {
             equivalent: Vec::new(),
             sources: Vec::new(),
             code,
+            text: std::mem::take(&mut parts.text),
             data,
             thread_local,
             relocations,
@@ -209,6 +214,25 @@ impl Program {
     /// Whether readers share it.
     pub fn is_read_write_lock(&self) -> bool {
         matches!(self.entries, Entries::ReadWriteLock { .. })
+    }
+
+    /// Instructions, by their offset, that no search can have, are named by line.
+    pub(crate) fn refuse_instructions(&self, refused: &[(usize, String)]) -> Result<()> {
+        let line = |at: usize| {
+            let after = self.sites.partition_point(|(call, _)| *call <= at);
+            let site = after.checked_sub(1).map(|before| self.sites[before].1);
+            site.map_or_else(String::new, |site| format!("{site}: "))
+        };
+        let mut lines: Vec<String> =
+            refused.iter().map(|(at, why)| format!("{}{why}", line(*at))).collect();
+        lines.dedup();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let lines = lines.join("\n  ");
+        let why = format!("the compiled code has instructions that no search can have:\n  {lines}");
+        let way_out = "leave them out of what is checked; instead of those for memory, use the atomics of <stdatomic.h>";
+        Err(Unsupported::new(why, way_out).into())
     }
 
     /// Whether it is a data structure with an operation.
@@ -259,6 +283,7 @@ struct Parts<'a> {
     file: ElfFile64<'a, object::Endianness>,
     /// Where each section of a block lies.
     bases: BTreeMap<usize, (Space, usize)>,
+    text: Vec<Range<usize>>,
     hooks: Vec<Hook>,
     names: Vec<String>,
     /// The sections that tasks come to.
@@ -273,6 +298,7 @@ impl<'a> Parts<'a> {
         Parts {
             file,
             bases: BTreeMap::new(),
+            text: Vec::new(),
             hooks: Vec::new(),
             names: Vec::new(),
             reached,
@@ -392,6 +418,9 @@ impl<'a> Parts<'a> {
             block.bytes.resize(start + section.size() as usize, 0);
             let content = section.data().with_context(|| format!("reading {name}"))?;
             block.bytes[start..start + content.len()].copy_from_slice(content);
+            if has(object::elf::SHF_EXECINSTR) {
+                self.text.push(start..start + content.len());
+            }
             if name == UNWIND_TABLE {
                 // The end of the table.
                 block.bytes.extend([0; 8]);
@@ -556,6 +585,17 @@ impl<'a> Parts<'a> {
         let symbol = self.file.symbols().find(|symbol| symbol.name() == Ok(name))?;
         let (space, start) = self.base(symbol.section_index()?)?;
         Some((space, start + symbol.address() as usize))
+    }
+
+    /// The variables of a block: where they begin, their sizes and names.
+    fn variables(&self, space: Space) -> Vec<(usize, usize, String)> {
+        let variable = |symbol: object::read::elf::ElfSymbol64<'_, '_, object::Endianness>| {
+            let (of, start) = self.base(symbol.section_index()?)?;
+            let name = symbol.name().ok()?.to_string();
+            let is_variable = of == space && symbol.size() > 0;
+            is_variable.then(|| (start + symbol.address() as usize, symbol.size() as usize, name))
+        };
+        self.file.symbols().filter_map(variable).collect()
     }
 
     fn has_symbol(&self, name: &str) -> bool {

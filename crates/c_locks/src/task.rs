@@ -1,9 +1,11 @@
 //! One call into C code on a machine: what its hooks do there.
 //!
-//! A plain access happens after its hook. So a hook notes what memory held, and the next one gives the machine what was
-//! written, at the line where it was: until then no other task has run.
+//! A plain access happens after the call for it, and so does a volatile one. So the call notes what memory held, and the next one gives
+//! the machine what was written, at the line where it was: until then no other task has run.
 
 mod access;
+mod bytes;
+mod compiled;
 mod futex;
 mod instruction;
 
@@ -15,7 +17,7 @@ use engines::Unsupported;
 use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleep};
 
 pub use access::STACK;
-use access::{PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
+use access::{Announced, PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
 
 use crate::entry::{Frame, InstructionFrame, knee_c_enter};
 use crate::hooks::Hook;
@@ -31,6 +33,8 @@ struct Task<'a, M: Machine> {
     base: Cell<usize>,
     end: Cell<usize>,
     pending: Cell<[Pending; PENDING_MAX]>,
+    /// The word that the last hook was about, if the code accesses it itself.
+    announced: Cell<Option<Announced>>,
     /// The state of the last load and what it read, if nothing else came since.
     last_load: Cell<Option<(u64, u64)>>,
     /// Where the hook stands that is running, or was last.
@@ -57,6 +61,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
         base: Cell::new(0),
         end: Cell::new(0),
         pending: Cell::new([Pending::None; PENDING_MAX]),
+        announced: Cell::new(None),
         last_load: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
@@ -65,7 +70,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
     instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
     // SAFETY: a function of the program, which takes one pointer.
     let result = unsafe { knee_c_enter(instance.function(function), argument, task.base.as_ptr()) };
-    task.settle(0);
+    task.settle();
     m.at(None);
     result
 }
@@ -103,7 +108,7 @@ impl<M: Machine> Called for Task<'_, M> {
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =
             self.state(frame.registers.into_iter().chain(arguments_used), frame.return_address);
-        self.comes_to(frame.return_address, state);
+        self.comes_to(frame.return_address);
         let result = self.act(hook, arguments, state);
         self.runs();
         result
@@ -111,12 +116,14 @@ impl<M: Machine> Called for Task<'_, M> {
 
     fn instructed(&self, frame: &mut InstructionFrame) {
         self.end.set(std::ptr::from_ref(frame) as usize + size_of::<InstructionFrame>());
-        let Hook::Instruction(number) = self.instance.program.hooks[frame.hook as usize] else {
-            self.fail("internal error: a call that stands for no instruction".to_string())
+        let number = match self.instance.program.hooks[frame.hook as usize] {
+            Hook::Instruction(number) => number,
+            Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
+            _ => return self.accesses(frame),
         };
         frame.registers[instruction::RSP] = self.end.get() as u64;
         let state = self.state(frame.registers.into_iter(), frame.return_address);
-        self.comes_to(frame.return_address, state);
+        self.comes_to(frame.return_address);
         self.instruction(number, frame, state);
         self.runs();
     }
@@ -144,8 +151,8 @@ impl<M: Machine> Task<'_, M> {
     }
 
     /// The code has come to the call that returns to this address.
-    fn comes_to(&self, return_address: u64, state: u64) {
-        self.settle(state);
+    fn comes_to(&self, return_address: u64) {
+        self.settle();
         let site = self.instance.site(return_address as usize);
         self.site.set(site);
         self.m.at(Some(site));
@@ -158,13 +165,14 @@ impl<M: Machine> Task<'_, M> {
             |size, op: Op<u64>, order| self.modify(Place { address, size }, op, order, state);
         match hook {
             Hook::Nothing => {}
-            Hook::Read(size) => self.plain(address, size.into(), false),
-            Hook::Write(size) => self.plain(address, size.into(), true),
-            Hook::ReadRange => self.plain(address, b as usize, false),
-            Hook::WriteRange => self.plain(address, b as usize, true),
             Hook::VolatileRead(size) => self.volatile(Place { address, size }, false, state),
             Hook::VolatileWrite(size) => self.volatile(Place { address, size }, true, state),
-            Hook::Load(size) => return self.load(Place { address, size }, ordering(b), state),
+            Hook::Load(size) => {
+                let value = self.load(Place { address, size }, ordering(b), state);
+                // clang leaves the load itself, whose value nobody uses.
+                self.announce(Place { address, size }, false);
+                return value;
+            }
             Hook::Store(size) => return modify(size, Op::Store(b), c),
             Hook::Swap(size) => return modify(size, Op::Swap(b), c),
             Hook::Add(size) => return modify(size, Op::Add(b), c),
@@ -227,14 +235,7 @@ impl<M: Machine> Task<'_, M> {
                 self.wake(a as usize, b as u32, u32::MAX, state);
             }
             Hook::Syscall => return self.syscall(arguments, state),
-            Hook::Memset => self.copy(a as usize, c as usize, false, |_| b as u8),
-            Hook::Memcpy | Hook::Memmove => {
-                self.plain(b as usize, c as usize, false);
-                let backwards = hook == Hook::Memmove && a > b;
-                // SAFETY: `plain` has checked all bytes.
-                let byte = |i| unsafe { *(b as *const u8).add(i) };
-                self.copy(a as usize, c as usize, backwards, byte);
-            }
+            Hook::Bytes(function) => return self.bytes(function, a, b, c),
             Hook::AssertFail => {
                 // SAFETY: __assert_fail gets the condition as a C string.
                 let condition = unsafe { std::ffi::CStr::from_ptr(a as *const _) };

@@ -94,11 +94,34 @@ impl Types {
         Ok((words(leaves, self.lock_bytes, "byte"), members(leaves)))
     }
 
-    /// The words of a block of this many bytes, and its parts that are no words.
-    pub fn words(&self, space: Space, bytes: usize) -> (Vec<Word>, Vec<Member>) {
+    /// The words of a block of this many bytes, and its parts that are no words. `symbols` are its variables as the linker sees
+    /// them: offsets, sizes and names. Of one that a compiler has split, debug information says less.
+    pub fn words(
+        &self,
+        space: Space,
+        bytes: usize,
+        symbols: &[(usize, usize, String)],
+    ) -> (Vec<Word>, Vec<Member>) {
         let variables = self.variables.iter().filter(|variable| variable.space == space);
-        let leaves: Vec<Leaf> = variables.flat_map(|variable| variable.leaves.clone()).collect();
-        (words(&leaves, bytes, "unnamed"), members(&leaves))
+        let mut leaves: Vec<Leaf> =
+            variables.flat_map(|variable| variable.leaves.clone()).collect();
+        let is_described = |start: usize, size: usize| {
+            leaves.iter().any(|leaf| leaf.offset < start + size && start < leaf.offset + leaf.size)
+        };
+        let words = symbols.iter().filter(|(start, size, _)| {
+            [1, 2, 4, 8].contains(size)
+                && start.is_multiple_of(*size)
+                && !is_described(*start, *size)
+        });
+        let words = words.map(|(start, size, name)| Leaf {
+            offset: *start,
+            size: *size,
+            path: name.clone(),
+            bits: None,
+        });
+        let words: Vec<Leaf> = words.collect();
+        leaves.extend(words);
+        (self::words(&leaves, bytes, "unnamed"), members(&leaves))
     }
 }
 
@@ -123,7 +146,11 @@ fn members(leaves: &[Leaf]) -> Vec<Member> {
     members
 }
 
-/// Cuts leaves that overlap into their finest parts, and what no leaf covers into words of at most eight bytes.
+/// Bytes that no leaf covers and that are words of their own: who uses one does not use its neighbour. More of them are words
+/// of eight.
+const UNCOVERED_MAX: usize = 4096;
+
+/// Cuts leaves that overlap into their finest parts, and what no leaf covers into bytes.
 fn words(leaves: &[Leaf], bytes: usize, unnamed: &str) -> Vec<Word> {
     let mut cuts: BTreeSet<usize> = BTreeSet::from([0, bytes]);
     for leaf in leaves {
@@ -141,7 +168,8 @@ fn words(leaves: &[Leaf], bytes: usize, unnamed: &str) -> Vec<Word> {
             .map(|leaf| leaf.path.as_str())
             .collect();
         while start < end {
-            let size = piece(start, end);
+            let is_byte = smallest.is_none() && end - pair[0] <= UNCOVERED_MAX;
+            let size = if is_byte { 1 } else { piece(start, end) };
             let path = match smallest {
                 Some(leaf) if leaf.offset == start => match smallest.and_then(|leaf| leaf.bits) {
                     Some(_) => together(&fields),
@@ -430,8 +458,8 @@ mod tests {
         let fields = [bits(".f.low", 0), bits(".f.high", 4)];
         assert_eq!(words(&fields, 4, "")[0].path, ".f.{low,high}");
         let odd = [leaf("a", 0, 1), leaf("b", 0, 8)];
-        let sizes: Vec<_> = words(&odd, 12, "gap").into_iter().map(|w| (w.path, w.size)).collect();
-        let expected = [("a", 1), ("b+1", 1), ("b+2", 2), ("b+4", 4), ("gap+8", 4)];
+        let sizes: Vec<_> = words(&odd, 10, "gap").into_iter().map(|w| (w.path, w.size)).collect();
+        let expected = [("a", 1), ("b+1", 1), ("b+2", 2), ("b+4", 4), ("gap+8", 1), ("gap+9", 1)];
         assert_eq!(sizes, expected.map(|(path, size)| (path.to_string(), size)));
     }
 }

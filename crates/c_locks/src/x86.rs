@@ -96,7 +96,8 @@ pub fn read(text: &str, is_locked: bool) -> Statement {
         "mfence" => Ordering::SeqCst,
         "lfence" => Ordering::Acquire,
         "sfence" => Ordering::Release,
-        "" | "pause" | "rep" => return Statement::Harmless,
+        "" | "pause" => return Statement::Harmless,
+        "rep" if ["", "nop", "ret"].contains(&operands.trim()) => return Statement::Harmless,
         _ if name.starts_with('.') => return Statement::Harmless,
         _ => return access(name, &operands_of(operands), is_locked),
     };
@@ -107,6 +108,8 @@ pub fn read(text: &str, is_locked: bool) -> Statement {
 fn access(name: &str, operands: &[&str], is_locked: bool) -> Statement {
     if !operands.iter().any(|operand| is_memory(operand)) {
         let is_harmless = ON_REGISTERS.iter().any(|start| name.starts_with(start));
+        // Without operands, `movsb` and `cmpsb` access what registers point to.
+        let is_harmless = is_harmless && (!operands.is_empty() || name == "nop");
         return if is_harmless && !is_locked { Statement::Harmless } else { Statement::Unknown };
     }
     instruction(name, operands, is_locked).map_or(Statement::Unknown, Statement::Access)
@@ -326,6 +329,9 @@ mod tests {
             ("syscall", false),
             ("1:", false),
             ("jne 1b", false),
+            ("rep stosb", false),
+            ("movsb", false),
+            ("rdtsc", false),
         ] {
             assert_eq!(read(text, is_locked), Statement::Unknown, "{text}");
         }

@@ -4,8 +4,8 @@ use machine::{Atom, CodeSite, Field, Machine, Op, Ordering, Until, Value};
 
 use super::Task;
 
-/// Words that one assignment may write.
-pub const PENDING_MAX: usize = 8;
+/// Words that one instruction may read and write: of 16 bytes, five if they are not aligned.
+pub const PENDING_MAX: usize = 16;
 
 /// Bytes of a task's stack: plain accesses there are its own affair.
 pub const STACK: usize = 128 << 10;
@@ -18,18 +18,27 @@ const WRITES: u64 = 0x3217;
 #[derive(Clone, Copy)]
 pub enum Pending {
     None,
-    /// Memory that the code has written since, what it held, and whether the access was volatile.
+    /// Memory that the code has written since, and what it held before. Of a volatile access, the state before it.
     Write {
         place: Place,
-        old: u64,
+        value: u64,
         site: CodeSite,
-        is_volatile: bool,
+        volatile: Option<u64>,
     },
     /// Memory that shows the task its own buffered store, and what it holds for others.
     Shown {
         place: Place,
         old: u64,
     },
+}
+
+/// A word whose access the machine has, or gets once it is done.
+#[derive(Clone, Copy)]
+pub struct Announced {
+    place: Place,
+    writes: bool,
+    /// Whether the code has come to it.
+    met: bool,
 }
 
 /// A word of the region.
@@ -50,6 +59,8 @@ macro_rules! with_size {
         }
     };
 }
+
+pub(super) use with_size;
 
 impl<M: Machine> Task<'_, M> {
     /// Only the task's state matters of everything that it has read.
@@ -90,7 +101,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// An address that was computed from what the task has read orders the access, where the code relies on that: so does
     /// what it has read in its own thread-local variables before it writes there again.
-    fn depend(&self, place: Place) {
+    pub(super) fn depend(&self, place: Place) {
         let owner = self.instance.owner(place.address);
         if self.instance.program.has_dependencies && owner.is_some() {
             with_size!(place.size, self.depend_on(place));
@@ -121,11 +132,11 @@ impl<M: Machine> Task<'_, M> {
         self.m.await_until(self.atom::<T>(place), until, ordering).bits()
     }
 
-    fn get<T: Value>(&self, place: Place) -> u64 {
+    pub(super) fn get<T: Value>(&self, place: Place) -> u64 {
         self.m.get(self.field::<T>(place)).bits()
     }
 
-    fn set<T: Value>(&self, place: Place, value: u64) {
+    pub(super) fn set<T: Value>(&self, place: Place, value: u64) {
         self.m.set(self.field::<T>(place), T::from_bits(value));
     }
 
@@ -173,11 +184,8 @@ impl<M: Machine> Task<'_, M> {
         with_size!(place.size, self.op(place, op, ordering))
     }
 
-    /// A plain access that is about to happen.
-    pub(super) fn plain(&self, address: usize, bytes: usize, writes: bool) {
-        if bytes == 0 || self.is_own(address, bytes, writes) {
-            return;
-        }
+    /// A plain access to shared memory that is about to happen.
+    pub(super) fn plain(&self, address: usize, bytes: usize, reads: bool, writes: bool) {
         if !writes {
             // A loop that also reads this is no wait for the word of its load alone.
             self.last_load.set(None);
@@ -186,14 +194,33 @@ impl<M: Machine> Task<'_, M> {
         while at < end {
             let place = Place { address: at, size: piece(at, end) };
             self.depend(place);
+            let value = reads.then(|| with_size!(place.size, self.get(place)));
+            // First what memory holds for others, then what the task sees there.
             if writes {
-                self.writes(place, false);
-            } else {
-                let value = with_size!(place.size, self.get(place));
+                self.writes(place, None);
+            }
+            if let Some(value) = value {
                 self.show(place, value);
             }
             at += usize::from(place.size);
         }
+    }
+
+    /// Whether the machine has been given this access by the call before, or will be once it is done.
+    pub(super) fn is_announced(&self, address: usize, bytes: usize, writes: bool) -> bool {
+        let Some(announced) = self.announced.get() else { return false };
+        let Place { address: start, size } = announced.place;
+        let is_within = start <= address && address + bytes <= start + usize::from(size);
+        let is_it = is_within && (announced.writes || !writes);
+        if is_it {
+            self.announced.set(Some(Announced { met: true, ..announced }));
+        }
+        is_it
+    }
+
+    /// A word that the code accesses itself, after this call.
+    pub(super) fn announce(&self, place: Place, writes: bool) {
+        self.announced.set(Some(Announced { place, writes, met: false }));
     }
 
     /// The order of a volatile access: that of x86 where the file asks for it.
@@ -207,11 +234,12 @@ impl<M: Machine> Task<'_, M> {
             return;
         }
         if writes {
-            self.writes(self.shared(place.address, place.size), true);
+            self.writes(self.shared(place.address, place.size), Some(state));
         } else {
             let value = self.load(place, self.volatile_order(Ordering::Acquire), state);
             self.show(place, value);
         }
+        self.announce(place, writes);
     }
 
     /// Whether no other task can reach this memory: the task's stack, or a constant. Memory that is neither this nor
@@ -277,11 +305,11 @@ impl<M: Machine> Task<'_, M> {
         Some(old)
     }
 
-    fn writes(&self, place: Place, is_volatile: bool) {
+    fn writes(&self, place: Place, volatile: Option<u64>) {
         self.last_load.set(None);
         // SAFETY: a word of the region.
         let old = unsafe { read(place.address, place.size) };
-        self.add(Pending::Write { place, old, site: self.site.get(), is_volatile });
+        self.add(Pending::Write { place, value: old, site: self.site.get(), volatile });
     }
 
     /// Lets the code read what the task sees, where its own store is still buffered.
@@ -300,8 +328,8 @@ impl<M: Machine> Task<'_, M> {
         let mut pending = self.pending.get();
         let Some(free) = pending.iter_mut().find(|pending| matches!(pending, Pending::None)) else {
             self.refuse(
-                &format!("one assignment of more than {PENDING_MAX} words"),
-                "copy it in parts",
+                &format!("one instruction that accesses more than {PENDING_MAX} words"),
+                "copy in parts",
             )
         };
         *free = new;
@@ -309,54 +337,40 @@ impl<M: Machine> Task<'_, M> {
     }
 
     /// Gives the machine what the code has written since the last hook.
-    pub(super) fn settle(&self, state: u64) {
-        let pending = self.pending.replace([Pending::None; PENDING_MAX]);
-        for one in pending {
+    pub(super) fn settle(&self) {
+        if let Some(Announced { writes: true, met: false, .. }) = self.announced.take() {
+            self.refuse(
+                "the compiler has moved a volatile write away from its call",
+                "use an atomic one",
+            );
+        }
+        let mut pending = self.pending.replace([Pending::None; PENDING_MAX]);
+        // First all memory is as others know it: a write may wait, and others run meanwhile.
+        for one in &mut pending {
             match one {
-                Pending::None => return,
+                Pending::None => break,
                 Pending::Shown { place, old } => {
                     // SAFETY: a word of the region.
-                    unsafe { write(place.address, place.size, old) };
+                    unsafe { write(place.address, place.size, *old) };
                 }
-                Pending::Write { place, old, site, is_volatile } => {
+                Pending::Write { place, value, .. } => {
                     // SAFETY: a word of the region; no other task has run since the code wrote it.
-                    let new = unsafe {
-                        let new = read(place.address, place.size);
-                        write(place.address, place.size, old);
-                        new
-                    };
-                    self.m.at(Some(site));
-                    if is_volatile {
-                        self.forget(mix(mix(state, WRITES), new));
-                        let order = self.volatile_order(Ordering::Release);
-                        with_size!(place.size, self.op(place, Op::Store(new), order));
-                    } else {
-                        with_size!(place.size, self.set(place, new));
-                    }
+                    let new = unsafe { read(place.address, place.size) };
+                    // SAFETY: as above.
+                    unsafe { write(place.address, place.size, *value) };
+                    *value = new;
                 }
             }
         }
-    }
-
-    /// Writes bytes plainly, as memset and memcpy do, or from the last to the first.
-    pub(super) fn copy(
-        &self,
-        address: usize,
-        bytes: usize,
-        backwards: bool,
-        byte: impl Fn(usize) -> u8,
-    ) {
-        self.last_load.set(None);
-        let is_own = bytes == 0 || self.is_own(address, bytes, true);
-        for step in 0..bytes {
-            let index = if backwards { bytes - 1 - step } else { step };
-            let (place, value) = (Place { address: address + index, size: 1 }, byte(index));
-            if is_own {
-                // SAFETY: the task's own stack.
-                unsafe { write(place.address, 1, value.into()) };
+        for one in pending {
+            let Pending::Write { place, value, site, volatile } = one else { continue };
+            self.m.at(Some(site));
+            if let Some(state) = volatile {
+                self.forget(mix(mix(state, WRITES), value));
+                let order = self.volatile_order(Ordering::Release);
+                with_size!(place.size, self.op(place, Op::Store(value), order));
             } else {
-                self.depend(place);
-                self.set::<u8>(place, value.into());
+                with_size!(place.size, self.set(place, value));
             }
         }
     }

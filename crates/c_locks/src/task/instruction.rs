@@ -137,7 +137,7 @@ fn numbered_bit(instruction: &Instruction, given: u64, address: &mut usize) -> u
     1 << (given % u64::from(bits))
 }
 
-fn address(memory: &Memory, registers: &[u64; 16]) -> usize {
+pub fn address(memory: &Memory, registers: &[u64; 16]) -> usize {
     let register = |register: Option<usize>| register.map_or(0, |register| registers[register]);
     let index = register(memory.index).wrapping_mul(memory.scale);
     let sum = register(memory.base).wrapping_add(index);

@@ -148,6 +148,9 @@ impl Machine for Checked<'_> {
     fn set<T: Value>(&self, field: &Field<T>, value: T) {
         let (offset, location) = (self.offset(field), self.site());
         let (size, value) = (size_of::<T>() as u8, value.bits());
+        if self.without_step(|world| Ok(world.must_wait_for_buffer(self.task, offset, size))) {
+            self.request_other(RequestKind::Drain);
+        }
         self.without_step(|world| world.set(self.task, offset, size, value, location));
     }
 

@@ -396,12 +396,9 @@ impl World {
         if self.trace.is_some() {
             self.trace_line(step_line(task, &self.written(offset, size, value), location));
         }
-        let overlaps = |store: &BufferedStore| {
-            store.offset < offset + u32::from(size) && offset < store.offset + u32::from(store.size)
-        };
         // A plain write need be buffered only behind a buffered store to the same word. Otherwise
         // it does not matter when others see it: any task that may read it is ordered after it.
-        if self.state.buffered_stores(task).iter().any(overlaps) {
+        if self.has_buffered(task, offset, size) {
             self.buffer_store(task, BufferedStore { offset, size, value }, false);
             return Ok(());
         }
@@ -412,6 +409,20 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Whether a task's store to one of these bytes is still in its buffer.
+    fn has_buffered(&self, task: usize, offset: u32, size: u8) -> bool {
+        let overlaps = |store: &BufferedStore| {
+            store.offset < offset + u32::from(size) && offset < store.offset + u32::from(store.size)
+        };
+        self.state.buffered_stores(task).iter().any(overlaps)
+    }
+
+    /// Whether a plain write finds no place in the store buffer that it has to go through.
+    pub fn must_wait_for_buffer(&self, task: usize, offset: u32, size: u8) -> bool {
+        usize::from(self.state.tasks[task].buffered) == BUFFER
+            && self.has_buffered(task, offset, size)
     }
 
     /// Reports a task that accesses another CPU's memory without knowing that CPU's number.
