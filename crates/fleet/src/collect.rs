@@ -30,13 +30,15 @@ struct Part {
 }
 
 /// Copies the runs that count into records of `store`, one for each kind of host: kinds are compared by
-/// their verdicts, never mixed. With `partial`, what is missing may be missing.
+/// their verdicts, never mixed. With `partial`, what is missing may be missing. `others`: why others than the user may
+/// have written what is there, which the records then say.
 pub fn collect(
     folder: &Folder,
     plan: &Plan,
     store: &Store,
     label: &str,
     partial: bool,
+    others: Option<&str>,
 ) -> Result<Vec<Collected>> {
     ensure!(
         matches!(plan.contents, Contents::Experiment(_)),
@@ -60,7 +62,14 @@ pub fn collect(
     let complete = missing == 0;
     // A signal must leave no half of a record.
     signals::catch();
-    kinds.values().map(|parts| join(parts, plan, store, label, complete)).collect()
+    let begin = |parts: &[Part]| {
+        let mut record = opened(parts.first().context("a kind of host has a part")?)?.record;
+        record.warnings.clear();
+        others.iter().for_each(|why| record.note_others(why));
+        record.label = label.to_string();
+        Ok(record)
+    };
+    kinds.values().map(|parts| join(parts, plan, store, begin(parts)?, complete)).collect()
 }
 
 /// The texts of all pieces of a sweep, in order.
@@ -134,18 +143,10 @@ fn join(
     parts: &[Part],
     plan: &Plan,
     store: &Store,
-    label: &str,
+    record: Record,
     complete: bool,
 ) -> Result<Collected> {
-    let first = opened(parts.first().context("a kind of host has a part")?)?.record;
-    let record = Record {
-        blocks: None,
-        label: label.to_string(),
-        sessions: Vec::new(),
-        warnings: Vec::new(),
-        files: BTreeMap::new(),
-        ..first
-    };
+    let record = Record { blocks: None, sessions: Vec::new(), files: BTreeMap::new(), ..record };
     let mut joined = store.begin(record, Id::new(jiff::Timestamp::now(), random() as u32))?;
     let growing = joined.folder().to_path_buf();
     let blocks = parts.iter().map(|part| part.blocks.len()).sum();

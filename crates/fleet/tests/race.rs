@@ -210,7 +210,7 @@ fn a_changed_plan_is_refused_where_chunks_of_the_old_one_exist() {
     let blocks = plan().chunks[0].range().map(|block| (block, 1)).collect();
     assert!(folder.finish(0, &Done { blocks }).unwrap());
     let store = Store::at(root.path().join("store"));
-    let refused = collect(&folder, &plan(), &store, "", true).unwrap_err().to_string();
+    let refused = collect(&folder, &plan(), &store, "", true, None).unwrap_err().to_string();
     assert!(refused.contains("chunk 0 was measured by another plan"), "{refused}");
 }
 

@@ -264,7 +264,21 @@ pub fn check_label(label: &str) -> Result<()> {
     Ok(())
 }
 
+/// How a warning begins that says why others than the user decided what a record holds.
+const OF_OTHERS: &str = "others may have decided what was measured: ";
+
 impl Record {
+    /// Notes why others than the user may have decided what this holds. To measure it again runs what they decided.
+    pub fn note_others(&mut self, why: &str) {
+        let advice = "look at its experiment before you measure it again";
+        self.warnings.push(Warning::new(format!("{OF_OTHERS}{why}"), advice));
+    }
+
+    /// Why others than the user may have decided what this holds, if that was noted.
+    pub fn why_of_others(&self) -> Option<&str> {
+        self.warnings.iter().find_map(|warning| warning.text.strip_prefix(OF_OTHERS))
+    }
+
     /// Parses the text of `record.json`. Unknown fields are ignored; an unknown format is refused.
     pub fn read(text: &str) -> Result<Record> {
         let version: Versioned = serde_json::from_str(text).context("reading a record")?;

@@ -49,7 +49,10 @@ pub fn open_foreign(folder: &Path, store: &Store) -> Result<Foreign<Opened>> {
     // What is judged is what is read, whatever a link says later.
     let real = folder.canonicalize().with_context(opening)?;
     let why = own_file::why_kept_by_others(&real, store::DECISIVE_FILES, store.root())?;
-    Ok(Foreign::typed(store::open(&real)?).decided_by(&folder.to_string_lossy(), why))
+    let opened = store::open(&real)?;
+    let noted = opened.record.why_of_others();
+    let noted = noted.map(|why| format!("was collected where others may write: {why}"));
+    Ok(Foreign::typed(opened).decided_by(&folder.to_string_lossy(), why.or(noted)))
 }
 
 /// The one folder without a finished record that `which` names. Opening it says why it is none,

@@ -13,6 +13,7 @@ use host::terminal::{hint, print_line};
 use lab::sweep_line;
 use records::check_label;
 use serde_json::json;
+use setup::own_file;
 use store::Store;
 use sweeps::flags::duration;
 
@@ -188,7 +189,10 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
         ensure!(!arguments.json, "--json was decided by the sweep's own arguments: leave it out");
         return sweeps::show(&*sweep_line::planned(planned)?, &folder, &plan);
     }
-    let collected = fleet::collect(&folder, &plan, store, &label, arguments.partial)?;
+    let others = own_file::why_others_can_rename_in(folder.root())?;
+    let others = others.map(|why| format!("{} {why}", folder.root().display()));
+    let partial = arguments.partial;
+    let collected = fleet::collect(&folder, &plan, store, &label, partial, others.as_deref())?;
     for one in &collected {
         let nodes: Vec<&str> = one.nodes.iter().map(String::as_str).collect();
         if arguments.json {

@@ -294,6 +294,20 @@ fn of_each_experiment(lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn what_was_collected_from_a_strangers_fleet_is_still_asked_about() {
+    if !has_compiler("a stranger's fleet") {
+        return;
+    }
+    let setting = Setting::new();
+    setting.done("chunk --yes S/fleet");
+    setting.forget_marks();
+    setting.done("fleet collect S/fleet");
+    let ended = setting.run("run --against last --variant x=env.A=1 --blocks 3");
+    assert!(ended.stderr.contains("was collected where others may write"), "{}", ended.stderr);
+    assert_eq!((setting.marks(), ended.status.code()), (Vec::new(), Some(2)));
+}
+
+#[test]
 fn looking_at_what_a_stranger_wrote_starts_nothing() {
     if !has_compiler("looking at strangers' files") {
         return;

@@ -8,6 +8,7 @@ use host::terminal::hint;
 use records::Experiment;
 use runner::End;
 use setup::foreign::Foreign;
+use setup::own_file;
 use store::Store;
 use sweeps::elsewhere::{self, Fleet, Target};
 use sweeps::flags::On;
@@ -84,7 +85,10 @@ fn is_same(there: &Plan, new: &Plan, seed: Option<u64>) -> bool {
 /// Joins what was measured, shows it, and removes a directory that nobody named.
 fn collect(arguments: &Arguments, fleet: &Fleet, store: &Store) -> Result<ExitCode> {
     let label = arguments.label.clone().unwrap_or_default();
-    let collected = fleet::collect(&fleet.folder, &fleet.plan, store, &label, false)?;
+    let others = own_file::why_others_can_rename_in(fleet.root())?;
+    let others = others.map(|why| format!("{} {why}", fleet.root().display()));
+    let (folder, plan) = (&fleet.folder, &fleet.plan);
+    let collected = fleet::collect(folder, plan, store, &label, false, others.as_deref())?;
     let mut status = ExitCode::SUCCESS;
     for one in &collected {
         let shown = conclude(arguments, End::Complete, Some(&one.folder), Ok(()))?;
