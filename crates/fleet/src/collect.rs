@@ -62,7 +62,7 @@ pub fn collect(
     let complete = missing == 0;
     // A signal must leave no half of a record.
     signals::catch();
-    let begin = |parts: &[Part]| {
+    let begin = |parts: &[Part]| -> Result<Record> {
         let mut record = opened(parts.first().context("a kind of host has a part")?)?.record;
         record.warnings.clear();
         others.iter().for_each(|why| record.note_others(why));
