@@ -6,12 +6,14 @@ use std::process::Command;
 
 use c_locks::{compile, with_tasks};
 use engines::checker::{Memory, Options, search};
+use setup::foreign::Permitted;
 use studies::checks::CheckSize;
 
 /// The fault that a search finds, if any.
 fn fault(file: &Path, flags: &[&str], acquires: u32) -> Option<String> {
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
-    let program = compile(file, &flags).unwrap_or_else(|error| panic!("{flags:?}: {error:#}"));
+    let program = compile(&Permitted::typed(file.to_path_buf()), &flags);
+    let program = program.unwrap_or_else(|error| panic!("{flags:?}: {error:#}"));
     let size = CheckSize { threads: 2, acquires, locks: 1 };
     let options = Options { memory: Memory::TotalStoreOrder, ..Options::default() };
     let program = Box::leak(Box::new(program));
@@ -46,7 +48,7 @@ fn refused(body: &str, words: &[&str]) {
          static void operate(struct s *s)\n{{\n{body}\n}}\nKNEE_OPERATION(struct s, operate(shared))\n"
     ));
     let file = folder.path().join("my.c");
-    let said = format!("{:#}", compile(&file, &[]).map(drop).expect_err(body));
+    let said = format!("{:#}", compile(&Permitted::typed(file), &[]).map(drop).expect_err(body));
     for word in words {
         assert!(said.contains(word), "'{word}' is not in: {said}");
     }

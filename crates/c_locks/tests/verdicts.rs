@@ -4,13 +4,15 @@ use std::path::Path;
 
 use c_locks::{Program, compile, with_tasks};
 use engines::checker::{Failure, Memory, Options, search};
+use setup::foreign::Permitted;
 use studies::checks::CheckSize;
 use studies::checks::bypass::{Bound, Fairness, fairness};
 
 fn program(name: &str, flags: &[&str]) -> &'static Program {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
-    Box::leak(Box::new(compile(&file, &flags).unwrap_or_else(|error| panic!("{error:#}"))))
+    let program = compile(&Permitted::typed(file), &flags);
+    Box::leak(Box::new(program.unwrap_or_else(|error| panic!("{error:#}"))))
 }
 
 /// The fault of two tasks, with a shortest way to it.
