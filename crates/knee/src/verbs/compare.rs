@@ -425,9 +425,9 @@ fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
         if runs().any(|run| run.value(name).is_some()) {
             continue;
         }
-        let known: std::collections::BTreeSet<&String> =
+        let known: std::collections::BTreeSet<&str> =
             runs().filter_map(|run| run.metrics()).flat_map(|metrics| metrics.keys()).collect();
-        let hint = nearest(name, known.into_iter().map(String::as_str));
+        let hint = nearest(name, known);
         bail!("no run has the metric '{name}'{hint}; `knee list metrics` shows all");
     }
     Ok(())
