@@ -28,7 +28,7 @@ use crate::samples::{RunSamples, read_parquet, write_parquet};
 
 pub const PLAN: &str = "plan.json";
 pub const RECORD: &str = "record.json";
-const RUNS: &str = "runs.ndjson";
+pub const RUNS: &str = "runs.ndjson";
 const SAMPLES_GROWING: &str = "samples.ndjson";
 const SAMPLES: &str = "samples.parquet";
 /// Exists only if there are profiles.
@@ -42,6 +42,9 @@ const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 
 /// The files that decide what a record is, and so what measuring it again would run.
 pub const DECISIVE_FILES: &[&str] = &[RECORD, PLAN, RUNS];
+
+/// All files that what a record says is read from, but for its samples.
+pub const BESIDE: [&str; 5] = [RECORD, PLAN, RUNS, PROFILES, BOOTS];
 
 /// Names under which files are written before they are renamed into place.
 const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
@@ -549,12 +552,6 @@ pub fn writer(folder: &Path) -> io::Result<Writer> {
 pub enum Writer {
     Alive,
     Dead,
-}
-
-/// The number of whole lines in a record's file of runs.
-pub fn count_lines_of_runs(folder: &Path) -> u32 {
-    let text = fs::read(folder.join(RUNS)).unwrap_or_default();
-    text.iter().filter(|byte| **byte == b'\n').count() as u32
 }
 
 /// Writes the plan and locks it. The lock is held before the file gets its name.

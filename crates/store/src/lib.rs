@@ -3,12 +3,14 @@
 
 mod compact;
 mod folder;
+mod followed;
 mod id;
 pub mod import;
 mod index;
 mod keep;
 mod lines;
 mod listed;
+mod parquet_limits;
 mod samples;
 
 pub use compact::{Compacted, compact};
@@ -16,6 +18,7 @@ pub use folder::{
     DECISIVE_FILES, Growing, Store, alteration, boots, discard, open, profiles, read_record,
     samples,
 };
+pub use followed::{ReadSoFar, RecordStamp, Watch, open_growing, stamp};
 pub use id::Id;
 pub use index::{Filter, Index};
 pub use keep::{annotate, remove};

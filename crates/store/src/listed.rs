@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use records::Record;
 
 use crate::folder::{self, RECORD, Writer, id_in_name, is_hidden};
+use crate::followed::count_runs;
 
 /// A record in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -93,7 +94,7 @@ pub fn look(folder: &Path) -> Option<Listed> {
                 Ok(Writer::Dead) => ("unfinished", UNFINISHED.to_string()),
                 Err(why) => ("unfinished", format!("{UNFINISHED} ({why})")),
             };
-            let runs = folder::count_lines_of_runs(folder);
+            let runs = count_runs(folder);
             let listed = Listed::from_record(folder, &record);
             Some(Listed { id, state: state.to_string(), reason, runs, ..listed })
         }

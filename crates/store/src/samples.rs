@@ -20,6 +20,8 @@ use parquet::schema::parser::parse_message_type;
 use records::Sample;
 use serde::{Deserialize, Serialize};
 
+use crate::parquet_limits::{self, GROUP_ROWS};
+
 /// The samples of one run: one line while the record grows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSamples {
@@ -34,9 +36,6 @@ const SCHEMA: &str = "message samples {
     OPTIONAL INT64 at_ns;
     REQUIRED DOUBLE value;
 }";
-
-/// Rows in a row group: bounds the memory of writing and of reading one.
-const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes all samples of a record.
 pub fn write_parquet(path: &Path, runs: &[RunSamples]) -> Result<()> {
@@ -90,8 +89,10 @@ fn write_group(
 
 /// Reads the file of [`write_parquet`]: the samples of each run, in order.
 pub fn read_parquet(path: &Path) -> Result<Vec<RunSamples>> {
-    let read = || -> parquet::errors::Result<Vec<RunSamples>> {
-        let reader = SerializedFileReader::new(File::open(path)?)?;
+    let read = || -> Result<Vec<RunSamples>> {
+        let file = File::open(path)?;
+        let reader = SerializedFileReader::new(file.try_clone()?)?;
+        parquet_limits::check(&file, reader.metadata()).context("not the samples of runs")?;
         let mut runs: Vec<RunSamples> = Vec::new();
         for row in reader.get_row_iter(None)? {
             let row = row?;
