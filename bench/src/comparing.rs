@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Outcome, Point, Run, Sample};
 use store::{Id, Store};
 
@@ -57,7 +58,7 @@ pub fn measure(bench: &mut Bench) -> Result<Vec<Figure>> {
 }
 
 /// The folder of the one record of a store.
-fn only_record(store: &Path) -> Result<PathBuf> {
+pub fn only_record(store: &Path) -> Result<PathBuf> {
     let only = |folder: &Path| -> Result<PathBuf> {
         Ok(fs::read_dir(folder)?.next().context("the store is empty")??.path())
     };
@@ -76,11 +77,7 @@ fn enlarge(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
             let like = template.runs_of(point).find(|run| run.finished() && !run.placebo);
             let mut run =
                 Run { run: growing.next_run(), block, ..like.context("a finished run")?.clone() };
-            if let Outcome::Finished { metrics, .. } = &mut run.outcome {
-                for value in metrics.values_mut() {
-                    *value *= 1.0 + 0.03 * (bench.random.random::<f64>() - 0.5);
-                }
-            }
+            vary(&mut run, &mut bench.random);
             let sample = |at: u32| Sample {
                 metric: "interval.operations".to_string(),
                 task: None,
@@ -92,6 +89,14 @@ fn enlarge(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
     }
     growing.complete = true;
     growing.finish(Timestamp::now())?.context("the record has runs")
+}
+
+/// Metrics that are a little off those of the run that they are made from.
+pub fn vary(run: &mut Run, random: &mut Xoshiro256PlusPlus) {
+    if let Outcome::Finished { metrics, .. } = &mut run.outcome {
+        let mut varied = |value: f64| value * (1.0 + 0.03 * (random.random::<f64>() - 0.5));
+        *metrics = metrics.iter().map(|(name, value)| (name, varied(value))).collect();
+    }
 }
 
 /// A record of one curve, as of a lock that is slower with its queue.
@@ -120,7 +125,7 @@ fn curve(bench: &mut Bench, home: &Path, small: &Path) -> Result<PathBuf> {
             if let Outcome::Finished { metrics, .. } = &mut run.outcome {
                 let rate = 1e6 * f64::from(cpus) / (1.0 + 0.05 * f64::from(cpus - 1));
                 let noise = 1.0 + 0.1 * (bench.random.random::<f64>() - 0.5);
-                metrics.insert("operations_per_s".to_string(), rate * noise);
+                metrics.insert("operations_per_s", rate * noise);
             }
             growing.append(&run, Vec::new())?;
         }

@@ -1,7 +1,7 @@
 //! Benchmarks of knee itself, each against a limit: the measured loop against a bare C loop and
 //! against other tools, the slowdown of a measured program, 4096 tasks, a list of 10 000 records,
 //! the search of a lock's interleavings, locks against hand-written atomics, the comparison of a
-//! million samples, the time to make a fresh file system, and the time to rebuild knee.
+//! million samples, a record of 100 000 runs, the time to make a fresh file system, and the time to rebuild knee.
 //!
 //! These are not tests: timings depend on the host and its other load, so the report shows a
 //! missed limit but the exit status is 0. `make bench` builds knee and runs all benchmarks.
@@ -19,6 +19,7 @@ mod fleet;
 mod fragile;
 mod fs_mark;
 mod gain;
+mod large;
 mod listing;
 mod locks;
 mod looking;
@@ -59,7 +60,7 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
-    /// simulated, command, tasks, listing, comparing, perf-data, turnover, rebuild, planted,
+    /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, c-files or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -180,6 +181,7 @@ const BENCHMARKS: &[Benchmark] = &[
     required("tasks", |bench, _| tasks::measure(bench)),
     required("listing", |bench, _| listing::measure(bench)),
     required("comparing", |bench, _| comparing::measure(bench)),
+    required("large", |bench, _| large::measure(bench)),
     required("perf-data", |bench, _| perf_data::measure(bench)),
     required("turnover", |bench, _| turnover::measure(bench)),
     on_request("agreement", agreement::measure),

@@ -103,7 +103,7 @@ fn samples(bench: &Bench, home: &Path, file: &Path) -> Result<f64> {
 }
 
 /// Wall time in ms and largest memory in bytes of a command, whose output nobody reads.
-fn timed(command: &mut Command) -> Result<(f64, f64)> {
+pub fn timed(command: &mut Command) -> Result<(f64, f64)> {
     let since = Instant::now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let mut status = 0;

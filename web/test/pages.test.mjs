@@ -4,6 +4,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
+import { createServer } from "node:http";
 import { createConnection } from "node:net";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -359,12 +360,14 @@ async function served(work) {
 test("the server lists records and shows their pages", { skip }, async () => {
   await served(async (home) => {
     const { context, page, said } = await open(browser, home);
+    assert.equal(page.url(), new URL("/", home).href, "the key is in no address but the first");
+    assert.equal(await page.evaluate(() => document.cookie), "", "no script reads the cookie");
     assert.equal(await page.locator(".records li").count(), 2);
     assert.ok((await page.locator(".records .count").count()) > 0, "the newest verdicts");
     await page.getByLabel("Search").fill("no such record");
     await page.getByRole("button", { name: "Find" }).click();
     assert.equal(await page.locator(".records li").count(), 0);
-    await page.goto(home);
+    await page.goto(new URL("/", home).href);
     await page.getByRole("link", { name: compared.split("/").at(-1) }).click();
     await page.locator("tr[data-cell]").first().waitFor();
     assert.deepEqual(said, []);
@@ -429,7 +432,8 @@ function ask(port, bytes) {
   });
 }
 
-function hostile(next, port, id) {
+/** A request that means harm; some have the cookie of the server's own user. */
+function hostile(next, port, id, key) {
   const pick = (list) => list[Math.floor(next() * list.length)];
   const method = pick(["GET", "GET", "GET", "POST", "PUT", "DELETE", "HEAD", "TRACE", "CONNECT", "\u0000", "GET "]);
   const host = pick([`127.0.0.1:${port}`, `localhost:${port}`, "evil.example", `127.0.0.1:${port}.evil`, "", "[::1]"]);
@@ -438,15 +442,44 @@ function hostile(next, port, id) {
     "/../../../../etc/passwd", "//etc/passwd", "/events/../../etc/passwd", "/compare/a/b/c", `/compare/${id}/..`,
     "/" + "a".repeat(Math.floor(next() * 20_000)), "http://evil.example/", "*", "\\..\\..\\", "/records/" + "%00".repeat(9),
   ]);
-  const head = pick(["", "Content-Length: 99999999\r\n", "X: " + "y".repeat(5000) + "\r\n", "Host: evil\r\n", "Range: bytes=0-\r\n"]);
+  const cookie = pick([`Cookie: knee_${port}=${key}\r\n`, `Cookie: knee_${port}=${key}\r\n`, `Cookie: knee_${port}=${key}x\r\n`, ""]);
+  const head = cookie + pick(["", "Content-Length: 99999999\r\n", "X: " + "y".repeat(5000) + "\r\n", "Host: evil\r\n", "Range: bytes=0-\r\n"]);
   return `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n`;
 }
+
+test("pages of other sites, and of other servers of this host, get nothing", { skip }, async () => {
+  await served(async (home) => {
+    const { context, page } = await open(browser, home);
+    const other = createServer((_, answer) => answer.end("<!doctype html><title>other</title>")).listen(0, "127.0.0.1");
+    await new Promise((ready) => other.once("listening", ready));
+    const { port } = other.address();
+    for (const origin of [`http://127.0.0.1:${port}/`, `http://localhost:${port}/`]) {
+      await page.goto(origin);
+      const got = await page.evaluate(async (target) => {
+        const asked = (options) => fetch(target, options).then((answer) => answer.text().then((text) => `${answer.status} ${text}`), String);
+        return [await asked({ credentials: "include" }), await asked({ credentials: "include", mode: "no-cors" })];
+      }, new URL("/", home).href);
+      // Without CORS no script reads an answer, whatever it is.
+      for (const text of got) assert.doesNotMatch(text, /Records/);
+    }
+    const link = `<a href="${new URL("/", home).href}">there</a>`;
+    await page.goto(`http://localhost:${port}/`);
+    await page.evaluate((link) => (document.body.innerHTML = link), link);
+    await page.getByRole("link").click();
+    await page.getByText("another site").waitFor();
+    other.close();
+    await context.close();
+  });
+});
 
 test("hostile requests reach nothing and change nothing", { skip, timeout: 240_000 }, async () => {
   await served(async (home, pid, records) => {
     const port = Number(new URL(home).port);
+    const key = new URL(home).searchParams.get("key");
     const id = compared.split("/").at(-1);
-    await ask(port, `GET / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+    const own = `Host: 127.0.0.1:${port}\r\n`;
+    assert.match(await ask(port, `GET / HTTP/1.1\r\n${own}Cookie: knee_${port}=${key}\r\n\r\n`), /^HTTP\/1.1 200/);
+    assert.match(await ask(port, `GET / HTTP/1.1\r\n${own}\r\n`), /^HTTP\/1.1 403/);
     const secret = "what lies outside of the records";
     writeFileSync(join(folder, "secret"), secret);
     const before = listing(records);
@@ -454,7 +487,7 @@ test("hostile requests reach nothing and change nothing", { skip, timeout: 240_0
     const statuses = new Map();
     const COUNT = Number(process.env.KNEE_REQUESTS ?? 2_000);
     for (let sent = 0; sent < COUNT; sent += 20) {
-      const all = Array.from({ length: 20 }, () => ask(port, hostile(next, port, id)));
+      const all = Array.from({ length: 20 }, () => ask(port, hostile(next, port, id, key)));
       for (const answer of await Promise.all(all)) {
         const status = answer.split(" ")[1] ?? "closed";
         statuses.set(status, (statuses.get(status) ?? 0) + 1);

@@ -5,7 +5,7 @@ mod nodes;
 
 use std::collections::BTreeMap;
 
-use records::{Better, Pass};
+use records::{Better, Pass, Values};
 use serde::Serialize;
 
 use crate::Spread;
@@ -236,7 +236,7 @@ pub struct RunValues {
     pub block: u32,
     /// Whether its block was left out of the comparison.
     pub discarded: bool,
-    pub metrics: BTreeMap<String, f64>,
+    pub metrics: Values<f64>,
 }
 
 /// The primary metric of all variants over the CPU counts.

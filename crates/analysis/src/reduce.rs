@@ -108,9 +108,9 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     let missing = sorted.command_end.as_ref().map(|end| end.missing.clone());
     Reduced {
         outcome: Outcome::Finished {
-            metrics,
-            counters: measured.deltas.clone(),
-            unavailable: measured.unavailable.clone(),
+            metrics: metrics.into(),
+            counters: measured.deltas.clone().into(),
+            unavailable: measured.unavailable.clone().into(),
             warmup,
         },
         warnings,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::kernels::{Change, Repository, Revision, files_read, take_back};
+use host::bounded_output::BoundedOutput;
 use host::job_control::RunningSince;
+use host::leftovers::contained;
 use host::{children, kill_with_parent, signals};
 use setup::foreign::Permitted;
 use setup::removal;
@@ -212,6 +215,9 @@ impl Workshop {
                         self.timeout_s
                     )));
                 }
+                Ended::TooLong(why) => {
+                    return Ok(Built::Failed(format!("its build was ended: {why}")));
+                }
                 Ended::With(status) if !status.success() => {
                     self.check_room().with_context(|| format!("building {}", commit.short()))?;
                     return Ok(Built::Failed(why_failed(status, &log)));
@@ -292,19 +298,29 @@ impl Workshop {
         environment: &[(&str, OsString)],
     ) -> Result<Ended> {
         let opening = || format!("opening {}", log.display());
-        let output = File::create(log).with_context(opening)?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(log);
+        let mut output = BoundedOutput::new(file.with_context(opening)?);
         let mut command = Command::new("sh");
         command.args([OsStr::new("-c"), OsStr::new(GUARD), OsStr::new("sh"), OsStr::new(line)]);
         command.current_dir(folder).stdin(Stdio::null());
-        command.stdout(output.try_clone().with_context(opening)?).stderr(output);
+        command.stdout(output.for_child().with_context(opening)?);
+        command.stderr(output.for_child().with_context(opening)?);
         command.env_remove(VARIABLE);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         kill_with_parent(&mut command, libc::SIGTERM);
-        let mut child = children::spawn(&mut command).context("starting a shell for --build")?;
+        // What the build leaves running would disturb the runs.
+        let ended = contained(|| self.wait(&mut command, &mut output))?;
+        output.shorten()?;
+        Ok(ended)
+    }
+
+    /// Starts a build, and waits for its end.
+    fn wait(&self, command: &mut Command, output: &mut BoundedOutput) -> Result<Ended> {
+        let mut child = children::spawn(command).context("starting a shell for --build")?;
         let since = RunningSince::now();
         let ended = loop {
             if let Some(status) = child.try_wait().context("waiting for the build")? {
-                break Ended::With(status);
+                return Ok(Ended::With(status));
             }
             if signals::received().is_some() {
                 break Ended::Interrupted;
@@ -312,11 +328,12 @@ impl Workshop {
             if since.elapsed().as_secs_f64() > self.timeout_s {
                 break Ended::TimedOut;
             }
+            if let Err(why) = output.free_middle() {
+                break Ended::TooLong(why);
+            }
             std::thread::sleep(POLL_INTERVAL);
         };
-        // What the build left running would disturb the runs.
-        // SAFETY: a call without memory. The group's id is the leader's, which is not used again before the leader is
-        // waited for and its group empty.
+        // SAFETY: a call without memory, about the group of a leader that has not been waited for.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         let _ = child.wait();
         Ok(ended)
@@ -360,6 +377,8 @@ enum Ended {
     With(ExitStatus),
     TimedOut,
     Interrupted,
+    /// It printed more than can be kept on a file system that frees no parts of files.
+    TooLong(io::Error),
 }
 
 /// The name of a commit's folder, of a fixed length.

@@ -2,14 +2,14 @@
 //! limit; what they say decides nothing, since progress is read from the fleet's files.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use host::{Limit, children, memfd};
+use host::Limit;
+use host::children::{self, Streams};
 
 use crate::claims::Folder;
 
@@ -216,22 +216,12 @@ impl Jobs {
 /// What a client program prints.
 fn ask(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut output = memfd::create(c"output")?;
-    let mut errors = memfd::create(c"errors")?;
-    command.stdin(std::process::Stdio::null());
-    command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
-    let status = children::run(command, LIMIT).with_context(|| {
+    let output = children::output_within(command, Streams::Apart, LIMIT).with_context(|| {
         format!("asking {program} (is Slurm's controller down? scontrol ping says so)")
     })?;
-    let read = |file: &mut File| -> Result<String> {
-        let mut text = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
-    };
-    let said = read(&mut errors)?;
-    ensure!(status.success(), "{program} failed: {}", said.trim());
-    read(&mut output)
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{program} failed: {}", said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -4,16 +4,17 @@
 //! one before its exec, its parent would wait for that exec, and the terminal for the parent. So stop
 //! signals are blocked from before the fork until the child has left the group.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bounded_output::BoundedOutput;
 use crate::job_control::{RunningSince, start_child};
-use crate::{memfd, signals};
+use crate::leftovers::Leftovers;
+use crate::signals;
 
 /// The signals by which a terminal stops processes.
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -48,35 +49,62 @@ pub fn clean_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end. Kills it and its group after `limit`, in which time that this process is
-/// stopped does not count. A signal that asks this process to end does not end the program.
-pub fn run(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
-    let mut child = spawn(command).context("starting the program")?;
+/// Where the streams of a program go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    Apart,
+    /// Both into `stdout`, in the order in which they were written.
+    Together,
+}
+
+/// Runs a program to its end, and captures both ends of its output. Kills it and its group when a signal asks this
+/// process to end. What it left behind is ended.
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    let output = captured(command, Streams::Apart, signals::ask_to_end)?;
+    output.ok_or_else(|| io::Error::other("interrupted"))
+}
+
+/// As [`output`], but it kills the program after `limit`, in which time that this process is stopped does not count,
+/// and not because of a signal.
+pub fn output_within(command: &mut Command, streams: Streams, limit: Duration) -> Result<Output> {
     let since = RunningSince::now();
-    match wait(&mut child, || since.elapsed() > limit)? {
-        Some(status) => Ok(status),
+    let output = captured(command, streams, || since.elapsed() > limit);
+    match output.context("starting the program")? {
+        Some(output) => Ok(output),
         None => bail!("it was killed, as it did not end within {:.0} s", limit.as_secs_f64()),
     }
 }
 
-/// Runs a program to its end, and captures its output. Kills it and its group when a signal asks this
-/// process to end.
-pub fn output(command: &mut Command) -> io::Result<Output> {
-    let stdout = memfd::create(c"stdout").map_err(io::Error::other)?;
-    let stderr = memfd::create(c"stderr").map_err(io::Error::other)?;
-    command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-    let mut child = spawn(command)?;
-    let status = wait(&mut child, signals::ask_to_end)?;
-    let status = status.ok_or_else(|| io::Error::other("interrupted"))?;
-    let read = |mut file: File| {
-        let mut bytes = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map(|_| bytes)
+fn captured(
+    command: &mut Command,
+    streams: Streams,
+    shall_end: impl Fn() -> bool,
+) -> io::Result<Option<Output>> {
+    let in_memory = || BoundedOutput::in_memory().map_err(io::Error::other);
+    let mut files = match streams {
+        Streams::Apart => vec![in_memory()?, in_memory()?],
+        Streams::Together => vec![in_memory()?],
     };
-    Ok(Output { status, stdout: read(stdout)?, stderr: read(stderr)? })
+    let last = files.len() - 1;
+    command.stdin(Stdio::null()).stdout(files[0].for_child()?).stderr(files[last].for_child()?);
+    let leftovers = Leftovers::of(command);
+    let mut child = spawn(command)?;
+    let status = wait(&mut child, || {
+        files.iter_mut().for_each(|file| drop(file.free_middle()));
+        shall_end()
+    })?;
+    leftovers.end();
+    let Some(status) = status else { return Ok(None) };
+    let stdout = files[0].text()?;
+    let stderr = if last > 0 { files[last].text()? } else { Vec::new() };
+    Ok(Some(Output { status, stdout, stderr }))
 }
 
 /// Waits for a child's end; kills its group when it shall not go on, and returns nothing then.
-fn wait(child: &mut Child, shall_end: impl Fn() -> bool) -> io::Result<Option<ExitStatus>> {
+fn wait(
+    child: &mut Child,
+    mut shall_end: impl FnMut() -> bool,
+) -> io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(500);
     loop {
         if let Some(status) = child.try_wait()? {
@@ -100,9 +128,21 @@ mod tests {
     fn a_program_that_takes_too_long_is_killed_with_its_group() {
         let mut slow = Command::new("sh");
         slow.args(["-c", "sleep 100 & wait"]);
-        let why = run(&mut slow, Duration::from_millis(1)).unwrap_err();
+        let why = output_within(&mut slow, Streams::Apart, Duration::from_millis(1)).unwrap_err();
         assert_eq!(why.to_string(), "it was killed, as it did not end within 0 s");
-        assert!(run(Command::new("true").arg("0"), Duration::from_secs(100)).unwrap().success());
+    }
+
+    #[test]
+    fn output_is_captured_and_its_middle_left_out() {
+        let script = "echo first; echo wrong >&2; head -c 100000000 /dev/zero; echo last";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        let apart = output_within(&mut shell, Streams::Apart, Duration::from_secs(300)).unwrap();
+        assert_eq!(apart.stderr, b"wrong\n");
+        assert!(apart.stdout.starts_with(b"first\n") && apart.stdout.ends_with(b"last\n"));
+        assert!(apart.stdout.len() < 20 << 20, "{} bytes", apart.stdout.len());
+        let both = output_within(&mut shell, Streams::Together, Duration::from_secs(300)).unwrap();
+        assert!(both.stdout.starts_with(b"first\nwrong\n") && both.stderr.is_empty());
     }
 
     #[test]

@@ -28,7 +28,12 @@ pub fn has_children() -> bool {
 
 /// The living descendants of this process.
 pub fn living() -> BTreeSet<i32> {
-    below(&processes(), &BTreeSet::new()).into_iter().collect()
+    descendants().into_iter().collect()
+}
+
+/// The living descendants of this process, parents before children.
+pub(crate) fn descendants() -> Vec<i32> {
+    below(&processes(), &BTreeSet::new())
 }
 
 /// Kills and reaps all descendants except the `spared` processes and their descendants. The error
@@ -88,7 +93,7 @@ pub fn resume(stopped: &[i32]) {
     signal(&children_first, Signal::CONT);
 }
 
-fn signal(pids: &[i32], signal: Signal) {
+pub(crate) fn signal(pids: &[i32], signal: Signal) {
     for pid in pids.iter().copied().filter_map(Pid::from_raw) {
         // A descendant's id is not reused before it is reaped, by this process or by a parent that is
         // about to be killed or is stopped.

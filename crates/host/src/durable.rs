@@ -84,23 +84,39 @@ impl Seal {
 
     /// Hashes an open file from where it is read to its end.
     pub fn for_open(mut file: File) -> Result<Seal> {
-        let mut hasher = Sha256::new();
+        let mut sealing = Sealing::default();
         let mut buffer = vec![0; 1 << 16];
-        let mut bytes = 0;
         loop {
-            let n = file.read(&mut buffer)?;
-            if n == 0 {
-                break;
+            match file.read(&mut buffer)? {
+                0 => return Ok(sealing.finish()),
+                n => sealing.add(&buffer[..n]),
             }
-            bytes += n as u64;
-            hasher.update(&buffer[..n]);
         }
-        Ok(Seal { bytes, sha256: hexadecimal(&hasher.finalize()) })
     }
 
     /// Hashes bytes in memory.
     pub fn for_bytes(bytes: &[u8]) -> Seal {
         Seal { bytes: bytes.len() as u64, sha256: hexadecimal(&Sha256::digest(bytes)) }
+    }
+}
+
+/// A seal of bytes that come in parts.
+#[derive(Clone, Debug, Default)]
+pub struct Sealing {
+    bytes: u64,
+    hasher: Sha256,
+}
+
+impl Sealing {
+    /// Adds the next bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.hasher.update(bytes);
+    }
+
+    /// The seal of all bytes.
+    pub fn finish(self) -> Seal {
+        Seal { bytes: self.bytes, sha256: hexadecimal(&self.hasher.finalize()) }
     }
 }
 

@@ -2,6 +2,7 @@
 //! user's folders, files where others may write, durable files and unnamed files. It depends on no other crate of knee.
 
 pub mod affinity;
+pub mod bounded_output;
 pub mod children;
 pub mod clock;
 mod command_line;
@@ -14,8 +15,10 @@ mod given_path;
 pub mod held_folder;
 pub mod job_control;
 mod kill_with_parent;
+pub mod leftovers;
 mod length_of_time;
 pub mod memfd;
+pub mod memory;
 pub mod mounts;
 mod nearest;
 pub mod pager;

@@ -49,7 +49,7 @@ fn times(run: &Run, point: &Point) -> Option<RunTimes> {
     let budget_ns = ns(records::WALL)? * u64::from(point.cpus);
     let ticks = |names: &[&str]| -> Option<u64> {
         let tick = |name: &&str| counters.get(&format!("stat.cpus.{name}_ticks"));
-        names.iter().map(|name| tick(name).map(|n| (*n).max(0) as u64)).sum()
+        names.iter().map(|name| tick(name).map(|n| n.max(0) as u64)).sum()
     };
     let (idle, stolen) = (ticks(&["idle", "iowait"])?, ticks(&["steal"])?);
     let busy = ticks(&["user", "nice", "system", "irq", "softirq"])?;
@@ -70,7 +70,7 @@ fn times(run: &Run, point: &Point) -> Option<RunTimes> {
         0 => vec![0, 0, rest],
         _ => split(rest, &weights),
     };
-    let operations = metrics.get("operations").map_or(1, |n| *n as u64);
+    let operations = metrics.get("operations").map_or(1, |n| n as u64);
     Some(RunTimes {
         unit: LedgerUnit { operations, budget_ns, block: Some(run.block) },
         user_ns: parts[0],
@@ -87,6 +87,7 @@ mod tests {
 
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
+    use records::Values;
 
     use super::*;
 
@@ -101,17 +102,17 @@ mod tests {
         for _ in 0..1000 {
             let Outcome::Finished { metrics, counters, .. } = &mut run.outcome else { panic!() };
             for name in [records::WALL, "time.user_time", "time.system_time"] {
-                metrics.insert(name.to_string(), random.random_range(0.001..2.0));
+                metrics.insert(name, random.random_range(0.001..2.0));
             }
             for name in ["user", "nice", "system", "irq", "softirq", "idle", "iowait", "steal"] {
                 let ticks = random.random_range(-1..100);
-                counters.insert(format!("stat.cpus.{name}_ticks"), ticks);
+                counters.insert(&format!("stat.cpus.{name}_ticks"), ticks);
             }
             let ledger = coarse(&[&run], &point).unwrap();
             assert_eq!(ledger.broken(), None);
         }
         if let Outcome::Finished { counters, .. } = &mut run.outcome {
-            counters.clear();
+            *counters = Values::new();
         }
         assert_eq!(coarse(&[&run], &point), None);
     }

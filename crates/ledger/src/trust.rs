@@ -139,15 +139,15 @@ pub fn check_ledger(looks: &[&Profile]) -> LedgerCheck {
 
 #[cfg(test)]
 mod tests {
-    use records::Outcome;
+    use records::{Outcome, Unavailable, Values};
 
     use super::*;
 
     fn outcome(rate: f64) -> Outcome {
         Outcome::Finished {
-            metrics: BTreeMap::from([("operations_per_s".to_string(), rate)]),
-            counters: BTreeMap::new(),
-            unavailable: BTreeMap::new(),
+            metrics: [("operations_per_s", rate)].into_iter().collect(),
+            counters: Values::new(),
+            unavailable: Unavailable::default(),
             warmup: None,
         }
     }

@@ -2,14 +2,15 @@
 
 use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::one_line;
+use text::markdown::{cell, escaped};
 
 use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, Section, brief};
 
 /// The whole text.
 pub fn markdown(page: &Page) -> String {
-    let mut text = format!("## {}: {}\n\n", page.kind.name(), safe(&page.brief_title()));
+    let mut text = format!("## {}: {}\n\n", page.kind.name(), escaped(&page.brief_title()));
     for answer in &page.answers {
-        text += &format!("**{}**\n\n", safe(&brief(answer)));
+        text += &format!("**{}**\n\n", escaped(&brief(answer)));
     }
     if !page.counts.is_empty() {
         let counts: Vec<String> =
@@ -18,12 +19,12 @@ pub fn markdown(page: &Page) -> String {
     }
     text += &page.sections.iter().map(section).collect::<String>();
     for (title, sentences) in &page.doubts {
-        text += &format!("**{}**\n\n{}\n", safe(title), list(sentences));
+        text += &format!("**{}**\n\n{}\n", escaped(title), list(sentences));
     }
     text += &folded("Method", &list(&page.method));
     let fact = |(label, value): &(String, String)| match label.as_str() {
-        "" => format!("  - {}\n", safe(value)),
-        label => format!("- {}: {}\n", safe(label), safe(value)),
+        "" => format!("  - {}\n", escaped(value)),
+        label => format!("- {}: {}\n", escaped(label), escaped(value)),
     };
     text += &folded(page.facts_title(), &page.facts.iter().map(fact).collect::<String>());
     let commands: String = page.again.iter().map(|c| format!("    {}\n", one_line(c))).collect();
@@ -33,7 +34,7 @@ pub fn markdown(page: &Page) -> String {
 fn section(section: &Section) -> String {
     let text: String = section.blocks.iter().map(block).collect();
     if section.is_open {
-        return format!("### {}\n\n{text}", safe(&section.title));
+        return format!("### {}\n\n{text}", escaped(&section.title));
     }
     folded(&section.title, &text)
 }
@@ -42,7 +43,7 @@ fn folded(title: &str, text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
-    format!("<details><summary>{}</summary>\n\n{text}\n</details>\n\n", safe(title))
+    format!("<details><summary>{}</summary>\n\n{text}\n</details>\n\n", escaped(title))
 }
 
 fn block(block: &Block) -> String {
@@ -54,7 +55,7 @@ fn block(block: &Block) -> String {
         // Trackers show no inline drawings: the numbers stand in the table.
         Block::Curves(_) => String::new(),
         Block::Flame(graph) => {
-            folded("Functions by their own CPU time", &safe_rows(&graph.functions.markdown()))
+            folded("Functions by their own CPU time", &graph.functions.markdown())
         }
         Block::Folded(title, sentences) => folded(title, &list(sentences)),
         Block::Table(table) => table_text(table),
@@ -63,14 +64,14 @@ fn block(block: &Block) -> String {
 }
 
 fn table_text(block: &PageTable) -> String {
-    let text = format!("{}\n\n{}\n", safe(&block.caption), safe_rows(&block.table.markdown()));
-    if block.is_open { text } else { folded(&block.caption, &safe_rows(&block.table.markdown())) }
+    let text = format!("{}\n\n{}\n", escaped(&block.caption), block.table.markdown());
+    if block.is_open { text } else { folded(&block.caption, &block.table.markdown()) }
 }
 
 fn ledger(tree: &LedgerTree) -> String {
     let columns: Vec<&String> = tree.columns.iter().chain(&tree.details).collect();
-    let mut text = format!("| {} |", safe(&tree.heading));
-    columns.iter().for_each(|column| text += &format!(" {} |", safe(column)));
+    let mut text = format!("| {} |", cell(&tree.heading));
+    columns.iter().for_each(|column| text += &format!(" {} |", cell(column)));
     text += &format!("\n| :--- |{}\n", " ---: |".repeat(columns.len()));
     node(&mut text, &tree.root, 0);
     text + "\n"
@@ -78,8 +79,8 @@ fn ledger(tree: &LedgerTree) -> String {
 
 fn node(text: &mut String, row: &LedgerNode, depth: usize) {
     // A tracker drops leading blanks of a cell, but not these.
-    *text += &format!("| {}{} |", "\u{2003}".repeat(depth), safe(&row.name));
-    row.values.iter().chain(&row.details).for_each(|cell| *text += &format!(" {cell} |"));
+    *text += &format!("| {}{} |", "\u{2003}".repeat(depth), cell(&row.name));
+    row.values.iter().chain(&row.details).for_each(|value| *text += &format!(" {} |", cell(value)));
     text.push('\n');
     if depth < LEDGER_DEPTH_MAX {
         row.rows.iter().for_each(|part| node(text, part, depth + 1));
@@ -87,44 +88,5 @@ fn node(text: &mut String, row: &LedgerNode, depth: usize) {
 }
 
 fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("- {}\n", safe(sentence))).collect()
-}
-
-/// A name in which a tracker sees no markup, no mention and no new line; code between backquotes stays.
-fn safe(text: &str) -> String {
-    let mut safe = String::new();
-    let quotes = text.matches('`').count();
-    // Backquotes of a name would end the code that ours begin, and two together are another mark.
-    let is_code = quotes.is_multiple_of(2) && !text.contains("``");
-    let mut in_code = false;
-    let text = one_line(text);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        in_code ^= letter == '`' && is_code;
-        let next = letters.peek();
-        match letter {
-            '`' if !is_code => safe.push_str("\\`"),
-            '|' => safe.push_str("\\|"),
-            _ if in_code => safe.push(letter),
-            '<' => safe.push_str("&lt;"),
-            '&' => safe.push_str("&amp;"),
-            // A person or another issue would be told.
-            '@' | '#' => safe.extend([letter].into_iter().chain("<!-- -->".chars())),
-            ']' if next == Some(&'(') => safe.push_str("\\]"),
-            '!' if next == Some(&'[') => safe.push_str("\\!"),
-            '*' | '_' => safe.extend(['\\', letter]),
-            _ => safe.push(letter),
-        }
-    }
-    safe
-}
-
-/// Rows of a table, whose bars are escaped already.
-fn safe_rows(table: &str) -> String {
-    table
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace("](", "\\](")
-        .replace('@', "@<!-- -->")
-        .replace('`', "\\`")
+    sentences.iter().map(|sentence| format!("- {}\n", escaped(sentence))).collect()
 }

@@ -25,6 +25,8 @@ mod run;
 mod scalar;
 mod sizes;
 mod tasks;
+mod unavailable;
+mod values;
 mod warning;
 
 pub use command::{
@@ -61,4 +63,6 @@ pub use run::{Outcome, Run, Sample, Warmup};
 pub use scalar::{Many, Scalar};
 pub use sizes::HERE;
 pub use tasks::{Form, Pass, TASKS_MAX, Until};
+pub use unavailable::Unavailable;
+pub use values::{Value, Values};
 pub use warning::Warning;

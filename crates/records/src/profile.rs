@@ -396,7 +396,7 @@ impl Profile {
     /// A metric's value, if the run finished and has it.
     pub fn value(&self, metric: &str) -> Option<f64> {
         match &self.outcome {
-            Outcome::Finished { metrics, .. } => metrics.get(metric).copied(),
+            Outcome::Finished { metrics, .. } => metrics.get(metric),
             Outcome::Failed { .. } => None,
         }
     }

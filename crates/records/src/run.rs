@@ -1,13 +1,13 @@
 //! A run: one execution of one point with fresh tasks, the unit of replication. One line of
 //! `runs.ndjson`.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::file_system::Mounted;
 use crate::metric::per_operation;
+use crate::unavailable::Unavailable;
+use crate::values::Values;
 use crate::warning::Warning;
 
 /// One finished or failed run.
@@ -58,10 +58,10 @@ struct RunLine {
     file_system: Option<Mounted>,
     boot: Option<u32>,
     state: LineState,
-    metrics: Option<BTreeMap<String, f64>>,
-    counters: Option<BTreeMap<String, i64>>,
+    metrics: Option<Values<f64>>,
+    counters: Option<Values<i64>>,
     #[serde(default)]
-    unavailable: BTreeMap<String, String>,
+    unavailable: Unavailable,
     warmup: Option<Warmup>,
     reason: Option<String>,
     #[serde(default)]
@@ -120,12 +120,12 @@ pub enum Outcome {
     /// The run counts.
     Finished {
         /// Values by metric name; a value that could not be measured is absent, never zero.
-        metrics: BTreeMap<String, f64>,
+        metrics: Values<f64>,
         /// How much each counter changed, including 0. An absent counter does not exist on this host.
-        counters: BTreeMap<String, i64>,
+        counters: Values<i64>,
         /// Sources that could not be read, and why.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        unavailable: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "Unavailable::is_empty")]
+        unavailable: Unavailable,
         /// Whether and when it became steady.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         warmup: Option<Warmup>,
@@ -167,7 +167,7 @@ impl Run {
             return None;
         };
         let value = |name: &str| {
-            metrics.get(name).copied().or_else(|| counters.get(name).map(|n| *n as f64))
+            metrics.get(name).or_else(|| counters.get(name).map(|n| n as f64))
         };
         match per_operation(metric) {
             (name, true) => Some(value(name)? / value("operations").filter(|n| *n > 0.0)?),
@@ -176,7 +176,7 @@ impl Run {
     }
 
     /// Its metrics, if it finished.
-    pub fn metrics(&self) -> Option<&BTreeMap<String, f64>> {
+    pub fn metrics(&self) -> Option<&Values<f64>> {
         match &self.outcome {
             Outcome::Finished { metrics, .. } => Some(metrics),
             Outcome::Failed { .. } => None,

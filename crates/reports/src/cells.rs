@@ -49,7 +49,8 @@ fn counter_names(curves: &[&Curve]) -> Vec<String> {
         Outcome::Finished { counters, .. } => Some(counters),
         Outcome::Failed { .. } => None,
     });
-    let moved = counters.flatten().filter(|(_, n)| **n != 0).map(|(name, _)| name.as_str());
+    let values = counters.flat_map(|counters| counters.iter());
+    let moved = values.filter(|(_, n)| *n != 0).map(|(name, _)| name);
     let of_family = |name: &&str| TELLING_FAMILIES.iter().any(|f| name.starts_with(f));
     let of_families: BTreeSet<&str> = moved.filter(of_family).collect();
     let levels = ["steal_percent", "frequency_mhz"].map(String::from);

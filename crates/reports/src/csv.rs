@@ -93,9 +93,8 @@ fn values(run: &Run) -> BTreeMap<&str, f64> {
     match &run.outcome {
         Outcome::Failed { .. } => BTreeMap::from([("failed", 1.0)]),
         Outcome::Finished { metrics, counters, .. } => {
-            let metrics = metrics.iter().map(|(name, value)| (name.as_str(), *value));
-            let counters = counters.iter().map(|(name, n)| (name.as_str(), *n as f64));
-            counters.chain(metrics).collect()
+            let counters = counters.iter().map(|(name, n)| (name, n as f64));
+            counters.chain(metrics.iter()).collect()
         }
     }
 }

@@ -113,7 +113,7 @@ pub fn for_lane(
 }
 
 fn panel_run(run: &RunValues, metric: &str) -> Option<PanelRun> {
-    let value = *run.metrics.get(metric)?;
+    let value = run.metrics.get(metric)?;
     Some(PanelRun { run: run.run, block: run.block, value, discarded: run.discarded })
 }
 

@@ -123,7 +123,7 @@ fn unavailable(runs: &[Run], missing: MissingSources) -> Vec<String> {
     let mut sources = BTreeMap::new();
     for run in runs {
         if let Outcome::Finished { unavailable, .. } = &run.outcome {
-            sources.extend(unavailable);
+            sources.extend(unavailable.iter());
         }
     }
     // Where the share of idle time comes from.

@@ -143,15 +143,15 @@ fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
 }
 
 fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, MetricValues> {
-    let mut names: BTreeSet<&String> = also.iter().collect();
+    let mut names: BTreeSet<&str> = also.iter().map(String::as_str).collect();
     for run in &cell.runs {
         if let Outcome::Finished { metrics, .. } = &run.outcome {
             names.extend(metrics.keys());
         }
     }
-    let values = |name: &String| {
+    let values = |name: &str| {
         let Spread { n, mean, stddev, min, median, max } = cell.spread(name)?;
-        Some((name.clone(), MetricValues { n, mean, stddev, min, median, max }))
+        Some((name.to_string(), MetricValues { n, mean, stddev, min, median, max }))
     };
     names.into_iter().filter_map(values).collect()
 }

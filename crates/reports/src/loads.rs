@@ -21,7 +21,7 @@ impl LoadSetting {
     pub fn new<'a>(
         workload: &str,
         parameters: &BTreeMap<String, String>,
-        works: impl Iterator<Item = (&'a String, f64)>,
+        works: impl Iterator<Item = (&'a str, f64)>,
     ) -> LoadSetting {
         let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (metric, ns) in works {

@@ -35,8 +35,9 @@ pub fn metric_names(record: &Opened) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for run in &record.runs {
         if let Outcome::Finished { metrics, counters, .. } = &run.outcome {
-            names.extend(metrics.keys().cloned());
-            names.extend(counters.keys().flat_map(|name| [name.clone(), format!("{name}/op")]));
+            names.extend(metrics.keys().map(str::to_string));
+            let counters = counters.keys();
+            names.extend(counters.flat_map(|name| [name.to_string(), format!("{name}/op")]));
         }
     }
     names

@@ -582,7 +582,7 @@ fn of_command() -> Opened {
     for run in &mut opened.runs {
         if let records::Outcome::Finished { metrics, .. } = &mut run.outcome {
             metrics.retain(|name, _| name == "wall_s" || name.starts_with("time."));
-            metrics.insert("read_rate".to_string(), 100.0 + run.run as f64);
+            metrics.insert("read_rate", 100.0 + run.run as f64);
         }
     }
     opened

@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use host::children::{self, Streams};
 use host::durable::Seal;
+use host::nearest;
 use host::terminal::talk;
-use host::{children, memfd, nearest};
 use plan::commands::{RunId, command_job, split, values, words};
 use records::{Command, CommandJob, Program, Record, Variant};
 
@@ -136,18 +135,13 @@ pub fn identify(record: &mut Record) -> Result<()> {
 
 /// The first line that is not empty of what a program prints.
 fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) -> Result<String> {
-    let mut output = memfd::create(c"version")?;
     let mut program = std::process::Command::new(&words[0]);
-    program.args(&words[1..]).stdin(Stdio::null());
-    program.stdout(output.try_clone()?).stderr(output.try_clone()?);
+    program.args(&words[1..]);
     program.envs(variant.iter().flat_map(|v| &v.environment).map(|(name, word)| (name, &word.0)));
     program.envs(command.environment.iter().map(|(name, word)| (name, &word.0)));
-    children::run(&mut program, VERSION_TIMEOUT)
+    let output = children::output_within(&mut program, Streams::Together, VERSION_TIMEOUT)
         .with_context(|| format!("running {}", words.join(" ")))?;
-    let mut text = Vec::new();
-    output.rewind()?;
-    output.take(1 << 16).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
+    let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = line.with_context(|| format!("{} printed nothing", words.join(" ")))?;
     Ok(line.chars().filter(|c| !c.is_control()).take(200).collect())

@@ -149,8 +149,8 @@ fn values(run: &Run) -> Vec<(ByteArray, f64)> {
     match &run.outcome {
         Outcome::Failed { .. } => vec![("failed".into(), 1.0)],
         Outcome::Finished { metrics, counters, .. } => {
-            let metrics = metrics.iter().map(|(name, value)| (name.as_str().into(), *value));
-            let counters = counters.iter().map(|(name, n)| (name.as_str().into(), *n as f64));
+            let metrics = metrics.iter().map(|(name, value)| (name.into(), value));
+            let counters = counters.iter().map(|(name, n)| (name.into(), n as f64));
             metrics.chain(counters).collect()
         }
     }

@@ -20,10 +20,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail, ensure};
 use host::HeldFolder;
 use host::durable::with_room;
-use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Warning};
+use records::{Boot, Opened, Profile, Record, RecordState, Run, Sample, Seal, Warning};
 
 use crate::id::Id;
-use crate::lines;
+use crate::lines::{self, Lines};
 use crate::record_files::{
     BOOTS, Lock, PLAN, PROFILES, Place, RECORD, RECORD_LIMIT, RESULTS, RESULTS_LIMIT, RUNS,
     SAMPLES, SAMPLES_GROWING, TEMPORARY, create_durably, is_our_folder, is_ours, lock, lock_record,
@@ -271,12 +271,12 @@ impl Growing {
 
     /// Reads back the runs so far.
     pub fn read_runs(&self) -> Result<Vec<Run>> {
-        Ok(read_runs(&self.folder.join(RUNS))?.0)
+        Ok(lines::read(&self.folder.join(RUNS), Run::read)?.values)
     }
 
     /// Reads back the profiles so far.
     pub fn read_profiles(&self) -> Result<Vec<Profile>> {
-        Ok(lines::read(&self.folder.join(PROFILES), Profile::read)?.0)
+        Ok(lines::read(&self.folder.join(PROFILES), Profile::read)?.values)
     }
 
     /// Adds a profile. When this returns, the profile survives a crash.
@@ -432,7 +432,7 @@ pub fn discard(folder: &Path) -> Result<()> {
 
 /// The last line of each boot, by number.
 fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
-    let lines = lines::read(&folder.join(BOOTS), Boot::read)?.0;
+    let lines = lines::read(&folder.join(BOOTS), Boot::read)?.values;
     let boots: BTreeMap<u32, Boot> = lines.into_iter().map(|boot| (boot.boot, boot)).collect();
     Ok(boots.into_values().collect())
 }
@@ -440,15 +440,15 @@ fn read_boots(folder: &Path) -> Result<Vec<Boot>> {
 /// Opens a record's folder, finished or still growing.
 pub fn open(folder: &Path) -> Result<Opened> {
     let record = read_record(folder)?;
-    let (runs, torn) = read_runs(&folder.join(RUNS))?;
-    let mut opened = Opened { folder: folder.to_path_buf(), record, runs: runs.into() };
-    warn_if_changed(&mut opened, torn.is_some())?;
+    let Lines { values, seal, .. } = lines::read(&folder.join(RUNS), Run::read)?;
+    let mut opened = Opened { folder: folder.to_path_buf(), record, runs: values.into() };
+    warn_if_changed(&mut opened.record, &seal);
     Ok(opened)
 }
 
 /// The profiles of a record, in order of execution.
 pub fn profiles(opened: &Opened) -> Result<Vec<Profile>> {
-    Ok(lines::read(&opened.folder.join(PROFILES), Profile::read)?.0)
+    Ok(lines::read(&opened.folder.join(PROFILES), Profile::read)?.values)
 }
 
 /// The boots of a record, by number; empty if all runs were made on the host itself.
@@ -477,17 +477,13 @@ pub fn alteration(opened: &Opened) -> Option<&Warning> {
 }
 
 /// Adds a warning if the runs have changed since the record was finished.
-fn warn_if_changed(opened: &mut Opened, torn: bool) -> Result<()> {
-    let Some(sealed) = opened.record.files.get(RUNS) else {
-        return Ok(());
-    };
-    if torn || *sealed != seal(&HeldFolder::open(&opened.folder)?, RUNS)? {
-        opened.record.warnings.push(Warning::new(
+fn warn_if_changed(record: &mut Record, seal: &Seal) {
+    if record.files.get(RUNS).is_some_and(|sealed| sealed != seal) {
+        record.warnings.push(Warning::new(
             ALTERED,
             "restore the folder from a copy, or trust only the runs you recognise",
         ));
     }
-    Ok(())
 }
 
 /// The samples of a finished record. A changed file is refused: unlike damaged JSON, a damaged Parquet
@@ -564,16 +560,6 @@ pub enum Writer {
     Dead,
 }
 
-/// The number of whole lines in a record's file of runs.
-pub fn count_lines_of_runs(folder: &Path) -> u32 {
-    let read = || HeldFolder::open(folder)?.read(RUNS, RESULTS_LIMIT);
-    let text = read().ok().flatten().unwrap_or_default();
-    text.iter().filter(|byte| **byte == b'\n').count() as u32
-}
-
-/// The runs of a file, and the offset of a torn last line.
-fn read_runs(path: &Path) -> Result<(Vec<Run>, Option<u64>)> {
-    lines::read(path, Run::read)
 }
 
 fn hidden_path(folder: &Path) -> Result<PathBuf> {

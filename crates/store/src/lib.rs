@@ -3,12 +3,14 @@
 
 mod compact;
 mod folder;
+mod followed;
 mod id;
 pub mod import;
 mod index;
 mod keep;
 mod lines;
 mod listed;
+mod parquet_limits;
 mod record_files;
 mod samples;
 
@@ -17,6 +19,7 @@ pub use folder::{
     DECISIVE_FILES, Growing, Store, alteration, boots, discard, open, profiles, read_record,
     samples,
 };
+pub use followed::{ReadSoFar, RecordStamp, Watch, open_growing, stamp};
 pub use id::Id;
 pub use index::{Filter, Index};
 pub use keep::{annotate, remove};

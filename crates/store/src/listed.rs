@@ -9,6 +9,7 @@ use records::Record;
 use host::HeldFolder;
 
 use crate::folder::{self, Writer, id_in_name, is_hidden};
+use crate::followed::count_runs;
 use crate::record_files::{PLAN, RECORD, RECORD_LIMIT};
 
 /// A record in a list.
@@ -103,7 +104,7 @@ pub fn look(folder: &Path) -> Option<Listed> {
                 Ok(Writer::Dead) => ("unfinished", UNFINISHED.to_string()),
                 Err(why) => ("unfinished", format!("{UNFINISHED} ({why:#})")),
             };
-            let runs = folder::count_lines_of_runs(folder);
+            let runs = count_runs(folder);
             let listed = Listed::from_record(folder, &record);
             Some(Listed { id, state: state.to_string(), reason, runs, ..listed })
         }

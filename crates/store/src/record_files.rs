@@ -24,6 +24,9 @@ pub const BOOTS: &str = "boots.ndjson";
 /// What runs left, beside the record itself.
 pub const RESULTS: &[&str] = &[RUNS, PROFILES, BOOTS, SAMPLES_GROWING, SAMPLES];
 
+/// All files that what a record says is read from, but for its samples.
+pub const BESIDE: [&str; 5] = [RECORD, PLAN, RUNS, PROFILES, BOOTS];
+
 /// Names under which files are written before they are renamed into place.
 pub const TEMPORARY: [&str; 4] = ["plan.tmp", "record.tmp", "runs.tmp", "samples.tmp"];
 

@@ -19,6 +19,7 @@ use parquet::schema::parser::parse_message_type;
 use records::Sample;
 use serde::{Deserialize, Serialize};
 
+use crate::parquet_limits::{self, GROUP_ROWS};
 use crate::record_files::RESULTS_LIMIT;
 
 /// The samples of one run: one line while the record grows.
@@ -35,9 +36,6 @@ const SCHEMA: &str = "message samples {
     OPTIONAL INT64 at_ns;
     REQUIRED DOUBLE value;
 }";
-
-/// Rows in a row group: bounds the memory of writing and of reading one.
-const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes all samples of a record.
 pub fn write_parquet(folder: &HeldFolder, name: &str, runs: &[RunSamples]) -> Result<()> {
@@ -94,8 +92,9 @@ pub fn read_parquet(folder: &HeldFolder, name: &str) -> Result<Vec<RunSamples>> 
     let path = folder.path().join(name);
     let file = folder.open_file(name, RESULTS_LIMIT)?;
     let file = file.with_context(|| format!("{} is missing", path.display()))?;
-    let read = || -> parquet::errors::Result<Vec<RunSamples>> {
-        let reader = SerializedFileReader::new(file)?;
+    let read = || -> Result<Vec<RunSamples>> {
+        let reader = SerializedFileReader::new(file.try_clone()?)?;
+        parquet_limits::check(&file, reader.metadata()).context("not the samples of runs")?;
         let mut runs: Vec<RunSamples> = Vec::new();
         for row in reader.get_row_iter(None)? {
             let row = row?;

@@ -3,6 +3,8 @@
 
 use host::terminal::one_line;
 
+use crate::markdown;
+
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -105,7 +107,7 @@ impl Table {
     /// The table as GitHub shows it.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let safe = |cell: &String| cell.trim_end().replace('|', r"\|").replace('\n', " ");
+        let safe = |cell: &String| markdown::cell(cell);
         let headings = self.columns.iter().map(|(heading, _)| safe(heading)).collect();
         let rule = |(_, align): &(String, Align)| match align {
             Align::Left => ":---".to_string(),

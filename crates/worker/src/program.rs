@@ -1,14 +1,15 @@
 //! One program of a command, from its start to its end: in a session of its own, with nothing on its
 //! standard input and with a timeout. The measured one is pinned to the CPUs of its point.
 
-use std::io::{self, Read, Seek};
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use host::bounded_output::BoundedOutput;
 use host::clock::now_ns;
-use host::{affinity, children, memfd, signals};
+use host::{affinity, children, signals};
 use probes::ledger::Marker;
 use records::{CommandJob, Usage};
 
@@ -133,6 +134,9 @@ pub fn run_measured(
     })
 }
 
+/// How often the output of a program that prepares or cleans up is looked at.
+const FREE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Runs a program of the preparation or the cleanup. Its output goes to a file in memory: a server
 /// that it leaves behind must not lose its output.
 pub fn run_helper(
@@ -142,8 +146,9 @@ pub fn run_helper(
     signals: Option<&TerminationSignals>,
 ) -> Result<(), HelperError> {
     let failed = HelperError::Failed;
-    let mut output = memfd::create(c"output").map_err(|why| failed(format!("{why:#}")))?;
-    let copy = || output.try_clone().map_err(|e| failed(format!("dup: {e}")));
+    let output = BoundedOutput::in_memory();
+    let mut output = output.map_err(|why| failed(format!("{why:#}")))?;
+    let copy = || output.for_child().map_err(|e| failed(format!("dup: {e}")));
     let mut command = command(words, job);
     command.stdout(copy()?).stderr(copy()?);
     let child = command.spawn().map_err(|e| failed(not_started(words, job, &e)))?;
@@ -152,7 +157,8 @@ pub fn run_helper(
     let since = Instant::now();
     loop {
         let left = timeout.saturating_sub(since.elapsed());
-        let ready = poll(&[ended.as_raw_fd(), signalled], left);
+        let ready = poll(&[ended.as_raw_fd(), signalled], left.min(FREE_INTERVAL));
+        let _ = output.free_middle();
         if ready[0] {
             break;
         }
@@ -169,9 +175,7 @@ pub fn run_helper(
     if status.success() {
         return Ok(());
     }
-    let mut text = Vec::new();
-    let read = output.rewind().and_then(|()| output.read_to_end(&mut text));
-    let last_words = read.map(|_| last_words(&text)).unwrap_or_default();
+    let last_words = output.text().map(|text| last_words(&text)).unwrap_or_default();
     let why = with_last_words(&described(status), &last_words);
     Err(failed(format!("'{}' {why}", words.join(" "))))
 }

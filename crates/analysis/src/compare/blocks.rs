@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use records::{Opened, Outcome, Point, Record, Run};
+use records::{Opened, Outcome, Point, Record, Run, Unavailable};
 
 /// The runs of one cell in one block.
 #[derive(Debug)]
@@ -140,9 +140,9 @@ pub fn deciding_part(run: &Run, primary: &str) -> Run {
                 || records::per_operation(primary).0 == name
                 || DISTURBING.iter().any(|start| name.starts_with(start))
         };
-        metrics.retain(|name, _| is_needed(name));
-        counters.retain(|name, _| is_needed(name));
-        unavailable.clear();
+        *metrics = metrics.iter().filter(|(name, _)| is_needed(name)).collect();
+        *counters = counters.iter().filter(|(name, _)| is_needed(name)).collect();
+        *unavailable = Unavailable::default();
     }
     part.warnings.clear();
     part.file_system = None;

@@ -122,7 +122,7 @@ impl<'a> ComparedCell<'a> {
             .iter()
             .flatten()
             .filter_map(|run| match &run.outcome {
-                Outcome::Finished { metrics, .. } => Some(metrics.keys().map(String::as_str)),
+                Outcome::Finished { metrics, .. } => Some(metrics.keys()),
                 Outcome::Failed { .. } => None,
             })
             .flatten()

@@ -40,8 +40,8 @@ fn mean_run(runs: &[&Run]) -> Run {
     let mean = |name: &str| -> Option<f64> {
         finished.iter().map(|run| run.value(name)).sum::<Option<f64>>().map(|sum| sum / n)
     };
-    *metrics = metrics.keys().filter_map(|name| Some((name.clone(), mean(name)?))).collect();
-    let rounded = |name: &String| Some((name.clone(), mean(name)?.round() as i64));
+    *metrics = metrics.keys().filter_map(|name| Some((name, mean(name)?))).collect();
+    let rounded = |name| Some((name, mean(name)?.round() as i64));
     *counters = counters.keys().filter_map(rounded).collect();
     merged
 }

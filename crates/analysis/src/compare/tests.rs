@@ -427,7 +427,7 @@ fn work_of_unknown_length_is_compared_with_a_doubt() {
         opened.record.points[0].parameters = [("idle_ns".to_string(), "500".to_string())].into();
         for run in &mut opened.runs {
             let Outcome::Finished { metrics, .. } = &mut run.outcome else { continue };
-            metrics.extend(real_ns.map(|ns| ("work.idle_ns".to_string(), ns)));
+            real_ns.into_iter().for_each(|ns| metrics.insert("work.idle_ns", ns));
         }
         opened
     };
@@ -638,7 +638,7 @@ fn disturbed_runs_of_separate_records_are_left_out_too() {
     let mut other = alone("y", 1.8);
     for run in other.runs.iter_mut().take(3) {
         if let Outcome::Finished { metrics, .. } = &mut run.outcome {
-            metrics.insert("steal_percent".to_string(), 5.0);
+            metrics.insert("steal_percent", 5.0);
         }
     }
     other.record.host.knobs = [("governor".to_string(), "powersave".to_string())].into();

@@ -57,7 +57,7 @@ fn check(point: &Point, events: &[Event], shown: &[&str], expected: Expect) {
         Outcome::Failed { reason } => format!("failed: {reason}\n"),
         Outcome::Finished { metrics, .. } => shown
             .iter()
-            .map(|name| match metrics.get(*name) {
+            .map(|name| match metrics.get(name) {
                 Some(value) => format!("{name} {value}\n"),
                 None => format!("{name} missing\n"),
             })

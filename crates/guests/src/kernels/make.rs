@@ -9,7 +9,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use host::bounded_output::BoundedOutput;
 use host::job_control::RunningSince;
+use host::leftovers::Leftovers;
 use host::terminal::{hint, is_quiet, shown};
 use host::{children, kill_with_parent, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -73,17 +75,23 @@ pub fn run(
     deadline: Option<Deadline>,
     progress: &mut Progress,
 ) -> Result<Option<ExitStatus>> {
-    let file = File::options().append(true).open(log);
-    let file = file.with_context(|| format!("opening {}", log.display()))?;
+    let opening = || format!("opening {}", log.display());
+    let appended = File::options().append(true).open(log).with_context(opening)?;
+    let file = File::options().read(true).write(true).open(log).with_context(opening)?;
+    let mut output = BoundedOutput::new(file);
     let mut command = Command::new("sh");
     command.args(["-c", GUARD, "sh"]).args(arguments).env("LC_ALL", "C");
-    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    command.stdin(Stdio::null()).stdout(appended.try_clone()?).stderr(appended);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_foreign(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     kill_with_parent(&mut command, libc::SIGTERM);
+    let leftovers = Leftovers::of(&mut command);
     let child = children::spawn(&mut command).context("starting a shell for make")?;
-    wait(Group(child), deadline, progress).with_context(|| format!("the log: {}", log.display()))
+    let status = wait(Group(child), deadline, &mut output, progress);
+    leftovers.end();
+    output.shorten()?;
+    status.with_context(|| format!("the log: {}", log.display()))
 }
 
 /// The end of the time that a build may take. Time while knee is stopped (Ctrl-Z) does not count.
@@ -107,9 +115,11 @@ fn is_foreign(name: &str) -> bool {
 fn wait(
     mut group: Group,
     deadline: Option<Deadline>,
+    output: &mut BoundedOutput,
     progress: &mut Progress,
 ) -> Result<Option<ExitStatus>> {
     loop {
+        output.free_middle()?;
         if let Some(status) = group.0.try_wait()? {
             return Ok(Some(status));
         }

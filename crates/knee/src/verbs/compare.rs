@@ -296,7 +296,8 @@ impl NamedRecords {
         }
     }
 
-    fn all_variants(record: Opened) -> NamedRecords {
+    /// All variants of a record.
+    pub fn all_variants(record: Opened) -> NamedRecords {
         let names = record.record.variants.iter().map(|v| (0, v.name.clone(), v.name.clone()));
         let mut arms: Vec<_> = names.collect();
         if arms.is_empty() {
@@ -425,9 +426,9 @@ fn check_metrics(asked: &[String], arms: &[Arm]) -> Result<()> {
         if runs().any(|run| run.value(name).is_some()) {
             continue;
         }
-        let known: std::collections::BTreeSet<&String> =
+        let known: std::collections::BTreeSet<&str> =
             runs().filter_map(|run| run.metrics()).flat_map(|metrics| metrics.keys()).collect();
-        let hint = nearest(name, known.into_iter().map(String::as_str));
+        let hint = nearest(name, known.into_iter());
         bail!("no run has the metric '{name}'{hint}; `knee list metrics` shows all");
     }
     Ok(())

@@ -118,7 +118,7 @@ fn said(imported: &Imported) -> Vec<String> {
         Outcome::Finished { metrics, .. } => Some(metrics.keys()),
         Outcome::Failed { .. } => None,
     });
-    let metrics: std::collections::BTreeSet<&String> = finished.flatten().collect();
+    let metrics: std::collections::BTreeSet<&str> = finished.flatten().collect();
     let what = match record.source.as_ref().map(|source| source.unit) {
         Some(ReplicationUnit::Sample) => "sample",
         _ => "run",

@@ -1,6 +1,8 @@
 //! `knee serve`: shows all records in a browser on this host. It listens on loopback alone and only reads.
 
 mod events;
+mod gate;
+mod peer;
 mod request;
 mod response;
 mod routes;
@@ -10,11 +12,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use events::News;
+use gate::Gate;
 use host::terminal::{hint, print_line, talk};
-use request::{Asked, Request};
+use request::Asked;
 use response::Response;
 use routes::Routes;
 use store::Store;
@@ -38,23 +42,34 @@ const PORTS_TRIED: u16 = 50;
 /// Requests that are answered at the same time; more are told to come again.
 const REQUESTS_MAX: usize = 24;
 
-/// How long a reader may take to ask, and to take the answer.
+/// Connections of other users that are refused at the same time; more are closed without a word.
+const REFUSED_MAX: usize = 4;
+
+/// How long a reader may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take for the answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+/// How long one that gets no page may take for either.
+const REFUSED_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Serves until it is interrupted.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let (listener, port) = listen(arguments.port)?;
-    let address = format!("http://127.0.0.1:{port}/");
+    let server = Arc::new(Server {
+        gate: Gate::new(port),
+        routes: Routes::new(store.clone()),
+        news: News::new(store.clone()),
+    });
+    let address = server.gate.address();
     if port != arguments.port && arguments.port != 0 {
         talk(format_args!("port {} is in use: listening on {port}", arguments.port));
     }
     print_line(&address)?;
-    hint("only this host can open it; Ctrl-C ends it");
+    hint("only you can open it, on this host, with the whole address; Ctrl-C ends it");
     if arguments.open {
         browser::open(&address);
     }
-    let routes = Arc::new(Routes::new(store.clone(), port));
-    let busy = Arc::new(AtomicUsize::new(0));
+    let (busy, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     loop {
         let (stream, _) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -64,15 +79,26 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
                 continue;
             }
         };
-        let (routes, slot) = (routes.clone(), Slot::take(&busy));
+        let server = server.clone();
+        // Other users cannot take the places of requests that are answered.
+        let is_of_another = server.gate.is_of_another(&stream);
+        let slot = if is_of_another {
+            Slot::take(&refused, REFUSED_MAX)
+        } else {
+            Slot::take(&busy, REQUESTS_MAX)
+        };
         let answer = move || match slot {
-            Some(_slot) => serve(stream, &routes),
-            None => refuse(stream),
+            Some(_slot) if is_of_another => refuse(stream, 403, "not for you", ANOTHER),
+            Some(_slot) => server.serve(stream),
+            None if is_of_another => (),
+            None => refuse(stream, 503, "busy", "too many requests at once: try again"),
         };
         // Without another thread the reader finds the connection closed.
         let _ = thread::Builder::new().stack_size(1 << 20).spawn(answer);
     }
 }
+
+const ANOTHER: &str = "this server answers only programs of the user who started it";
 
 /// The listener on the first free port from this one on, and that port.
 fn listen(port: u16) -> Result<(TcpListener, u16)> {
@@ -94,8 +120,8 @@ fn listen(port: u16) -> Result<(TcpListener, u16)> {
 struct Slot(Arc<AtomicUsize>);
 
 impl Slot {
-    fn take(busy: &Arc<AtomicUsize>) -> Option<Slot> {
-        let more = |count| (count < REQUESTS_MAX).then_some(count + 1);
+    fn take(busy: &Arc<AtomicUsize>, most: usize) -> Option<Slot> {
+        let more = |count| (count < most).then_some(count + 1);
         let taken = busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Slot(busy.clone()))
     }
@@ -107,24 +133,26 @@ impl Drop for Slot {
     }
 }
 
-/// Answers one request. A reader that goes away is no concern of ours.
-fn serve(mut stream: TcpStream, routes: &Routes) {
-    let _ = stream.set_write_timeout(Some(PATIENCE));
-    let asked = match Request::read(&mut stream, PATIENCE, routes.port()) {
-        Ok(request) => request.asked,
-        Err(refusal) => {
-            let _ = refusal.write(&mut stream);
-            return;
-        }
-    };
-    if asked == Asked::Events {
-        return events::send(stream, routes.store());
-    }
-    let _ = routes.answer(&asked).write(&mut stream);
+/// All that requests are answered from.
+struct Server {
+    gate: Gate,
+    routes: Routes,
+    news: News,
 }
 
-fn refuse(mut stream: TcpStream) {
-    let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));
-    let _ =
-        Response::refusal(503, "busy", "too many requests at once: try again").write(&mut stream);
+impl Server {
+    /// Answers one request. A reader that goes away is no concern of ours.
+    fn serve(&self, mut stream: TcpStream) {
+        let _ = match request::read(&mut stream, PATIENCE, &self.gate) {
+            Err(refusal) => refusal.send(&mut stream, PATIENCE),
+            Ok(Asked::Events) => return self.news.send(stream, || self.routes.last_took()),
+            Ok(asked) => self.routes.answer(&asked).send(&mut stream, ANSWER_PATIENCE),
+        };
+    }
+}
+
+/// Says why there is no page, after the request: a reader whose request was not read may not get the answer.
+fn refuse(mut stream: TcpStream, status: u16, reason: &'static str, why: &str) {
+    let _ = request::head(&mut stream, Instant::now() + REFUSED_PATIENCE);
+    let _ = Response::refusal(status, reason, why).send(&mut stream, REFUSED_PATIENCE);
 }

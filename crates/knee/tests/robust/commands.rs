@@ -374,7 +374,7 @@ fn check_ready(program: &str, arguments: &str, metrics: &[&str]) {
             panic!("{}", reason(run))
         };
         for name in metrics {
-            assert!(found.get(*name).is_some_and(|value| *value > 0.0), "no {name}: {found:?}");
+            assert!(found.get(name).is_some_and(|value| value > 0.0), "no {name}: {found:?}");
         }
     }
     home.check_nothing_is_left();

@@ -233,7 +233,7 @@ fn each_run_says_how_long_its_work_took_if_it_was_asked_for_some() {
     let runs = by_variant(&home);
     let work = |variant: &str| -> Vec<String> {
         let metrics = runs[variant][0].metrics().expect("the run finished");
-        metrics.keys().filter(|name| name.starts_with("work.")).cloned().collect()
+        metrics.keys().filter(|name| name.starts_with("work.")).map(str::to_string).collect()
     };
     assert_eq!(work("none"), [""; 0]);
     assert_eq!(work("some"), ["work.hold_ns", "work.idle_ns"]);

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use records::{CpuMode, CpuTime, Outcome, SampledStacks, Slice, Stack};
+use records::{CpuMode, CpuTime, Outcome, SampledStacks, Slice, Stack, Unavailable, Values};
 
 use super::*;
 
@@ -94,9 +94,9 @@ fn look(number: u32, windows: Vec<Window>) -> Profile {
         block: number,
         started: jiff::Timestamp::UNIX_EPOCH,
         outcome: Outcome::Finished {
-            metrics: BTreeMap::new(),
-            counters: BTreeMap::new(),
-            unavailable: BTreeMap::new(),
+            metrics: Values::new(),
+            counters: Values::new(),
+            unavailable: Unavailable::default(),
             warmup: None,
         },
         windows,

@@ -3,6 +3,7 @@
 
 use analysis::Comparison;
 use text::Style;
+use text::markdown::{code, escaped};
 
 use crate::compare::change::{primary, without_values};
 use crate::compare::exploratory::also_changed;
@@ -20,17 +21,17 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
     let mut text = head(comparison, again);
     let places = Places::new(comparison);
     for load in loads(comparison) {
-        text += &format!("\n### {}\n\n", heading(&load[0].1.key));
+        text += &format!("\n### {}\n\n", escaped(&heading(&load[0].1.key)));
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
-            text += &format!("{}, mean ± standard deviation of runs\n\n", described(metric));
+            text += &format!("{}, mean ± standard deviation of runs\n\n", escaped(&described(metric)));
         }
         if load.iter().all(|(_, cell)| primary(cell).is_none()) {
-            text += &format!("{}\n\n", without_values(comparison, &load));
+            text += &format!("{}\n\n", escaped(&without_values(comparison, &load)));
         }
         text += &table(comparison, &rows(comparison, &load), Deviations::Both, STYLE).markdown();
         text += &list(&of_cells(comparison, &places, &indexes(&load)));
         if let Some(also) = also_changed(comparison, &indexes(&load)) {
-            text += &format!("\n{}\n\n{}", also.title, also.table.markdown());
+            text += &format!("\n{}\n\n{}", escaped(&also.title), also.table.markdown());
         }
     }
     text += &list(&closing(comparison));
@@ -42,16 +43,16 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
 
 fn head(comparison: &Comparison, again: &str) -> String {
     let line = |(label, value): (&str, String)| match label {
-        "" => format!("  - {value}\n"),
-        "variants" => format!("- variants\n  - {value}\n"),
-        "rerun" => format!("- rerun: `{value}`\n"),
-        _ => format!("- {label}: {value}\n"),
+        "" => format!("  - {}\n", escaped(&value)),
+        "variants" => format!("- variants\n  - {}\n", escaped(&value)),
+        "rerun" => format!("- rerun: {}\n", code(&value)),
+        _ => format!("- {label}: {}\n", escaped(&value)),
     };
     lines(comparison, again).into_iter().map(line).collect()
 }
 
 /// Sentences, one an item, after an empty line.
 fn list(sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|sentence| format!("- {sentence}\n")).collect();
+    let items: String = sentences.iter().map(|sentence| format!("- {}\n", escaped(sentence))).collect();
     if items.is_empty() { items } else { format!("\n{items}") }
 }

@@ -137,7 +137,7 @@ fn load_part(
 fn setting(load: &[(usize, &CellComparison)]) -> LoadSetting {
     let key = &load[0].1.key;
     let runs = load.iter().flat_map(|(_, cell)| cell.passes.iter().flatten());
-    let works = runs.flat_map(|run| &run.metrics).map(|(name, ns)| (name, *ns));
+    let works = runs.flat_map(|run| run.metrics.iter());
     LoadSetting::new(&key.workload, &key.parameters, works)
 }
 

@@ -106,17 +106,17 @@ fn fs_mark(cell: &CellComparison) -> Vec<Column<'_>> {
 /// The primary metric and a few others that some run has.
 fn general<'a>(comparison: &'a Comparison, cell: &'a CellComparison) -> Vec<Column<'a>> {
     let runs = || cell.passes.iter().flatten();
-    let known = |name: &&str| runs().any(|run| run.metrics.contains_key(*name));
+    let known = |name: &&str| runs().any(|run| run.metrics.contains_key(name));
     let first = primary(cell).map_or(&comparison.primary, |metric| &metric.metric);
     let others = OTHERS.into_iter().filter(|name| name != first).filter(known);
     let primary: Column = (
         first.clone(),
-        Box::new(move |run: &RunValues| run.metrics.get(first).map(|v| rounded(*v, 5))),
+        Box::new(move |run: &RunValues| run.metrics.get(first).map(|v| rounded(v, 5))),
     );
     let other = |name: &'static str| -> Column<'a> {
         let heading =
             name.strip_prefix("time.").unwrap_or(name).replace("voluntary_context_", "vol.\n");
-        (heading, Box::new(move |run| run.metrics.get(name).map(|value| rounded(*value, 5))))
+        (heading, Box::new(move |run| run.metrics.get(name).map(|value| rounded(value, 5))))
     };
     [primary].into_iter().chain(others.take(OTHERS_SHOWN).map(other)).collect()
 }

@@ -115,7 +115,7 @@ fn load_title(load: &[&Curve]) -> String {
 fn setting(load: &[&Curve]) -> Option<LoadSetting> {
     let point = load[0].point;
     let runs = load.iter().flat_map(|curve| &curve.cells).flat_map(|cell| &cell.runs);
-    let works = runs.filter_map(|run| run.metrics()).flatten().map(|(name, ns)| (name, *ns));
+    let works = runs.filter_map(|run| run.metrics()).flat_map(|metrics| metrics.iter());
     let own = point.command.is_none();
     own.then(|| LoadSetting::new(&point.workload, &point.parameters, works))
 }

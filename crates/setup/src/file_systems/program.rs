@@ -2,13 +2,13 @@
 //! own, so that Ctrl-C does not interrupt it, and dies with knee.
 
 use std::ffi::OsStr;
-use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use host::{children, kill_with_parent, memfd};
+use host::children::{self, Streams};
+use host::kill_with_parent;
 
 /// A program and the Debian package that has it.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +81,11 @@ impl Program {
 }
 
 fn run(command: &mut Command, time: Duration) -> Result<ProgramOutput> {
-    let mut output = memfd::create(c"output")?;
-    command
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output.try_clone()?);
+    command.env("LC_ALL", "C");
     kill_with_parent(command, libc::SIGKILL);
-    let status = children::run(command, time)?;
-    let mut text = Vec::new();
-    output.rewind()?;
-    output.read_to_end(&mut text)?;
-    Ok(ProgramOutput { status, text: String::from_utf8_lossy(&text).into_owned() })
+    let output = children::output_within(command, Streams::Together, time)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(ProgramOutput { status: output.status, text })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use host::Topology;
 use records::{
     Experiment, FORMAT, HostFacts, Judging, Load, Outcome, Point, Record, RecordState,
-    ReplicationUnit, Run, Sample, Session, Source, Until, Variant, Warning,
+    ReplicationUnit, Run, Sample, Session, Source, Unavailable, Until, Values, Variant, Warning,
 };
 
 use crate::import::input::Input;
@@ -353,9 +353,9 @@ impl Assembly {
         let outcome = match &run.failed {
             Some(reason) => Outcome::Failed { reason: reason.clone() },
             None => Outcome::Finished {
-                metrics: run.values.clone(),
-                counters: BTreeMap::new(),
-                unavailable: BTreeMap::new(),
+                metrics: run.values.clone().into(),
+                counters: Values::new(),
+                unavailable: Unavailable::default(),
                 warmup: None,
             },
         };
@@ -475,7 +475,7 @@ fn primary(foreign: &Foreign, runs: &[(Run, Vec<Sample>)]) -> String {
     let described = foreign.metrics.keys().find(|name| has(name));
     let any = || {
         runs.iter().find_map(|(run, _)| match &run.outcome {
-            Outcome::Finished { metrics, .. } => metrics.keys().next().cloned(),
+            Outcome::Finished { metrics, .. } => metrics.keys().next().map(str::to_string),
             Outcome::Failed { .. } => None,
         })
     };

@@ -263,7 +263,7 @@ fn finished(point: &Point, number: u32, noise: f64) -> Outcome {
         .into_iter()
         .chain(host)
         .collect(),
-        unavailable: if point.cpus == 8 { [missing].into() } else { BTreeMap::new() },
+        unavailable: BTreeMap::from_iter((point.cpus == 8).then_some(missing)).into(),
         warmup: match number % 5 {
             0 => Some(Warmup::Until { seconds: 0.12, steady_operations_per_s: rate * 1.03 }),
             1 => None,
@@ -276,7 +276,7 @@ fn samples(point: &Point, outcome: &Outcome) -> Vec<Sample> {
     let Outcome::Finished { metrics, .. } = outcome else {
         return Vec::new();
     };
-    let rate = metrics["operations_per_s"];
+    let rate = metrics.get("operations_per_s").unwrap();
     let of_task = |task| Sample {
         metric: "task.operations".to_string(),
         task: Some(task),

@@ -27,6 +27,15 @@ pub fn page(what: &[String], question: &CompareQuestion, store: &Store) -> Resul
     Ok(whole.expect("there is at least one list of words"))
 }
 
+/// The page of a record that is open already, and the record again.
+pub fn page_of(record: Opened, store: &Store) -> (Result<Page>, Opened) {
+    let named = NamedRecords::all_variants(record);
+    let words = named.lasting_words(&[]);
+    let page = of_named(&named, &CompareQuestion::default(), store, &again(&words));
+    let [record] = <[Opened; 1]>::try_from(named.records).expect("there is one record");
+    (page, record)
+}
+
 /// The command that prints the page as a mail.
 fn again(words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();

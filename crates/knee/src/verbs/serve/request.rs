@@ -1,5 +1,5 @@
-//! A request as `knee serve` understands it: GET, to this host by its own name, of one of few addresses. An
-//! address names records by their ids; nothing of it becomes a path.
+//! A request as `knee serve` understands it: GET, past the gate, of one of few addresses. An address names
+//! records by their ids; nothing of it becomes a path.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use store::Id;
 
+use crate::verbs::serve::gate::{Gate, Key, Shown};
 use crate::verbs::serve::response::Response;
 
 /// The longest head of a request.
@@ -17,14 +18,8 @@ const SEARCH_MAX: usize = 200;
 /// Records in one comparison.
 const COMPARED_MAX: usize = 8;
 
-/// A request that will be answered.
-#[derive(Debug)]
-pub struct Request {
-    pub asked: Asked,
-}
-
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Asked {
     /// The list of records, those that a search finds.
     List { search: String },
@@ -35,27 +30,20 @@ pub enum Asked {
 }
 
 /// The form of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageForm {
     Html,
     Mail,
     Markdown,
 }
 
-impl Request {
-    /// Reads the head of a request; `Err` is the answer to one that is refused.
-    pub fn read(
-        stream: &mut TcpStream,
-        patience: Duration,
-        port: u16,
-    ) -> Result<Request, Response> {
-        let head = head(stream, Instant::now() + patience)?;
-        parse(&head, port)
-    }
+/// Reads the head of a request; `Err` is the answer to one that is refused, or sent to the address without the key.
+pub fn read(stream: &mut TcpStream, patience: Duration, gate: &Gate) -> Result<Asked, Response> {
+    parse(&head(stream, Instant::now() + patience)?, gate)
 }
 
-/// The bytes up to the empty line.
-fn head(stream: &mut TcpStream, deadline: Instant) -> Result<Vec<u8>, Response> {
+/// The bytes up to the empty line. What follows is never read.
+pub fn head(stream: &mut TcpStream, deadline: Instant) -> Result<Vec<u8>, Response> {
     let mut head = Vec::new();
     let mut buffer = [0; 2048];
     loop {
@@ -81,39 +69,49 @@ fn head(stream: &mut TcpStream, deadline: Instant) -> Result<Vec<u8>, Response> 
     }
 }
 
-fn parse(head: &[u8], port: u16) -> Result<Request, Response> {
+fn parse(head: &[u8], gate: &Gate) -> Result<Asked, Response> {
     let not_one = || Response::refusal(400, "not a request", "this is no request of HTTP/1.1");
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     request.parse(head).map_err(|_| not_one())?;
-    let mut hosts =
-        request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
-    // A page of another site may name this server by a name that it controls.
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => std::str::from_utf8(host.value).unwrap_or_default(),
-        _ => return Err(not_one()),
+    let header = |name: &str| -> Result<Option<&str>, Response> {
+        let mut named = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case(name));
+        match (named.next(), named.next()) {
+            (None, _) => Ok(None),
+            (Some(one), None) => str::from_utf8(one.value).map(Some).map_err(|_| not_one()),
+            // Which of two counts is not ours to guess.
+            (Some(_), Some(_)) => Err(not_one()),
+        }
     };
-    if ![format!("127.0.0.1:{port}"), format!("localhost:{port}")].iter().any(|own| own == host) {
-        let text = "this server answers to 127.0.0.1 and localhost only";
-        return Err(Response::refusal(403, "another host", text));
-    }
-    if request.method != Some("GET") {
-        return Err(Response::refusal(
-            405,
-            "only GET",
-            "this server only shows: it takes GET alone",
-        ));
-    }
     let target = request.path.ok_or_else(not_one)?;
-    match asked(target) {
-        Some(asked) => Ok(Request { asked }),
-        None => Err(Response::refusal(404, "nothing here", "there is no such page")),
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let shown = Shown {
+        host: header("host")?.ok_or_else(not_one)?,
+        site: header("sec-fetch-site")?,
+        origin: header("origin")?,
+        cookies: header("cookie")?.unwrap_or_default(),
+        key: field(query, "key"),
+    };
+    let key = gate.check(shown).map_err(|why| Response::refusal(403, "not for you", &why))?;
+    if request.method != Some("GET") {
+        let why = "this server only shows: it takes GET alone";
+        return Err(Response::refusal(405, "only GET", why));
+    }
+    match (asked(path, query), key) {
+        (Some(_), Key::InAddress) => Err(Response::sent_on(path, &gate.cookie())),
+        (Some(asked), Key::InCookie) => Ok(asked),
+        (None, _) => Err(Response::refusal(404, "nothing here", "there is no such page")),
     }
 }
 
+/// The value of a field of a query.
+fn field<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = query.split('&').filter_map(|field| field.split_once('='));
+    fields.find(|(named, _)| *named == name).map(|(_, value)| value)
+}
+
 /// What an address asks for; `None` for all that are not ours.
-fn asked(target: &str) -> Option<Asked> {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+fn asked(path: &str, query: &str) -> Option<Asked> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     match parts[..] {
         [""] => Some(Asked::List { search: search(query) }),
@@ -135,9 +133,8 @@ fn page(ids: &[&str], form: PageForm) -> Option<Asked> {
 
 /// The words of a search, with the escapes of a form undone.
 fn search(query: &str) -> String {
-    let field = query.split('&').find_map(|field| field.strip_prefix("search="));
     let mut bytes = Vec::new();
-    let mut rest = field.unwrap_or_default().bytes();
+    let mut rest = field(query, "search").unwrap_or_default().bytes();
     while let Some(byte) = rest.next() {
         match byte {
             b'+' => bytes.push(b' '),
@@ -156,13 +153,22 @@ fn search(query: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Parses a head of a request, with KEY and COOKIE in their places.
     fn check(head: &str, expected: Result<Asked, u16>) {
-        let found = parse(head.as_bytes(), 8017);
-        assert_eq!(found.map(|r| r.asked).map_err(|refusal| refusal.status), expected, "{head}");
+        let gate = Gate::new(8017);
+        let cookie = gate.cookie();
+        let (pair, _) = cookie.split_once(';').unwrap();
+        let (_, key) = pair.split_once('=').unwrap();
+        let head = head.replace("COOKIE", pair).replace("KEY", key);
+        let found = parse(head.as_bytes(), &gate);
+        assert_eq!(found.map_err(|refusal| refusal.status), expected, "{head}");
     }
 
     fn get(target: &str, expected: Result<Asked, u16>) {
-        check(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8017\r\n\r\n"), expected);
+        let host = "Host: 127.0.0.1:8017\r\nCookie: COOKIE";
+        check(&format!("GET {target} HTTP/1.1\r\n{host}\r\n\r\n"), expected);
+        // Whoever does not show the key does not learn what there is.
+        check(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8017\r\n\r\n"), Err(403));
     }
 
     #[test]
@@ -189,14 +195,28 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_and_methods_are_refused() {
-        let line = |method: &str, host: &str| format!("{method} / HTTP/1.1\r\n{host}\r\n\r\n");
-        check(&line("POST", "Host: 127.0.0.1:8017"), Err(405));
-        check(&line("GET", "Host: evil.example"), Err(403));
-        check(&line("GET", "Host: 127.0.0.1:8017.evil.example"), Err(403));
-        check(&line("GET", "Host: localhost:80"), Err(403));
+    fn other_hosts_pages_and_methods_are_refused() {
+        let line = |method: &str, more: &str| format!("{method} / HTTP/1.1\r\n{more}\r\n\r\n");
+        let own = "Host: 127.0.0.1:8017\r\nCookie: COOKIE";
+        check(&line("POST", own), Err(405));
+        check(&line("GET", "Host: evil.example\r\nCookie: COOKIE"), Err(403));
+        check(&line("GET", &format!("{own}\r\nOrigin: http://evil.example")), Err(403));
+        check(&line("GET", &format!("{own}\r\nSec-Fetch-Site: cross-site")), Err(403));
         check(&line("GET", "X: y"), Err(400));
-        check(&line("GET", "Host: localhost:8017\r\nHost: evil"), Err(400));
+        check(&line("GET", &format!("{own}\r\nHost: evil")), Err(400));
+        check(&line("GET", &format!("{own}\r\nOrigin: null\r\nOrigin: http://127.0.0.1:8017")), Err(400));
         check("GET /\r\n\r\n", Err(400));
+    }
+
+    #[test]
+    fn the_key_in_an_address_becomes_a_cookie() {
+        let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8017\r\n\r\n");
+        check(&get("/?key=KEY"), Err(303));
+        check(&get("/?search=x&key=KEY"), Err(303));
+        check(&get("/?key=KEYx"), Err(403));
+        check(&get("/?key="), Err(403));
+        // Nobody is sent anywhere else.
+        check(&get("//evil.example/?key=KEY"), Err(404));
+        check(&get("/x?key=KEY"), Err(404));
     }
 }

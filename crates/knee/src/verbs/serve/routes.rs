@@ -1,13 +1,16 @@
 //! What `knee serve` shows: the list of records with their newest verdicts, and pages of records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use host::paths;
-use pages::{ListedExperiment, ListedRecord, Listing, Purpose, Tone};
-use store::{Index, Listed, Store};
+use host::{memory, paths};
+use pages::{ListedExperiment, ListedRecord, Listing, Page, Purpose, Tone};
+use records::Opened;
+use store::{Index, Listed, ReadSoFar, RecordStamp, Store};
 use text::prose::counted;
 
 use crate::verbs::compare::{self, CompareQuestion};
@@ -24,60 +27,125 @@ const JUDGED_MAX: usize = 20;
 /// Verdicts that are kept, so that a list is quick the next time.
 const KEPT_MAX: usize = 1000;
 
+/// Bytes of pages that are kept, so that a page that many ask for is made once.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+/// Growing records whose runs are kept, so that only new ones are read.
+const FOLLOWED_MAX: usize = 2;
+
 /// Verdicts in words, with what they mean.
 type Verdicts = Vec<(Tone, String)>;
 
-/// Answers requests from the records of a store.
+/// Answers requests from the records of a store, one at a time: what runs on this host may be under measurement, and
+/// opened records take memory.
 pub struct Routes {
     store: Store,
-    port: u16,
+    desk: Mutex<Desk>,
+    /// How long the last page took, in ms.
+    last_ms: AtomicU64,
+}
+
+/// What is kept between requests.
+#[derive(Default)]
+struct Desk {
+    pages: VecDeque<KeptPage>,
+    followed: VecDeque<(Opened, ReadSoFar)>,
     /// Verdicts by id and length of the record's files, which change when a record does.
-    verdicts: Mutex<HashMap<(String, u64), Verdicts>>,
+    verdicts: HashMap<(String, u64), Verdicts>,
+}
+
+/// A page of a record in one of its states.
+struct KeptPage {
+    asked: Asked,
+    stamp: RecordStamp,
+    response: Arc<Response>,
 }
 
 impl Routes {
-    pub fn new(store: Store, port: u16) -> Routes {
-        Routes { store, port, verdicts: Mutex::default() }
+    pub fn new(store: Store) -> Routes {
+        Routes { store, desk: Mutex::default(), last_ms: AtomicU64::new(0) }
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// How long the last page took.
+    pub fn last_took(&self) -> Duration {
+        Duration::from_millis(self.last_ms.load(Ordering::Relaxed))
     }
 
     /// The answer to a request.
-    pub fn answer(&self, asked: &Asked) -> Response {
+    pub fn answer(&self, asked: &Asked) -> Arc<Response> {
+        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = match asked {
-            Asked::List { search } => self.list(search),
-            Asked::Page { ids, form } => self.page(ids, *form),
+            Asked::List { search } => self.list(&mut desk, search).map(Arc::new),
+            Asked::Page { ids, form } => self.page(&mut desk, asked, ids, *form),
             Asked::Events => {
-                return Response::refusal(404, "nothing here", "there is no such page");
+                let why = "there is no such page";
+                return Arc::new(Response::refusal(404, "nothing here", why));
             }
         };
-        answer.unwrap_or_else(|why| Response::refusal(404, "no page", &format!("{why:#}")))
+        answer.unwrap_or_else(|why| Arc::new(Response::refusal(404, "no page", &format!("{why:#}"))))
     }
 
-    fn page(&self, ids: &[String], form: PageForm) -> Result<Response> {
+    fn page(
+        &self,
+        desk: &mut Desk,
+        asked: &Asked,
+        ids: &[String],
+        form: PageForm,
+    ) -> Result<Arc<Response>> {
         let index = Index::open(&self.store, &paths::cache()?)?;
-        let folder = |id: &String| -> Result<String> {
+        let find = |id: &String| -> Result<Listed> {
             let others = index.others()?;
             let found = index.with_prefix(id)?.into_iter().chain(others).find(|one| one.id == *id);
-            let folder = found.with_context(|| format!("there is no record {id}"))?.folder;
-            Ok(folder.to_string_lossy().into_owned())
+            found.with_context(|| format!("there is no record {id}"))
         };
-        let what = ids.iter().map(folder).collect::<Result<Vec<String>>>()?;
-        let page = measured::page(&what, &CompareQuestion::default(), &self.store)?;
-        Ok(match form {
+        let listed = ids.iter().map(find).collect::<Result<Vec<Listed>>>()?;
+        // A comparison also rests on earlier records, so that nothing shows whether it is still right.
+        let stamp = if let [one] = &listed[..] { Some(store::stamp(&one.folder)) } else { None };
+        let kept = desk.pages.iter().find(|kept| kept.asked == *asked);
+        if let Some(kept) = kept.filter(|kept| Some(&kept.stamp) == stamp.as_ref()) {
+            return Ok(kept.response.clone());
+        }
+        let since = Instant::now();
+        let page = match &listed[..] {
+            [one] if one.state == "growing" => self.growing_page(desk, one)?,
+            _ => {
+                let folder = |one: &Listed| one.folder.to_string_lossy().into_owned();
+                let what: Vec<String> = listed.iter().map(folder).collect();
+                measured::page(&what, &CompareQuestion::default(), &self.store)?
+            }
+        };
+        let response = Arc::new(match form {
             PageForm::Html => Response::html(pages::html(&page, Purpose::Served)),
             PageForm::Mail => Response::text(&pages::mail(&page)),
             PageForm::Markdown => Response::text(&pages::markdown(&page)),
-        })
+        });
+        drop(page);
+        memory::give_back();
+        self.last_ms.store(since.elapsed().as_millis() as u64, Ordering::Relaxed);
+        if let Some(stamp) = stamp {
+            desk.keep(KeptPage { asked: asked.clone(), stamp, response: response.clone() });
+        }
+        Ok(response)
     }
 
-    fn list(&self, search: &str) -> Result<Response> {
+    /// The page of a record that grows, of which only new runs are read.
+    fn growing_page(&self, desk: &mut Desk, one: &Listed) -> Result<Page> {
+        let known = desk.followed.iter().position(|(known, _)| known.folder == one.folder);
+        let (opened, read) = match known.and_then(|at| desk.followed.remove(at)) {
+            Some((mut opened, mut read)) => {
+                read.catch_up(&mut opened)?;
+                (opened, read)
+            }
+            None => store::open_growing(&one.folder)?,
+        };
+        let (page, opened) = measured::page_of(opened, &self.store);
+        desk.followed.push_back((opened, read));
+        if desk.followed.len() > FOLLOWED_MAX {
+            desk.followed.pop_front();
+        }
+        page
+    }
+
+    fn list(&self, desk: &mut Desk, search: &str) -> Result<Response> {
         let index = Index::open(&self.store, &paths::cache()?)?;
         let most = if search.is_empty() { LISTED_MAX + 1 } else { SEARCHED_MAX };
         let growing = index.others()?;
@@ -94,7 +162,7 @@ impl Routes {
         let mut experiments: Vec<ListedExperiment> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for (number, one) in listed.iter().enumerate() {
-            let line = self.line(one, number < JUDGED_MAX);
+            let line = desk.line(one, number < JUDGED_MAX);
             let place = *places.entry(one.name.clone()).or_insert_with(|| {
                 experiments.push(ListedExperiment { name: one.name.clone(), records: Vec::new() });
                 experiments.len() - 1
@@ -104,8 +172,22 @@ impl Routes {
         let search = search.to_string();
         Ok(Response::html(pages::listing(&Listing { experiments, search, note, is_growing })))
     }
+}
 
-    fn line(&self, one: &Listed, is_judged: bool) -> ListedRecord {
+impl Desk {
+    /// Keeps a page in the place of an older one, and no more than fit.
+    fn keep(&mut self, page: KeptPage) {
+        self.pages.retain(|kept| kept.asked != page.asked);
+        self.pages.push_back(page);
+        let bytes = |pages: &VecDeque<KeptPage>| {
+            pages.iter().map(|kept| kept.response.bytes()).sum::<usize>()
+        };
+        while bytes(&self.pages) > KEPT_BYTES_MAX {
+            self.pages.pop_front();
+        }
+    }
+
+    fn line(&mut self, one: &Listed, is_judged: bool) -> ListedRecord {
         let is_shown = ["whole", "partial", "growing", "unfinished"].contains(&one.state.as_str());
         let failed =
             if one.failed > 0 { format!(", {} failed", one.failed) } else { String::new() };
@@ -132,18 +214,17 @@ impl Routes {
     }
 
     /// The verdicts of a record, worked out once.
-    fn verdicts(&self, one: &Listed) -> Verdicts {
+    fn verdicts(&mut self, one: &Listed) -> Verdicts {
         let key = (one.id.clone(), one.bytes);
-        let kept = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept().get(&key) {
+        if let Some(known) = self.verdicts.get(&key) {
             return known.clone();
         }
         let found = verdicts(&one.folder).unwrap_or_default();
-        let mut kept = kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        memory::give_back();
+        if self.verdicts.len() >= KEPT_MAX {
+            self.verdicts.clear();
         }
-        kept.insert(key, found.clone());
+        self.verdicts.insert(key, found.clone());
         found
     }
 }

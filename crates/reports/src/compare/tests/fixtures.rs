@@ -282,11 +282,13 @@ pub fn creation() -> Comparison {
         run: (side * 4 + i) as u32,
         block: i as u32,
         discarded: false,
-        metrics: BTreeMap::from([
-            ("fs_mark.file_system_used_percent".to_string(), 0.0),
-            ("fs_mark.files".to_string(), 6_400_000.0 + 800_000.0 * i as f64),
-            ("fs_mark.size".to_string(), 0.0),
-            ("fs_mark.files_per_s".to_string(), rates[side][i]),
+        metrics: [
+            ("fs_mark.file_system_used_percent", 0.0),
+            ("fs_mark.files", 6_400_000.0 + 800_000.0 * i as f64),
+            ("fs_mark.size", 0.0),
+            ("fs_mark.files_per_s", rates[side][i]
+        .into_iter()
+        .collect(),
             ("fs_mark.app_overhead_us".to_string(), overheads[side][i]),
         ]),
     };
@@ -357,11 +359,13 @@ fn curve_cell((cpus, before, after, contrast): (u32, f64, f64, Contrast)) -> Cel
             run: 2 * block + side,
             block,
             discarded: cpus == 16 && block == 3,
-            metrics: BTreeMap::from([
-                ("operations_per_s".to_string(), mean * (1.0 + 0.01 * f64::from(block % 3))),
-                ("wall_s".to_string(), 1.0002),
-                ("operations".to_string(), mean * 1.0002),
-            ]),
+            metrics: [
+                ("operations_per_s", mean * (1.0 + 0.01 * f64::from(block % 3))),
+                ("wall_s", 1.0002),
+                ("operations", mean * 1.0002),
+            ]
+        .into_iter()
+        .collect(),
         };
         (0..4).map(run).collect::<Vec<_>>()
     };
