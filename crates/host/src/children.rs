@@ -101,10 +101,7 @@ fn captured(
 }
 
 /// Waits for a child's end; kills its group when it shall not go on, and returns nothing then.
-fn wait(
-    child: &mut Child,
-    mut shall_end: impl FnMut() -> bool,
-) -> io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, mut shall_end: impl FnMut() -> bool) -> io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(500);
     loop {
         if let Some(status) = child.try_wait()? {

@@ -88,7 +88,9 @@ mod tests {
     fn daemons_are_ended_wherever_they_moved() {
         assert!(!lives_on("sleep 300 > /dev/null & echo $!"));
         assert!(!lives_on("setsid sh -c 'sleep 300 > /dev/null & echo $!' & wait"));
-        assert!(!lives_on("(setsid sh -c '(trap \"\" TERM HUP; sleep 300) > /dev/null & echo $!' &)  | cat"));
+        assert!(!lives_on(
+            "(setsid sh -c '(trap \"\" TERM HUP; sleep 300) > /dev/null & echo $!' &)  | cat"
+        ));
     }
 
     #[test]

@@ -166,9 +166,7 @@ impl Run {
         let Outcome::Finished { metrics, counters, .. } = &self.outcome else {
             return None;
         };
-        let value = |name: &str| {
-            metrics.get(name).or_else(|| counters.get(name).map(|n| n as f64))
-        };
+        let value = |name: &str| metrics.get(name).or_else(|| counters.get(name).map(|n| n as f64));
         match per_operation(metric) {
             (name, true) => Some(value(name)? / value("operations").filter(|n| *n > 0.0)?),
             (name, false) => value(name),

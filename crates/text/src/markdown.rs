@@ -56,7 +56,9 @@ fn escape(text: &str, place: Place) -> String {
             '@' | '#' => escaped.extend([letter].into_iter().chain(NOTHING.chars())),
             // An address would become a link.
             ':' if next == '/' => escaped.extend([letter].into_iter().chain(NOTHING.chars())),
-            '.' if "wW".contains(last) => escaped.extend([letter].into_iter().chain(NOTHING.chars())),
+            '.' if "wW".contains(last) => {
+                escaped.extend([letter].into_iter().chain(NOTHING.chars()))
+            }
             // A link, what one refers to, and an image.
             ']' if ['(', '[', ':'].contains(&next) => escaped.push_str("\\]"),
             '!' if next == '[' => escaped.push_str("\\!"),

@@ -186,7 +186,9 @@ fn many_who_ask_at_once_take_the_memory_of_one() {
             let server = &server;
             let path = if number % 2 == 0 { page.clone() } else { format!("{page}/mail") };
             // Some are told to come again.
-            scope.spawn(move || assert!(["200", "503", "none"].contains(&status(&server.get(&path)))));
+            scope.spawn(move || {
+                assert!(["200", "503", "none"].contains(&status(&server.get(&path))))
+            });
         }
     });
     let many = server.number("status", "VmHWM:");

@@ -75,7 +75,9 @@ impl Gate {
         if shown.site.is_some_and(|site| !["same-origin", "none"].contains(&site))
             || shown.origin.is_some_and(|origin| !is_own(origin))
         {
-            return Err("a page of another site asked for this: open the address yourself".to_string());
+            return Err(
+                "a page of another site asked for this: open the address yourself".to_string()
+            );
         }
         let name = self.cookie_name();
         let mut cookies = shown.cookies.split(';').filter_map(|one| one.trim().split_once('='));
@@ -106,18 +108,23 @@ mod tests {
     fn only_pages_of_this_server_with_the_key_are_answered() {
         let gate = Gate { key: "0123".to_string(), ..Gate::new(8017) };
         let own = Shown { host: "127.0.0.1:8017", cookies: "knee_8017=0123", ..Shown::default() };
-        let check = |shown: Shown, expected: Result<Key, &str>| match (gate.check(shown), expected) {
+        let check = |shown: Shown, expected: Result<Key, &str>| match (gate.check(shown), expected)
+        {
             (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
             (found, expected) => assert_eq!(found, expected.map_err(str::to_string), "{shown:?}"),
         };
         check(own, Ok(Key::InCookie));
         check(Shown { cookies: "a=b; knee_8017=0123; c", ..own }, Ok(Key::InCookie));
         check(Shown { cookies: "", key: Some("0123"), ..own }, Ok(Key::InAddress));
-        for cookies in ["", "knee_8017=", "knee_8017=012", "knee_8017=01234", "knee_80=0123", "0123"] {
+        for cookies in
+            ["", "knee_8017=", "knee_8017=012", "knee_8017=01234", "knee_80=0123", "0123"]
+        {
             check(Shown { cookies, ..own }, Err("only to the user"));
         }
         check(Shown { cookies: "", key: Some("0124"), ..own }, Err("only to the user"));
-        for host in ["evil.example", "localhost:8017", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8017.x"] {
+        for host in
+            ["evil.example", "localhost:8017", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8017.x"]
+        {
             check(Shown { host, ..own }, Err("answers only to http://127.0.0.1:8017"));
         }
         for site in ["same-origin", "none"] {

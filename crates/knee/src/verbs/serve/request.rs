@@ -204,7 +204,10 @@ mod tests {
         check(&line("GET", &format!("{own}\r\nSec-Fetch-Site: cross-site")), Err(403));
         check(&line("GET", "X: y"), Err(400));
         check(&line("GET", &format!("{own}\r\nHost: evil")), Err(400));
-        check(&line("GET", &format!("{own}\r\nOrigin: null\r\nOrigin: http://127.0.0.1:8017")), Err(400));
+        check(
+            &line("GET", &format!("{own}\r\nOrigin: null\r\nOrigin: http://127.0.0.1:8017")),
+            Err(400),
+        );
         check("GET /\r\n\r\n", Err(400));
     }
 

@@ -81,7 +81,8 @@ impl Routes {
                 return Arc::new(Response::refusal(404, "nothing here", why));
             }
         };
-        answer.unwrap_or_else(|why| Arc::new(Response::refusal(404, "no page", &format!("{why:#}"))))
+        answer
+            .unwrap_or_else(|why| Arc::new(Response::refusal(404, "no page", &format!("{why:#}"))))
     }
 
     fn page(
