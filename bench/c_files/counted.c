@@ -21,6 +21,7 @@ static void operate(struct shared *shared)
 #endif
 #if FAULT == READ_AFTER
 	get(&element, &object);
+	assert(before != 2 || is(&element, 5));
 #endif
 	if (before == 1)
 		memset(&object, 0, sizeof object);

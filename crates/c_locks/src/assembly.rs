@@ -98,6 +98,8 @@ impl Pass {
         } else if accesses_atomically(words) {
             let place = self.place();
             self.unseen(format!("{place}: the compiler's own {}", one_space(words)));
+        } else if is_refused(words) {
+            self.call();
         }
     }
 
@@ -201,6 +203,13 @@ fn accesses_atomically(instruction: &str) -> bool {
     let name = name(instruction);
     let exchanges = name.starts_with("xchg") && instruction.contains('(');
     exchanges || ["lock", "mfence", "lfence", "sfence"].contains(&name)
+}
+
+/// Whether an instruction is refused once it is decoded: then its line is told, as that of a call.
+fn is_refused(instruction: &str) -> bool {
+    const STARTS: [&str; 8] =
+        ["rdtsc", "rdrand", "rdseed", "cpuid", "rdp", "xgetbv", "movnt", "syscall"];
+    STARTS.iter().any(|start| instruction.starts_with(start))
 }
 
 fn is_call(instruction: &str) -> bool {

@@ -219,8 +219,8 @@ impl Program {
     /// Instructions, by their offset, that no search can have, are named by line.
     pub(crate) fn refuse_instructions(&self, refused: &[(usize, String)]) -> Result<()> {
         let line = |at: usize| {
-            let after = self.sites.partition_point(|(call, _)| *call <= at);
-            let site = after.checked_sub(1).map(|before| self.sites[before].1);
+            let nearest = self.sites.iter().min_by_key(|(call, _)| call.abs_diff(at));
+            let site = nearest.map(|(_, site)| site);
             site.map_or_else(String::new, |site| format!("{site}: "))
         };
         let mut lines: Vec<String> =
