@@ -560,8 +560,6 @@ pub enum Writer {
     Dead,
 }
 
-}
-
 fn hidden_path(folder: &Path) -> Result<PathBuf> {
     let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     if name.starts_with(HIDDEN) || Id::read(name).is_none() {

@@ -32,7 +32,10 @@ pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<()> {
         group.columns().iter().try_for_each(|chunk| check_chunk(file, bytes, chunk))?;
     }
     let most = ROWS_MAX.min(bytes.saturating_mul(ROWS_PER_BYTE_MAX));
-    ensure!(rows <= most, "it declares {rows} rows, more than the {most} that its {bytes} bytes may be");
+    ensure!(
+        rows <= most,
+        "it declares {rows} rows, more than the {most} that its {bytes} bytes may be"
+    );
     Ok(())
 }
 
@@ -61,7 +64,9 @@ fn check_chunk(file: &File, bytes: i64, chunk: &ColumnChunkMetaData) -> Result<(
             head.values
         );
         let packed = usize::try_from(head.packed).ok();
-        packed.and_then(|packed| rest.take(packed)).context("a page that ends behind its column")?;
+        packed
+            .and_then(|packed| rest.take(packed))
+            .context("a page that ends behind its column")?;
     }
     Ok(())
 }

@@ -23,7 +23,8 @@ pub fn markdown(comparison: &Comparison, again: &str) -> String {
     for load in loads(comparison) {
         text += &format!("\n### {}\n\n", escaped(&heading(&load[0].1.key)));
         if let Some(metric) = load.iter().find_map(|(_, cell)| primary(cell)) {
-            text += &format!("{}, mean ± standard deviation of runs\n\n", escaped(&described(metric)));
+            text +=
+                &format!("{}, mean ± standard deviation of runs\n\n", escaped(&described(metric)));
         }
         if load.iter().all(|(_, cell)| primary(cell).is_none()) {
             text += &format!("{}\n\n", escaped(&without_values(comparison, &load)));
@@ -53,6 +54,7 @@ fn head(comparison: &Comparison, again: &str) -> String {
 
 /// Sentences, one an item, after an empty line.
 fn list(sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|sentence| format!("- {}\n", escaped(sentence))).collect();
+    let items: String =
+        sentences.iter().map(|sentence| format!("- {}\n", escaped(sentence))).collect();
     if items.is_empty() { items } else { format!("\n{items}") }
 }

@@ -286,11 +286,11 @@ pub fn creation() -> Comparison {
             ("fs_mark.file_system_used_percent", 0.0),
             ("fs_mark.files", 6_400_000.0 + 800_000.0 * i as f64),
             ("fs_mark.size", 0.0),
-            ("fs_mark.files_per_s", rates[side][i]
+            ("fs_mark.files_per_s", rates[side][i]),
+            ("fs_mark.app_overhead_us", overheads[side][i]),
+        ]
         .into_iter()
         .collect(),
-            ("fs_mark.app_overhead_us".to_string(), overheads[side][i]),
-        ]),
     };
     let contrast = Contrast {
         method: Method::Welch,
@@ -364,8 +364,8 @@ fn curve_cell((cpus, before, after, contrast): (u32, f64, f64, Contrast)) -> Cel
                 ("wall_s", 1.0002),
                 ("operations", mean * 1.0002),
             ]
-        .into_iter()
-        .collect(),
+            .into_iter()
+            .collect(),
         };
         (0..4).map(run).collect::<Vec<_>>()
     };
