@@ -58,15 +58,15 @@ fn counts(record: &Record, until: Until, runs: &[&Run]) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let counted = |name: &&String| {
+    let counted = |name: &&str| {
         record.kind_of(name) == Some(MetricKind::Count)
             && *name != "operations"
             && runs.iter().all(|run| run.value(name).is_some_and(|value| value > 0.0))
     };
-    let mut names: Vec<&String> = metrics.keys().chain(counters.keys()).filter(counted).collect();
+    let mut names: Vec<&str> = metrics.keys().chain(counters.keys()).filter(counted).collect();
     let value = |name: &str| runs[0].value(name).unwrap_or_default();
     names.sort_by(|a, b| value(b).total_cmp(&value(a)));
-    let whole = |name: &&String| is_of_equal_work(name, until, runs);
-    let asked = |name| if whole(&name) { name.clone() } else { format!("{name}/op") };
+    let whole = |name: &str| is_of_equal_work(name, until, runs);
+    let asked = |name| if whole(name) { name.to_string() } else { format!("{name}/op") };
     names.into_iter().map(asked).take(NAMED).collect()
 }

@@ -22,12 +22,9 @@ fn emulated(blocks: usize, metrics: &[&str], counters: &[&str]) -> Opened {
     .unwrap();
     for run in &mut opened.runs {
         if let Outcome::Finished { counters: counted, .. } = &mut run.outcome {
-            counted.extend(
-                counters.iter().map(|name| (name.to_string(), 4_000_000 + i64::from(run.block))),
-            );
-            if run.point == 1 {
-                counted.values_mut().for_each(|value| *value *= 2);
-            }
+            let added = counters.iter().map(|name| (*name, 4_000_000 + i64::from(run.block)));
+            let times = if run.point == 1 { 2 } else { 1 };
+            *counted = counted.iter().chain(added).map(|(name, n)| (name, times * n)).collect();
         }
     }
     opened
