@@ -105,23 +105,21 @@ impl Types {
         let variables = self.variables.iter().filter(|variable| variable.space == space);
         let mut leaves: Vec<Leaf> =
             variables.flat_map(|variable| variable.leaves.clone()).collect();
+        // Its bytes stay words of their own, whatever its size: it may be an array.
+        let words = self::words(&leaves, bytes, "unnamed");
         let is_described = |start: usize, size: usize| {
             leaves.iter().any(|leaf| leaf.offset < start + size && start < leaf.offset + leaf.size)
         };
-        let words = symbols.iter().filter(|(start, size, _)| {
-            [1, 2, 4, 8].contains(size)
-                && start.is_multiple_of(*size)
-                && !is_described(*start, *size)
-        });
-        let words = words.map(|(start, size, name)| Leaf {
-            offset: *start,
+        let split = symbols.iter().filter(|(start, size, _)| !is_described(*start, *size));
+        let split = split.map(|(offset, size, name)| Leaf {
+            offset: *offset,
             size: *size,
             path: name.clone(),
             bits: None,
         });
-        let words: Vec<Leaf> = words.collect();
-        leaves.extend(words);
-        (self::words(&leaves, bytes, "unnamed"), members(&leaves))
+        let split: Vec<Leaf> = split.collect();
+        leaves.extend(split);
+        (words, members(&leaves))
     }
 }
 
