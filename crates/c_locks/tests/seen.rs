@@ -164,13 +164,16 @@ fn neighbours_in_one_word_do_not_race() {
 /// clang splits a static array into its elements, which debug information then tells nothing of.
 #[test]
 fn parts_of_a_split_variable_are_words_of_their_own() {
-    let types = "struct s { int unused; }; struct three { char bytes[3]; }; struct one { char byte; };\n\
-        static struct one ones[2]; static struct three sides[2]; static struct { unsigned first : 5; unsigned : 0; unsigned second : 7; } bits;";
+    let types = "struct s { int unused; }; struct three { char bytes[3]; };\n\
+        static struct three sides[2]; static struct { unsigned first : 5; unsigned : 0; unsigned second : 7; } bits;";
     let body = "struct three own; unsigned mine = knee_cpu(); memset(&own, mine + 1, 3);\n\
-        memcpy(&sides[mine], &own, 3); ones[mine].byte = own.bytes[0]; if (mine) bits.second++; else bits.first++;\n\
+        memcpy(&sides[mine], &own, 3); if (mine) bits.second++; else bits.first++;\n\
         assert(sides[mine].bytes[2] == (char)(mine + 1));";
     check(types, body, &["-O2"], None);
     check(types, &format!("{body} if (mine) sides[0].bytes[2] = 0;"), &["-O2"], Some("data race"));
+    let types = "struct s { int unused; }; static struct one { unsigned char byte; } ones[2];";
+    let body = "struct one *own = &ones[knee_cpu()]; own->byte++; assert(own->byte < 9);";
+    check(types, body, &["-O2"], None);
 }
 
 /// Its own stores that wait in the buffer are what the task reads, whatever it reads them by.
