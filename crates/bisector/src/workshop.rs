@@ -15,7 +15,7 @@ use guests::kernels::{Change, Repository, Revision, files_read, take_back};
 use host::bounded_output::BoundedOutput;
 use host::job_control::RunningSince;
 use host::leftovers::contained;
-use host::{children, kill_with_parent, signals};
+use host::{HeldFolder, Limit, children, kill_with_parent, signals};
 use setup::foreign::Permitted;
 use setup::removal;
 
@@ -298,8 +298,7 @@ impl Workshop {
         environment: &[(&str, OsString)],
     ) -> Result<Ended> {
         let opening = || format!("opening {}", log.display());
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(log);
-        let mut output = BoundedOutput::new(file.with_context(opening)?);
+        let mut output = BoundedOutput::new(new_log(log).with_context(opening)?);
         let mut command = Command::new("sh");
         command.args([OsStr::new("-c"), OsStr::new(GUARD), OsStr::new("sh"), OsStr::new(line)]);
         command.current_dir(folder).stdin(Stdio::null());
@@ -406,9 +405,24 @@ fn submodules(repository: &Repository, revision: &Revision) -> Result<Vec<(Strin
     Ok(tree.split('\0').filter_map(entry).collect())
 }
 
+/// A build's log, whose middle is left out.
+const LOG_LIMIT: Limit = Limit { bytes: 64 << 20, what: "the log of a build" };
+
+/// An empty log in place of an earlier one, or of whatever else has its name.
+fn new_log(log: &Path) -> Result<File> {
+    let (folder, name) = HeldFolder::above(log)?;
+    folder.remove(name)?;
+    folder.create_new(name)?;
+    folder.open_to_change(name)?.with_context(|| format!("{} was removed", log.display()))
+}
+
 /// The status of a failed build and the line of its output that says most.
 fn why_failed(status: ExitStatus, log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
+    let read = || {
+        let (folder, name) = HeldFolder::above(log)?;
+        folder.read(name, LOG_LIMIT)
+    };
+    let text = read().ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(1 << 16)..]).into_owned();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let telling = lines.iter().find(|line| line.contains("error")).or(lines.last());

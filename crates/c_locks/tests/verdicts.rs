@@ -28,6 +28,23 @@ fn found(program: &'static Program, acquires: u32, shortest: bool) -> Failure {
 }
 
 #[test]
+fn an_access_behind_the_end_of_an_array_is_named() {
+    let said = |flags: &[&str], threads| {
+        let size = CheckSize { threads, acquires: 1, locks: 1 };
+        let search = |setup: &_| search(setup, &Options::default());
+        let found = with_tasks(program("for_two.c", flags), size, search).unwrap().unwrap();
+        found.failure.map(|failure| failure.fault.to_string())
+    };
+    assert_eq!(said(&[], 2), None);
+    let plain = said(&["-DPLAIN"], 2).unwrap();
+    assert!(
+        plain.starts_with("out of bounds: t")
+            && plain.contains(" accesses memory at for_two.c:20 "),
+        "{plain}"
+    );
+}
+
+#[test]
 fn a_race_names_both_accesses_and_what_is_missing() {
     let said = |flag| failure(program("hand_over.c", &[flag]), 1).fault.to_string();
     let both = "t1 reads shared.value[0] at hand_over.c:36; t0 wrote it at hand_over.c:29; nothing orders them: ";

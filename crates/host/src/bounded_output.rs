@@ -13,6 +13,9 @@ use crate::memfd;
 /// Bytes that are kept of the beginning, and as many of the end.
 pub const KEPT_BYTES: u64 = 8 << 20;
 
+/// As many more are kept whole: a file that was shortened is longer by the note of what it lacks.
+const NOTE_BYTES_MAX: u64 = 128;
+
 /// A file that this much is written to keeps it all where the file system frees no parts of files.
 const UNCUT_BYTES_MAX: u64 = 1 << 30;
 
@@ -68,20 +71,18 @@ impl BoundedOutput {
             let mut bytes = vec![0; (to - from) as usize];
             self.file.read_exact_at(&mut bytes, from).map(|()| bytes)
         };
-        match length.checked_sub(2 * KEPT_BYTES) {
-            None | Some(0) => read(0, length),
-            Some(left_out) => {
-                let start = read(0, KEPT_BYTES)?;
-                Ok([start, said(left_out), read(length - KEPT_BYTES, length)?].concat())
-            }
+        if length <= 2 * KEPT_BYTES + NOTE_BYTES_MAX {
+            return read(0, length);
         }
+        let (start, end) = (read(0, KEPT_BYTES)?, read(length - KEPT_BYTES, length)?);
+        Ok([start, said(length - 2 * KEPT_BYTES), end].concat())
     }
 
     /// Leaves in the file what [`BoundedOutput::text`] returns, once the program has ended.
     pub fn shorten(&self) -> Result<()> {
         let shorten = || -> io::Result<()> {
-            if self.file.metadata()?.len() > 2 * KEPT_BYTES {
-                let text = self.text()?;
+            let text = self.text()?;
+            if self.file.metadata()?.len() > text.len() as u64 {
                 self.file.write_all_at(&text[KEPT_BYTES as usize..], KEPT_BYTES)?;
                 self.file.set_len(text.len() as u64)?;
             }

@@ -68,6 +68,8 @@ pub fn contained<T>(work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
 
     /// Runs a line of a shell that prints the id of a process it leaves behind; returns whether that lives on.
@@ -75,7 +77,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", line]);
         let leftovers = Leftovers::of(&mut command);
-        let output = command.output().unwrap();
+        // What is left behind holds its errors open.
+        let output = command.stderr(Stdio::inherit()).output().unwrap();
         let pid = String::from_utf8(output.stdout).unwrap();
         let pid: i32 = pid.trim().parse().unwrap();
         let lives = || fs::exists(format!("/proc/{pid}")).unwrap();

@@ -21,6 +21,8 @@ pub enum Fault {
     LostWakeUp(String),
     /// From here on the end is never reached.
     Endless(String),
+    /// An access to bytes that belong to no variable.
+    OutOfBounds(String),
     /// The algorithm panicked.
     Panicked(String),
     /// The memory is wrong at the end.
@@ -42,6 +44,7 @@ impl Fault {
             Fault::Deadlock(_) => "deadlock",
             Fault::LostWakeUp(_) => "lost wake-up",
             Fault::Endless(_) => "endless",
+            Fault::OutOfBounds(_) => "out of bounds",
             Fault::Panicked(_) => "panic",
             Fault::FinalState(_) => "final state",
             Fault::Forgotten(_) => "history",
@@ -68,6 +71,7 @@ impl fmt::Display for Fault {
             Fault::Deadlock(waits) => write!(f, "deadlock: {}", waits.join("; ")),
             Fault::LostWakeUp(why) => write!(f, "lost wake-up: {why}"),
             Fault::Endless(why) => write!(f, "never ends: {why}"),
+            Fault::OutOfBounds(why) => write!(f, "out of bounds: {why}"),
             Fault::Panicked(message) => write!(f, "panic: {message}"),
             Fault::FinalState(why) => write!(f, "wrong final state: {why}"),
             Fault::Forgotten(why) => write!(f, "history was forgotten that matters: {why}"),

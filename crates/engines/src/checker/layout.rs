@@ -144,6 +144,17 @@ impl Layout {
         self.chunks.iter().cloned()
     }
 
+    /// Whether all of these bytes are in words.
+    pub fn is_in_words(&self, offset: u32, size: u8) -> bool {
+        let words = self.word_at.get(offset as usize..offset as usize + usize::from(size));
+        words.is_some_and(|words| words.iter().all(|word| *word != NONE))
+    }
+
+    /// The last word that begins before this offset.
+    pub fn last_before(&self, offset: u32) -> Option<&WordLayout> {
+        self.words.iter().filter(|word| word.offset < offset).max_by_key(|word| word.offset)
+    }
+
     /// The words that `size` bytes at this offset touch.
     pub fn touched(&self, offset: u32, size: u8) -> RangeInclusive<usize> {
         let first = self.word_at[offset as usize];

@@ -26,6 +26,7 @@ impl World {
         request: &Request,
     ) -> Result<Option<Reply>, FaultFound> {
         let Request { kind, offset, size, location, .. } = *request;
+        self.check_bounds(task, offset, size, location)?;
         let contended = |word| self.layout.is_contended(word);
         if !self.has_local_steps || self.layout.touched(offset, size).all(contended) {
             return Ok(None);

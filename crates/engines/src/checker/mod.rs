@@ -18,6 +18,7 @@
 //! where a plain field or an `init` would see them.
 
 mod agent;
+mod bounds;
 mod bypass;
 mod canonical;
 mod failure;

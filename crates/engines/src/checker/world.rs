@@ -372,6 +372,7 @@ impl World {
         location: CodeSite,
     ) -> Result<u64, FaultFound> {
         self.count_plain(task, location)?;
+        self.check_bounds(task, offset, size, location)?;
         self.check_reach(task, offset, size, location)?;
         let value = self.value_seen(task, offset, size);
         self.find_triangle(task, offset, size);
@@ -391,6 +392,7 @@ impl World {
         location: CodeSite,
     ) -> Result<(), FaultFound> {
         self.count_plain(task, location)?;
+        self.check_bounds(task, offset, size, location)?;
         self.check_reach(task, offset, size, location)?;
         self.check_ordered(task, offset, size, How::Writes, location)?;
         if self.trace.is_some() {
