@@ -14,7 +14,7 @@ struct Kind {
     text: &'static [&'static str],
     faults: &'static [&'static str],
     tasks: RangeInclusive<u32>,
-    /// Of each task, so many that each fault can show.
+    /// How many operations each task does, enough for each fault to show.
     operations: RangeInclusive<u32>,
     /// The fewest elements that fit.
     capacity: RangeInclusive<u32>,

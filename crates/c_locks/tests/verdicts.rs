@@ -31,15 +31,16 @@ fn found(program: &'static Program, acquires: u32, shortest: bool) -> Failure {
 fn an_access_behind_the_end_of_an_array_is_named() {
     let said = |flags: &[&str], threads| {
         let size = CheckSize { threads, acquires: 1, locks: 1 };
-        let search = |setup: &_| search(setup, &Options::default());
-        let found = with_tasks(program("for_two.c", flags), size, search).unwrap().unwrap();
+        let program = program("for_two.c", flags);
+        let options = Options::default();
+        let found = with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap();
         found.failure.map(|failure| failure.fault.to_string())
     };
     assert_eq!(said(&[], 2), None);
     let plain = said(&["-DPLAIN"], 2).unwrap();
     assert!(
         plain.starts_with("out of bounds: t")
-            && plain.contains(" accesses memory at for_two.c:20 "),
+            && plain.contains(" accesses memory at for_two.c:21 "),
         "{plain}"
     );
 }

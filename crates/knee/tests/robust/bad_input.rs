@@ -59,7 +59,11 @@ fn unknown_names_suggest_the_nearest() {
     check("fragile --blocks 2", &["2 is not in 3..=1000"], 2);
     check("forecast --to 8 --held 5", &["must be a duration such as 200ns"], 2);
     check("compare base.data new.data", &["there is no file base.data"], 2);
-    check("explain base.data", &["reading the recording base.data: No such file"], 2);
+    check(
+        "explain base.data",
+        &["reading the recording base.data: opening base.data: No such file"],
+        2,
+    );
     check("run getppid first-look", &["first-look is an experiment: run it alone"], 2);
     check("run", &["<WHAT>", "Usage: knee run"], 2);
     check("rnu", &["unrecognized subcommand 'rnu'", "--help"], 2);

@@ -40,7 +40,7 @@ enum Thing {
     Device,
     Socket,
     Folder,
-    /// Of 8 TiB, sparse.
+    /// A sparse file of 8 TiB.
     Long,
 }
 

@@ -342,7 +342,7 @@ fn what_cannot_be_built_is_told_with_what_to_do() {
     check(&toy, &all("HEAD:a.c"), &["no revision 'HEAD:a.c'"], 1);
     check(&toy, &all("--without type"), &["did you mean 'types'"], 2);
     check(&toy, &all("--jobs 0"), &["--jobs 0"], 2);
-    check(&toy, &all("--config missing"), &["reading missing"], 2);
+    check(&toy, &all("--config missing"), &["opening missing: No such file"], 2);
     check(&toy, &all("--config-from repository/a.c"), &["has no CONFIG_ line"], 2);
     check(&toy, &all("--scratch nowhere"), &["looking for the directory nowhere"], 1);
     check(&toy, &all("--compiler no-cc"), &["no-cc (apt install no-cc)"], 2);

@@ -28,13 +28,13 @@ pub fn checked(all: &[CheckResult], style: &Style) -> String {
         ("algorithm", Align::Left),
         ("tasks", Align::Right),
         ("acquires\neach", Align::Right),
-        ("memory", Align::Left),
+        ("model", Align::Left),
         ("states", Align::Right),
         ("steps", Align::Right),
         ("s", Align::Right),
         ("verdict", Align::Left),
     ];
-    columns.extend(has_bounds.then_some(("bounded\nbypass", Align::Left)));
+    columns.extend(has_bounds.then_some(("bypass", Align::Left)));
     let mut table = Table::new(columns);
     for one in all {
         let searched = one.states.or(one.schedules).filter(|_| one.refused.is_none());
@@ -74,7 +74,7 @@ fn legend(all: &[CheckResult], style: &Style) -> String {
     if legend.is_empty() { legend } else { format!("\n{legend}") }
 }
 
-const BOUNDED_BYPASS: &str = "bounded bypass: how often others enter while a task waits; none: more often with every acquire \
+const BOUNDED_BYPASS: &str = "bypass: how often others enter while a task waits; none: more often with every acquire \
      more, so a waiter can starve. Searched apart: 2 and 3 tasks, as far as possible up to 16 acquires each, each store \
      immediately visible; while a reader waits, writers are counted";
 
