@@ -16,7 +16,7 @@ pub struct Metric {
     pub better: Better,
     /// How it is obtained.
     pub obtained: Obtained,
-    /// What it is made of.
+    /// The kind of number: a count of events, a time, ticks or a level.
     pub kind: MetricKind,
     /// Description for lists.
     pub about: &'static str,
@@ -31,7 +31,7 @@ pub struct DescribedMetric {
     pub better: Better,
     /// How it is obtained.
     pub obtained: Obtained,
-    /// What it is made of, if that was declared.
+    /// The kind of number, if it was declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<MetricKind>,
 }
@@ -100,7 +100,7 @@ impl MetricKind {
         }
     }
 
-    /// What it is in a sentence: "cpu_s is a time".
+    /// The kind as a noun in a sentence: "cpu_s is a time".
     pub fn in_words(self) -> &'static str {
         match self {
             MetricKind::Count => "a count of the program's events",
