@@ -15,6 +15,7 @@ mod judge;
 mod multiplicity;
 mod nodes;
 mod noise;
+mod pair_sums;
 mod power;
 mod quartiles;
 mod rank_sum;

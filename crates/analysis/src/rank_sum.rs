@@ -7,7 +7,7 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::signed_rank::median;
+use crate::pair_sums::PairSums;
 
 /// Up to this number of pairs (one value of each sample) the distribution is exact. Beyond, it is
 /// the normal approximation with continuity correction, which is off by 5 % of a probability of
@@ -18,35 +18,35 @@ pub const EXACT_MAX: usize = 4096;
 /// positive. Ties count for whichever side is against the finding, as with [`crate::Walsh`].
 #[derive(Clone, Debug)]
 pub struct Shifts {
-    differences: Vec<f64>,
+    differences: PairSums,
     distribution: RankSum,
 }
 
 impl Shifts {
     /// `b` against `a`. Values must be finite.
     pub fn new(a: &[f64], b: &[f64]) -> Shifts {
-        let mut differences: Vec<f64> =
-            b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
-        differences.sort_unstable_by(f64::total_cmp);
+        let negative = a.iter().map(|a| -a).collect();
+        let differences = PairSums::between(b.to_vec(), negative);
         Shifts { differences, distribution: RankSum::new(a.len(), b.len()) }
     }
 
     /// The median difference (Hodges–Lehmann): the shift, if the samples have the same shape.
     pub fn estimate(&self) -> Option<f64> {
-        median(&self.differences)
+        self.differences.median()
     }
 
     /// The interval of the shift at level `alpha`: its excluded tails have at most that probability
     /// together. `None` if no interval is that sure.
     pub fn interval(&self, alpha: f64) -> Option<(f64, f64)> {
         let cut = self.distribution.critical(alpha)?;
-        Some((self.differences[cut], self.differences[self.differences.len() - 1 - cut]))
+        let mirrored = self.differences.len() - 1 - cut;
+        Some((self.differences.nth(cut), self.differences.nth(mirrored)))
     }
 
     /// Probability of samples this far apart, or farther, if both are from one source.
     pub fn p(&self) -> f64 {
-        let below = self.differences.partition_point(|d| *d < 0.0);
-        let above = self.differences.len() - self.differences.partition_point(|d| *d <= 0.0);
+        let below = self.differences.at_most(-f64::from_bits(1));
+        let above = self.differences.len() - self.differences.at_most(0.0);
         let zero = self.differences.len() - below - above;
         self.distribution.two_sided(below.min(above) + zero)
     }

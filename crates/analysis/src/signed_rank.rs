@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::pair_sums::PairSums;
+
 /// Up to this number of differences the distribution is exact. Beyond, it is the normal
 /// approximation with continuity correction. For tail probabilities above 0.0005 that is off by
 /// less than 3 % of the probability, on the cautious side; a test checks it at this number.
@@ -23,108 +25,23 @@ pub const EXACT_MAX: usize = 500;
 /// for whichever side is against the finding, so a claim holds with at least the promised
 /// probability. (Breaking the ties at random, in any way, has the exact distribution; this is at
 /// least as cautious as each of these ways.)
-///
-/// There are n (n + 1) / 2 averages. Those of many differences are never listed: how many are at most some value takes
-/// one pass over the sorted differences (J. F. Monahan, "Algorithm 616", ACM Transactions on Mathematical Software 10,
-/// 1984, has the idea), and the one of a rank is found by halving the range of values.
 #[derive(Clone, Debug)]
 pub struct Walsh {
     n: usize,
-    averages: Averages,
-}
-
-/// Up to this number of differences, it is quicker to list and sort the averages.
-const LISTED_MAX: usize = 100;
-
-#[derive(Clone, Debug)]
-enum Averages {
-    /// All of them, ascending.
-    Listed(Vec<f64>),
-    /// Halves of the differences, ascending: each average is the sum of two. Halves first, so that no sum overflows.
-    SumsOf(Vec<f64>),
-}
-
-impl Averages {
-    /// Averages of differences, which must be finite.
-    fn new(differences: &[f64]) -> Averages {
-        let mut halves: Vec<f64> = differences.iter().map(|difference| difference / 2.0).collect();
-        if halves.len() > LISTED_MAX {
-            halves.sort_unstable_by(f64::total_cmp);
-            return Averages::SumsOf(halves);
-        }
-        let mut averages = Vec::with_capacity(pairs(halves.len()));
-        for (i, a) in halves.iter().enumerate() {
-            averages.extend(halves[i..].iter().map(|b| a + b));
-        }
-        averages.sort_unstable_by(f64::total_cmp);
-        Averages::Listed(averages)
-    }
-
-    /// How many averages are at most this, where -0 is less than 0.
-    fn at_most(&self, most: f64) -> usize {
-        let is_at_most = |average: f64| average.total_cmp(&most).is_le();
-        match self {
-            Averages::Listed(averages) => averages.partition_point(|average| is_at_most(*average)),
-            Averages::SumsOf(halves) => {
-                // The larger one half is, the fewer others fit.
-                let (mut fit, mut count) = (halves.len(), 0);
-                for (i, half) in halves.iter().enumerate() {
-                    while fit > i && !is_at_most(half + halves[fit - 1]) {
-                        fit -= 1;
-                    }
-                    if fit <= i {
-                        break;
-                    }
-                    count += fit - i;
-                }
-                count
-            }
-        }
-    }
-
-    /// The average with so many others below it, counted from 0.
-    fn nth(&self, below: usize) -> f64 {
-        match self {
-            Averages::Listed(averages) => averages[below],
-            Averages::SumsOf(halves) => {
-                let (first, last) = (halves[0], halves[halves.len() - 1]);
-                let (mut low, mut high) = (rank(first + first), rank(last + last));
-                while low < high {
-                    let middle = low.wrapping_add((high.wrapping_sub(low) as u64 / 2) as i64);
-                    if self.at_most(ranked(middle)) > below {
-                        high = middle
-                    } else {
-                        low = middle + 1
-                    }
-                }
-                ranked(low)
-            }
-        }
-    }
-}
-
-/// A number's place in the order of all, as `f64::total_cmp` has it.
-fn rank(value: f64) -> i64 {
-    let bits = value.to_bits() as i64;
-    bits ^ (((bits >> 63) as u64) >> 1) as i64
-}
-
-/// The number of this place.
-fn ranked(rank: i64) -> f64 {
-    f64::from_bits((rank ^ (((rank >> 63) as u64) >> 1) as i64) as u64)
+    /// Each average is the sum of two halves of differences: halves first, so that no sum overflows.
+    averages: PairSums,
 }
 
 impl Walsh {
     /// The averages of `differences`, which must be finite.
     pub fn new(differences: &[f64]) -> Walsh {
-        Walsh { n: differences.len(), averages: Averages::new(differences) }
+        let halves = differences.iter().map(|difference| difference / 2.0).collect();
+        Walsh { n: differences.len(), averages: PairSums::within(halves) }
     }
 
     /// The Hodges–Lehmann estimate: the median of the averages.
     pub fn estimate(&self) -> Option<f64> {
-        let all = pairs(self.n);
-        let nth = |below| self.averages.nth(below) / 2.0;
-        (all > 0).then(|| nth((all - 1) / 2) + nth(all / 2))
+        self.averages.median()
     }
 
     /// The interval at level `alpha`: its excluded tails have at most that probability together.
@@ -169,12 +86,6 @@ pub fn critical(n: usize, alpha: f64) -> Option<usize> {
 /// Probability that the smaller of the statistic and its mirror image is `at_most` or less.
 pub fn two_sided(n: usize, at_most: usize) -> f64 {
     (2.0 * lower_tail(n, at_most)).min(1.0)
-}
-
-/// The median of sorted values.
-pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
-    let n = sorted.len();
-    (n > 0).then(|| sorted[(n - 1) / 2] / 2.0 + sorted[n / 2] / 2.0)
 }
 
 fn pairs(n: usize) -> usize {
@@ -281,36 +192,6 @@ mod tests {
                     low > 0.0 || high < 0.0
                 });
                 assert_eq!(excludes, walsh.p() <= alpha, "{walsh:?} {alpha}");
-            }
-        }
-    }
-
-    #[test]
-    fn many_averages_are_as_if_they_were_listed() {
-        let seed = 11;
-        println!("seed {seed}");
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        for round in 0..40 {
-            let n = random.random_range(LISTED_MAX + 1..LISTED_MAX + 60);
-            let value = |_| match round % 4 {
-                0 => f64::from(random.random_range(-3..=3)),
-                1 => random.random_range(-1e-300..1e-300),
-                2 => random.random_range(0.0..1e308),
-                _ => random.random_range(-1.0..2.0),
-            };
-            let differences: Vec<f64> = (0..n).map(value).collect();
-            let mut listed: Vec<f64> = Vec::new();
-            for (i, a) in differences.iter().enumerate() {
-                listed.extend(differences[i..].iter().map(|b| a / 2.0 + b / 2.0));
-            }
-            listed.sort_unstable_by(f64::total_cmp);
-            let found = Averages::new(&differences);
-            for below in [0, 1, listed.len() / 3, listed.len() / 2, listed.len() - 1] {
-                assert_eq!(found.nth(below).to_bits(), listed[below].to_bits(), "{round} {below}");
-            }
-            for most in [-0.0, 0.0, 0.5, -f64::from_bits(1), listed[listed.len() / 4]] {
-                let expected = listed.iter().filter(|one| one.total_cmp(&most).is_le()).count();
-                assert_eq!(found.at_most(most), expected, "{round} {most}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The values of a run by name. A record may have a hundred thousand runs with hundreds of values each: runs
 //! with the same names share them, and a zero, as most counters are, takes one bit.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -66,8 +66,10 @@ impl<T: Value> Values<T> {
             let set = word.iter().enumerate().filter(|(_, value)| is_set(value));
             set.fold(0, |bits, (at, _)| bits | 1 << at)
         });
-        let packed = words.chain(values.iter().filter(is_set).map(|value| value.to_bits()));
-        Values { names, packed: packed.collect(), kind: PhantomData }
+        let set = values.iter().filter(is_set);
+        let mut packed = Vec::with_capacity(words.len() + set.clone().count());
+        packed.extend(words.chain(set.map(|value| value.to_bits())));
+        Values { names, packed: packed.into(), kind: PhantomData }
     }
 
     /// The number of values.
@@ -82,7 +84,7 @@ impl<T: Value> Values<T> {
 
     /// The value of this name.
     pub fn get(&self, name: &str) -> Option<T> {
-        let at = self.names.binary_search_by(|known| (**known).cmp(name)).ok()?;
+        let at = place(&self.names, name)?;
         let (word, bit) = (at / WORD, 1 << (at % WORD));
         if self.packed[word] & bit == 0 {
             return Some(T::from_bits(0));
@@ -95,6 +97,11 @@ impl<T: Value> Values<T> {
     /// Whether there is a value of this name.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// Whether both were read with one list of names. If not, their names may be the same still.
+    pub fn shares_names_with(&self, other: &Values<T>) -> bool {
+        Arc::ptr_eq(&self.names, &other.names)
     }
 
     /// The names, ascending.
@@ -185,6 +192,25 @@ fn shared(names: Names) -> Arc<Names> {
     })
 }
 
+thread_local! {
+    /// Where names were found last: most questions are for the same few names of one run after the other.
+    static FOUND: [Cell<usize>; 64] = const { [const { Cell::new(0) }; 64] };
+}
+
+/// The place of a name.
+fn place(names: &Names, name: &str) -> Option<usize> {
+    FOUND.with(|found| {
+        let middle = name.as_bytes().get(name.len() / 2).copied().unwrap_or_default();
+        let found = &found[(name.len() + 7 * usize::from(middle)) % found.len()];
+        if names.get(found.get()).is_some_and(|known| **known == *name) {
+            return Some(found.get());
+        }
+        let at = names.binary_search_by(|known| (**known).cmp(name)).ok()?;
+        found.set(at);
+        Some(at)
+    })
+}
+
 /// Recent names that begin with `begin`, which is followed by `next`.
 fn recent_with(begin: &[Box<str>], next: &str) -> Option<Arc<Names>> {
     RECENT.with_borrow(|recent| {
@@ -233,7 +259,10 @@ impl<'de, T: Value + Deserialize<'de>> Visitor<'de> for ValuesVisitor<T> {
                 Some(NameRead::Expected) => (),
                 Some(NameRead::Other(name)) if !own.is_empty() => own.push(name),
                 Some(NameRead::Other(name)) => match recent_with(&like[..values.len()], &name) {
-                    Some(known) => like = known,
+                    Some(known) => {
+                        values.reserve(known.len() - values.len());
+                        like = known;
+                    }
                     None => {
                         own = like[..values.len()].to_vec();
                         own.push(name);

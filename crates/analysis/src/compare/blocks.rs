@@ -117,18 +117,30 @@ const THROTTLES: [(&str, &str); 4] = [
 /// this is the time of other programs. Kernel time there may be the run's own doing, and does
 /// not count.
 fn others_percent(point: &Point, run: &Run) -> Option<f64> {
-    let ticks = |set: &str, kinds: &[&str]| -> Option<f64> {
-        kinds.iter().map(|kind| run.value(&format!("stat.{set}.{kind}_ticks"))).sum()
-    };
-    let time =
-        ticks("all", &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"])?;
+    let sum = |names: &[&str]| -> Option<f64> { names.iter().map(|name| run.value(name)).sum() };
+    let time = sum(&ALL_TICKS)?;
     // All CPUs that are online, not only those that we may use.
     let cpus = (time / (run.value("wall_s")? * TICKS_PER_S)).round();
     let outside = cpus - point.cpus as f64;
-    let user = ["user", "nice"];
-    let busy = (ticks("all", &user)? - ticks("cpus", &user)? - TICKS_UNSURE).max(0.0);
+    let user = sum(&ALL_TICKS[..2])? - sum(&USER_TICKS)?;
+    let busy = (user - TICKS_UNSURE).max(0.0);
     (outside >= 1.0).then(|| 100.0 * busy / (time / cpus * outside))
 }
+
+/// Where the time of all CPUs goes: the first two are user mode.
+const ALL_TICKS: [&str; 8] = [
+    "stat.all.user_ticks",
+    "stat.all.nice_ticks",
+    "stat.all.system_ticks",
+    "stat.all.idle_ticks",
+    "stat.all.iowait_ticks",
+    "stat.all.irq_ticks",
+    "stat.all.softirq_ticks",
+    "stat.all.steal_ticks",
+];
+
+/// User mode on the CPUs of the run.
+const USER_TICKS: [&str; 2] = ["stat.cpus.user_ticks", "stat.cpus.nice_ticks"];
 
 /// The part of a run that decides about later blocks. A long experiment has many runs, and each
 /// has hundreds of counters: keeping only this part saves memory.
@@ -169,7 +181,7 @@ const TICKS_UNSURE: f64 = 1.0;
 
 /// The share of the run's CPUs that tasks other than the run's own spent in user mode.
 fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
-    let user_ticks = run.value("stat.cpus.user_ticks")? + run.value("stat.cpus.nice_ticks")?;
+    let user_ticks: f64 = USER_TICKS.iter().map(|name| run.value(name)).sum::<Option<f64>>()?;
     let own_ticks = run.value("time.user_time")? * TICKS_PER_S;
     let all_ticks = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;
     // The kernel apportions a task's user time by ticks as well, on each CPU by itself.

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use records::{
-    METRICS, MetricKind, Opened, Outcome, Point, Policy, Record, ReplicationUnit, Run, Until,
+    METRICS, MetricKind, Opened, Point, Policy, Record, ReplicationUnit, Run, Until, Values,
     per_operation,
 };
 
 use super::blocks::{Block, blocks, disturbance};
-use super::columns::{Column, MetricColumns, by_boot, finite, paired, scaled, unit_and_direction};
+use super::columns::{Column, MetricColumns, by_boot, finite, scaled, unit_and_direction};
 use super::emulated::hidden_by_emulation;
 use super::rules::Rules;
 use super::sessions;
@@ -27,6 +27,8 @@ pub(super) struct ComparedCell<'a> {
     pub blocks: Option<Vec<Block<'a>>>,
     /// The finished runs of each arm that count, in order of execution.
     pub sides: Vec<Vec<&'a Run>>,
+    /// With blocks, for each arm: which run of the baseline and which of the arm share a block that counts.
+    pairs: Vec<Vec<(usize, usize)>>,
     /// Without blocks: the runs of each arm that were left out, and what disturbed them.
     pub disturbed: Vec<Vec<(&'a Run, String)>>,
 }
@@ -43,13 +45,19 @@ impl<'a> ComparedCell<'a> {
         // A block in which only another variant failed still counts for these two. If all
         // blocks were disturbed, their values are shown; nothing is judged by them.
         let none_counts = blocks.iter().all(|block| !block.reasons.is_empty());
-        let side = |arm: usize| {
-            let shown = blocks.iter().filter(|block| block.reasons.is_empty() || none_counts);
-            shown.filter_map(|block| block.runs[arm]).collect()
-        };
-        let sides = (0..points.len()).map(side).collect();
-        let disturbed = vec![Vec::new(); points.len()];
-        ComparedCell { points, blocks: Some(blocks), sides, disturbed }
+        let arms = points.len();
+        let (mut sides, mut pairs) = (vec![Vec::new(); arms], vec![Vec::new(); arms]);
+        for block in blocks.iter().filter(|block| block.reasons.is_empty() || none_counts) {
+            for arm in 0..arms {
+                if block.pair(0, arm).is_some() {
+                    // The baseline's run is there already, as the last one.
+                    pairs[arm].push((sides[0].len().saturating_sub(1), sides[arm].len()));
+                }
+                sides[arm].extend(block.runs[arm]);
+            }
+        }
+        let disturbed = vec![Vec::new(); arms];
+        ComparedCell { points, blocks: Some(blocks), sides, pairs, disturbed }
     }
 
     fn separate(points: Vec<(&'a Opened, usize)>) -> ComparedCell<'a> {
@@ -66,7 +74,7 @@ impl<'a> ComparedCell<'a> {
             sides.push(kept);
             disturbed.push(left_out);
         }
-        ComparedCell { points, blocks: None, sides, disturbed }
+        ComparedCell { points, blocks: None, sides, pairs: Vec::new(), disturbed }
     }
 
     /// The point of an arm.
@@ -80,12 +88,12 @@ impl<'a> ComparedCell<'a> {
         self.points[0].0.record.deciding_or(self.point(0), &rules.primary)
     }
 
-    /// The comparison of each metric that any run has, the deciding one first.
-    pub fn metrics(&self, rules: &Rules) -> Vec<MetricComparison> {
+    /// Each metric that any run has, the deciding one first.
+    pub fn metrics(&self, rules: &Rules) -> Vec<(String, Role)> {
         let primary = self.primary(rules);
-        let mut metrics = vec![self.metric(&primary, rules, Role::Primary)];
         let secondary = self.names(rules).into_iter().filter(|name| *name != primary);
-        metrics.extend(secondary.map(|name| self.metric(&name, rules, Role::Secondary)));
+        let mut metrics: Vec<_> = secondary.map(|name| (name, Role::Secondary)).collect();
+        metrics.insert(0, (primary, Role::Primary));
         metrics
     }
 
@@ -117,15 +125,14 @@ impl<'a> ComparedCell<'a> {
 
     /// Names of all metrics: those of the list, those of the record, and those asked for. Not those whose units differ.
     fn names(&self, rules: &Rules) -> Vec<String> {
+        let mut last: Option<&Values<f64>> = None;
         let measured: BTreeSet<&str> = self
             .sides
             .iter()
             .flatten()
-            .filter_map(|run| match &run.outcome {
-                Outcome::Finished { metrics, .. } => Some(metrics.keys()),
-                Outcome::Failed { .. } => None,
-            })
-            .flatten()
+            .filter_map(|run| run.metrics())
+            .filter(|next| !last.replace(next).is_some_and(|last| last.shares_names_with(next)))
+            .flat_map(Values::keys)
             .collect();
         let listed = METRICS.iter().flat_map(|m| measured.iter().filter(|name| m.matches(name)));
         let unlisted = measured.iter().filter(|name| !METRICS.iter().any(|m| m.matches(name)));
@@ -135,9 +142,11 @@ impl<'a> ComparedCell<'a> {
         names
     }
 
-    fn metric(&self, metric: &str, rules: &Rules, role: Role) -> MetricComparison {
+    /// The comparison of one metric.
+    pub fn metric(&self, metric: &str, rules: &Rules, role: Role) -> MetricComparison {
         let (unit, better) = unit_and_direction(&self.points[0].0.record, metric);
-        let columns = self.columns(metric, &unit, rules);
+        let values = self.read(metric);
+        let columns = self.columns_of(&values, metric, &unit, rules);
         let judgements = match role {
             Role::Primary => columns.judged(rules),
             Role::Secondary => columns.judged_alone(rules),
@@ -165,7 +174,7 @@ impl<'a> ComparedCell<'a> {
             }
             contrast
         };
-        let side = |arm| Spread::from_values(&self.values(arm, metric, &judgements, rules));
+        let side = |arm| Spread::from_values(&self.summarized(arm, &values, &judgements, rules));
         MetricComparison {
             metric: metric.to_string(),
             unit,
@@ -175,54 +184,76 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
+    /// The value of each run of the sides: it is read once, since a record may have very many runs.
+    fn read(&self, metric: &str) -> Vec<Vec<Option<f64>>> {
+        let of_side = |side: &Vec<&Run>| side.iter().map(|run| finite(run, metric)).collect();
+        self.sides.iter().map(of_side).collect()
+    }
+
     /// The values of an arm that tables summarize. Where blocks go on until decided, those of the
     /// blocks up to the look that was judged, so that the mean is of the same blocks as the interval.
-    fn values(
+    fn summarized(
         &self,
         arm: usize,
-        metric: &str,
+        values: &[Vec<Option<f64>>],
         judgements: &[Judgement],
         rules: &Rules,
     ) -> Vec<f64> {
-        let Some(blocks) = self.blocks.as_ref().filter(|_| rules.sequential()) else {
-            return self.sides[arm].iter().filter_map(|run| finite(run, metric)).collect();
-        };
+        if self.blocks.is_none() || !rules.sequential() {
+            return values[arm].iter().copied().flatten().collect();
+        }
         // The baseline has a pair with each variant: with the one that was judged by most of them.
         let most = (1..self.sides.len()).max_by_key(|other| judgements[other - 1].n);
         let partner = if arm > 0 { arm } else { most.unwrap_or_default() };
-        let pairs = blocks.iter().filter_map(|block| block.pair(0, partner));
-        let values = pairs.filter_map(|(a, b)| Some((finite(a, metric)?, finite(b, metric)?)));
-        let own = values.map(|(baseline, variant)| if arm > 0 { variant } else { baseline });
+        let pairs = self.pairs[partner].iter();
+        let pairs = pairs.filter_map(|(a, b)| Some((values[0][*a]?, values[partner][*b]?)));
+        let own = pairs.map(|(baseline, variant)| if arm > 0 { variant } else { baseline });
         own.take(judgements.get(partner.wrapping_sub(1)).map_or(0, |j| j.n)).collect()
     }
 
     /// The columns of a metric, one for each arm but the first.
     pub fn columns(&self, metric: &str, unit: &str, rules: &Rules) -> MetricColumns {
-        MetricColumns::new(&self.sides, metric, unit, |arm, scale| {
-            self.column(arm, metric, scale, rules)
+        self.columns_of(&self.read(metric), metric, unit, rules)
+    }
+
+    fn columns_of(
+        &self,
+        values: &[Vec<Option<f64>>],
+        metric: &str,
+        unit: &str,
+        rules: &Rules,
+    ) -> MetricColumns {
+        MetricColumns::new(values, unit, |arm, scale| {
+            self.column(arm, values, metric, scale, rules)
         })
     }
 
-    fn column(&self, arm: usize, metric: &str, scale: Scale, rules: &Rules) -> Column {
-        if let Some(blocks) = &self.blocks {
-            let pairs: Vec<_> = blocks.iter().filter_map(|block| block.pair(0, arm)).collect();
-            return paired(&pairs, metric, scale);
+    fn column(
+        &self,
+        arm: usize,
+        values: &[Vec<Option<f64>>],
+        metric: &str,
+        scale: Scale,
+        rules: &Rules,
+    ) -> Column {
+        let scaled = |value: &Option<f64>| value.map(|value| scaled(value, scale));
+        if self.blocks.is_some() {
+            let difference =
+                |(a, b): &(usize, usize)| Some(scaled(&values[arm][*b])? - scaled(&values[0][*a])?);
+            return Column::Paired(self.pairs[arm].iter().filter_map(difference).collect());
         }
         if rules.design == Design::Sessions {
             return sessions::differences(&self.sides[0], &self.sides[arm], metric, scale);
         }
-        let values = |arm: usize| match self.unit_of_replication(rules) {
+        let units = |arm: usize| match self.unit_of_replication(rules) {
             ReplicationUnit::Boot if rules.by_boot => {
                 by_boot(self.points[arm].0, &self.sides[arm], metric, scale)
             }
             // Values of one run are not replicates of each other.
             ReplicationUnit::Sample => Vec::new(),
-            _ => {
-                let values = self.sides[arm].iter().filter_map(|run| finite(run, metric));
-                values.map(|value| scaled(value, scale)).collect()
-            }
+            _ => values[arm].iter().filter_map(scaled).collect(),
         };
-        Column::Separate(values(0), values(arm))
+        Column::Separate(units(0), units(arm))
     }
 
     /// What is set up anew for each value that counts.
@@ -284,7 +315,7 @@ impl<'a> ComparedCell<'a> {
 
 /// Whether a metric decides, or is shown besides the one that does.
 #[derive(Clone, Copy, PartialEq)]
-enum Role {
+pub(super) enum Role {
     Primary,
     Secondary,
 }

@@ -38,24 +38,20 @@ pub struct MetricColumns {
 }
 
 impl MetricColumns {
-    /// Finds the scale on which all values of `sides` can be compared, and makes each arm's
+    /// Finds the scale on which the values of all sides can be compared, and makes each arm's
     /// column on it by `column`.
     pub fn new(
-        sides: &[Vec<&Run>],
-        metric: &str,
+        sides: &[Vec<Option<f64>>],
         unit: &str,
         column: impl Fn(usize, Scale) -> Column,
     ) -> MetricColumns {
-        let side_values = |side: &Vec<&Run>| -> Vec<f64> {
-            side.iter().filter_map(|run| finite(run, metric)).collect()
-        };
-        let values: Vec<Vec<f64>> = sides.iter().map(side_values).collect();
-        let scale = scale(unit, values.iter().flatten());
+        let baseline: Vec<f64> = sides[0].iter().copied().flatten().collect();
+        let scale = scale(unit, sides.iter().flatten().flatten());
         MetricColumns {
             columns: (1..sides.len()).map(|arm| column(arm, scale)).collect(),
             scale,
             unit: unit.to_string(),
-            baseline_mean: Spread::from_values(&values[0]).map_or(0.0, |spread| spread.mean),
+            baseline_mean: Spread::from_values(&baseline).map_or(0.0, |spread| spread.mean),
         }
     }
 
@@ -124,12 +120,6 @@ pub fn margin(smallest_effect: f64, scale: Scale, unit: &str, baseline_mean: f64
         Scale::Absolute if unit == "%" => 100.0 * smallest_effect,
         Scale::Absolute => smallest_effect * baseline_mean.abs(),
     }
-}
-
-/// Differences within blocks, of the pairs in which both runs have the metric.
-pub fn paired(pairs: &[(&Run, &Run)], metric: &str, scale: Scale) -> Column {
-    let value = |run: &Run| Some(scaled(finite(run, metric)?, scale));
-    Column::Paired(pairs.iter().filter_map(|(a, b)| Some(value(b)? - value(a)?)).collect())
 }
 
 /// A metric's value; a value that is not finite counts as missing.

@@ -3,7 +3,7 @@
 use records::{Record, Run};
 
 use super::blocks::{Block, blocks};
-use super::columns::{MetricColumns, finite, paired, unit_and_direction};
+use super::columns::{Column, MetricColumns, finite, scaled, unit_and_direction};
 use super::repeats;
 use super::rules::Rules;
 
@@ -45,11 +45,14 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         .map_or(cap as usize, |blocks| blocks.iter().filter(|block| **block < cap).count());
     let is_enough = alive[1..].iter().all(|arm| pairs(*arm).len() >= wanted);
     let is_decided = || {
-        let side = |arm: &usize| blocks.iter().filter_map(|b| b.runs[*arm]).collect();
-        let sides: Vec<Vec<&Run>> = alive.iter().map(side).collect();
+        let value = |run: &Run| finite(run, &metric);
+        let side = |arm: &usize| blocks.iter().map(|b| b.runs[*arm].and_then(value)).collect();
+        let sides: Vec<Vec<Option<f64>>> = alive.iter().map(side).collect();
         let (unit, _) = unit_and_direction(record, &metric);
-        let columns = MetricColumns::new(&sides, &metric, &unit, |side, scale| {
-            paired(&pairs(alive[side]), &metric, scale)
+        let columns = MetricColumns::new(&sides, &unit, |side, scale| {
+            let difference =
+                |(a, b): (&Run, &Run)| Some(scaled(value(b)?, scale) - scaled(value(a)?, scale));
+            Column::Paired(pairs(alive[side]).into_iter().filter_map(difference).collect())
         });
         columns.judged(&rules).iter().all(|judgement| judgement.stop)
     };

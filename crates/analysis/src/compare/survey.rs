@@ -9,7 +9,7 @@ use records::{Guest, Outcome, Point, Run, Scalar, Until, Variant};
 
 use super::arm::Arm;
 use super::bands::curves;
-use super::cell::ComparedCell;
+use super::cell::{ComparedCell, Role};
 use super::columns::{boot_of, finite, node_of};
 use super::doubts::doubts;
 use super::nodes;
@@ -17,7 +17,7 @@ use super::rules::{ALPHA, Rules};
 use super::verdicts::adjust_exploratory;
 use crate::comparison::{
     CellComparison, CellKey, ComparedVariant, Comparison, Design, DiscardedBlock, Discards,
-    NoiseFloor, RunValues, VarianceShare, Verdict,
+    MetricComparison, NoiseFloor, RunValues, VarianceShare, Verdict,
 };
 use crate::components::{Component, components};
 use crate::{Spread, fisher};
@@ -31,8 +31,9 @@ pub(super) fn assemble(
     raw: &[ComparedCell],
     left_out: Vec<String>,
 ) -> Comparison {
-    let mut compared: Vec<CellComparison> =
-        in_parallel(cells.len(), |index| cell_comparison(&cells[index], rules));
+    let metrics = metrics(cells, rules);
+    let compared = cells.iter().zip(metrics).map(|(cell, metrics)| cell_comparison(cell, metrics));
+    let mut compared: Vec<CellComparison> = compared.collect();
     adjust_exploratory(&mut compared);
     let mut comparison = Comparison {
         variants: arms.iter().map(compared_variant).collect(),
@@ -95,7 +96,26 @@ fn about(variant: &Variant) -> String {
     parts.join(", ")
 }
 
-fn cell_comparison(cell: &ComparedCell, rules: &Rules) -> CellComparison {
+/// The comparisons of all metrics of each cell. Metrics are judged beside each other: a record may have one cell.
+fn metrics(cells: &[ComparedCell], rules: &Rules) -> Vec<Vec<MetricComparison>> {
+    let names = cells.iter().map(|cell| cell.metrics(rules));
+    let asked: Vec<(usize, (String, Role))> = names
+        .enumerate()
+        .flat_map(|(cell, names)| names.into_iter().map(move |name| (cell, name)))
+        .collect();
+    let judged = in_parallel(asked.len(), |index| {
+        let (cell, (metric, role)) = &asked[index];
+        cells[*cell].metric(metric, rules, *role)
+    });
+    let mut metrics: Vec<Vec<MetricComparison>> = vec![Vec::new(); cells.len()];
+    for ((cell, _), metric) in asked.iter().zip(judged) {
+        metrics[*cell].push(metric);
+    }
+    metrics
+}
+
+/// A cell with its metrics, less the verdicts that failed runs forbid.
+fn cell_comparison(cell: &ComparedCell, mut metrics: Vec<MetricComparison>) -> CellComparison {
     let arms = 0..cell.points.len();
     let count_failed = |arm: usize| {
         let (record, index) = cell.points[arm];
@@ -103,7 +123,6 @@ fn cell_comparison(cell: &ComparedCell, rules: &Rules) -> CellComparison {
     };
     let failed: Vec<usize> = arms.clone().map(count_failed).collect();
     let runs: Vec<usize> = arms.clone().map(|arm| failed[arm] + cell.sides[arm].len()).collect();
-    let mut metrics = cell.metrics(rules);
     for metric in &mut metrics {
         for (contrast, arm) in metric.contrasts.iter_mut().zip(1..) {
             let imbalance = fisher::imbalance(&[failed[0], failed[arm]], &[runs[0], runs[arm]]);
