@@ -70,6 +70,21 @@ fn a_race_before_the_first_step_has_a_trace() {
 }
 
 #[test]
+fn neighbours_race_in_one_word_alone() {
+    let size = CheckSize { threads: 2, acquires: 2, locks: 1 };
+    for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
+        let options = Options { memory, shortest: true, ..Options::default() };
+        let found = |flags: &[&str]| {
+            let program = program("neighbours.c", flags);
+            with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap().failure
+        };
+        let fault = found(&["-DONE_WORD"]).unwrap().fault.to_string();
+        assert!(fault.contains("t1 reads bits.{first,second} at neighbours.c:19"), "{fault}");
+        assert!(found(&[]).is_none());
+    }
+}
+
+#[test]
 fn a_trace_is_the_shortest_there_is() {
     let program = program("peterson.c", &["-DNO_FENCE"]);
     let (first, shortest) = (found(program, 2, false), found(program, 2, true));

@@ -219,10 +219,12 @@ impl Harness<'_> {
 
     /// The fault of a live state in which no task goes on by itself, where these are all turns.
     pub fn fault_of_stopped(&mut self, turns: &[Turn]) -> Option<Fault> {
-        // The watched task stops early, on purpose.
-        if self.world.borrow().watched_task.is_some() {
+        // The watched task stops early, on purpose. So does a task that needs another row or column: all begins anew.
+        let world = self.world.borrow();
+        if world.watched_task.is_some() || world.grown {
             return None;
         }
+        drop(world);
         if turns.iter().all(|&(_, alternative)| alternative == SPURIOUS) {
             return self.fault_at_end();
         }
