@@ -19,6 +19,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::home::{Ended, Home, entries};
 use crate::random::{choices, times};
+use crate::serving::{Server, status};
 use crate::skip::{is_root, skip};
 
 /// Some run, by which a record is made.
@@ -375,6 +376,12 @@ fn swaps_at_any_instant_touch_no_file_of_others() {
     let mut targets = Vec::new();
     below(&precious, 3, &mut targets);
     let before = state(&precious);
+    let server = Server::start_as(&home, "serve --port 0 --records shared/records");
+    let pages = home
+        .records()
+        .into_iter()
+        .map(|record| format!("/records/{}", record.folder.file_name().unwrap().to_str().unwrap()));
+    let pages: Vec<String> = pages.chain(["/".to_string()]).collect();
     let (swaps, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut swapper = rand_xoshiro::Xoshiro256PlusPlus::from_rng(&mut random);
     thread::scope(|scope| {
@@ -392,6 +399,9 @@ fn swaps_at_any_instant_touch_no_file_of_others() {
             let ended = home.start(&mut home.knee(verb)).end_within(LIMIT);
             assert!(ended.status.code().is_some(), "{verb}: {}", ended.status);
             assert!(!ended.stderr.contains("panicked"), "{verb}: {}", ended.stderr);
+            let page = &pages[verbs % pages.len()];
+            let answer = server.get(page);
+            assert!(["200", "404", "500"].contains(&status(&answer)), "{page}: {answer}");
             verbs += 1;
         }
         is_over.store(true, Ordering::Relaxed);

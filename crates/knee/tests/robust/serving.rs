@@ -17,7 +17,7 @@ use crate::home::Home;
 use crate::skip::{is_root, skip};
 
 /// A server, with the parts of the address that it printed.
-struct Server {
+pub struct Server {
     child: Child,
     port: u16,
     key: String,
@@ -25,7 +25,12 @@ struct Server {
 
 impl Server {
     fn start(home: &Home) -> Server {
-        let mut knee = home.knee("serve --port 0");
+        Server::start_as(home, "serve --port 0")
+    }
+
+    /// Starts a server by this command line.
+    pub fn start_as(home: &Home, arguments: &str) -> Server {
+        let mut knee = home.knee(arguments);
         let mut child = knee.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -42,13 +47,14 @@ impl Server {
 
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
-    fn get(&self, path: &str) -> String {
+    pub fn get(&self, path: &str) -> String {
         self.ask(&(self.head(path) + "\r\n"))
     }
 
@@ -71,7 +77,7 @@ impl Drop for Server {
     }
 }
 
-fn status(answer: &str) -> &str {
+pub fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or("none")
 }
 
