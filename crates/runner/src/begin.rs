@@ -292,7 +292,7 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
 /// kernel.
 fn resumable(store: &Store, wanted: &Record) -> Result<PathBuf> {
     let index = Index::open(store, &paths::cache()?)?;
-    for listed in index.newest(1000)?.iter().filter(|l| l.state == "partial") {
+    for listed in index.newest(1000).iter().filter(|l| l.state == "partial") {
         let Ok(found) = store::open(&listed.folder) else { continue };
         let found = found.record;
         if found.experiment != wanted.experiment || found.points != wanted.points {

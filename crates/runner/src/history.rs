@@ -52,7 +52,7 @@ fn like(record: &Record, store: &Store) -> Result<Vec<Listed>> {
     let is_same = |name: &str, own: &Option<String>| own.as_deref().unwrap_or_default() == name;
     let shares_workload =
         |list: &str| list.split(',').any(|w| record.points.iter().any(|p| p.workload == w.trim()));
-    let mut listed = index.newest(LISTED_MAX)?;
+    let mut listed = index.newest(LISTED_MAX);
     listed.retain(|listed| {
         is_same(&listed.host, &record.host.hostname)
             && is_same(&listed.kernel, &record.host.kernel_release)

@@ -13,7 +13,8 @@ use crate::followed::count_runs;
 use crate::record_files::{PLAN, RECORD, RECORD_LIMIT};
 
 /// A record in a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Listed {
     /// Id of the record.
     pub id: String,

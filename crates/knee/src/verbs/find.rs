@@ -23,10 +23,10 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     }
     let index = Index::open(store, &paths::cache()?)?;
     let found = match which {
-        "last" => index.newest(1)?,
-        name => match labelled(name, &index)? {
+        "last" => index.newest(1),
+        name => match labelled(name, &index) {
             Some(newest) => vec![newest],
-            None => index.with_prefix(name)?,
+            None => index.with_prefix(name),
         },
     };
     match &found[..] {
@@ -38,9 +38,9 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
 }
 
 /// The newest record with a label.
-fn labelled(label: &str, index: &Index) -> Result<Option<Listed>> {
+fn labelled(label: &str, index: &Index) -> Option<Listed> {
     let filter = Filter { label: Some(label.to_string()), ..Filter::default() };
-    Ok(index.matching(&filter, 1)?.pop())
+    index.matching(&filter, 1).pop()
 }
 
 /// The record in a folder, to be measured again: what it decides may be another's.
@@ -64,8 +64,8 @@ fn unlisted(which: &str, index: &Index, store: &Store) -> Result<PathBuf> {
     let named: Vec<&Listed> = others.iter().filter(is_named).collect();
     match named[..] {
         [one] => Ok(one.folder.clone()),
-        _ if which != "last" && index.count(&Filter::default())? + others.len() > 0 => {
-            let newest = index.newest(SUGGESTED_FROM)?;
+        _ if which != "last" && index.count(&Filter::default()) + others.len() > 0 => {
+            let newest = index.newest(SUGGESTED_FROM);
             let names = newest.iter().chain(&others).flat_map(|one| [&one.id, &one.label]);
             let names = names.map(String::as_str).filter(|name| !name.is_empty());
             bail!(
@@ -85,7 +85,7 @@ fn unlisted(which: &str, index: &Index, store: &Store) -> Result<PathBuf> {
 /// The folders of all records, oldest first.
 pub fn all(store: &Store) -> Result<Vec<PathBuf>> {
     let index = Index::open(store, &paths::cache()?)?;
-    let newest = index.newest(usize::MAX >> 1)?;
+    let newest = index.newest(usize::MAX);
     Ok(newest.into_iter().rev().map(|listed| listed.folder).collect())
 }
 

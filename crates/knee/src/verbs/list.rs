@@ -115,13 +115,13 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
         [workload, label, host].iter().any(|f| f.is_some()) || since.or(*until).is_some();
     let (workload, label, host) = (workload.clone(), label.clone(), host.clone());
     let filter = Filter { workload, label, host, since: *since, until: *until };
-    let newest = index.matching(&filter, arguments.limit)?;
+    let newest = index.matching(&filter, arguments.limit);
     // What cannot be read has neither workload nor time.
     let others = if is_filtered { Vec::new() } else { index.others()? };
     if arguments.json {
         return print_line(serde_json::to_string_pretty(&[newest, others].concat())?);
     }
-    let count = index.count(&filter)?;
+    let count = index.count(&filter);
     if count + others.len() == 0 {
         let root = store.root().display();
         let text = if is_filtered {

@@ -39,7 +39,7 @@ pub struct Arguments {
 /// Lists the records that would go, asks, and removes them.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let index = Index::open(store, &paths::cache()?)?;
-    let records = index.newest(usize::MAX >> 1)?;
+    let records = index.newest(usize::MAX);
     let superfluous = superfluous(&records, arguments, Timestamp::now());
     if superfluous.is_empty() {
         talk(format_args!("nothing to remove of {}", counted(records.len(), "record")));

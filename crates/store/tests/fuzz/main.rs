@@ -164,7 +164,7 @@ fn write(files: &examples::Files, folder: &Path, fuzzer: &mut Fuzzer) {
 /// All that may be done with a folder. Refusing is fine.
 fn use_folder(store: &Store, folder: &Path) {
     look(folder);
-    let listed = Index::open(store, Path::new("/proc/none")).and_then(|index| index.newest(9));
+    let listed = Index::open(store, Path::new("/proc/none")).map(|index| index.newest(9));
     listed.expect("a damaged record does not keep others from being listed");
     let recovered = store.recover("lab1");
     let folders: Vec<PathBuf> = recovered.unwrap_or_default();

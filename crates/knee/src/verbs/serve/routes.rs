@@ -95,7 +95,7 @@ impl Routes {
         let index = Index::open(&self.store, &paths::cache()?)?;
         let find = |id: &String| -> Result<Listed> {
             let others = index.others()?;
-            let found = index.with_prefix(id)?.into_iter().chain(others).find(|one| one.id == *id);
+            let found = index.with_prefix(id).into_iter().chain(others).find(|one| one.id == *id);
             found.with_context(|| format!("there is no record {id}"))
         };
         let listed = ids.iter().map(find).collect::<Result<Vec<Listed>>>()?;
@@ -151,7 +151,7 @@ impl Routes {
         let most = if search.is_empty() { LISTED_MAX + 1 } else { SEARCHED_MAX };
         let growing = index.others()?;
         let is_growing = growing.iter().any(|one| one.state == "growing");
-        let mut listed: Vec<Listed> = growing.into_iter().chain(index.newest(most)?).collect();
+        let mut listed: Vec<Listed> = growing.into_iter().chain(index.newest(most)).collect();
         listed.retain(|one| is_found(one, search));
         let more = listed.len() > LISTED_MAX;
         listed.truncate(LISTED_MAX);
