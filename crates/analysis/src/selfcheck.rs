@@ -143,8 +143,8 @@ pub fn selfcheck(trials: u32, seed: u64) -> Selfcheck {
     simulation.joined(&in_parallel(simulation.pieces(), |piece| simulation.tallies(piece)))
 }
 
-/// The simulation of all rules, as pieces that may be simulated anywhere.
-pub struct VerdictSimulation {
+/// The simulation of all rules, as pieces of which each is simulated by itself.
+struct VerdictSimulation {
     contenders: Vec<Contender>,
     trials: u32,
     seed: u64,
@@ -154,20 +154,20 @@ pub struct VerdictSimulation {
 const PARTS: u32 = 16;
 
 /// How often a rule gave each [`Answer`], and the number of its runs.
-pub type Tally = [u32; 4];
+type Tally = [u32; 4];
 
 impl VerdictSimulation {
-    pub fn new(trials: u32, seed: u64) -> VerdictSimulation {
+    fn new(trials: u32, seed: u64) -> VerdictSimulation {
         VerdictSimulation { contenders: contenders(), trials, seed }
     }
 
     /// Number of pieces: each is a part of the trials on one kind of noise.
-    pub fn pieces(&self) -> usize {
+    fn pieces(&self) -> usize {
         Noise::ALL.len() * PARTS as usize
     }
 
     /// The tallies of a piece, for each rule and each of [`EFFECTS`].
-    pub fn tallies(&self, piece: usize) -> Vec<Tally> {
+    fn tallies(&self, piece: usize) -> Vec<Tally> {
         let (noise, part) = (Noise::ALL[piece / PARTS as usize], piece as u32 % PARTS);
         let of_rule = |contender| EFFECTS.map(|effect| self.tally(contender, noise, effect, part));
         self.contenders.iter().flat_map(of_rule).collect()
@@ -187,7 +187,7 @@ impl VerdictSimulation {
     }
 
     /// Joins the tallies of all pieces, in order.
-    pub fn joined(&self, pieces: &[Vec<Tally>]) -> Selfcheck {
+    fn joined(&self, pieces: &[Vec<Tally>]) -> Selfcheck {
         let of_noise = |(noise, parts): (Noise, &[Vec<Tally>])| {
             let row = |(index, contender): (usize, &Contender)| RuleRow {
                 noise,

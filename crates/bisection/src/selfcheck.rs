@@ -3,7 +3,7 @@
 use host::in_parallel;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::baselines::{Named, bayesect, git_bisect};
@@ -54,7 +54,7 @@ impl BisectPart {
 }
 
 /// One rule on one kind of range.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     pub about: String,
     pub rule: Rule,
@@ -81,7 +81,7 @@ pub struct Row {
 }
 
 /// The rules that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     Knee,
@@ -105,7 +105,7 @@ impl Rule {
 }
 
 /// Several changes along a line of commits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct SeriesRow {
     pub about: String,
     /// Share in which exactly the changes were found.
@@ -117,7 +117,7 @@ pub struct SeriesRow {
 }
 
 /// A screening of options, one of which matters.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ScreeningRow {
     pub about: String,
     /// Share in which exactly the culprit was found.
@@ -172,97 +172,26 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Searches simulated ranges: `trials` of each kind.
-pub fn bisect_check(trials: u32, seed: u64) -> BisectCheck {
-    let simulation = BisectSimulation::new(trials, seed, &BisectPart::ALL);
+/// Searches simulated ranges, `trials` of each kind, for these parts of the check.
+pub fn bisect_check(trials: u32, seed: u64, parts: &[BisectPart]) -> BisectCheck {
+    let has = |part: BisectPart| parts.contains(&part);
+    let cases = if has(BisectPart::Searches) { cases() } else { Vec::new() };
+    let series = if has(BisectPart::Series) { series_cases() } else { Vec::new() };
+    let screened = if has(BisectPart::Screening) { &SCREENED[..] } else { &[] };
     // One after the other: each uses all CPUs, and the last is timed.
-    simulation.joined((0..simulation.pieces()).map(|piece| simulation.table_part(piece)).collect())
-}
-
-/// All simulated searches, as pieces that may be simulated anywhere.
-pub struct BisectSimulation {
-    trials: u32,
-    seed: u64,
-    cases: Vec<Case>,
-    series: Vec<(String, Range)>,
-    /// Sizes of the change that screenings look for.
-    screened: Vec<f64>,
-    times_choices: bool,
+    let searches = cases.iter().flat_map(|case| case.rules.iter().map(move |rule| (case, *rule)));
+    BisectCheck {
+        trials,
+        seed,
+        rows: searches.map(|(case, rule)| row(case, rule, trials, seed)).collect(),
+        series: series.iter().map(|range| series_row(range, trials, seed)).collect(),
+        screenings: screened.iter().map(|size| screening_row(*size, trials, seed)).collect(),
+        choice_ms: has(BisectPart::Choice).then(|| choice_ms(seed)),
+    }
 }
 
 /// Sizes of the change that simulated screenings look for.
 const SCREENED: [f64; 2] = [0.05, 0.0];
-
-/// What one piece adds to the tables.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TablePart {
-    Row(Row),
-    Series(SeriesRow),
-    Screening(ScreeningRow),
-    ChoiceMs(f64),
-}
-
-impl BisectSimulation {
-    pub fn new(trials: u32, seed: u64, parts: &[BisectPart]) -> BisectSimulation {
-        let has = |part: BisectPart| parts.contains(&part);
-        BisectSimulation {
-            trials,
-            seed,
-            cases: if has(BisectPart::Searches) { cases() } else { Vec::new() },
-            series: if has(BisectPart::Series) { series_cases() } else { Vec::new() },
-            screened: if has(BisectPart::Screening) { SCREENED.to_vec() } else { Vec::new() },
-            times_choices: has(BisectPart::Choice),
-        }
-    }
-
-    /// Number of pieces: each is one row of a table, and the last the time of a choice.
-    pub fn pieces(&self) -> usize {
-        let rows = self.searches().count() + self.series.len() + self.screened.len();
-        rows + usize::from(self.times_choices)
-    }
-
-    fn searches(&self) -> impl Iterator<Item = (&Case, Rule)> {
-        self.cases.iter().flat_map(|case| case.rules.iter().map(move |rule| (case, *rule)))
-    }
-
-    /// Simulates one piece.
-    pub fn table_part(&self, piece: usize) -> TablePart {
-        let (trials, seed) = (self.trials, self.seed);
-        let series = piece.wrapping_sub(self.searches().count());
-        let screening = series.wrapping_sub(self.series.len());
-        if let Some((case, rule)) = self.searches().nth(piece) {
-            TablePart::Row(row(case, rule, trials, seed))
-        } else if let Some(range) = self.series.get(series) {
-            TablePart::Series(series_row(range, trials, seed))
-        } else if let Some(size) = self.screened.get(screening) {
-            TablePart::Screening(screening_row(*size, trials, seed))
-        } else {
-            TablePart::ChoiceMs(choice_ms(seed))
-        }
-    }
-
-    /// Joins all pieces, in order.
-    pub fn joined(&self, parts: Vec<TablePart>) -> BisectCheck {
-        let mut check = BisectCheck {
-            trials: self.trials,
-            seed: self.seed,
-            rows: Vec::new(),
-            series: Vec::new(),
-            screenings: Vec::new(),
-            choice_ms: None,
-        };
-        for part in parts {
-            match part {
-                TablePart::Row(row) => check.rows.push(row),
-                TablePart::Series(row) => check.series.push(row),
-                TablePart::Screening(row) => check.screenings.push(row),
-                TablePart::ChoiceMs(ms) => check.choice_ms = Some(ms),
-            }
-        }
-        check
-    }
-}
 
 /// The longest choice of five searches of 10 000 commits, one after the other.
 fn choice_ms(seed: u64) -> f64 {
@@ -507,11 +436,11 @@ fn screening_row(size: f64, trials: u32, seed: u64) -> ScreeningRow {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rule, bisect_check, cases, row};
+    use super::{BisectPart, Rule, bisect_check, cases, row};
 
     #[test]
     fn a_few_searches_of_each_kind_end_as_they_should() {
-        let check = bisect_check(4, 1);
+        let check = bisect_check(4, 1, &BisectPart::ALL);
         for row in check.rows.iter().filter(|row| row.rule == Rule::Knee) {
             assert!(row.right + row.set > 0.7, "{row:?}");
             assert!(row.wrong < 0.4, "{row:?}");

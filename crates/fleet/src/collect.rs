@@ -10,8 +10,7 @@ use store::{Growing, Id, Store};
 
 use crate::claims::Folder;
 use crate::parts::open_part;
-use crate::pieces;
-use crate::plan_file::{Contents, Plan};
+use crate::plan_file::Plan;
 
 /// One record that was collected.
 #[derive(Clone, Debug)]
@@ -40,11 +39,6 @@ pub fn collect(
     partial: bool,
     others: Option<&str>,
 ) -> Result<Vec<Collected>> {
-    ensure!(
-        matches!(plan.contents, Contents::Experiment(_)),
-        "{} holds a sweep, which leaves no records",
-        folder.root().display()
-    );
     let (parts, missing) = parts(folder, plan)?;
     ensure!(
         missing == 0 || partial,
@@ -70,26 +64,6 @@ pub fn collect(
         Ok(record)
     };
     kinds.values().map(|parts| join(parts, plan, store, begin(parts)?, complete)).collect()
-}
-
-/// The texts of all pieces of a sweep, in order.
-pub fn collect_pieces(folder: &Folder, plan: &Plan) -> Result<Vec<String>> {
-    let (parts, missing) = parts(folder, plan)?;
-    ensure!(
-        missing == 0,
-        "{missing} of {} chunks are not done: run knee chunk {} on some host; a sweep is collected whole",
-        plan.chunks.len(),
-        folder.root().display()
-    );
-    let pieces =
-        parts.iter().flat_map(|part| part.blocks.iter().map(|piece| (*piece, &part.records)));
-    let texts = pieces.map(|(piece, records)| Ok((piece, pieces::read(records, piece)?)));
-    let texts: BTreeMap<u32, String> = texts.collect::<Result<_>>()?;
-    ensure!(
-        texts.keys().copied().eq(0..plan.blocks()),
-        "the chunks do not hold the pieces of the sweep"
-    );
-    Ok(texts.into_values().collect())
 }
 
 /// What of every claim counts, in the order of the blocks, and how many chunks are not done.

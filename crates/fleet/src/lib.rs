@@ -1,5 +1,4 @@
-//! Fleet: an experiment cut into chunks of whole blocks, or a sweep cut into chunks of independent pieces, which
-//! any number of hosts take. Hosts share nothing but a directory; any scheduler may start `knee chunk`.
+//! Fleet: an experiment cut into chunks of whole blocks, which any number of hosts take. Hosts share nothing but a directory; any scheduler may start `knee chunk`.
 //! docs/guide/fleet.md specifies the files:
 //!
 //!     DIR/plan.json        written once
@@ -7,7 +6,7 @@
 //!     DIR/claims/0007.1.released    its owner gave up cleanly
 //!     DIR/beats/0007.1     runs so far: changes while the owner lives
 //!     DIR/hosts/NAME.json  what stands in the way of a host, by itself
-//!     DIR/records/0007.1/  a store with the record that this claim grows, or pieces of a sweep
+//!     DIR/records/0007.1/  a store with the record that this claim grows
 //!     DIR/done/0007        which claim measured which block; appears by one link(2), never changes
 //!
 //! States of a chunk N with E claims, each a function of the names that exist:
@@ -29,7 +28,6 @@ mod hosts;
 mod member;
 mod owner;
 mod parts;
-mod pieces;
 mod plan_file;
 pub mod remote;
 pub mod slurm;
@@ -37,13 +35,10 @@ pub mod ssh;
 mod watch;
 
 pub use claims::{ChunkState, Done, Folder, Survey};
-pub use collect::{Collected, collect, collect_pieces};
+pub use collect::{Collected, collect};
 pub use hosts::{HostCheck, why_full};
 pub use member::{Measurer, Member, Outcome, Share, Work};
 pub use owner::{Claim, Owner, started_ticks};
 pub use parts::{kept_blocks, measured_by};
-pub use pieces::{keep_piece, piece_path};
-pub use plan_file::{
-    CHUNKS_MAX, Chunk, Contents, FORMAT, Plan, PlannedExperiment, PlannedSweep, cut, cut_sweep,
-};
+pub use plan_file::{CHUNKS_MAX, Chunk, FORMAT, Plan, cut};
 pub use watch::Watch;

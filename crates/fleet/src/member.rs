@@ -228,7 +228,7 @@ impl<M: Measurer> Member<M> {
         let kept = if keeps.is_empty() { String::new() } else { format!(", {} kept", keeps.len()) };
         hint(format_args!(
             "chunk {number}: {} to do on {}{kept}",
-            counted(own.len(), self.plan.noun()),
+            counted(own.len(), "block"),
             self.owner.host
         ));
         let measured = self.measure_blocks(Share { chunk: number, claim: mine, blocks: left });
@@ -273,7 +273,7 @@ impl<M: Measurer> Member<M> {
     /// Says that the chunk is done, if every block is measured. Returns whether it is.
     fn settle(&self, number: usize, mine: u32, keeps: BTreeMap<u32, u32>) -> Result<bool> {
         let mut blocks = keeps;
-        for block in measured_by(&self.folder, &self.plan, number, mine)? {
+        for block in measured_by(&self.folder, number, mine)? {
             blocks.entry(block).or_insert(mine);
         }
         if !self.plan.chunks[number].is_whole(blocks.keys(), self.plan.blocks()) {

@@ -1,4 +1,4 @@
-//! What claims of a chunk left: which of their blocks or pieces are whole.
+//! What claims of a chunk left: which of their blocks are whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,10 +10,9 @@ use records::{Opened, Run};
 use store::Store;
 
 use crate::claims::Folder;
-use crate::pieces;
-use crate::plan_file::{Contents, Plan};
+use crate::plan_file::Plan;
 
-/// The blocks or pieces of a chunk that its first `claims` claims have whole, each with the number of its claim.
+/// The blocks of a chunk that its first `claims` claims have whole, each with the number of its claim.
 /// `None` if a signal came: many records take long to read.
 pub fn kept_blocks(
     folder: &Folder,
@@ -27,7 +26,7 @@ pub fn kept_blocks(
         if signals::received().is_some() {
             return Ok(None);
         }
-        for block in measured_by(folder, plan, number, claim)? {
+        for block in measured_by(folder, number, claim)? {
             if chunk.range().contains(&block) || plan.spares(chunk).contains(&block) {
                 kept.entry(block).or_insert(claim);
             }
@@ -36,21 +35,12 @@ pub fn kept_blocks(
     Ok(Some(kept))
 }
 
-/// The blocks or pieces that one claim has whole; none if its owner died before its first.
-pub fn measured_by(
-    folder: &Folder,
-    plan: &Plan,
-    chunk: usize,
-    claim: u32,
-) -> Result<BTreeSet<u32>> {
+/// The blocks that one claim has whole; none if its owner died before its first.
+pub fn measured_by(folder: &Folder, chunk: usize, claim: u32) -> Result<BTreeSet<u32>> {
     folder.check_records(chunk, claim)?;
-    let records = folder.records_of(chunk, claim);
-    match &plan.contents {
-        Contents::Sweep(_) => pieces::computed(&records),
-        Contents::Experiment(_) => match open_part(&records)? {
-            Some(part) => whole_blocks(&part),
-            None => Ok(BTreeSet::new()),
-        },
+    match open_part(&folder.records_of(chunk, claim))? {
+        Some(part) => whole_blocks(&part),
+        None => Ok(BTreeSet::new()),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The plan of a fleet: the experiment or the sweep, how it is cut into chunks, and which hosts may work on them.
+//! The plan of a fleet: the experiment, how it is cut into chunks, and which hosts may work on them.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use records::{Experiment, Point, Record};
 use serde::{Deserialize, Serialize};
 
 /// Version of the files of a fleet.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// Schedulers refuse larger arrays of jobs: Slurm's default is 1001.
 pub const CHUNKS_MAX: usize = 1000;
@@ -24,45 +24,42 @@ pub struct Plan {
     pub architecture: String,
     /// Release of the kernel that hosts must have, or a newer one; empty if it does not matter.
     pub kernel: String,
-    pub contents: Contents,
+    /// The experiment, with its seed.
+    pub experiment: Experiment,
+    /// The points as the planning host resolved them; CPU lists and directories are each host's own.
+    pub points: Vec<Point>,
     /// How long an owner may show no sign of life, in seconds.
     pub lease_s: f64,
     pub chunks: Vec<Chunk>,
 }
 
-/// What the chunks of a fleet hold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Contents {
-    /// Blocks of an experiment, which are measured.
-    Experiment(Box<PlannedExperiment>),
-    /// Pieces of a sweep, which are computed.
-    Sweep(PlannedSweep),
+/// What of a plan of any format tells whether this knee can read it.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+    #[serde(default)]
+    knee: String,
+    #[serde(default)]
+    contents: OldContents,
 }
 
-/// An experiment whose blocks are cut into chunks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedExperiment {
-    /// The experiment, with its seed.
-    pub experiment: Experiment,
-    /// The points as the planning host resolved them; CPU lists and directories are each host's own.
-    pub points: Vec<Point>,
+/// The contents of a plan up to format 2.
+#[derive(Default, Deserialize)]
+struct OldContents {
+    sweep: Option<OldSweep>,
 }
 
-/// A computation of independent pieces, whose results no host and no time changes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedSweep {
-    /// The command that computes it alone, by its words.
-    pub words: Vec<String>,
-    pub pieces: u32,
+#[derive(Deserialize)]
+struct OldSweep {
+    words: Vec<String>,
 }
 
-/// Some blocks or pieces in a row, which one host takes.
+/// Some blocks in a row, which one host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Number of the first block, or of the first piece of a sweep.
+    /// Number of the first block.
     pub first_block: u32,
-    /// Number of blocks, or of pieces.
+    /// Number of blocks.
     pub blocks: u32,
     /// How long it takes, by earlier records or by the length of its runs; 0 if nothing tells.
     pub estimated_s: f64,
@@ -89,21 +86,6 @@ impl Chunk {
     }
 }
 
-/// Chunks into which a sweep is cut: enough for hosts of unequal speed to end at about the same time, and few
-/// enough for each to fill the CPUs of a host.
-const SWEEP_CHUNKS: u32 = 64;
-
-/// Cuts a sweep into chunks, at most 64 of them.
-pub fn cut_sweep(pieces: u32) -> Vec<Chunk> {
-    let size = pieces.div_ceil(SWEEP_CHUNKS).max(1);
-    let chunk = |first_block: u32| Chunk {
-        first_block,
-        blocks: size.min(pieces - first_block),
-        estimated_s: 0.0,
-    };
-    (0..pieces).step_by(size as usize).map(chunk).collect()
-}
-
 /// Cuts blocks of this length into chunks of about `chunk_s`, at most [`CHUNKS_MAX`] of them.
 pub fn cut(blocks: u32, block_s: f64, chunk_s: f64) -> Vec<Chunk> {
     let by_time = (chunk_s / block_s.max(1e-3)).round().clamp(1.0, blocks.max(1) as f64) as u32;
@@ -118,47 +100,32 @@ pub fn cut(blocks: u32, block_s: f64, chunk_s: f64) -> Vec<Chunk> {
 impl Plan {
     /// Parses `plan.json`.
     pub fn read(text: &str) -> Result<Plan> {
-        let plan: Plan = serde_json::from_str(text).context("reading the plan of a fleet")?;
+        let reading = "reading the plan of a fleet";
+        let Version { format, knee, contents } = serde_json::from_str(text).context(reading)?;
+        if let Some(sweep) = contents.sweep {
+            bail!(
+                "the plan is of a sweep, which knee computes on one host only: run `knee {}` there",
+                sweep.words.join(" ")
+            );
+        }
         ensure!(
-            plan.format == FORMAT,
-            "the plan has format {}, but this knee reads {FORMAT}: use the knee that planned it ({})",
-            plan.format,
-            plan.knee
+            format == FORMAT,
+            "the plan has format {format}, but this knee reads {FORMAT}: use the knee that planned it ({knee}), or \
+             plan again"
         );
+        let plan: Plan = serde_json::from_str(text).context(reading)?;
         plan.check().context("the plan was changed by hand: plan into a new directory")?;
         Ok(plan)
     }
 
-    /// Number of blocks of the experiment, spares not counted, or of pieces of the sweep.
+    /// Number of blocks of the experiment, spares not counted.
     pub fn blocks(&self) -> u32 {
-        match &self.contents {
-            Contents::Experiment(planned) => planned.experiment.blocks(),
-            Contents::Sweep(sweep) => sweep.pieces,
-        }
+        self.experiment.blocks()
     }
 
-    /// Blocks that stand in for disturbed ones of a chunk. Nothing disturbs a computation.
+    /// Blocks that stand in for disturbed ones of a chunk.
     pub fn spares(&self, chunk: &Chunk) -> std::ops::Range<u32> {
-        match &self.contents {
-            Contents::Experiment(_) => chunk.spares(self.blocks()),
-            Contents::Sweep(_) => 0..0,
-        }
-    }
-
-    /// The name of the experiment, or the verb of the sweep.
-    pub fn name(&self) -> String {
-        match &self.contents {
-            Contents::Experiment(planned) => planned.experiment.name.clone(),
-            Contents::Sweep(sweep) => sweep.words.first().cloned().unwrap_or_default(),
-        }
-    }
-
-    /// What a block is called in sentences.
-    pub fn noun(&self) -> &'static str {
-        match &self.contents {
-            Contents::Experiment(_) => "block",
-            Contents::Sweep(_) => "piece",
-        }
+        chunk.spares(self.blocks())
     }
 
     fn check(&self) -> Result<()> {
@@ -191,8 +158,7 @@ impl Plan {
             return Some(why);
         }
         let portable = |points: &[Point]| points.iter().map(portable_part).collect::<Vec<_>>();
-        let Contents::Experiment(planned) = &self.contents else { return None };
-        if portable(&planned.points) != portable(&record.points) {
+        if portable(&self.points) != portable(&record.points) {
             return Some(
                 "the experiment has other points there, since counts such as 'all' differ between hosts: \
                  name CPU counts that every host has"
@@ -256,12 +222,6 @@ mod tests {
             assert!(chunks.len() == 1 || !chunks[1].is_whole(own.iter().chain([&spare]), blocks));
         }
         assert!(cut(0, 1.0, 1.0).is_empty());
-        for pieces in [1, 63, 64, 65, 1000, 1_000_000] {
-            let chunks = cut_sweep(pieces);
-            assert!(chunks.len() <= 64);
-            let all: Vec<u32> = chunks.iter().flat_map(Chunk::range).collect();
-            assert!(all.into_iter().eq(0..pieces), "{pieces} pieces");
-        }
     }
 
     #[test]
@@ -274,10 +234,8 @@ mod tests {
                 command: Vec::new(),
                 architecture: String::new(),
                 kernel: String::new(),
-                contents: Contents::Experiment(Box::new(PlannedExperiment {
-                    experiment,
-                    points: Vec::new(),
-                })),
+                experiment,
+                points: Vec::new(),
                 lease_s,
                 chunks,
             };
@@ -295,6 +253,20 @@ mod tests {
             let said = format!("{:#}", plan(lease_s, chunks).unwrap_err());
             assert!(said.contains(why) && said.contains("plan into a new directory"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_plan_of_another_format_is_refused_and_a_sweep_is_named() {
+        let check = |contents: &str, why: &str| {
+            let text = format!(r#"{{"format": 2, "knee": "0.0.9", "contents": {contents}}}"#);
+            let said = Plan::read(&text).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        };
+        check(r#"{"experiment": {}}"#, "has format 2, but this knee reads 3");
+        check(
+            r#"{"sweep": {"words": ["replay", "I5"], "pieces": 3}}"#,
+            "run `knee replay I5` there",
+        );
     }
 
     #[test]

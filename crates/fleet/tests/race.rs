@@ -8,10 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use fleet::{
-    ChunkState, Claim, Contents, Done, FORMAT, Folder, Owner, Plan, PlannedExperiment, Watch,
-    collect, cut,
-};
+use fleet::{ChunkState, Claim, Done, FORMAT, Folder, Owner, Plan, Watch, collect, cut};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Experiment;
@@ -28,10 +25,8 @@ fn plan() -> Plan {
         command: Vec::new(),
         architecture: "any".to_string(),
         kernel: "6.1".to_string(),
-        contents: Contents::Experiment(Box::new(PlannedExperiment {
-            experiment: Experiment::read("[[load]]\nworkload = 'getppid'\n").unwrap(),
-            points: Vec::new(),
-        })),
+        experiment: Experiment::read("[[load]]\nworkload = 'getppid'\n").unwrap(),
+        points: Vec::new(),
         lease_s: LEASE.as_secs_f64(),
         chunks: cut(BLOCKS, 1.0, 3.0),
     }

@@ -15,11 +15,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::flags::{OutputFlags, scan};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use host::terminal::{has_color, talk, trusted};
 use host::{pager, paths};
 use store::Store;
-use sweeps::flags::{OutputFlags, scan};
 
 /// Find where Linux code stops scaling with CPUs.
 ///
@@ -103,7 +103,7 @@ enum Verb {
     /// Export records for other tools
     Export(verbs::export::Arguments),
     /// Estimate how often verdicts are right, beside other tools' rules
-    Selfcheck(lab::selfcheck::SelfcheckArguments),
+    Selfcheck(lab::selfcheck::Arguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
     /// Write the manual pages into a directory (internal)
@@ -139,28 +139,20 @@ fn go() -> ExitCode {
     // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
     // are the worker, whose reader may die first, the server, whose readers go at any time, and verbs that
     // must clean up after themselves.
-    let sweep = match &cli.verb {
-        Verb::Simulate(arguments) => Some(&arguments.elsewhere),
-        Verb::Replay(arguments) => Some(&arguments.elsewhere),
-        Verb::Selfcheck(arguments) => Some(&arguments.elsewhere),
-        _ => None,
-    };
-    let has_hosts = sweep.is_some_and(|sweep| sweep.target().is_some());
-    let survives_closed_pipe = has_hosts
-        || matches!(
-            cli.verb,
-            Verb::Worker(_)
-                | Verb::Run(_)
-                | Verb::Fragile(_)
-                | Verb::Explain(_)
-                | Verb::Kernel(_)
-                | Verb::Bisect(_)
-                | Verb::Series(_)
-                | Verb::Screen(_)
-                | Verb::Chunk(_)
-                | Verb::Remote(_)
-                | Verb::Serve(_)
-        );
+    let survives_closed_pipe = matches!(
+        cli.verb,
+        Verb::Worker(_)
+            | Verb::Run(_)
+            | Verb::Fragile(_)
+            | Verb::Explain(_)
+            | Verb::Kernel(_)
+            | Verb::Bisect(_)
+            | Verb::Series(_)
+            | Verb::Screen(_)
+            | Verb::Chunk(_)
+            | Verb::Remote(_)
+            | Verb::Serve(_)
+    );
     if !survives_closed_pipe {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -238,10 +230,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
         Verb::Chunk(arguments) => verbs::chunk::run(&arguments),
         Verb::Check(arguments) => lab::check::run(&arguments),
-        Verb::Simulate(arguments) => lab::simulate::run(*arguments, store),
+        Verb::Simulate(arguments) => lab::simulate::run(&arguments),
         Verb::Calibrate(arguments) => lab::calibrate::run(&arguments),
         Verb::Remote(arguments) => verbs::remote::run(&arguments),
-        Verb::Replay(arguments) => lab::replay::run(arguments, store),
+        Verb::Replay(arguments) => lab::replay::run(&arguments),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
         Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
@@ -251,7 +243,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
         Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
-        Verb::Selfcheck(arguments) => lab::selfcheck::run(arguments, store),
+        Verb::Selfcheck(arguments) => lab::selfcheck::run(&arguments),
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),

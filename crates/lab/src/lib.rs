@@ -10,4 +10,3 @@ pub mod replay;
 pub mod report;
 pub mod selfcheck;
 pub mod simulate;
-pub mod sweep_line;

@@ -13,31 +13,19 @@ use host::{Limit, given_file, nearest};
 use serde_json::{Value, json};
 use setup::foreign::Foreign;
 use setup::own_file;
-use store::Store;
 use studies::replays::{
-    Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, ReplaySimulation, Reported,
-    SimulatedDraw, SimulatedSide, locks_in_c, publications, read_publication,
+    Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported, SimulatedSide,
+    locks_in_c, publications, read_publication, replay_all,
 };
 use text::Style;
 use text::prose::wrapped;
 use text::stdout_width;
 
 use crate::c_files::{self, LockInC};
-use sweeps::flags::SweepFlags;
-use sweeps::{Sweep, why_a_file};
-
-/// What to replay, and on which hosts.
-#[derive(clap::Args)]
-pub struct ReplayArguments {
-    #[command(flatten)]
-    what: Arguments,
-    #[command(flatten)]
-    pub elsewhere: SweepFlags,
-}
 
 /// What to replay.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct ReplayArguments {
     /// Incidents and publications to replay, such as I5, or a publication's file.toml; none lists them
     names: Vec<String>,
     /// Replay all incidents and publications
@@ -53,60 +41,25 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Compile and run what files of others decide without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true)]
+    yes: bool,
 }
 
 /// Replays the incidents and prints their tables.
-pub fn run(arguments: ReplayArguments, store: impl FnOnce() -> Result<Store>) -> Result<ExitCode> {
-    let ReplayArguments { what: arguments, elsewhere } = arguments;
-    elsewhere.check(only_here(&arguments))?;
+pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
     if arguments.names.is_empty() && !arguments.all {
-        ensure!(elsewhere.target().is_none(), "nothing to replay: name incidents, or add --all");
         return list(arguments.json).map(|()| ExitCode::SUCCESS);
     }
-    let sweep = sweep(arguments, elsewhere.is_yes())?;
-    let names: Vec<_> = sweep.incidents.iter().map(|incident| incident.name).collect();
-    hint(format_args!("replaying {} …", names.join(", ")));
-    sweeps::run::<_, ReplayArguments>("replay", &sweep, &elsewhere, store)
-}
-
-/// The sweep over all draws of what the arguments name. With `yes`, locks in C of others are compiled without asking.
-pub fn sweep(arguments: Arguments, yes: bool) -> Result<ReplaySweep> {
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let incidents: Vec<_> =
-        if arguments.all { listed().collect() } else { find_all(&arguments.names, yes)? };
-    let simulation = ReplaySimulation::new(&incidents, arguments.draws, arguments.seed)?;
-    Ok(ReplaySweep { arguments, incidents, simulation })
+        if arguments.all { listed().collect() } else { find_all(&arguments.names, arguments.yes)? };
+    let names: Vec<_> = incidents.iter().map(|incident| incident.name).collect();
+    hint(format_args!("replaying {} …", names.join(", ")));
+    show(&replay_all(&incidents, arguments.draws, arguments.seed)?, arguments)
 }
 
-/// Replays of several incidents; a piece is one draw of one of them.
-pub struct ReplaySweep {
-    arguments: Arguments,
-    incidents: Vec<&'static Incident>,
-    simulation: ReplaySimulation,
-}
-
-impl Sweep for ReplaySweep {
-    type Piece = SimulatedDraw;
-
-    fn pieces(&self) -> usize {
-        self.simulation.pieces()
-    }
-
-    fn compute(&self, piece: usize) -> Result<SimulatedDraw> {
-        self.simulation.simulate(piece)
-    }
-
-    fn show(&self, pieces: Vec<SimulatedDraw>) -> Result<ExitCode> {
-        show(&self.simulation.graded(pieces)?, &self.arguments)
-    }
-}
-
-/// Why only this host can replay what the arguments name; `None` if any can.
-pub fn only_here(arguments: &Arguments) -> Option<String> {
-    arguments.names.iter().find(|name| name.ends_with(".toml")).map(|file| why_a_file(file))
-}
-
-fn show(replays: &[Replay], arguments: &Arguments) -> Result<ExitCode> {
+fn show(replays: &[Replay], arguments: &ReplayArguments) -> Result<ExitCode> {
     for replay in replays.iter().filter(|_| !arguments.json) {
         print(tables::replayed(replay, arguments.draws, Style::for_stdout()) + "\n")?;
     }

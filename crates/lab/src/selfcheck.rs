@@ -2,31 +2,18 @@
 //! tools, by simulation; with `--host`, how often it is right on this host.
 
 mod on_host;
-mod sweep;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use analysis::selfcheck::VerdictSimulation;
+use analysis::selfcheck::selfcheck;
 use anyhow::{Context, Result, ensure};
-use bisection::selfcheck::{BisectPart, BisectSimulation};
+use bisection::selfcheck::{BisectPart, bisect_check};
 use host::terminal::print;
-use laws::selfcheck::Part;
+use laws::selfcheck::{Part, scale_check};
 use runner::End;
-use store::Store;
+use serde::Serialize;
 use text::Style;
-
-use self::sweep::{SelfcheckSweep, Simulations};
-use sweeps::flags::SweepFlags;
-
-/// What to simulate, and on which hosts.
-#[derive(clap::Args)]
-pub struct SelfcheckArguments {
-    #[command(flatten)]
-    what: Arguments,
-    #[command(flatten)]
-    pub elsewhere: SweepFlags,
-}
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -94,38 +81,31 @@ fn parts<P: Copy>(
 }
 
 /// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
-pub fn run(
-    arguments: SelfcheckArguments,
-    store: impl FnOnce() -> Result<Store>,
-) -> Result<ExitCode> {
-    let SelfcheckArguments { what: arguments, elsewhere } = arguments;
-    elsewhere.check(only_here(&arguments))?;
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let style = &Style::for_stdout();
+    let Arguments { trials, seed, only, .. } = arguments;
     if arguments.host {
-        return check_host(&arguments, &Style::for_stdout());
+        return check_host(arguments, style);
     }
-    let sweep = sweep(arguments)?;
-    sweeps::run::<_, SelfcheckArguments>("selfcheck", &sweep, &elsewhere, store)
+    if arguments.scale {
+        let parts = parts(only, "--scale", &Part::ALL, Part::word)?;
+        let check = scale_check(trials.unwrap_or(200), *seed, &parts);
+        return show(&check, reports::selfcheck_scale(&check, style), arguments.json);
+    }
+    if arguments.bisect {
+        let parts = parts(only, "--bisect", &BisectPart::ALL, BisectPart::word)?;
+        let check = bisect_check(trials.unwrap_or(200), *seed, &parts);
+        return show(&check, reports::selfcheck_bisect(&check, style), arguments.json);
+    }
+    ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");
+    let check = selfcheck(trials.unwrap_or(4000), *seed);
+    let shown = show(&check, reports::selfcheck(&check, style), arguments.json)?;
+    Ok(if check.missed() { ExitCode::FAILURE } else { shown })
 }
 
-/// Why only this host can check what the arguments name; `None` if any can.
-pub fn only_here(arguments: &Arguments) -> Option<String> {
-    arguments.host.then(|| "--host compares operations of this host".to_string())
-}
-
-/// The simulations that the arguments name.
-pub fn sweep(arguments: Arguments) -> Result<SelfcheckSweep> {
-    let Arguments { trials, seed, only, json, .. } = arguments;
-    let of = if arguments.scale {
-        let parts = parts(&only, "--scale", &Part::ALL, Part::word)?;
-        Simulations::Scale { trials: trials.unwrap_or(200), seed, parts }
-    } else if arguments.bisect {
-        let parts = parts(&only, "--bisect", &BisectPart::ALL, BisectPart::word)?;
-        Simulations::Bisect(BisectSimulation::new(trials.unwrap_or(200), seed, &parts))
-    } else {
-        ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");
-        Simulations::Verdicts(VerdictSimulation::new(trials.unwrap_or(4000), seed))
-    };
-    Ok(SelfcheckSweep { of, as_json: json })
+fn show(check: &impl Serialize, table: String, as_json: bool) -> Result<ExitCode> {
+    print(if as_json { serde_json::to_string_pretty(check)? + "\n" } else { table })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn check_host(arguments: &Arguments, style: &Style) -> Result<ExitCode> {

@@ -1,6 +1,5 @@
 //! `knee simulate`: runs algorithms on a described host, in virtual time.
 
-mod sweep;
 pub mod tables;
 
 use std::path::Path;
@@ -16,9 +15,9 @@ use engines::simulated::{NS, Noise, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest};
+use records::parse;
 use serde_json::{Value, json};
-use store::Store;
-use studies::simulations::mechanisms::MechanismLoad;
+use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
 };
@@ -26,21 +25,19 @@ use text::Style;
 use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
-use self::sweep::SimulationSweep;
 use crate::c_files;
-use sweeps::flags::{SweepFlags, duration_ns};
-use sweeps::{Sweep, why_a_file};
 
-/// What to simulate, and on which hosts.
+/// What to simulate, and whether to ask first.
 #[derive(clap::Args)]
 pub struct SimulateArguments {
     #[command(flatten)]
     what: Arguments,
-    #[command(flatten)]
-    pub elsewhere: SweepFlags,
+    /// Compile and run what files of others decide without asking (see docs/safety.md)
+    #[arg(long, hide_short_help = true)]
+    yes: bool,
 }
 
-/// What to simulate, and where.
+/// What to simulate, and on which host model.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Locks, `all` locks, mechanisms, or files with a lock in C
@@ -89,7 +86,7 @@ pub struct Arguments {
     #[arg(long, default_value = "1us", value_parser = work, value_name = "TIME[~HOW]")]
     work: Work,
     /// Time for which a lock is held [default: 200ns]
-    #[arg(long, value_parser = duration_ns)]
+    #[arg(long, value_parser = parse::time_ns)]
     hold: Option<u64>,
     /// Locks, of which each operation takes one at random [default: 1]
     #[arg(long, value_name = "LOCKS")]
@@ -147,7 +144,7 @@ pub struct Arguments {
     /// Simulated time to measure
     ///
     /// The default is 2ms, and 200ms with --tasks.
-    #[arg(long, value_parser = duration_ns)]
+    #[arg(long, value_parser = parse::time_ns)]
     length: Option<u64>,
     /// Seed of all random choices
     ///
@@ -182,35 +179,19 @@ impl Arguments {
 }
 
 /// Simulates the algorithms and prints their curves.
-pub fn run(
-    arguments: SimulateArguments,
-    store: impl FnOnce() -> Result<Store>,
-) -> Result<ExitCode> {
-    let SimulateArguments { what: arguments, elsewhere } = arguments;
-    elsewhere.check(only_here(&arguments))?;
-    let yes = elsewhere.is_yes();
+pub fn run(arguments: &SimulateArguments) -> Result<ExitCode> {
+    let SimulateArguments { what: arguments, yes } = arguments;
     if let Some(accesses) = arguments.trace {
-        return trace(&arguments, accesses, yes);
+        return trace(arguments, accesses, *yes);
     }
+    let prepared = prepared(arguments, *yes)?;
     if arguments.check {
-        let Prepared { locks, host, counts, load, .. } = &prepared(&arguments, yes)?;
-        let conditions = conditions(&arguments, host)?;
-        return check(&arguments, locks, host, *load, &conditions, counts);
+        let Prepared { locks, host, counts, load, .. } = &prepared;
+        let conditions = conditions(arguments, host)?;
+        return check(arguments, locks, host, *load, &conditions, counts);
     }
-    let sweep = sweep(arguments, yes)?;
-    hint(format_args!("simulating {} …", sweep.names().join(", ")));
-    sweeps::run::<_, SimulateArguments>("simulate", &sweep, &elsewhere, store)
-}
-
-/// Why only this host can simulate what the arguments name; `None` if any can.
-pub fn only_here(arguments: &Arguments) -> Option<String> {
-    let Arguments { names, cflags, host, trace, check, .. } = arguments;
-    let flags = [("--trace", trace.is_some()), ("--check", *check), ("--cflags", cflags.is_some())];
-    let flag = flags.into_iter().find(|(_, is_given)| *is_given);
-    let lock = names.iter().find(|name| c_files::is_c_file(name));
-    let is_file = !described_hosts::HOSTS.iter().any(|(built_in, _)| built_in == host);
-    let file = lock.or(is_file.then_some(host));
-    flag.map(|(flag, _)| format!("{flag} is for this host")).or(file.map(|file| why_a_file(file)))
+    hint(format_args!("simulating {} …", prepared.names().join(", ")));
+    show(&simulated(arguments, prepared)?, arguments)
 }
 
 /// Prints a simulation.
@@ -237,21 +218,40 @@ pub struct Simulation {
 }
 
 /// Simulates what the arguments name. With `yes`, locks in C of others are compiled without asking.
-pub fn simulation(arguments: Arguments, yes: bool) -> Result<Simulation> {
-    let sweep = sweep(arguments, yes)?;
-    let points = in_parallel(sweep.pieces(), |piece| sweep.compute(piece));
-    sweep.simulation(points.into_iter().collect::<Result<_>>()?)
+pub fn simulation(arguments: &Arguments, yes: bool) -> Result<Simulation> {
+    simulated(arguments, prepared(arguments, yes)?)
 }
 
-/// The sweep over what the arguments name. With `yes`, locks in C of others are compiled without asking.
-pub fn sweep(arguments: Arguments, yes: bool) -> Result<SimulationSweep> {
-    let prepared = prepared(&arguments, yes)?;
-    conditions(&arguments, &prepared.host)?;
-    Ok(SimulationSweep { arguments, prepared })
+/// The curves of all algorithms. Each algorithm at each CPU count, with all draws, is simulated by itself.
+fn simulated(arguments: &Arguments, prepared: Prepared) -> Result<Simulation> {
+    let conditions = conditions(arguments, &prepared.host)?;
+    let (names, counts) = (prepared.names(), &prepared.counts);
+    let points = in_parallel(names.len() * counts.len(), |part| {
+        let cpus = counts[part % counts.len()] as usize;
+        prepared.point(part / counts.len(), &conditions, cpus, arguments.tasks.unwrap_or(cpus))
+    });
+    let mut points = points.into_iter();
+    let curve = |name: String| {
+        let points = points.by_ref().take(counts.len()).collect::<Result<_>>()?;
+        with_operations(name, points, &conditions)
+    };
+    let curves = names.into_iter().map(curve).collect::<Result<_>>()?;
+    let Prepared { locks, programs, host, load, .. } = prepared;
+    let is_lock = |name: &&'static str| {
+        !c_files::named(&programs, name).is_some_and(|program| program.is_operation())
+    };
+    Ok(Simulation {
+        curves,
+        baseline: arguments.baseline.clone(),
+        has_locks: locks.iter().any(is_lock),
+        host,
+        load,
+        noise: arguments.noise,
+    })
 }
 
 /// What is to be simulated, and where.
-pub struct Prepared {
+struct Prepared {
     locks: Vec<&'static str>,
     /// Those of them that are written in C.
     programs: Vec<&'static Program>,
@@ -259,6 +259,32 @@ pub struct Prepared {
     host: DescribedHost,
     counts: Vec<u32>,
     load: LockLoad,
+}
+
+impl Prepared {
+    /// The names of the algorithms: mechanisms, then locks.
+    fn names(&self) -> Vec<String> {
+        let locks = self.locks.iter().map(|name| name.to_string());
+        self.mechanisms.iter().map(MechanismLoad::name).chain(locks).collect()
+    }
+
+    /// The algorithm of this number at a CPU count.
+    fn point(
+        &self,
+        algorithm: usize,
+        conditions: &Conditions,
+        cpus: usize,
+        tasks: usize,
+    ) -> Result<SimulatedPoint> {
+        if let Some(mechanism) = self.mechanisms.get(algorithm) {
+            return mechanism_point(mechanism, conditions, cpus, tasks);
+        }
+        let name = self.locks[algorithm - self.mechanisms.len()];
+        match c_files::named(&self.programs, name) {
+            Some(program) => c_locks::point(program, self.load, conditions, cpus, tasks),
+            None => simulations::lock_point(name, self.load, conditions, cpus, tasks),
+        }
+    }
 }
 
 fn prepared(arguments: &Arguments, yes: bool) -> Result<Prepared> {
@@ -571,7 +597,7 @@ fn noise(text: &str) -> Result<Noise> {
     let (mean, interval) =
         text.split_once('@').context("must be TIME@INTERVAL, such as 20us@1ms")?;
     let time = |text: &str| -> Result<Time> {
-        let ns = duration_ns(text)?;
+        let ns = parse::time_ns(text)?;
         ensure!((1..=60_000_000_000).contains(&ns), "{text}: must be 1ns to 60s");
         Ok(ns * NS)
     };
@@ -581,13 +607,13 @@ fn noise(text: &str) -> Result<Noise> {
 /// `1us`, `1us~exp`.
 fn work(text: &str) -> Result<Work> {
     let Some((time, how)) = text.split_once('~') else {
-        return Ok(Work { ns: duration_ns(text)?, variation: None });
+        return Ok(Work { ns: parse::time_ns(text)?, variation: None });
     };
     let variation = Variation::ALL.into_iter().find(|variation| variation.name() == how);
     let names = Variation::ALL.map(Variation::name);
     let variation =
         variation.with_context(|| format!("~{how}: must be one of {}", names.join(", ")))?;
-    Ok(Work { ns: duration_ns(time)?, variation: Some(variation) })
+    Ok(Work { ns: parse::time_ns(time)?, variation: Some(variation) })
 }
 
 fn as_json(

@@ -7,7 +7,7 @@ mod thresholds;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::chance::gaussian;
 use crate::fit::{Fit, Known, Observation, Quantity};
@@ -20,7 +20,7 @@ pub use searches::SearchCheck;
 pub use thresholds::{ThresholdCheck, ThresholdRow};
 
 /// The answers about simulated curves.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ScaleCheck {
     /// Curves of each kind.
     pub trials: u32,
@@ -68,7 +68,7 @@ impl Part {
 }
 
 /// Knees of one kind of curve.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct KneeRow {
     /// What the curves are.
     pub what: String,
@@ -83,7 +83,7 @@ pub struct KneeRow {
 }
 
 /// A quantity of curves that follow the law of a lock with a hand-over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct QuantityRow {
     pub name: String,
     /// Share of curves whose true quantity lies in the 90 % interval.
@@ -91,7 +91,7 @@ pub struct QuantityRow {
 }
 
 /// Cliffs of one size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CliffRow {
     /// What the curves are.
     pub what: String,
@@ -103,7 +103,7 @@ pub struct CliffRow {
 }
 
 /// Forecasts from 1 to 8 CPUs with one kind of knowledge.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ForecastRow {
     pub from: String,
     /// Shares of curves whose rate at 16, 32 and 64 CPUs, and whose knee, are forecast within 20 %.
@@ -218,23 +218,6 @@ pub fn scale_check(trials: u32, seed: u64, parts: &[Part]) -> ScaleCheck {
         forecasts: forecasts(rows(Part::Forecasts), seed),
         searches: has(Part::Searches).then(|| searches::searches((trials / 4).max(1), seed)),
         thresholds: has(Part::Fragile).then(|| thresholds::thresholds(4 * trials, seed)),
-    }
-}
-
-impl ScaleCheck {
-    /// Joins checks of different parts of the same curves.
-    pub fn joined(self, other: ScaleCheck) -> ScaleCheck {
-        let ScaleCheck { knees, quantities, cliffs, forecasts, searches, thresholds, .. } = other;
-        ScaleCheck {
-            trials: self.trials,
-            seed: self.seed,
-            knees: [self.knees, knees].concat(),
-            quantities: [self.quantities, quantities].concat(),
-            cliffs: [self.cliffs, cliffs].concat(),
-            forecasts: [self.forecasts, forecasts].concat(),
-            searches: self.searches.or(searches),
-            thresholds: self.thresholds.or(thresholds),
-        }
     }
 }
 

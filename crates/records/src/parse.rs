@@ -21,6 +21,11 @@ pub fn bytes(text: &str) -> Result<u64> {
     })
 }
 
+/// Parses a short time, `200ns`, `2us`, `1.5ms` or `1s`, as whole ns.
+pub fn time_ns(text: &str) -> Result<u64> {
+    host::whole_ns(text).context("must be a duration such as 200ns, 2us, 1.5ms or 1s")
+}
+
 /// Parses "2%" as 0.02. The sign is required: 0.3 could mean 0.3 % or 30 %.
 pub fn percent(text: &str) -> Result<f64> {
     let number = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());

@@ -35,7 +35,6 @@ pub use agent::{IpiHandler, Simulated};
 pub use host::{CPUS_MAX, Costs, CpuLocation, GuestCosts, Host, PauseLoopExiting, TransferCosts};
 pub use ledger::{ROWS, TimeRow};
 use machine::Region;
-use serde::{Deserialize, Serialize};
 use tasks::TaskState;
 use threads::Threads;
 pub use trace::TraceWindow;
@@ -133,7 +132,7 @@ pub enum Preemption {
 }
 
 /// The results of a simulation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct SimulatedRun {
     /// Operations of each task that ended in the window.
     pub operations: Vec<u64>,

@@ -1,7 +1,11 @@
 //! The flags of a search for knees, and how they change an experiment.
 
-use anyhow::{Context, Result, bail, ensure};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
 use records::{Experiment, parse};
+
+use super::times::duration;
 
 /// The word in place of CPU counts.
 const ADAPTIVE: &str = "adaptive";
@@ -10,8 +14,8 @@ const ADAPTIVE: &str = "adaptive";
 #[derive(clap::Args)]
 pub struct AdaptiveFlags {
     /// Time that --cpus adaptive may take: 90s, 10m, 2h [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = time_s, hide_short_help = true)]
-    budget: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = duration, hide_short_help = true)]
+    budget: Option<Duration>,
     /// End --cpus adaptive when the knee is known this well [default: 10%]
     ///
     /// Its 90 % interval then reaches no farther to either side, or is one CPU wide.
@@ -39,21 +43,9 @@ impl AdaptiveFlags {
             );
             return Ok(());
         };
-        adaptive.budget_s = self.budget.unwrap_or(adaptive.budget_s);
+        adaptive.budget_s = self.budget.map_or(adaptive.budget_s, |budget| budget.as_secs_f64());
         adaptive.knee_within = self.knee_within.unwrap_or(adaptive.knee_within);
         Ok(())
-    }
-}
-
-/// `90s`, `10m` or `1.5h`, in seconds.
-fn time_s(text: &str) -> Result<f64> {
-    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
-    let (number, seconds) =
-        unit.with_context(|| format!("'{text}' must be a time such as 90s, 10m or 2h"))?;
-    match number.trim().parse::<f64>() {
-        Ok(number) if number > 0.0 && number * seconds < 1e9 => Ok(number * seconds),
-        _ => bail!("'{text}' must be a time above 0 such as 90s, 10m or 2h"),
     }
 }
 
@@ -62,17 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_a_time_with_its_unit() {
-        assert_eq!(time_s("10m").unwrap(), 600.0);
-        assert_eq!(time_s("1.5h").unwrap(), 5400.0);
-        for wrong in ["", "10", "0s", "-1m", "m", "1d", "1e300h", "NaNs"] {
-            assert!(time_s(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn the_word_replaces_counts_and_counts_replace_a_search() {
-        let flags = AdaptiveFlags { budget: Some(30.0), knee_within: None };
+        let flags = AdaptiveFlags { budget: Some(Duration::from_secs(30)), knee_within: None };
         let text = "[axes]\ncpus = 4\n[[load]]\nworkload = 'brk'\naxes = { cpus = 2 }";
         let mut experiment = Experiment::read(text).unwrap();
         flags.apply(Some("adaptive"), &mut experiment).unwrap();

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use analysis::PointHistory;
 use anyhow::{Result, ensure};
-use fleet::{Contents, Plan, PlannedExperiment, cut};
+use fleet::{Plan, cut};
 use host::random;
 use records::{Experiment, Many, Record, Scalar, Until};
 use runner::{history, new_record};
 use setup::foreign::Permitted;
 use store::Store;
-use sweeps::flags::duration;
+
+use super::times::duration;
 
 /// The sizes of chunks and leases.
 #[derive(clap::Args)]
@@ -57,10 +58,8 @@ impl CutFlags {
             lease_s: self
                 .lease
                 .map_or((10.0 * longest_s).max(shortest_lease_s), |lease| lease.as_secs_f64()),
-            contents: Contents::Experiment(Box::new(PlannedExperiment {
-                experiment,
-                points: record.points,
-            })),
+            experiment,
+            points: record.points,
             chunks,
         })
     }

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use records::{Age, Experiment, FileSystem, Policy, Scalar, Variant, parse};
-use sweeps::flags::{On, Place, place};
+
+use super::hosts::{On, Place, place};
 
 /// File systems to make for the runs.
 #[derive(clap::Args)]

@@ -5,7 +5,9 @@ mod cut;
 mod fail_if;
 mod file_systems;
 mod guests;
+mod hosts;
 mod on;
+mod output;
 mod times;
 
 pub use adaptive::AdaptiveFlags;
@@ -13,5 +15,7 @@ pub use cut::CutFlags;
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags};
+pub use hosts::{On, SlurmFlags};
 pub use on::OnFlags;
+pub use output::{OutputFlags, scan};
 pub use times::{age, since, until};

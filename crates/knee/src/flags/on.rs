@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use sweeps::flags::{HOSTS_HEADING, On, SlurmFlags, check_slurm};
 
 use super::CutFlags;
+use super::hosts::{HOSTS_HEADING, On, SlurmFlags, check_slurm};
 
 /// Other hosts for the runs.
 #[derive(clap::Args)]

@@ -1,6 +1,8 @@
 //! Times and ages on the command line.
 
-use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -50,9 +52,33 @@ pub fn age(text: &str) -> Result<SignedDuration> {
     Ok(SignedDuration::from_hours(hours))
 }
 
+/// A length of time: a number with s, m or h.
+pub fn duration(text: &str) -> Result<Duration> {
+    let (number, factor) = match text.char_indices().next_back() {
+        Some((end, 's')) => (&text[..end], 1.0),
+        Some((end, 'm')) => (&text[..end], 60.0),
+        Some((end, 'h')) => (&text[..end], 3600.0),
+        _ => (text, f64::NAN),
+    };
+    let seconds = number.parse::<f64>().unwrap_or(f64::NAN) * factor;
+    ensure!((0.01..=1e7).contains(&seconds), "must be a time such as 90s, 10m or 1h");
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_of_time_has_a_unit() {
+        assert_eq!(duration("90s").unwrap(), Duration::from_secs(90));
+        assert_eq!(duration("0.5h").unwrap(), Duration::from_secs(1800));
+        for wrong in
+            ["", "10", "s", "0s", "-1s", "-1m", "nanm", "NaNs", "1d", "é", "1e99h", "1e300h"]
+        {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn ages_have_a_unit() {

@@ -1,4 +1,4 @@
-//! `knee chunk`: measures or computes chunks of a fleet on this host.
+//! `knee chunk`: measures chunks of a fleet on this host.
 
 mod relay;
 
@@ -7,27 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use fleet::{
-    Contents, Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work, keep_piece,
-};
+use fleet::{Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work};
 use host::signals;
 use host::terminal::{print_line, talk};
-use lab::sweep_line;
 use records::Experiment;
 use runner::{End, Options, measure, planned_record};
 use setup::foreign::Permitted;
 use store::Store;
-use sweeps::AnySweep;
 
 use crate::experiment_file;
 
-/// Measure or compute chunks of a fleet that `knee fleet plan` or `sweep` made, until all are done:
+/// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
 ///
 ///     knee chunk /shared/exp          # whatever is free; takes over what dead hosts left
 ///     knee chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
 ///     knee chunk /shared/exp --check  # say whether this host can measure, and measure nothing
 ///
-/// Whole blocks and pieces are kept when a host dies or a signal ends this. Run one at a time on a host.
+/// Whole blocks are kept when a host dies or a signal ends this. Run one at a time on a host.
 ///
 /// Exit status: 0 done; 1 some runs failed, or another host is measuring the chunk; 2 this host cannot
 /// measure it; 130 interrupted, whole blocks are kept.
@@ -60,12 +56,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     if arguments.check {
-        let check = ThisHost { folder, goes_on: false, sweep: None, experiment }.check(&plan)?;
+        let check = ThisHost { folder, goes_on: false, experiment }.check(&plan)?;
         print_line(format_args!("{} can take chunks of this plan", check.host))?;
         return Ok(ExitCode::SUCCESS);
     }
     let goes_on = arguments.go_on.is_some();
-    let this_host = ThisHost { folder: folder.clone(), goes_on, sweep: None, experiment };
+    let this_host = ThisHost { folder: folder.clone(), goes_on, experiment };
     let mut member = Member::new(folder, plan, Owner::new(), this_host);
     // Between chunks nothing else would notice a signal.
     signals::catch();
@@ -97,34 +93,19 @@ fn open(arguments: &Arguments) -> Result<Opened> {
     Folder::open(&arguments.directory)?;
     let text = experiment_file::read(&path.to_string_lossy())?;
     let (folder, plan) = Folder::with_plan(&arguments.directory, text.look())?;
-    // A sweep starts no program and writes nothing but its results; a check starts none either.
-    let experiment = match &plan.contents {
-        Contents::Experiment(planned) if !arguments.check => {
-            let experiment = text.map(|_| planned.experiment.clone());
-            Some(experiment_file::permitted(experiment, arguments.yes)?)
-        }
-        Contents::Experiment(_) | Contents::Sweep(_) => None,
+    // A check starts no program.
+    let experiment = if arguments.check {
+        None
+    } else {
+        let experiment = text.map(|_| plan.experiment.clone());
+        Some(experiment_file::permitted(experiment, arguments.yes)?)
     };
     Ok(Opened { folder, plan, experiment })
 }
 
 /// Why this host cannot take chunks of a plan, and what to do; `None` if it can.
 pub fn refusal(plan: &Plan) -> Result<Option<String>> {
-    match &plan.contents {
-        Contents::Experiment(planned) => refusal_to_measure(plan, &planned.experiment),
-        Contents::Sweep(sweep) => {
-            let why = plan.refusal_of_knee(env!("CARGO_PKG_VERSION"));
-            let why = why.or_else(|| plan.refusal_of_host(std::env::consts::ARCH, ""));
-            // Another knee may not know the words.
-            if why.is_none() {
-                sweep_line::planned(sweep)?;
-            }
-            Ok(why)
-        }
-    }
-}
-
-fn refusal_to_measure(plan: &Plan, experiment: &Experiment) -> Result<Option<String>> {
+    let experiment = &plan.experiment;
     let commands = experiment.loads.iter().filter_map(|load| load.command.as_ref());
     let mut directories = commands.filter_map(|command| command.directory.as_deref());
     // Names of axes in braces are known for each point only, and other paths begin in the scratch directory.
@@ -145,8 +126,6 @@ struct ThisHost {
     folder: Folder,
     /// Whether an earlier process began the chunk, before a boot.
     goes_on: bool,
-    /// The sweep of the plan once it is begun: to prepare it may take longer than a chunk of it.
-    sweep: Option<Box<dyn AnySweep>>,
     /// The experiment of the plan, if that may be run.
     experiment: Option<Permitted<Experiment>>,
 }
@@ -171,20 +150,9 @@ impl Measurer for ThisHost {
         self.check(plan).map(drop)
     }
 
-    fn measure(&mut self, plan: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {
-        match &plan.contents {
-            Contents::Experiment(_) => {
-                let experiment = self.experiment.clone().context("the plan was only looked at")?;
-                measure_share(experiment, folder, share, self.goes_on)
-            }
-            Contents::Sweep(planned) => {
-                let sweep = match &mut self.sweep {
-                    Some(sweep) => sweep,
-                    none => none.insert(sweep_line::planned(planned)?),
-                };
-                compute_share(&**sweep, folder, share)
-            }
-        }
+    fn measure(&mut self, _: &Plan, folder: &Folder, share: &Share) -> Result<Outcome> {
+        let experiment = self.experiment.clone().context("the plan was only looked at")?;
+        measure_share(experiment, folder, share, self.goes_on)
     }
 }
 
@@ -216,13 +184,4 @@ fn measure_share(
     };
     let is_interrupted = measured.end == End::Interrupted && !passed_on;
     Ok(Outcome { is_interrupted, any_failed, passed_on })
-}
-
-fn compute_share(sweep: &dyn AnySweep, folder: &Folder, share: &Share) -> Result<Outcome> {
-    let records = folder.records_of(share.chunk, share.claim);
-    let is_interrupted = sweeps::compute(sweep, &share.blocks, |piece, text, done| {
-        keep_piece(&records, piece, text)?;
-        folder.beat(share.chunk, share.claim, done)
-    })?;
-    Ok(Outcome { is_interrupted, any_failed: false, passed_on: false })
 }

@@ -1,21 +1,18 @@
-//! `knee fleet`: cuts an experiment or a sweep into chunks for many hosts, shows how far they are, collects them.
+//! `knee fleet`: cuts an experiment into chunks for many hosts, shows how far they are, collects them.
 
 mod status;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use fleet::{Contents, Folder, Plan};
+use fleet::{Folder, Plan};
 use host::counted;
 use host::terminal::{hint, print_line};
-use lab::sweep_line;
 use records::check_label;
 use serde_json::json;
 use setup::own_file;
 use store::Store;
-use sweeps::flags::duration;
 
 use super::run;
 use crate::experiment_file;
@@ -31,7 +28,6 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum FleetAction {
     Plan(Box<PlanArguments>),
-    Sweep(SweepArguments),
     /// Show how many chunks are done, and which hosts cannot take any
     ///
     /// Reads the files alone, and asks no scheduler how far jobs are.
@@ -70,33 +66,9 @@ struct PlanArguments {
     run: run::Arguments,
 }
 
-/// Cut a sweep into chunks of independent pieces
-///
-/// Hosts that share a directory compute them:
-///
-///     knee fleet sweep /shared/s simulate mcs,ticket --cpus 1..all --draws 100
-///     knee chunk /shared/s                            # on each host
-///     knee fleet collect /shared/s                    # prints what the verb prints on one host
-///
-/// Sweeps are simulate, replay and selfcheck.
-#[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
-struct SweepArguments {
-    /// How long a host may finish no piece before another takes its chunk over [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    lease: Option<Duration>,
-    /// New directory that all hosts share
-    directory: PathBuf,
-    /// Verb and arguments, as in: simulate mcs --draws 100
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    line: Vec<String>,
-}
-
 /// Join the runs of all chunks into one record for each kind of host
 ///
 /// Hosts are of one kind if their processor, topology and kernel are equal.
-///
-/// The pieces of a sweep become what its verb prints.
 #[derive(clap::Args)]
 struct CollectArguments {
     /// Directory of the fleet
@@ -116,7 +88,6 @@ struct CollectArguments {
 pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.action {
         FleetAction::Plan(arguments) => make_plan(*arguments, store),
-        FleetAction::Sweep(arguments) => plan_sweep(&arguments),
         FleetAction::Status { directory, json } => status::status(&directory, json),
         FleetAction::Collect(arguments) => collect(&arguments, store),
     }
@@ -150,15 +121,6 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
     say_planned(&plan, &directory)
 }
 
-fn plan_sweep(arguments: &SweepArguments) -> Result<ExitCode> {
-    let words = sweep_line::canonical(&arguments.line)?;
-    let sweep = sweep_line::parse(&words)?;
-    let plan = sweeps::plan(&*sweep, words, arguments.lease.map(|lease| lease.as_secs_f64()))?;
-    let directory = std::path::absolute(&arguments.directory)?;
-    Folder::create(&directory, &plan)?;
-    say_planned(&plan, &directory)
-}
-
 fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
     let (chunk, place) = (plan.chunks[0], directory.display());
     let length = match chunk.estimated_s {
@@ -170,7 +132,7 @@ fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
         "{} of {}{}{length}, in {place}",
         counted(plan.chunks.len(), "chunk"),
         if are_equal { "" } else { "at most " },
-        counted(chunk.blocks as usize, plan.noun()),
+        counted(chunk.blocks as usize, "block"),
     ))?;
     hint(format_args!("on each host: knee chunk {place}"));
     hint(format_args!("then: knee fleet collect {place}"));
@@ -181,14 +143,6 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
     let label = arguments.label.clone().unwrap_or_default();
     arguments.label.iter().try_for_each(|label| check_label(label))?;
     let (folder, plan) = Folder::open(&arguments.directory)?;
-    if let Contents::Sweep(planned) = &plan.contents {
-        let of_records = [(arguments.partial, "--partial"), (arguments.label.is_some(), "--label")];
-        if let Some((_, flag)) = of_records.into_iter().find(|(is_given, _)| *is_given) {
-            bail!("{flag} is for records, and a sweep leaves none: leave it out");
-        }
-        ensure!(!arguments.json, "--json was decided by the sweep's own arguments: leave it out");
-        return sweeps::show(&*sweep_line::planned(planned)?, &folder, &plan);
-    }
     let others = own_file::why_others_can_rename_in(folder.root())?;
     let others = others.map(|why| format!("{} {why}", folder.root().display()));
     let partial = arguments.partial;

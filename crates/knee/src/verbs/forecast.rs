@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{print, print_line};
 use laws::{Known, Quantity, forecast};
+use records::parse;
 use serde_json::{Value, json};
 use store::Store;
-use sweeps::flags::duration_ns;
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::duration_ns as duration_text;
@@ -64,7 +64,7 @@ struct UncertainTime {
 /// `210ns` or `210ns~5%`.
 fn uncertain(text: &str, default_percent: f64) -> Result<UncertainTime> {
     let (time, percent) = text.split_once('~').map_or((text, None), |(a, b)| (a, Some(b)));
-    let ns = duration_ns(time)?;
+    let ns = parse::time_ns(time)?;
     ensure!(ns > 0, "a time must be above 0");
     let percent = match percent {
         None => default_percent,

@@ -1,4 +1,4 @@
-//! `knee remote`: measures blocks or computes pieces for a knee on another host, which started this one over ssh. What both
+//! `knee remote`: measures blocks for a knee on another host, which started this one over ssh. What both
 //! say is in `fleet::remote`.
 
 use std::fs;
@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fleet::remote::{Answer, Mirror, Request, read_line, send};
-use fleet::{Contents, PlannedSweep, piece_path, why_full};
+use fleet::why_full;
 use host::signals;
-use lab::sweep_line;
 use records::Experiment;
 use runner::{End, Options, measure};
 use setup::foreign::Permitted;
@@ -84,12 +83,7 @@ fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
                 let plan = plan.as_ref().context("blocks are asked for before a plan")?;
                 let records = directory.join(format!("records-{shares}"));
                 shares += 1;
-                let answer = match &plan.contents {
-                    Contents::Experiment(planned) => {
-                        measure_share(&planned.experiment, blocks, &records, &mut out)
-                    }
-                    Contents::Sweep(sweep) => compute_share(sweep, &blocks, &mut out),
-                }?;
+                let answer = measure_share(&plan.experiment, blocks, &records, &mut out)?;
                 send(&mut out, &answer)?;
             }
             Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
@@ -97,35 +91,6 @@ fn serve(directory: &Path, requests: &Receiver<Request>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Computes pieces, and sends each.
-fn compute_share(
-    sweep: &PlannedSweep,
-    pieces: &[u32],
-    out: &mut (impl Write + Send),
-) -> Result<Answer> {
-    let mut sent = Ok(());
-    let computed = sweep_line::planned(sweep).and_then(|sweep| {
-        sweeps::compute(&*sweep, pieces, |piece, text, runs| {
-            let path = piece_path(piece).to_string_lossy().into_owned();
-            let file = Answer::File { path, offset: 0, bytes: text.len() as u64 };
-            let mut send_piece = || -> Result<()> {
-                send(out, &file)?;
-                out.write_all(text.as_bytes())?;
-                send(out, &Answer::Run { runs, failed: false })
-            };
-            if sent.is_ok() {
-                sent = send_piece();
-            }
-            Ok(())
-        })
-    });
-    sent?;
-    Ok(match computed {
-        Ok(interrupted) => Answer::Ended { interrupted },
-        Err(why) => Answer::Broke { why: format!("{why:#}") },
-    })
 }
 
 /// Measures blocks, and sends the record while it grows.

@@ -2,6 +2,7 @@
 
 mod against;
 mod dose;
+mod elsewhere;
 mod metal;
 mod on;
 

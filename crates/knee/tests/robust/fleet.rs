@@ -76,7 +76,7 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
         (version.as_str(), "\"knee\": \"99.0\"", "install that one"),
         ("\"architecture\": \"", "\"architecture\": \"not-", "plan those hosts"),
         ("\"kernel\": \"", "\"kernel\": \"99.", "is older than"),
-        ("\"format\": 2", "\"format\": 9", "use the knee that planned it"),
+        ("\"format\": 3", "\"format\": 9", "use the knee that planned it"),
     ] {
         std::fs::write(&plan, text.replacen(from, to, 1)).expect("changing the plan");
         refused("chunk fleet", advice);

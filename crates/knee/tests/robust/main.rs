@@ -16,7 +16,6 @@ mod faults;
 mod file_systems;
 mod fleet;
 mod fleet_remote;
-mod fleet_sweeps;
 mod gate;
 mod guests;
 mod home;

@@ -31,7 +31,7 @@ impl Request {
 
     /// Simulates it. With `yes`, files of others are compiled without asking.
     pub fn simulation(self, yes: bool) -> Result<Simulation> {
-        simulate::simulation(self.arguments, yes)
+        simulate::simulation(&self.arguments, yes)
     }
 
     /// The names of what is to be simulated.

@@ -2,7 +2,7 @@
 
 use host::in_parallel;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Kind, NOISE, RUNS, curve_with_knee, measured, share, stream};
 use crate::adaptive::{KneeSearch, TriedCount};
@@ -11,7 +11,7 @@ use crate::scaling::place_knee;
 use crate::sweep::Sweep;
 
 /// Searches for knees, each on a curve of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct SearchCheck {
     pub curves: u32,
     /// Runs of a sweep of all counts.

@@ -7,7 +7,7 @@
 use host::in_parallel;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 
 use super::{between, share, stream};
 use crate::chance::gaussian;
@@ -15,40 +15,29 @@ use crate::fragility::{Change, FRAGILE, Fragility, FragilityAnswer, Situation, f
 use crate::law::closed_queue;
 
 /// Verdicts about locks with two states, by what share of the changed loads of a kind truly flips them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ThresholdCheck {
     pub trials: u32,
     pub rows: Vec<ThresholdRow>,
     /// Share of locks with runs of one state alone in which two modes are seen.
-    #[serde(deserialize_with = "share_or_none")]
     pub modes_wrongly: f64,
     /// Share of locks in which two modes are seen that each side or one of them has, of at least two runs each.
-    #[serde(deserialize_with = "share_or_none")]
     pub modes_found: f64,
 }
 
 /// Locks of which such a share of changed loads flips the verdict.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ThresholdRow {
     /// What the locks are.
     pub what: String,
     /// Locks in the row.
     pub locks: usize,
-    #[serde(deserialize_with = "share_or_none")]
     pub fragile: f64,
-    #[serde(deserialize_with = "share_or_none")]
     pub sensitive: f64,
-    #[serde(deserialize_with = "share_or_none")]
     pub robust: f64,
-    #[serde(deserialize_with = "share_or_none")]
     pub cannot_tell: f64,
     /// Mean of the estimated shares of flips of the kind that flips most.
     pub flips: f64,
-}
-
-/// Reads a share. That of no locks, which is no number, is `null` in JSON.
-fn share_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// Blocks of a simulated comparison, and the noise of a run.

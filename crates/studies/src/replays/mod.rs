@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
 use host::{Placement, in_parallel};
-use serde::{Deserialize, Serialize};
 
 use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
 use described_hosts::{DescribedHost, Draw, Number, Origin};
@@ -192,7 +191,7 @@ pub struct NullPredictions {
 }
 
 /// The predictions for one draw of all inputs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Prediction {
     /// The number that was fitted.
     pub fitted: Option<f64>,
@@ -201,7 +200,7 @@ pub struct Prediction {
 }
 
 /// The predicted value of a target.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct PredictedValue {
     /// The ratio or the share.
     pub value: f64,
@@ -210,7 +209,7 @@ pub struct PredictedValue {
 }
 
 /// One side of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimulatedSide {
     /// ns from one operation to the next of any task.
     pub ns: f64,
@@ -246,7 +245,7 @@ impl PredictedValue {
 }
 
 /// An additional table of a replay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Figure {
     /// What the table shows.
     pub title: String,
@@ -364,52 +363,26 @@ pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Repl
 
 /// Replays incidents, all draws of all of them side by side.
 pub fn replay_all(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<Vec<Replay>> {
-    let simulation = ReplaySimulation::new(incidents, draws, seed)?;
-    let simulated = in_parallel(simulation.pieces(), |piece| simulation.simulate(piece));
-    simulation.graded(simulated.into_iter().collect::<Result<_>>()?)
-}
-
-/// The draws of several incidents, as pieces that may be simulated anywhere.
-pub struct ReplaySimulation {
-    plans: Vec<Plan>,
-    /// Draws of each incident, the middle of all inputs among them.
-    draws: usize,
+    let plans = incidents.iter().map(|incident| Plan::new(incident, seed));
+    let plans: Vec<Plan> = plans.collect::<Result<_>>()?;
+    // The middle of all inputs is one draw more.
+    let draws = 1 + draws as usize;
+    let simulated = in_parallel(draws * plans.len(), |part| {
+        let plan = &plans[part / draws];
+        plan.simulate(part % draws).context(plan.incident.name)
+    });
+    let mut simulated = simulated.into_iter();
+    let grade = |plan: &Plan| {
+        let of_plan = simulated.by_ref().take(draws).collect::<Result<_>>()?;
+        plan.grade(of_plan).context(plan.incident.name)
+    };
+    plans.iter().map(grade).collect()
 }
 
 /// What one draw of an incident predicts; the middle one also has the figure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SimulatedDraw {
+struct SimulatedDraw {
     prediction: Prediction,
     figure: Option<Figure>,
-}
-
-impl ReplaySimulation {
-    /// Plans this many draws besides the middle one, from the seed.
-    pub fn new(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<ReplaySimulation> {
-        let plans = incidents.iter().map(|incident| Plan::new(incident, seed));
-        Ok(ReplaySimulation { plans: plans.collect::<Result<_>>()?, draws: 1 + draws as usize })
-    }
-
-    /// Number of pieces: each is one draw of one incident.
-    pub fn pieces(&self) -> usize {
-        self.draws * self.plans.len()
-    }
-
-    /// Simulates one piece.
-    pub fn simulate(&self, piece: usize) -> Result<SimulatedDraw> {
-        let plan = &self.plans[piece / self.draws];
-        plan.simulate(piece % self.draws).context(plan.incident.name)
-    }
-
-    /// Grades the predictions of all pieces, in order.
-    pub fn graded(&self, simulated: Vec<SimulatedDraw>) -> Result<Vec<Replay>> {
-        let mut simulated = simulated.into_iter();
-        let grade = |plan: &Plan| {
-            let of_plan = simulated.by_ref().take(self.draws).collect();
-            plan.grade(of_plan).context(plan.incident.name)
-        };
-        self.plans.iter().map(grade).collect()
-    }
 }
 
 /// An incident about to be simulated.

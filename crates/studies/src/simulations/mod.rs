@@ -15,7 +15,6 @@ use engines::simulated::{
 };
 use host::{Placement, counted};
 use machine::Region;
-use serde::{Deserialize, Serialize};
 
 use described_hosts::{DescribedHost, Draw};
 pub use lock_load::{
@@ -78,7 +77,7 @@ pub struct SimulatedCurve {
 }
 
 /// An algorithm at one CPU count.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct SimulatedPoint {
     /// CPUs in use.
     pub cpus: usize,

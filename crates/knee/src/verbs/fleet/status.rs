@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use fleet::{ChunkState, Contents, Folder, HostCheck, Plan, slurm};
+use fleet::{ChunkState, Folder, HostCheck, Plan, slurm};
 use host::counted;
 use host::terminal::{hint, print_line};
 use serde_json::{Value, json};
@@ -108,11 +108,7 @@ impl ShownClaim {
             ),
             s => format!(", last sign of life {s:.0} s ago"),
         });
-        let noun = match &plan.contents {
-            Contents::Experiment(_) => "run",
-            Contents::Sweep(_) => plan.noun(),
-        };
-        let runs = counted(*runs as usize, noun);
+        let runs = counted(*runs as usize, "run");
         format!("chunk {chunk}: {host}, {runs}{before}{}", silence.unwrap_or_default())
     }
 

@@ -1,8 +1,7 @@
 //! Doses of time: `--dose inside=0,200ns,600ns` makes points of a plan.
 
 use anyhow::{Context, Result, bail, ensure};
-use records::{Load, Many, Scalar};
-use sweeps::flags::duration_ns;
+use records::{Load, Many, Scalar, parse};
 use workloads::{DELAYED_LOCKS, DelayedLock};
 
 /// Times to add at one place of an operation.
@@ -55,7 +54,7 @@ pub fn parse(text: &str) -> Result<Dose> {
              (mutex, rwsem, spinlock)"
         ),
     };
-    let time = |word: &str| if word == "0" { Ok(0) } else { duration_ns(word) };
+    let time = |word: &str| if word == "0" { Ok(0) } else { parse::time_ns(word) };
     let mut times_ns = times.split(',').map(time).collect::<Result<Vec<u64>>>()?;
     times_ns.sort_unstable();
     times_ns.dedup();

@@ -3,19 +3,18 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
-use fleet::{Contents, Plan};
+use fleet::Plan;
 use host::terminal::hint;
 use records::Experiment;
 use runner::End;
 use setup::foreign::Foreign;
 use setup::own_file;
 use store::Store;
-use sweeps::elsewhere::{self, Fleet, Target};
-use sweeps::flags::On;
 
+use super::elsewhere::{self, Fleet, Target};
 use super::{Arguments, conclude};
 use crate::experiment_file;
-use crate::flags::OnFlags;
+use crate::flags::{On, OnFlags};
 
 /// Refuses kernels that nobody boots where the runs are made.
 pub fn check_kernels(experiment: &Experiment, on: Option<&On>) -> Result<()> {
@@ -74,10 +73,6 @@ pub fn run(
 
 /// Whether both plans are of the same experiment; a seed that was drawn may be any.
 fn is_same(there: &Plan, new: &Plan, seed: Option<u64>) -> bool {
-    let (Contents::Experiment(there), Contents::Experiment(new)) = (&there.contents, &new.contents)
-    else {
-        return false;
-    };
     let seed = seed.or(there.experiment.seed);
     Experiment { seed, ..new.experiment.clone() } == there.experiment
 }

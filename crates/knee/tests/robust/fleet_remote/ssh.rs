@@ -8,7 +8,6 @@ use records::Opened;
 
 use super::daemons::Daemon;
 use super::{EXPERIMENT, essence, free_port, program};
-use crate::fleet_sweeps::SIMULATION;
 use crate::home::Home;
 use crate::process::{Process, wait_for};
 use crate::skip::{is_root, skip};
@@ -131,7 +130,12 @@ fn longer() -> String {
 #[test]
 fn hosts_without_knee_give_the_record_that_this_host_gives() {
     let Some(server) = Server::start("fleet_remote::ssh: equal records") else { return };
-    let run = server.home.start(&mut server.knee(&format!("run {EXPERIMENT} --on ssh:a,b"))).end();
+    let knee = |line: String| server.home.start(&mut server.knee(&line)).end();
+    let unfit = knee(format!("run {EXPERIMENT} --on ssh:a,stranger --fleet fleet"));
+    assert_eq!(unfit.status.code(), Some(2), "{}", unfit.stderr);
+    assert!(unfit.stderr.contains("so nothing was started"), "{}", unfit.stderr);
+    assert!(unfit.stdout.is_empty(), "{}", unfit.stdout);
+    let run = knee(format!("run {EXPERIMENT} --on ssh:a,b"));
     assert!(run.status.success(), "{}", run.stderr);
     let alone = Home::new();
     let experiment = EXPERIMENT.split(" --chunk").next().expect("it is cut");
@@ -140,21 +144,6 @@ fn hosts_without_knee_give_the_record_that_this_host_gives() {
     let sessions = server.home.record().record.sessions;
     assert!(sessions.iter().all(|session| session.command.contains(&"ssh:a,b".to_string())));
     assert!(run.stdout.contains("verdict"), "shown as by knee run: {}", run.stdout);
-    server.check_nothing_is_left(&[]);
-}
-
-#[test]
-fn a_sweep_on_hosts_prints_what_this_host_prints() {
-    let Some(server) = Server::start("fleet_remote::ssh: a sweep") else { return };
-    let here = server.home.run(SIMULATION);
-    let knee = |line: &str| server.home.start(&mut server.knee(line)).end();
-    let unfit = knee(&format!("{SIMULATION} --on ssh:a,stranger --fleet fleet"));
-    assert_eq!(unfit.status.code(), Some(2), "{}", unfit.stderr);
-    assert!(unfit.stderr.contains("so nothing was started"), "{}", unfit.stderr);
-    assert!(unfit.stdout.is_empty(), "{}", unfit.stdout);
-    let there = knee(&format!("{SIMULATION} --on ssh:a,b"));
-    assert!(there.status.success(), "{}", there.stderr);
-    assert_eq!(there.stdout, here.stdout);
     server.check_nothing_is_left(&[]);
 }
 

@@ -43,9 +43,8 @@ pub fn run(target: &Target, fleet: &Fleet, done: Done) -> Result<ExitCode> {
     }
     copy_binary(fleet.folder.held())?;
     let longest_s = left.iter().map(|n| fleet.plan.chunks[*n].estimated_s).fold(0.0, f64::max);
-    let name = fleet.plan.name();
     let job = slurm::Job {
-        name: &name,
+        name: &fleet.plan.experiment.name,
         directory: root,
         chunks: &left,
         longest_s,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use fleet::{Contents, Folder, Plan, Work, ssh, why_full};
+use fleet::{Folder, Plan, Work, ssh, why_full};
 use host::terminal::{hint, talk};
 use host::{counted, random, signals};
 use store::{Id, Store};
@@ -103,7 +103,7 @@ pub fn open_or_create(
     hint(format_args!(
         "{} of {} in {}",
         counted(new.chunks.len(), "chunk"),
-        counted(new.blocks() as usize, new.noun()),
+        counted(new.blocks() as usize, "block"),
         root.display()
     ));
     Ok(Fleet { folder, plan: new, is_ours: target.directory.is_none() })
@@ -134,8 +134,7 @@ fn by_ssh(fleet: &Fleet, names: &[String], done: Done) -> Result<ExitCode> {
         if is_untouched {
             talk("interrupted before anything was done: nothing to keep");
         } else {
-            let noun = fleet.plan.noun();
-            talk(format_args!("interrupted: whole {noun}s are kept; {go_on}"));
+            talk(format_args!("interrupted: whole blocks are kept; {go_on}"));
         }
         return Ok(ExitCode::from(130));
     }
@@ -176,8 +175,7 @@ fn work_by_ssh(fleet: &Fleet, names: &[String]) -> Result<bool> {
         counted(names.len(), "host"),
         if unfit == 1 { "it" } else { "them" }
     );
-    let measures = matches!(fleet.plan.contents, Contents::Experiment(_));
-    for (index, host) in hosts.iter().enumerate().filter(|_| measures) {
+    for (index, host) in hosts.iter().enumerate() {
         let same = |other: &&ssh::RemoteHost| other.facts.boot_id == host.facts.boot_id;
         if let Some(other) = hosts[..index].iter().find(same) {
             talk(format_args!(

@@ -1,6 +1,5 @@
 //! How knee writes: width, colours, progress, the pager. Every verb has these options.
 
-use clap::{Arg, Args, Command};
 use host::terminal::{ColorChoice, Settings, configure};
 
 /// The options of all verbs, as one group of the help.
@@ -59,11 +58,6 @@ impl OutputFlags {
         let (width, quiet, pager) = (self.width, self.quiet, !self.no_pager);
         configure(Settings { width, color, quiet, pager });
     }
-}
-
-/// A command with the options of all commands, to take a command line apart.
-pub fn with_options_of_all(command: Command) -> Command {
-    OutputFlags::augment_args(command.arg(Arg::new("records").long("records").global(true)))
 }
 
 /// The output flags of a command line that is not parsed yet: help pages and errors heed them too.
