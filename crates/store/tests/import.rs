@@ -449,61 +449,6 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
 }
 
 #[test]
-fn the_terse_lines_of_fio_are_read_as_its_json_is() {
-    check(
-        "fio-terse",
-        "fio_terse.txt",
-        expect![[r#"
-            Runs, blocks false, about fio.write.iops, 1 blocks planned
-            metric fio.context_switches: 1, -
-            metric fio.read.bytes_per_s: B/s, higher
-            metric fio.read.completion_p50_ns: ns, lower
-            metric fio.read.completion_p999_ns: ns, lower
-            metric fio.read.completion_p99_ns: ns, lower
-            metric fio.read.iops: 1/s, higher
-            metric fio.read.latency_max_ns: ns, lower
-            metric fio.read.latency_mean_ns: ns, lower
-            metric fio.read.latency_stddev_ns: ns, lower
-            metric fio.system_percent: %, -
-            metric fio.user_percent: %, -
-            metric fio.write.bytes_per_s: B/s, higher
-            metric fio.write.completion_p50_ns: ns, lower
-            metric fio.write.completion_p999_ns: ns, lower
-            metric fio.write.completion_p99_ns: ns, lower
-            metric fio.write.iops: 1/s, higher
-            metric fio.write.latency_max_ns: ns, lower
-            metric fio.write.latency_mean_ns: ns, lower
-            metric fio.write.latency_stddev_ns: ns, lower
-            point 0 cell 0 "fio_terse": fio.a processes on 0 x 0 {"version": "fio-3.33"}
-            point 1 cell 1 "fio_terse": fio.b processes on 0 x 0 {"job_number": "0", "version": "fio-3.33"}
-            point 2 cell 2 "fio_terse": fio.b processes on 0 x 0 {"job_number": "1", "version": "fio-3.33"}
-            run of 0 in 0: {"fio.context_switches": 131.0, "fio.read.bytes_per_s": 49152000.0, "fio.read.completion_p50_ns": 66000.0, "fio.read.completion_p999_ns": 261000.0, "fio.read.completion_p99_ns": 142000.0, "fio.read.iops": 12000.0, "fio.read.latency_max_ns": 260000.0, "fio.read.latency_mean_ns": 72108.583, "fio.read.latency_stddev_ns": 21368.780000000002, "fio.system_percent": 50.0, "fio.user_percent": 0.0, "fio.write.bytes_per_s": 46172160.0, "fio.write.completion_p50_ns": 5000.0, "fio.write.completion_p999_ns": 29000.0, "fio.write.completion_p99_ns": 12000.0, "fio.write.iops": 11272.0, "fio.write.latency_max_ns": 29000.0, "fio.write.latency_mean_ns": 5353.726, "fio.write.latency_stddev_ns": 2908.372, "time.major_page_faults": 0.0, "time.minor_page_faults": 13.0}
-            run of 1 in 0: {"fio.context_switches": 0.0, "fio.system_percent": 0.0, "fio.user_percent": 0.0, "fio.write.bytes_per_s": 524288000.0, "fio.write.completion_p50_ns": 2000.0, "fio.write.completion_p999_ns": 21000.0, "fio.write.completion_p99_ns": 6000.0, "fio.write.iops": 128000.0, "fio.write.latency_max_ns": 22000.0, "fio.write.latency_mean_ns": 2665.0119999999997, "fio.write.latency_stddev_ns": 1577.469, "operations_per_s": 128000.0, "time.major_page_faults": 0.0, "time.minor_page_faults": 13.0}
-            run of 2 in 0: {"fio.context_switches": 0.0, "fio.system_percent": 0.0, "fio.user_percent": 0.0, "fio.write.bytes_per_s": 1048576000.0, "fio.write.completion_p50_ns": 1000.0, "fio.write.completion_p999_ns": 11000.0, "fio.write.completion_p99_ns": 2000.0, "fio.write.iops": 256000.0, "fio.write.latency_max_ns": 12000.0, "fio.write.latency_mean_ns": 1629.3280000000002, "fio.write.latency_stddev_ns": 662.664, "operations_per_s": 256000.0, "time.major_page_faults": 0.0, "time.minor_page_faults": 13.0}
-        "#]],
-    );
-}
-
-#[test]
-fn the_csv_of_hyperfine_has_means_only() {
-    check(
-        "hyperfine-csv",
-        "hyperfine.csv",
-        expect![[r#"
-        Samples, blocks false, about time.elapsed_time, 1 blocks planned
-        metric hyperfine.max_s: s, lower
-        metric hyperfine.median_s: s, lower
-        metric hyperfine.min_s: s, lower
-        metric hyperfine.stddev_s: s, lower
-        point 0 cell 0 "sleep 0.01": command processes on 0 x 0 {"n": "1"}
-        point 1 cell 0 "sleep 0.02": command processes on 0 x 0 {"n": "2"}
-        run of 0 in 0: {"hyperfine.max_s": 0.038777387, "hyperfine.median_s": 0.011316879, "hyperfine.min_s": 0.011059098, "hyperfine.stddev_s": 0.0027732832642676864, "time.elapsed_time": 0.012533466657992562, "time.system_time": 0.00019042007434944238, "time.user_time": 0.0008461635687732343}
-        run of 1 in 0: {"hyperfine.max_s": 0.02896668, "hyperfine.median_s": 0.021315335, "hyperfine.min_s": 0.021118317, "hyperfine.stddev_s": 0.0018738653764269705, "time.elapsed_time": 0.022306783560283695, "time.system_time": 0.00015338297872340424, "time.user_time": 0.0009430992907801416}
-    "#]],
-    );
-}
-
-#[test]
 fn a_log_of_sysbench_has_a_run_for_each_output() {
     check(
         "sysbench",

@@ -12,7 +12,7 @@ use records::{
 };
 
 use crate::import::input::Input;
-use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format};
+use crate::import::{FORMATS, File, Foreign, ForeignCell, ForeignRun, Format, refusal};
 
 /// What the user says about the files.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +94,9 @@ fn format(inputs: &[Input], forced: Option<&str>) -> Result<&'static Format> {
         let path = input.path.display();
         ensure!(!input.text.trim().is_empty(), "{path} is empty: was the tool interrupted?");
         let Some(format) = Format::recognise(&input.text) else {
+            if let Some(why) = refusal(&input.text) {
+                bail!("{path} {why}");
+            }
             let expected: String =
                 FORMATS.iter().map(|f| format!("\n  {:14} {}", f.name, f.about)).collect();
             bail!("the format of {path} was not recognised; name it with --format:{expected}")

@@ -8,10 +8,8 @@
 mod assemble;
 mod csv;
 mod fio;
-mod fio_terse;
 mod fs_mark;
 mod hyperfine;
-mod hyperfine_csv;
 mod input;
 mod json;
 mod lkp;
@@ -91,18 +89,6 @@ pub const FORMATS: &[Format] = &[
         read: hyperfine::read,
     },
     Format {
-        name: "hyperfine-csv",
-        about: "the CSV of --export-csv, which has means only",
-        recognise: hyperfine_csv::recognise,
-        read: hyperfine_csv::read,
-    },
-    Format {
-        name: "fio-terse",
-        about: "the lines of --minimal or --output-format=terse",
-        recognise: fio_terse::recognise,
-        read: fio_terse::read,
-    },
-    Format {
         name: "perf-stat",
         about: "the output of perf stat -x, or -j",
         recognise: perf_stat::recognise,
@@ -138,6 +124,19 @@ impl Format {
             bail!("{name} has no results: {} expects {}", self.name, self.about);
         }
         Ok(foreign)
+    }
+}
+
+/// Why a text is not read although its tool is known, and which output to import instead.
+fn refusal(text: &str) -> Option<&'static str> {
+    let is_terse =
+        |line: &str| line.split(';').nth(1).is_some_and(|field| field.starts_with("fio-"));
+    if text.starts_with("command,mean,stddev,") {
+        Some("is the CSV of hyperfine, which has means only: import the file of --export-json")
+    } else if text.lines().any(is_terse) {
+        Some("is the terse output of fio: import that of --output-format=json")
+    } else {
+        None
     }
 }
 

@@ -225,17 +225,23 @@ fn names_that_would_move_a_terminal_s_cursor_are_made_plain() {
 }
 
 #[test]
-fn lines_of_perf_fio_and_hyperfine_are_refused_by_number() {
+fn lines_of_perf_are_refused_by_number() {
     let perf = |text: &str, parts: &[&str]| refused("perf-stat", text, parts);
     perf("# started on x\n\n     0.10,0.7,msec,task-clock,7,100.00,,\n", &["line 3", "without -I"]);
     perf("CPU0,21,,cs,53055319,100.00,,\n", &["line 1", "-A (values of single CPUs)"]);
     perf("1,,cs,5,100.00,,\n2,,cs,5,100.00,,\n", &["line 2: cs appears twice in one run"]);
     perf("{\"counter-value\" : \"1\"\n", &["line 1: expected a JSON object of an event"]);
-    refused("fio-terse", "3;fio-3.33;a;0;0;528\n", &["line 1: 6 values, expected at least 92"]);
-    refused("fio-terse", "2;fio-1.0;a;0;0\n", &["line 1: terse version 2: knee reads 3, 4 and 5"]);
-    let hyperfine = |text: &str, parts: &[&str]| refused("hyperfine-csv", text, parts);
-    hyperfine("command,mean\n", &["line 1: there is no column stddev"]);
-    let heading = "command,mean,stddev,median,user,system,min,max\n";
-    hyperfine(&format!("{heading}true,0.1\n"), &["line 2: 2 fields, but the line of column names"]);
-    hyperfine(&format!("{heading}true,x,0,0,0,0,0,0\n"), &["line 2: mean is 'x', not a number"]);
+}
+
+#[test]
+fn outputs_that_lack_runs_are_refused_with_the_one_that_has_them() {
+    let refused = |text: &str, advice: &str| {
+        let error = read(text, &Telling::default()).unwrap_err();
+        assert!(error.contains("x.txt is") && error.contains(advice), "{error}");
+    };
+    refused(
+        "command,mean,stddev,median,user,system,min,max\ntrue,0.1,0,0,0,0,0,0\n",
+        "--export-json",
+    );
+    refused("3;fio-3.33;a;0;0;528\n", "--output-format=json");
 }
