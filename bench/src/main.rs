@@ -115,7 +115,7 @@ struct Options {
     /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2
     #[arg(long, value_delimiter = ',')]
     test: Vec<String>,
-    /// Save the report in bench/results
+    /// Save the report in bench/reports, which git ignores
     #[arg(long)]
     save: bool,
 }

@@ -103,9 +103,9 @@ impl Report {
         text + ".\n"
     }
 
-    /// Keeps the text in `bench/results`; returns where.
+    /// Keeps the text in `bench/reports`; returns where. Figures worth keeping go into `bench/results` by hand.
     pub fn save(&self, text: &str) -> Result<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports");
         let host = self.host.hostname.as_deref().unwrap_or("host");
         let path = folder.join(format!("{}-{host}.md", self.started.strftime("%Y-%m-%d")));
         fs::create_dir_all(&folder)
