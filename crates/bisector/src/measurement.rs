@@ -107,9 +107,8 @@ fn of_command(request: &Request) -> Result<Load> {
         metrics: request.extract.iter().cloned().collect(),
         ..Command::default()
     };
-    let load = Load { command: Some(command), ..Load::default() };
-    let named = commands::for_load(&load)?.context("a load with a command is one")?;
-    Ok(Load { command: Some(named), ..load })
+    let named = commands::for_load(&Load::new(command))?;
+    Ok(Load::new(named.context("a load with a command is one")?))
 }
 
 /// A build whose program runs in its folder.
@@ -128,7 +127,7 @@ fn run_in_folder(subject: &Subject) -> Variant {
 
 fn of_workload(kernels: &KernelLoad) -> Load {
     let KernelLoad { workload, parameters, .. } = kernels.clone();
-    Load { workload, parameters, ..Load::default() }
+    Load { parameters, ..Load::new(workload) }
 }
 
 /// Kernels that are booted.

@@ -69,8 +69,7 @@ pub fn why_no_load(name: &str) -> Option<Error> {
 
 /// An experiment, with the files that its loads would be compiled from: others may have written them.
 pub fn with_code(experiment: Foreign<Experiment>) -> Result<Foreign<Experiment>> {
-    let loads = experiment.look().loads.iter();
-    let own: Vec<OwnLoad> = loads.filter_map(|load| load.own.clone()).collect();
+    let own: Vec<OwnLoad> = experiment.look().own_loads().cloned().collect();
     let code = own.iter().flat_map(code);
     code.into_iter().try_fold(experiment, |experiment, file| experiment.with_code(&file))
 }
@@ -85,7 +84,7 @@ fn code(own: &OwnLoad) -> Vec<PathBuf> {
 
 /// Adds to the loads of an experiment what earlier compilations showed. Starts nothing.
 pub fn add_known(experiment: &mut Experiment) -> Result<()> {
-    for own in experiment.loads.iter_mut().filter_map(|load| load.own.as_mut()) {
+    for own in experiment.own_loads_mut() {
         if own.compiled.is_none() {
             own.compiled = known(own);
         }
@@ -118,7 +117,7 @@ pub fn compile_all(experiment: Permitted<Experiment>) -> Result<Permitted<Experi
 }
 
 fn compile_loads(experiment: &mut Experiment) -> Result<()> {
-    let own: Vec<OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.clone()).collect();
+    let own: Vec<OwnLoad> = experiment.own_loads().cloned().collect();
     let variants = experiment.variants.iter().map(Some).chain([None]);
     let in_guests = variants.into_iter().any(|variant| experiment.guest(variant).is_some());
     // In this thread, which waits, and in those that it starts.
@@ -132,8 +131,7 @@ fn compile_loads(experiment: &mut Experiment) -> Result<()> {
         Ok(compiled)
     });
     let compiled = compiled.into_iter().collect::<Result<Vec<_>>>()?;
-    let loads = experiment.loads.iter_mut().filter_map(|load| load.own.as_mut());
-    for (own, compiled) in loads.zip(compiled) {
+    for (own, compiled) in experiment.own_loads_mut().zip(compiled) {
         own.compiled = Some(compiled);
     }
     check_names(experiment)
@@ -141,7 +139,7 @@ fn compile_loads(experiment: &mut Experiment) -> Result<()> {
 
 /// Points name loads by their file's name: two files of one name would be one load.
 fn check_names(experiment: &Experiment) -> Result<()> {
-    let own: Vec<&OwnLoad> = experiment.loads.iter().filter_map(|load| load.own.as_ref()).collect();
+    let own: Vec<&OwnLoad> = experiment.own_loads().collect();
     for (index, load) in own.iter().enumerate() {
         let other = own[..index].iter().find(|other| other.name() == load.name() && other != &load);
         if let Some(other) = other {

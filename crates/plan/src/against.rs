@@ -28,9 +28,9 @@ pub fn against(before: Side, mut now: Side) -> Result<Experiment> {
     load.axes = b.load.axes.over(&a.load.axes);
     same_command(&a.load, &b.load)?;
     same_source(&name, &a.load, &b.load)?;
-    if a.load.workload != b.load.workload {
+    if a.load.workload() != b.load.workload() {
         for side in [&mut a, &mut b] {
-            side.variant.workload.get_or_insert(side.load.workload.clone());
+            side.variant.workload.get_or_insert(side.load.name());
         }
     }
     set_parameters(load, &mut a, &mut b)?;
@@ -94,7 +94,7 @@ fn own_variant(side: Side) -> Result<Folded> {
 }
 
 fn same_command(a: &Load, b: &Load) -> Result<()> {
-    let text = |load: &Load| load.command.as_ref().map(|command| command.run.text());
+    let text = |load: &Load| load.command().map(|command| command.run.text());
     if text(a) == text(b) {
         return Ok(());
     }
@@ -110,10 +110,10 @@ fn same_command(a: &Load, b: &Load) -> Result<()> {
 /// One load is measured for both sides, so its file must be one.
 fn same_source(name: &str, a: &Load, b: &Load) -> Result<()> {
     let sha256 = |load: &Load| {
-        let compiled = load.own.as_ref().and_then(|own| own.compiled.as_ref());
+        let compiled = load.own().and_then(|own| own.compiled.as_ref());
         compiled.map(|compiled| (compiled.sha256.clone(), compiled.headers.clone()))
     };
-    let of = |load: &Load| (load.own.as_ref().map(|own| own.flags.clone()), sha256(load));
+    let of = |load: &Load| (load.own().map(|own| own.flags.clone()), sha256(load));
     ensure!(
         of(a) == of(b),
         "{} is not the source that {name} measured: run it as a record of its own, and compare the records",

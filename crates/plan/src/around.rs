@@ -40,7 +40,7 @@ pub fn around(mut experiment: Experiment, at: &OperatingPoint) -> Result<Experim
         }
     };
     ensure!(
-        load.command.is_none(),
+        load.command().is_none(),
         "loads of commands cannot be changed by a little: only workloads of knee have tasks and times \
          to change"
     );
@@ -111,8 +111,8 @@ fn check_single(load: &Load, axes: &Axes) -> Result<()> {
 /// Whether all variants have a time of their workload to change, and none sets it itself.
 fn can_change(experiment: &Experiment, parameter: &str) -> Result<bool> {
     for variant in &experiment.variants {
-        let workload = variant.workload.as_ref().unwrap_or(&experiment.loads[0].workload);
-        let workload: &Workload = names::workload(workload)?;
+        let workload = variant.workload.clone().unwrap_or_else(|| experiment.loads[0].name());
+        let workload: &Workload = names::workload(&workload)?;
         let has = workload.parameters().any(|known| known.name == parameter);
         if !has || variant.parameters.contains_key(parameter) {
             return Ok(false);
@@ -124,7 +124,7 @@ fn can_change(experiment: &Experiment, parameter: &str) -> Result<bool> {
 /// The load with a longer time.
 fn with_more(load: &Load, name: &str, more_ns: u64) -> Result<Load> {
     let mut load = load.clone();
-    let workload = names::workload(&load.workload)?;
+    let workload = names::workload(&load.name())?;
     let parameter = workload.parameters().find(|known| known.name == name);
     let default = parameter.map_or("0", |parameter| parameter.default);
     let given = load.parameters.get(name).map(|many| &many.0[..]);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use host::nearest;
 use records::{
-    Better, Command, CommandLine, DescribedMetric, Experiment, Extract, Load, Obtained,
+    Better, Command, CommandLine, DescribedMetric, Experiment, Extract, Load, LoadWork, Obtained,
     OutputSource, Point, Record, Scalar, Variant,
 };
 
@@ -57,23 +57,24 @@ pub fn read(name: &str) -> Result<Command> {
     // As a load, so that its keys are checked as those of an experiment are.
     let whole = format!("[[load]]\n[load.command]\nname = '{bare}'\n{text}");
     let experiment = Experiment::read(&whole).with_context(|| format!("in the command {bare}"))?;
-    let command = experiment.loads.into_iter().next().and_then(|load| load.command);
+    let command = experiment.loads.into_iter().next().and_then(|load| load.command().cloned());
     command.with_context(|| format!("the command {bare} is empty"))
 }
 
 /// The definition that a load means, with its name; `None` if the load is a workload of knee.
 pub fn for_load(load: &Load) -> Result<Option<Command>> {
-    if load.workload.starts_with(PREFIX) {
-        return read(&load.workload).map(Some);
-    }
-    let Some(command) = &load.command else { return Ok(None) };
+    let command = match &load.work {
+        LoadWork::Workload(name) if name.starts_with(PREFIX) => return read(name).map(Some),
+        LoadWork::Workload(_) | LoadWork::Own(_) => return Ok(None),
+        LoadWork::Command(command) => command,
+    };
     let name =
         if command.name.is_empty() { program_name(&command.run)? } else { command.name.clone() };
     ensure!(
         workloads::WORKLOADS.iter().all(|workload| workload.name != name),
         "the command has the name of knee's workload {name}: give it another `name`"
     );
-    Ok(Some(Command { name, ..command.clone() }))
+    Ok(Some(Command { name, ..(**command).clone() }))
 }
 
 /// The metric that a pattern of `--operations-from` means: text around `{}`, or a regular expression.
@@ -234,8 +235,7 @@ mod tests {
     fn a_command_is_called_like_its_program() {
         let check = |run: &str, expected: &str| {
             let command = Command { run: CommandLine::Text(run.to_string()), ..Command::default() };
-            let load = Load { command: Some(command), ..Load::default() };
-            let name = match for_load(&load) {
+            let name = match for_load(&Load::new(command)) {
                 Ok(command) => command.unwrap().name,
                 Err(error) => format!("{error:#}"),
             };

@@ -93,7 +93,7 @@ mod tests {
             assert!(!experiment.description.is_empty(), "{name} has no description");
             let native = |load: &&Load| commands::for_load(load).unwrap().is_none();
             for load in experiment.loads.iter().filter(native) {
-                crate::names::workload(&load.workload).unwrap();
+                crate::names::workload(&load.name()).unwrap();
             }
         }
     }

@@ -101,7 +101,7 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
         "the disks of guests are files: use --on loop (in --dir) or --on ram"
     );
     ensure!(
-        experiment.image.is_none() && experiment.loads.iter().all(|load| load.command.is_none()),
+        experiment.image.is_none() && experiment.loads.iter().all(|load| load.command().is_none()),
         "a guest has only knee in it: commands, and the [image] of one, are for runs on the host \
          itself; leave --kernel out, or measure a workload (knee list workloads)"
     );

@@ -163,7 +163,7 @@ fn points_of(
         return self::commands::points(&command, load, axes, usable, image, points_max);
     }
     let mut points = Vec::new();
-    let planned = match &load.own {
+    let planned = match load.own() {
         Some(own) => own_load::planned(own, load, axes, experiment, points_max)?,
         None => native(load, axes, points_max)?,
     };
@@ -227,7 +227,7 @@ struct PlannedLoad {
 
 /// A workload of knee.
 fn native(load: &Load, axes: &Axes, points_max: usize) -> Result<PlannedLoad> {
-    let workload = names::workload(&load.workload)?;
+    let workload = names::workload(&load.name())?;
     Ok(PlannedLoad {
         name: workload.name.to_string(),
         semantics: workload.spec.semantics,

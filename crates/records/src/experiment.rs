@@ -19,11 +19,10 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
-use crate::own_load::OwnLoad;
+use crate::load::Load;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
 use crate::tasks::{Form, Until};
@@ -233,27 +232,6 @@ impl Judging {
     }
 }
 
-/// One workload of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Load {
-    /// Name or alias of the workload; `command:NAME` is a command that comes with knee. Empty if
-    /// `command` is given.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub workload: String,
-    /// Any program, instead of a workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<Command>,
-    /// A file that the user wrote, instead of a workload.
-    #[serde(default, rename = "source", skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnLoad>,
-    /// Parameters of the workload; a list makes the parameter an axis.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Many<Scalar>>,
-    /// Axes that replace the experiment's.
-    #[serde(default, skip_serializing_if = "Axes::is_empty")]
-    pub axes: Axes,
-}
-
 /// Values whose combinations are the points. An absent axis has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes {
@@ -447,41 +425,6 @@ impl Experiment {
     }
 }
 
-impl Load {
-    /// Name in messages.
-    pub fn name(&self) -> String {
-        match &self.command {
-            Some(command) if command.name.is_empty() => format!("'{}'", command.run.text()),
-            Some(command) => command.name.clone(),
-            None => self.own.as_ref().map_or(self.workload.clone(), OwnLoad::name),
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        if let Some(own) = &self.own {
-            ensure!(
-                self.workload.is_empty() && self.command.is_none(),
-                "a [[load]] has the source {} and a workload or command: give only one of them",
-                own.file.display()
-            );
-            return Ok(());
-        }
-        match &self.command {
-            Some(_) if !self.workload.is_empty() => bail!(
-                "a [[load]] has the workload {} and a command: give only one of them",
-                self.workload
-            ),
-            Some(command) => {
-                command.check().with_context(|| format!("in the command {}", self.name()))
-            }
-            None if self.workload.is_empty() => {
-                bail!("a [[load]] has neither workload nor command nor source: give one of them")
-            }
-            None => Ok(()),
-        }
-    }
-}
-
 /// The line of the last key of a dotted path, such as "line 3: "; empty if no line starts with the key.
 fn line_of(text: &str, path: &str) -> String {
     let key = path.rsplit('.').next().unwrap_or(path);
@@ -493,7 +436,7 @@ fn line_of(text: &str, path: &str) -> String {
 }
 
 impl Axes {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Axes::default()
     }
 

@@ -12,6 +12,7 @@ mod guest;
 mod guest_shape;
 mod host_facts;
 mod job;
+mod load;
 mod metric;
 mod opened;
 mod own_load;
@@ -35,7 +36,7 @@ pub use command::{
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Adaptive, Axes, Experiment, Judging, Load, PointOrder, Variant};
+pub use experiment::{Adaptive, Axes, Experiment, Judging, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};
@@ -43,13 +44,14 @@ pub use guest_shape::GuestShape;
 pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};
 pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
+pub use load::{Load, LoadWork};
 pub use metric::{
     Better, COUNTERS, DescribedMetric, METRICS, Metric, MetricKind, Obtained, find_counter,
     find_metric, per_operation,
 };
 pub use opened::{Opened, Runs};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
-pub use planned::{Planned, UnitOfWork};
+pub use planned::{Planned, PlannedWork, UnitOfWork};
 pub use profile::{
     Base, Bursts, CpuMode, CpuState, CpuTime, LockTime, OTHER_TASK, OWN_TASK,
     OWN_TASK_ON_THE_ONLY_CPUS, Profile, ProfileKind, QUOTA, SampledStacks, Share, Slice, Stack,

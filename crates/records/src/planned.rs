@@ -7,9 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::command::Command;
-use crate::experiment::{Axes, Load, Variant};
+use crate::experiment::{Axes, Variant};
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
+use crate::load::{Load, LoadWork};
 use crate::own_load::OwnLoad;
 use crate::record::{Point, Record};
 use crate::scalar::Many;
@@ -25,10 +26,19 @@ pub struct Planned<'a> {
     pub guest: Option<Guest>,
     /// The file system that is made for the runs.
     pub file_system: Option<&'a FileSystem>,
-    /// The command that the runs execute; `None` if the workload is knee's own.
-    pub command: Option<&'a Command>,
-    /// The load that the user wrote, if it is one.
-    pub own: Option<&'a OwnLoad>,
+    /// What tasks execute.
+    pub work: PlannedWork<'a>,
+}
+
+/// What the tasks of a point execute.
+#[derive(Clone, Copy, Debug)]
+pub enum PlannedWork<'a> {
+    /// The workload of knee that the point names.
+    Workload,
+    /// Any program.
+    Command(&'a Command),
+    /// A load that the user wrote.
+    Own(&'a OwnLoad),
 }
 
 /// What times are divided by.
@@ -58,8 +68,11 @@ impl Record {
             variant: self.variant(point),
             guest: self.guest(&point.variant),
             file_system: self.file_system(point),
-            command: self.command(point)?,
-            own: self.own_load(&point.workload),
+            work: match (self.command(point)?, self.own_load(&point.workload)) {
+                (Some(command), _) => PlannedWork::Command(command),
+                (None, Some(own)) => PlannedWork::Own(own),
+                (None, None) => PlannedWork::Workload,
+            },
         })
     }
 
@@ -85,8 +98,7 @@ impl Record {
 
     /// The load that the user wrote and that points name so; `None` for all others.
     pub fn own_load(&self, workload: &str) -> Option<&OwnLoad> {
-        let mut own_loads = self.experiment.loads.iter().filter_map(|load| load.own.as_ref());
-        own_loads.find(|own| own.name() == workload)
+        self.experiment.own_loads().find(|own| own.name() == workload)
     }
 
     /// What the time of a point is divided by.
@@ -115,11 +127,8 @@ impl Variant {
         let own =
             self.parameters.iter().map(|(name, value)| (name.clone(), Many(vec![value.clone()])));
         let parameters = load.parameters.clone().into_iter().chain(own).collect();
-        let (workload, command, own) = match &self.workload {
-            Some(workload) => (workload.clone(), None, None),
-            None => (load.workload.clone(), load.command.clone(), load.own.clone()),
-        };
-        let load = Load { workload, command, own, parameters, axes: load.axes.clone() };
+        let work = self.workload.clone().map_or_else(|| load.work.clone(), LoadWork::Workload);
+        let load = Load { work, parameters, axes: load.axes.clone() };
         let axes = Axes {
             forms: self.form.map(|form| Many(vec![form])).or_else(|| axes.forms.clone()),
             placement: self.placement.map(|p| Many(vec![p])).or_else(|| axes.placement.clone()),

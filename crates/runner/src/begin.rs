@@ -100,7 +100,7 @@ fn does_not_fit(why: anyhow::Error, experiment: &Experiment) -> anyhow::Error {
 
 /// What a plan does not know of a load that is a file, as it compiles nothing; `None` if it knows all.
 fn not_compiled(experiment: &Experiment) -> Option<Warning> {
-    let own = experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let own = experiment.own_loads();
     let names: Vec<String> = own.filter(|own| own.compiled.is_none()).map(OwnLoad::name).collect();
     let text = format!(
         "not compiled yet: {}; a plan compiles nothing, so it shows only the parameters that are given",
@@ -114,7 +114,7 @@ fn operations(points: &[Point], experiment: &Experiment) -> BTreeMap<String, Str
     let own_points = points.iter().filter(|point| point.command.is_none());
     let workloads = own_points.filter_map(|point| Workload::find(&point.workload));
     let native = workloads.map(|w| (w.name.to_string(), w.spec.operation.to_string()));
-    let own_loads = experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let own_loads = experiment.own_loads();
     let compiled = |own: &OwnLoad| {
         let compiled = own.compiled.as_ref()?;
         let unverified = if compiled.verifies { "" } else { "; not verified" };

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use plan::commands::{self, RunId, command_job, values, words};
 use plan::guest_config;
 use records::{
-    Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned, Point,
-    Record, Storage, Variant,
+    Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned,
+    PlannedWork, Point, Record, Storage, Variant,
 };
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
@@ -26,7 +26,7 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
     effects.extend(on_host.map(|kernel| boot(&kernel)));
     effects.extend(record.variants.iter().flat_map(of_variant));
     effects.extend(of_image(record)?);
-    for own in record.experiment.loads.iter().filter_map(|load| load.own.as_ref()) {
+    for own in record.experiment.own_loads() {
         let words = [vec![own.file.display().to_string()], own.flags.clone()].concat();
         effects.push(effect(EffectKind::Compile, words, source(own)));
     }
@@ -36,7 +36,7 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
             let storage = &record.experiment.storage;
             effects.extend(file_systems::effects(storage, &directory(point), file_system)?);
         }
-        if let Some(command) = planned.command {
+        if let PlannedWork::Command(command) = planned.work {
             let of_command = || format!("in the command {}", command.name);
             effects.extend(of_point(record, &planned, command).with_context(of_command)?);
         }

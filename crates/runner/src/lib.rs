@@ -21,14 +21,14 @@ use host::{job_control, signals};
 use plan::commands::RunId;
 use plan::guest_config;
 use plan::schedule::{self, Assignment};
-use records::{Command, Outcome, Planned, Point, Record, Run, Until, Warning};
+use records::{Command, Outcome, Planned, PlannedWork, Point, Record, Run, Until, Warning};
 use setup::journal::Journal;
 use store::Growing;
 
 use crate::places::guest::Guests;
 use crate::places::local::Local;
 use crate::places::metal::Metal;
-use crate::places::{Place, RunOutcome, RunRequest};
+use crate::places::{RunOutcome, RunRequest};
 use crate::profiles::{Step, StepResult};
 use crate::progress::Progress;
 
@@ -104,7 +104,7 @@ impl<'a> Places<'a> {
 
     fn run(&mut self, request: &RunRequest) -> Result<Option<RunOutcome>> {
         match self.guests.as_mut().filter(|_| request.planned.guest.is_some()) {
-            Some(guests) => guests.run(self.journal, request),
+            Some(guests) => guests.run(request),
             None => match &mut self.metal {
                 Some(metal) => metal.run(&mut self.local, self.journal, request),
                 None => self.local.run(self.journal, request),
@@ -122,7 +122,7 @@ impl<'a> Places<'a> {
     fn end(mut self, record: &mut Growing) -> Result<Vec<Warning>> {
         let mut warnings = self.local.end(self.journal)?;
         if let Some(guests) = &mut self.guests {
-            warnings.extend(guests.end(self.journal)?);
+            warnings.extend(guests.end());
         }
         if let Some(metal) = &mut self.metal {
             metal.end();
@@ -300,7 +300,10 @@ fn deadline(record: &Record, planned: &Planned) -> Duration {
         Until::Seconds(seconds) => seconds,
         Until::OperationsPerTask(_) => 0.0,
         // The worker itself limits each of its programs.
-        Until::End => planned.command.map_or(0.0, programs_s),
+        Until::End => match planned.work {
+            PlannedWork::Command(command) => programs_s(command),
+            PlannedWork::Workload | PlannedWork::Own(_) => 0.0,
+        },
     };
     let around_s = timeout_s + 0.01 * planned.point.tasks as f64;
     Duration::from_secs_f64(run_s + stop_grace_s + around_s)

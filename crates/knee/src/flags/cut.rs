@@ -80,7 +80,7 @@ fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
          give --blocks"
     );
     ensure!(
-        experiment.loads.iter().all(|load| load.own.is_none()),
+        experiment.own_loads().next().is_none(),
         "a load that is compiled lies on this host alone: build it as a program that all hosts have, and \
          name it with --command"
     );

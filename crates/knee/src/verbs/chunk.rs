@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use fleet::{Folder, HostCheck, Measurer, Member, Outcome, Owner, Plan, Share, Work};
 use host::signals;
 use host::terminal::{print_line, talk};
-use records::Experiment;
+use records::{Experiment, Load};
 use runner::{End, Options, measure, planned_record};
 use setup::foreign::Permitted;
 use store::Store;
@@ -106,7 +106,7 @@ fn open(arguments: &Arguments) -> Result<Opened> {
 /// Why this host cannot take chunks of a plan, and what to do; `None` if it can.
 pub fn refusal(plan: &Plan) -> Result<Option<String>> {
     let experiment = &plan.experiment;
-    let commands = experiment.loads.iter().filter_map(|load| load.command.as_ref());
+    let commands = experiment.loads.iter().filter_map(Load::command);
     let mut directories = commands.filter_map(|command| command.directory.as_deref());
     // Names of axes in braces are known for each point only, and other paths begin in the scratch directory.
     let is_plain = |path: &str| path.starts_with('/') && !path.contains('{');

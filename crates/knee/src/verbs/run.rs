@@ -545,7 +545,7 @@ fn changed(
 fn add_compiler_flags(experiment: &mut Experiment, arguments: &Arguments) -> Result<()> {
     let Some(text) = &arguments.cflags else { return Ok(()) };
     let words = shlex::split(text).with_context(|| format!("--cflags '{text}': unclosed quote"))?;
-    let mut own = experiment.loads.iter_mut().filter_map(|load| load.own.as_mut()).peekable();
+    let mut own = experiment.own_loads_mut().peekable();
     ensure!(
         own.peek().is_some(),
         "--cflags is for loads that are compiled: name a file such as my_load.c"
@@ -560,8 +560,7 @@ fn count_operations(experiment: &mut Experiment, arguments: &Arguments) -> Resul
     let probe = from.filter(|from| ProgramProbe::is_meant(from));
     let probe = probe.map(ProgramProbe::parse).transpose()?;
     let output = from.filter(|_| probe.is_none()).map(commands::operations_from).transpose()?;
-    let mut commands =
-        experiment.loads.iter_mut().filter_map(|load| load.command.as_mut()).peekable();
+    let mut commands = experiment.commands_mut().peekable();
     ensure!(
         from.is_none() || commands.peek().is_some(),
         "--operations-from counts operations of a command: name one with --command"
@@ -618,7 +617,7 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
         if own_loads::is_own_load(name) {
             let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
             let own = OwnLoad { file, ..OwnLoad::default() };
-            loads.push(Load { own: Some(own), ..Load::default() });
+            loads.push(Load::new(own));
             continue;
         }
         let workload = if name.starts_with(commands::PREFIX) {
@@ -628,7 +627,7 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
                 plan::workload(name).map_err(|why| own_loads::why_no_load(name).unwrap_or(why))?;
             named.name.to_string()
         };
-        loads.push(Load { workload, ..Load::default() });
+        loads.push(Load::new(workload));
     }
     let name = loads.iter().map(Load::name).collect::<Vec<_>>().join(" ");
     Ok(Experiment { name, loads, ..Experiment::default() })
@@ -652,11 +651,11 @@ fn add_commands(experiment: &mut Experiment, arguments: &Arguments) -> Result<()
             timeout_s: arguments.timeout.unwrap_or(Command::default().timeout_s),
             ..Command::default()
         };
-        let load = Load { command: Some(command), ..Load::default() };
-        let named = commands::for_load(&load)?.context("a load with a command is one")?;
+        let named = commands::for_load(&Load::new(command))?;
+        let named = named.context("a load with a command is one")?;
         let name = [experiment.name.as_str(), &named.name];
         experiment.name = name.join(" ").trim().to_string();
-        experiment.loads.push(Load { command: Some(named), ..load });
+        experiment.loads.push(Load::new(named));
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ fn check_emulation(experiment: &Experiment) -> Result<()> {
 /// The experiment whose commands print the number to judge by.
 fn judged_by_output(mut experiment: Experiment, pattern: &str) -> Result<Experiment> {
     let (metric, extract) = bisect::judged_by(Some(pattern), None)?;
-    let commands = experiment.loads.iter_mut().filter_map(|load| load.command.as_mut());
+    let commands = experiment.commands_mut();
     let mut read = 0;
     for command in commands {
         command.metrics.extend(extract.clone());

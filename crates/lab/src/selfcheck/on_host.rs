@@ -151,7 +151,7 @@ fn experiment(
         ..Variant::default()
     };
     let (base_ns, other_ns) = (case.work_ns, case.work_ns + planted_ns);
-    let load = Load { workload: case.workload.to_string(), ..Load::default() };
+    let load = Load::new(case.workload.to_string());
     Experiment {
         name: "selfcheck".to_string(),
         loads: vec![load; comparisons],

@@ -46,9 +46,10 @@ impl Adaptive {
              name (--cpus 1..all)"
         );
         ensure!(
-            loads
-                .iter()
-                .all(|load| load.command.is_none() && !load.workload.starts_with("command:")),
+            loads.iter().all(|load| {
+                load.command().is_none()
+                    && load.workload().is_none_or(|name| !name.starts_with("command:"))
+            }),
             "a search is for workloads of knee: give the CPU counts of commands (--cpus 1..all)"
         );
         ensure!(

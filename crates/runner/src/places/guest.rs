@@ -25,13 +25,12 @@ use host::terminal::hint;
 use host::{job_control, signals};
 use plan::{guest_config, schedule};
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning, Work};
-use setup::journal::Journal;
 
 use self::boot::{DOUBT_PREFIX, FormattedDisk};
 use self::disk::Disk;
 use self::protocol::{GuestRun, GuestRunResult, Reply, Request, line};
 use self::watchdog::Watchdog;
-use super::{Place, RunOutcome, RunRequest};
+use super::{RunOutcome, RunRequest};
 
 pub use self::boot::{BootedGuest, Booter, power_off};
 pub use self::hypervisor::no_kvm;
@@ -308,8 +307,10 @@ fn guest_run(request: &RunRequest, kept: bool) -> Result<GuestRun> {
     Ok(GuestRun { job, variant: request.planned.variant.cloned(), kept, deadline_s })
 }
 
-impl Place for Guests {
-    fn run(&mut self, _: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>> {
+impl Guests {
+    /// Does one run in a guest. Returns `None` if a signal interrupted it. An error ends the whole execution; a
+    /// failure of this run alone is in its outcome.
+    pub fn run(&mut self, request: &RunRequest) -> Result<Option<RunOutcome>> {
         match self.provide(request)? {
             _ if signals::received().is_some() => Ok(None),
             Ok(errors) => {
@@ -329,13 +330,15 @@ impl Place for Guests {
         }
     }
 
-    fn boots(&mut self) -> Vec<Boot> {
+    /// The guests booted since the last call, to be written to the record.
+    pub fn boots(&mut self) -> Vec<Boot> {
         std::mem::take(&mut self.unwritten)
     }
 
-    fn end(&mut self, _: &mut Journal) -> Result<Vec<Warning>> {
+    /// Switches the last guest off. Returns what was wrong with guests.
+    pub fn end(&mut self) -> Vec<Warning> {
         self.end_guest(SWITCHED_OFF);
-        Ok(std::mem::take(&mut self.doubts))
+        std::mem::take(&mut self.doubts)
     }
 }
 

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use records::{Boot, Record, Variant, Warning};
+use records::{Record, Variant, Warning};
 use setup::file_systems::{FileSystems, WritebackWatch};
 use setup::journal::Journal;
 use setup::settings;
 
 use crate::images::Images;
-use crate::places::{Place, RunOutcome, RunRequest, process};
+use crate::places::{RunOutcome, RunRequest, process};
 
 /// This host as a place for runs.
 pub struct Local {
@@ -76,8 +76,14 @@ impl Local {
     }
 }
 
-impl Place for Local {
-    fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>> {
+impl Local {
+    /// Does one run. Returns `None` if a signal interrupted it. An error is about the host and ends
+    /// the whole execution; a failure of this run alone is in its outcome.
+    pub fn run(
+        &mut self,
+        journal: &mut Journal,
+        request: &RunRequest,
+    ) -> Result<Option<RunOutcome>> {
         let directory = journal.directory(&request.planned.point.dir, &request.record.id)?;
         let doubts = apply_sysctls(journal, request.planned.variant)?;
         let outcome = self.run_on_file_system(journal, &directory, request);
@@ -86,11 +92,8 @@ impl Place for Local {
             .map(|outcome| RunOutcome { warnings: [doubts, outcome.warnings].concat(), ..outcome }))
     }
 
-    fn boots(&mut self) -> Vec<Boot> {
-        Vec::new()
-    }
-
-    fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>> {
+    /// Releases what was kept for later runs. Returns what was wrong with it.
+    pub fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>> {
         self.file_systems.end(journal)
     }
 }

@@ -17,7 +17,7 @@ use setup::journal::Journal;
 use setup::metal::{Arrival, BOOT_ATTEMPTS, KernelBoot, initrd, running_version};
 
 use super::local::Local;
-use super::{Place, RunOutcome, RunRequest};
+use super::{RunOutcome, RunRequest};
 
 /// This host, which boots kernels.
 pub struct Metal {

@@ -1,7 +1,7 @@
 //! Where runs happen: one place a file. A place sets up what the run's variant asks for, does the
 //! job, puts everything back, and returns the worker's events and how the worker ended.
 //!
-//!     runner ── RunRequest ──> Place ── Job ──> worker
+//!     runner ── RunRequest ──> place ── Job ──> worker
 //!            <── RunOutcome ──       <─ events ─
 //!
 //! A worker is the same process everywhere (`process.rs`): here a child of knee, in a guest a
@@ -19,25 +19,11 @@ use anyhow::{Context, Result};
 use own_loads::Linkage;
 use plan::commands::{RunId, command_job};
 use records::{
-    Boot, Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, Point, ProfileKind,
-    Record, Warning, Work,
+    Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, PlannedWork, Point,
+    ProfileKind, Record, Warning, Work,
 };
-use setup::journal::Journal;
 
 use crate::profiles;
-
-/// Where runs happen.
-pub trait Place {
-    /// Does one run. Returns `None` if a signal interrupted it. An error is about the place and ends
-    /// the whole execution; a failure of this run alone is in its outcome.
-    fn run(&mut self, journal: &mut Journal, request: &RunRequest) -> Result<Option<RunOutcome>>;
-
-    /// The boots since the last call, to be written to the record.
-    fn boots(&mut self) -> Vec<Boot>;
-
-    /// Releases what was kept for later runs. Returns what was wrong with it.
-    fn end(&mut self, journal: &mut Journal) -> Result<Vec<Warning>>;
-}
 
 /// A run to do.
 pub struct RunRequest<'a> {
@@ -95,10 +81,12 @@ impl RunRequest<'_> {
     /// The job for a worker of the process `knee`, which makes and removes the directory `scratch`.
     pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
         let point = self.planned.point;
-        let work = match (self.planned.command, self.planned.own) {
-            (Some(command), _) => Work::Command(command_job(command, point, &scratch, self.id)?),
-            (None, Some(own)) => Work::Own(own_job(own, point)?),
-            (None, None) => Work::Workload(NativeJob {
+        let work = match self.planned.work {
+            PlannedWork::Command(command) => {
+                Work::Command(command_job(command, point, &scratch, self.id)?)
+            }
+            PlannedWork::Own(own) => Work::Own(own_job(own, point)?),
+            PlannedWork::Workload => Work::Workload(NativeJob {
                 name: point.workload.clone(),
                 semantics: point.semantics,
                 parameters: point.parameters.clone(),

@@ -500,7 +500,7 @@ fn experiment(
     }
     const SHOWN: usize = 3;
     let more = if workloads.len() > SHOWN { ", …" } else { "" };
-    let load = |workload: &&str| Load { workload: workload.to_string(), ..Load::default() };
+    let load = |workload: &&str| Load::new(workload.to_string());
     let names: Vec<&str> = made.variants.iter().map(String::as_str).collect();
     Experiment {
         name: workloads[..workloads.len().min(SHOWN)].join(", ") + more,

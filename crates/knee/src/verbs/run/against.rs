@@ -54,9 +54,9 @@ pub fn request(arguments: &Arguments, record: &str, store: &Store) -> Result<For
 /// Adds what a record knows of the code of its loads to those loads of another experiment whose files are still the
 /// same: one load is measured for both.
 fn take_unchanged_code(before: &Experiment, now: &mut Experiment) {
-    let known = before.loads.iter().filter_map(|load| load.own.as_ref());
+    let known = before.own_loads();
     let known: Vec<&OwnLoad> = known.filter(|own| own.compiled.is_some()).collect();
-    let uncompiled = now.loads.iter_mut().filter_map(|load| load.own.as_mut());
+    let uncompiled = now.own_loads_mut();
     for own in uncompiled.filter(|own| own.compiled.is_none()) {
         let same = known.iter().find(|before| before.file == own.file && before.flags == own.flags);
         let compiled = same.and_then(|before| before.compiled.as_ref());

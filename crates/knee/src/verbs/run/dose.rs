@@ -69,7 +69,7 @@ impl Dose {
     /// Makes the doses an axis of a load.
     pub fn add_to(&self, load: &mut Load) -> Result<()> {
         let (place, name) = (self.place.name(), self.place.parameter());
-        let workload = plan::workload(&load.workload)
+        let workload = plan::workload(&load.name())
             .with_context(|| format!("--dose {place}: only workloads of knee take doses"))?;
         let parameter = workload.parameters().find(|parameter| parameter.name == name);
         let default = match (self.place, parameter) {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn doses_are_added_to_what_is_there() {
-        let mut load = Load { workload: "lock_mcs".to_string(), ..Load::default() };
+        let mut load = Load::new("lock_mcs".to_string());
         load.parameters.insert("hold_ns".to_string(), Many(vec![Scalar("300ns".to_string())]));
         parse("inside=0,2us,200ns").unwrap().add_to(&mut load).unwrap();
         let values: Vec<&str> =
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(values, ["300", "500", "2300"]);
         let why = parse("inside=0,1us,2us").unwrap().add_to(&mut load).unwrap_err();
         assert_eq!(why.to_string(), "--dose inside: hold_ns has several values already; name one");
-        let mut other = Load { workload: "getppid".to_string(), ..Load::default() };
+        let mut other = Load::new("getppid".to_string());
         let why = parse("inside=0,1us,2us").unwrap().add_to(&mut other).unwrap_err();
         assert!(why.to_string().contains("getppid has no parameter hold_ns"), "{why}");
         for text in

@@ -104,7 +104,7 @@ pub fn program_in_guest(load: &str) -> String {
 
 /// The programs of the loads that the user wrote, by their paths in the guest.
 fn own_programs(record: &Record) -> Result<Vec<(String, PathBuf)>> {
-    let own = record.experiment.loads.iter().filter_map(|load| load.own.as_ref());
+    let own = record.experiment.own_loads();
     let program = |own: &OwnLoad| {
         Ok((program_in_guest(&own.name()), own_loads::program(own, Linkage::Static)?))
     };
