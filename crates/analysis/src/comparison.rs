@@ -6,6 +6,7 @@ mod nodes;
 use std::collections::BTreeMap;
 
 use records::{Better, Pass, Values};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Spread;
@@ -13,7 +14,7 @@ use crate::Spread;
 pub use nodes::{ComparedNode, EqualRuns, NodeDisagreement, NodeEffect, NodeSurvey, OddNode};
 
 /// Several variants, the first of them the baseline, over all cells that they share.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The variants, the baseline first.
     pub variants: Vec<ComparedVariant>,
@@ -45,7 +46,7 @@ pub struct Comparison {
 }
 
 /// One variant of a comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedVariant {
     pub name: String,
     /// What it does differently: "mode=try, sysctl vm.x=1". Empty for a baseline that changes
@@ -58,7 +59,7 @@ pub struct ComparedVariant {
 }
 
 /// How the runs were laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "layout", rename_all = "snake_case")]
 pub enum Design {
     /// Each block has one run of every variant, in random order: pairs within blocks.
@@ -77,7 +78,7 @@ pub enum Design {
 }
 
 /// One cell: what its points have in common, and the comparison of each metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CellComparison {
     /// What tells the cell from the others.
     #[serde(rename = "place")]
@@ -91,7 +92,7 @@ pub struct CellComparison {
 }
 
 /// What all points of a cell have in common, and what tells it from other cells.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CellKey {
     /// Name of the workload; if variants replace it, their names joined by " / ".
     pub workload: String,
@@ -115,7 +116,7 @@ pub struct CellKey {
 }
 
 /// One metric of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MetricComparison {
     /// Name of the metric.
     pub metric: String,
@@ -129,7 +130,7 @@ pub struct MetricComparison {
 }
 
 /// A variant against the baseline, in one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
     /// Number of pairs, of blocks or of sessions; of separate runs, the number of units on the
     /// smaller side.
@@ -153,7 +154,7 @@ pub struct Contrast {
 
 /// How far earlier records of one point differ although nothing is known to have changed: the
 /// drift of a host from one session to another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HostDrift {
     /// Number of earlier records.
     pub records: usize,
@@ -166,7 +167,7 @@ pub struct HostDrift {
 }
 
 /// The scale of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// A share of the baseline's value.
@@ -177,7 +178,7 @@ pub enum Scale {
 }
 
 /// The method behind an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Exact signed-rank distribution over pairs.
@@ -195,7 +196,7 @@ pub enum Method {
 }
 
 /// The verdict about a change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Verdict {
     /// Changed for the better. `at_least`: the whole interval lies beyond the smallest effect.
@@ -229,18 +230,19 @@ pub enum Verdict {
 }
 
 /// A finished run with all its metrics.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunValues {
     /// Number of the run in its record.
     pub run: u32,
     pub block: u32,
     /// Whether its block was left out of the comparison.
     pub discarded: bool,
+    #[schemars(with = "std::collections::BTreeMap<String, f64>")]
     pub metrics: Values<f64>,
 }
 
 /// The primary metric of all variants over the CPU counts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CurveComparison {
     /// Indexes into [`Comparison::cells`], by number of CPUs, ascending.
     pub cells: Vec<usize>,
@@ -249,7 +251,7 @@ pub struct CurveComparison {
 }
 
 /// One variant against the baseline over all CPU counts of a curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Band {
     /// For each cell, the interval of the change; absent if there are too few units. All of them
     /// hold together at the comparison's confidence level.
@@ -262,7 +264,7 @@ pub struct Band {
 }
 
 /// How far pairs of runs of the same point in the same block differed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NoiseFloor {
     /// Number of pairs.
     pub pairs: usize,
@@ -275,7 +277,7 @@ pub struct NoiseFloor {
 }
 
 /// Blocks left out of the comparison.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Discards {
     /// Number of blocks, summed over cells.
     pub blocks: usize,
@@ -289,7 +291,7 @@ pub struct Discards {
 }
 
 /// One block of a cell that was left out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DiscardedBlock {
     /// Index into [`Comparison::cells`].
     pub cell: usize,
@@ -302,7 +304,7 @@ pub struct DiscardedBlock {
 }
 
 /// A level of nesting and its share of the variance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VarianceShare {
     /// `node`, `boot`, `mount` or `run`.
     pub level: String,

@@ -2,12 +2,13 @@
 //! times as `knee run --until-decided` does.
 
 use records::HostFacts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::selfcheck::{Limit, Promise, Proportion, Standing};
 
 /// The comparisons of one workload with one planted cost.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HostCheckRow {
     /// The workload, with its work inside a lock if that is where the cost is planted.
     pub workload: String,
@@ -32,7 +33,7 @@ pub struct HostCheckRow {
 }
 
 /// The results of all comparisons that check verdicts on a host.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HostCheck {
     /// The host, its kernel and CPUs.
     pub host: HostFacts,

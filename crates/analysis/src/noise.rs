@@ -3,10 +3,11 @@
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The noise of single runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Noise {
     /// Normal, standard deviation 3 %.

@@ -1,9 +1,10 @@
 //! The median of some values, and the range of the middle half of them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Quartiles of some values.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Quartiles {
     /// A quarter of the values lies below.
     pub low: f64,

@@ -6,6 +6,7 @@
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::baselines::{Benchstat, beyond_larger_stddev, hyperfine, lkp, mmtests};
@@ -21,7 +22,7 @@ pub const EFFECTS: [f64; 4] = [0.0, 0.02, 0.05, 0.10];
 pub const SMALLEST_EFFECT: f64 = 0.02;
 
 /// The result of a self-check.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Selfcheck {
     /// Number of comparisons simulated for each rule, noise and change.
     pub trials: u32,
@@ -35,7 +36,7 @@ pub struct Selfcheck {
 }
 
 /// One rule on one kind of noise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RuleRow {
     pub noise: Noise,
     /// Name of the rule.
@@ -47,7 +48,7 @@ pub struct RuleRow {
 }
 
 /// The answers of one rule on one kind of noise with one true change.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RuleCell {
     /// The true change.
     pub effect: f64,
@@ -62,14 +63,14 @@ pub struct RuleCell {
 }
 
 /// A share of trials with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Proportion {
     pub share: f64,
     pub interval: (f64, f64),
 }
 
 /// A promise, with what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Promise {
     /// What is promised, in a few words.
     pub what: String,
@@ -84,7 +85,7 @@ pub struct Promise {
 }
 
 /// Whether a measured value keeps a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The measured value is within the limit.
@@ -108,7 +109,7 @@ impl Standing {
 }
 
 /// The limit that a promise sets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The measured value may not be larger.

@@ -1,9 +1,10 @@
 //! Mean and spread of values, usually one for each run.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Mean and spread of some values.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// Number of values.
     pub n: usize,

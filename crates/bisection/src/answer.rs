@@ -1,11 +1,12 @@
 //! What a search comes to.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::series::Bracket;
 
 /// The result of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// The ends do not differ, as far as was measured.
@@ -47,7 +48,7 @@ impl Answer {
 }
 
 /// Why the ends count as equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotReproduced {
     /// Both ends are one build.
@@ -61,7 +62,7 @@ pub enum NotReproduced {
 }
 
 /// Why one change could not be named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unresolved {
     /// The commits between cannot be built or run.
@@ -77,7 +78,7 @@ pub enum Unresolved {
 }
 
 /// The difference between the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ends {
     /// Bad minus good, as a logarithm, with its standard error.
     pub difference: f64,

@@ -1,6 +1,7 @@
 //! What to test next: the commit and the number of runs that tell most about the culprit for what they cost.
 
 use fixedbitset::FixedBitSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::commits::Commits;
@@ -9,14 +10,14 @@ use crate::partition::{Partition, Segment};
 use crate::posterior::{Hypothesis, Level, Posterior};
 
 /// What a run and a build cost, in one unit, such as seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
     pub run: f64,
     pub build: f64,
 }
 
 /// Runs of one commit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Choice {
     pub commit: usize,
     pub runs: u32,

@@ -1,10 +1,11 @@
 //! What was measured: runs as logarithms of the metric, summed up by build and step. The runs of a step follow each
 //! other at once, so a host that drifts between steps moves them together.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The runs of one build. Equal builds of several commits are one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Build {
     /// The commit that it was first built for.
     pub commit: usize,

@@ -1,9 +1,10 @@
 //! How many runs and builds a search will take, before it starts.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a search takes on average.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Forecast {
     /// Runs of the search, without comparisons of what it blames.
     pub runs: f64,

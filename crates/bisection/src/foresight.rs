@@ -8,6 +8,7 @@ use analysis::sequential::LOOKS;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Unresolved};
@@ -43,7 +44,7 @@ pub struct Means {
 }
 
 /// What a bisection will take, by simulated ones.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Foresight {
     /// Size of the change in standard deviations of a run.
     pub distance: f64,
@@ -60,14 +61,14 @@ pub struct Foresight {
 }
 
 /// Runs and builds of a part of the bisection, what is done already included.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expected {
     pub runs: Quantiles,
     pub builds: Quantiles,
 }
 
 /// One of ten bisections takes less than `low`, one more than `high`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     pub low: f64,
     pub middle: f64,

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::evidence::Evidence;
@@ -58,7 +59,7 @@ fn spreads(evidence: &Evidence, layouts: &Layouts) -> Vec<Spreads> {
 }
 
 /// A level of one side, with its weight in runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Level {
     pub mean: f64,
     pub weight: f64,

@@ -4,6 +4,7 @@
 //! alone had been changed. Effects of two options together are mixed with those of others. Source: R. L. Plackett and
 //! J. P. Burman, "The Design of Optimum Multifactorial Experiments", Biometrika 33, 1946.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -11,7 +12,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub const SCREENING_ALPHA: f64 = 0.01;
 
 /// The effect of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Value with the option minus value without, as a logarithm.
     pub size: f64,

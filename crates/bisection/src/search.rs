@@ -14,6 +14,7 @@ mod ends;
 use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, NotReproduced, Unresolved};
@@ -28,7 +29,7 @@ use crate::posterior::{Grounds, LAYOUT_UNKNOWN, Posterior, posterior};
 use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
 
 /// How a search decides.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// Probability that names a commit, or that a set holds the culprit with.
     pub confidence: f64,

@@ -3,6 +3,7 @@
 use host::in_parallel;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -17,7 +18,7 @@ use crate::series::{SeriesSettings, SeriesStep, runs_for, series_step};
 use crate::simulated::{Noise, Range, World, gaussian};
 
 /// All tables.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BisectCheck {
     /// Simulated ranges of each kind.
     pub trials: u32,
@@ -54,7 +55,7 @@ impl BisectPart {
 }
 
 /// One rule on one kind of range.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     pub about: String,
     pub rule: Rule,
@@ -81,7 +82,7 @@ pub struct Row {
 }
 
 /// The rules that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     Knee,
@@ -105,7 +106,7 @@ impl Rule {
 }
 
 /// Several changes along a line of commits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SeriesRow {
     pub about: String,
     /// Share in which exactly the changes were found.
@@ -117,7 +118,7 @@ pub struct SeriesRow {
 }
 
 /// A screening of options, one of which matters.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScreeningRow {
     pub about: String,
     /// Share in which exactly the culprit was found.

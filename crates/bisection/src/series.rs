@@ -4,6 +4,7 @@
 //! Gaps that hold a change are halved until they are one commit wide. A change that could as well lie one tested
 //! commit further gets more runs there; what stays unsure is told as a wider bracket.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::change_points::{ChangePoints, change_points};
@@ -33,7 +34,7 @@ impl SeriesSettings {
 }
 
 /// A step between two tested commits.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bracket {
     /// The last commit that surely is without the change.
     pub without: usize,

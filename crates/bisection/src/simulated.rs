@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::bisected::{Bisected, COMPARED_MAX, Comparing, Drawn, Relinked, bisected};
@@ -11,7 +12,7 @@ use crate::commits::Commits;
 use crate::search::{Search, Settings};
 
 /// How runs of one build differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Noise {
     Normal,
@@ -35,7 +36,7 @@ const COMPARING: Comparing = Comparing {
 };
 
 /// A kind of range.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Range {
     pub commits: usize,
     /// Size of each change, as a share.

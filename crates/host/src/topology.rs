@@ -12,13 +12,14 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::anyhow;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use points::{fine_points, points};
 pub use read::read;
 
 /// The CPUs of a host that a run may use, in ascending order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Topology {
     /// One entry a CPU, lowest number first.
     pub cpus: Vec<Cpu>,
@@ -26,7 +27,7 @@ pub struct Topology {
 
 /// One CPU and the groups it belongs to. Each number is unique on the machine, unlike the kernel's
 /// `core_id`, which is unique only within its package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// The number by which Linux knows it.
     pub cpu: u32,
@@ -129,7 +130,7 @@ fn first_of_each(cpus: &[Cpu], group: Group) -> Vec<Cpu> {
 }
 
 /// The order in which a sweep takes the CPUs of a host into use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// All threads of a core, then the next core of the same cache, node, package.

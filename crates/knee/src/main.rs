@@ -106,6 +106,9 @@ enum Verb {
     Selfcheck(lab::selfcheck::Arguments),
     /// Print a script for completions in a shell
     Completions(verbs::completions::Arguments),
+    /// Print the JSON Schema of what a verb prints with --json
+    #[command(hide = true)]
+    Schema(verbs::schema::Arguments),
     /// Write the manual pages into a directory (internal)
     #[command(hide = true)]
     ManPages(verbs::man_pages::Arguments),
@@ -246,6 +249,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Selfcheck(arguments) => lab::selfcheck::run(&arguments),
         Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
+        Verb::Schema(arguments) => verbs::schema::run(&arguments),
         Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),
         Verb::Init => runner::places::guest::init::run().map(|()| ExitCode::SUCCESS),
         Verb::Metal(arguments) => verbs::metal::run(&arguments),

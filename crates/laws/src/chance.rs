@@ -5,17 +5,21 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::fit::{Fit, Known, Observation};
 use crate::sweep::OTHERS;
 
-/// An estimate with its 90 % interval. Infinite: beyond all numbers of CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// A fitted estimate with its 90 % interval. Infinite, which JSON writes as null: beyond all numbers of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
+    /// The estimate, in the unit of what is estimated; null if it is infinite.
+    #[schemars(with = "Option<f64>")]
     pub value: f64,
-    /// `None` where no noise is known.
+    /// The ends of the 90 % interval, null each if infinite; null where no noise is known.
+    #[schemars(with = "Option<(Option<f64>, Option<f64>)>")]
     pub interval: Option<(f64, f64)>,
 }
 

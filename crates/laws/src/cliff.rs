@@ -18,6 +18,7 @@
 use std::f64::consts::TAU;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -27,7 +28,7 @@ use crate::law::{Law, STEP};
 use crate::sweep::Sweep;
 
 /// A step down between two numbers of CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cliff {
     /// The last number before it.
     pub before: f64,

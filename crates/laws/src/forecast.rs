@@ -1,5 +1,6 @@
 //! Forecasts: rates with more CPUs than were measured, what they rest on, and how far a curve alone reaches.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
@@ -11,7 +12,7 @@ use crate::scaling::{lack_of_fit, may_hold};
 use crate::sweep::Sweep;
 
 /// Rates with more CPUs than were measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Forecast {
     /// The laws that the intervals hold; the first gives the values.
     pub laws: Vec<Law>,
@@ -28,7 +29,7 @@ pub struct Forecast {
 }
 
 /// The quantity with which a forecast varies most.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct RestsOn {
     pub quantity: &'static str,
     /// The share of the variance at the most CPUs that goes with it.
@@ -36,7 +37,7 @@ pub struct RestsOn {
 }
 
 /// The rate at one number of CPUs.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct ForecastPoint {
     pub cpus: u32,
     pub rate: Estimate,
@@ -45,7 +46,7 @@ pub struct ForecastPoint {
 }
 
 /// A forecast of what was measured, from the part with at most half of the CPUs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HoldOut {
     /// The most CPUs of the part.
     pub up_to: u32,
@@ -53,7 +54,7 @@ pub struct HoldOut {
 }
 
 /// A forecast of a rate that was measured.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct HeldOutPoint {
     pub cpus: u32,
     pub rate: Estimate,

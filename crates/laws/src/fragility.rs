@@ -16,6 +16,7 @@
 use analysis::{Spread, Student, imbalance};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -28,7 +29,7 @@ pub const FRAGILE: f64 = 0.5;
 pub const ROBUST: f64 = 0.1;
 
 /// A kind of change of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A task more or less.
@@ -59,7 +60,7 @@ pub struct Situation {
 }
 
 /// Where a difference lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Zone {
     Slower,
@@ -68,7 +69,7 @@ pub enum Zone {
 }
 
 /// How a verdict bears small changes of the load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Fragility {
     /// By which share the other side is faster at the operating point, with its 90 % interval.
     pub difference: Estimate,
@@ -89,7 +90,7 @@ pub struct Fragility {
 }
 
 /// The answer in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FragilityAnswer {
     Robust,
@@ -100,7 +101,7 @@ pub enum FragilityAnswer {
 }
 
 /// The comparison at a changed load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChangedLoad {
     pub name: String,
     pub change: Change,
@@ -119,7 +120,7 @@ impl ChangedLoad {
 }
 
 /// Runs in a slow and a fast mode.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Modes {
     /// Slow runs of the baseline and of the other side.
     pub slow: [usize; 2],

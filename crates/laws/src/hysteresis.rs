@@ -2,6 +2,7 @@
 //! one run to the next is the state of the host: its temperature, memory and caches of the kernel.
 
 use analysis::Student;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::Estimate;
@@ -15,7 +16,7 @@ pub struct UpAndDown {
 }
 
 /// How far rates on the way down lie above those on the way up.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Hysteresis {
     /// The mean over the logarithm of the CPUs, as a share: the area of the loop over its width.
     pub loop_area: Estimate,

@@ -13,10 +13,11 @@
 //! a service that depends on its length, exact); N. Gunther, "A General Theory of Computational Scalability Based on
 //! Rational Functions", arXiv:0808.1431 (universal law).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How the rate of all tasks follows from their number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
     Linear,

@@ -1,5 +1,6 @@
 //! What less time inside or outside of a lock would gain, by the law of a lock that fits a curve.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
@@ -9,7 +10,7 @@ use crate::scaling::may_hold;
 use crate::sweep::Sweep;
 
 /// Gains by a law.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct LawGain {
     pub law: Law,
     /// The share by which the rate would grow with this much less time in the lock; `None` if it is held for less.

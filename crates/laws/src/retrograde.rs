@@ -1,6 +1,7 @@
 //! Retrograde curves: more CPUs than some, and fewer operations.
 
 use analysis::Student;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::Estimate;
@@ -8,7 +9,7 @@ use crate::fit::FITS_WITHOUT_NOISE;
 use crate::sweep::{LEAST_NOISE, Sweep, SweepPoint};
 
 /// A fall from the highest measured rate to the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Retrograde {
     /// The CPUs with the highest rate.
     pub from: f64,

@@ -1,5 +1,6 @@
 //! What a curve says: the laws that fit it, its knee, its peak, a cliff, and whether it falls at the end.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
@@ -11,7 +12,7 @@ use crate::retrograde::{Retrograde, retrograde};
 use crate::sweep::{FarApart, Sweep};
 
 /// What a curve says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Scaling {
     /// The numbers of CPUs that were measured.
     pub cpus: Vec<u32>,
@@ -33,7 +34,7 @@ pub struct Scaling {
 }
 
 /// Where the numbers of a knee come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KneeBasis {
     /// Laws that fit.
@@ -43,14 +44,14 @@ pub enum KneeBasis {
 }
 
 /// The highest rate.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Peak {
     pub rate: Estimate,
     pub place: PeakPlace,
 }
 
 /// Where the highest rate is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PeakPlace {
     /// At this number of CPUs. Its interval may reach beyond those measured, to infinity.
@@ -62,7 +63,7 @@ pub enum PeakPlace {
 }
 
 /// A law with its terms.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FittedLaw {
     pub law: Law,
     pub terms: Vec<Term>,
@@ -77,7 +78,7 @@ pub struct FittedLaw {
 }
 
 /// A quantity of a law.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Term {
     pub name: &'static str,
     /// Whether it is a time, in the unit of time of the rates; else a plain number.

@@ -7,6 +7,7 @@ mod thresholds;
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::gaussian;
@@ -20,7 +21,7 @@ pub use searches::SearchCheck;
 pub use thresholds::{ThresholdCheck, ThresholdRow};
 
 /// The answers about simulated curves.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScaleCheck {
     /// Curves of each kind.
     pub trials: u32,
@@ -68,7 +69,7 @@ impl Part {
 }
 
 /// Knees of one kind of curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KneeRow {
     /// What the curves are.
     pub what: String,
@@ -83,7 +84,7 @@ pub struct KneeRow {
 }
 
 /// A quantity of curves that follow the law of a lock with a hand-over.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuantityRow {
     pub name: String,
     /// Share of curves whose true quantity lies in the 90 % interval.
@@ -91,7 +92,7 @@ pub struct QuantityRow {
 }
 
 /// Cliffs of one size.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CliffRow {
     /// What the curves are.
     pub what: String,
@@ -103,7 +104,7 @@ pub struct CliffRow {
 }
 
 /// Forecasts from 1 to 8 CPUs with one kind of knowledge.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ForecastRow {
     pub from: String,
     /// Shares of curves whose rate at 16, 32 and 64 CPUs, and whose knee, are forecast within 20 %.
@@ -111,7 +112,7 @@ pub struct ForecastRow {
 }
 
 /// What simulated curves follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Queue,

@@ -1,5 +1,6 @@
 //! The measured curve: rates at several numbers of CPUs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::fit::Observation;
@@ -25,7 +26,7 @@ pub struct Sweep {
 }
 
 /// Rates at one number of CPUs or at two neighbours, so far apart that they may be in different units.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FarApart {
     pub before: u32,
     pub after: u32,

@@ -5,6 +5,7 @@
 //! difference is the profiler's doing. A cause counts if it is at least [`BEYOND`] times as large; it
 //! need not be small on both sides, as a slow-down that is the same on both cancels.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::{Cause, causes, is_mostly_count};
@@ -24,7 +25,7 @@ const SAME_LENGTH: f64 = 0.01;
 const RUN_MIN_S: f64 = 0.02;
 
 /// A judged difference of two points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The difference, row by row.
     pub change: RowChange,

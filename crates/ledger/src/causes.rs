@@ -15,6 +15,7 @@
 mod folding;
 
 use records::Obtained;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::difference::{RowChange, SAMPLES_MIN, SHARE_MIN, Split, counting_length};
@@ -22,7 +23,7 @@ use super::{IDLE, INTERRUPTS, NO_TASK, OTHERS, WORK};
 use analysis::holm_adjusted;
 
 /// A row that makes part of a difference. No cause is part of another.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     /// Names of the rows from below the root down to the cause.
     pub path: Vec<String>,
@@ -40,7 +41,7 @@ pub struct Cause {
 }
 
 /// A row that the report names with a cause: a part of it, or a row elsewhere that follows from it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CausePart {
     pub name: String,
     /// The time that the row adds per operation.

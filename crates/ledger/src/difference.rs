@@ -3,6 +3,7 @@
 //! time.
 
 use records::Obtained;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chance::{self, RUN_TO_RUN_OF_STARTS, Side};
@@ -12,7 +13,7 @@ use super::{
 };
 
 /// The change of a row between two ledgers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RowChange {
     pub name: String,
     /// Whether the row grows with operations or with time.
@@ -44,7 +45,7 @@ pub struct RowChange {
 }
 
 /// A change as two parts that add up to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
     /// The event happens more or less often, and costs more or less each time.

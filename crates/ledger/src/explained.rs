@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use records::{Opened, Profile, ProfileKind, Run, UnitOfWork};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Ledger;
@@ -13,7 +14,7 @@ use super::trust::{LedgerCheck, LookCost, check_ledger, look_cost};
 use analysis::Spread;
 
 /// A point with its ledger.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explained {
     /// Index of the point in its record.
     pub point: usize,

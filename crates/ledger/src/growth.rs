@@ -2,12 +2,13 @@
 //! exponent is split without remainder into count and cost per event. The time of a queue for one
 //! lock grows with an exponent of 1 or more; work that each operation does by itself, with 0.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Ledger, LedgerRow, PerOperation};
 
 /// A row over CPU counts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Growth {
     pub name: String,
     /// Time per operation in ns at each CPU count; 0 if a ledger has no such row.
@@ -20,7 +21,7 @@ pub struct Growth {
 }
 
 /// An exponent by least squares over the logarithms.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
     /// The exponent of the time per operation.
     pub of_time: f64,

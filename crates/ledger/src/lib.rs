@@ -33,6 +33,7 @@ pub use tables::{IpiSender, Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_cost};
 
 use records::Obtained;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use analysis::{Spread, Student};
@@ -63,7 +64,7 @@ pub const SPINNING: &str = "spinning for locks";
 pub const INTERRUPTS: &str = "interrupts";
 
 /// Where the time of a point went.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// The replicates: runs, or parts of a single run. Each row has one value for each unit.
     pub units: Vec<LedgerUnit>,
@@ -76,7 +77,7 @@ pub struct Ledger {
 }
 
 /// One replicate of a ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LedgerUnit {
     /// Operations completed in this unit.
     pub operations: u64,
@@ -89,7 +90,7 @@ pub struct LedgerUnit {
 }
 
 /// A part of the time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LedgerRow {
     /// Name, unique among its siblings and the same in every ledger.
     pub name: String,
@@ -111,7 +112,7 @@ pub struct LedgerRow {
 }
 
 /// How often a row happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RowEvents {
     /// The counted event, in the singular: `spin`, `interrupt`, `system call`.
     pub what: String,
@@ -122,7 +123,7 @@ pub struct RowEvents {
 }
 
 /// What makes a row grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Belongs {
     /// Each operation causes it.
@@ -133,7 +134,7 @@ pub enum Belongs {
 }
 
 /// A value per operation with its 95 % interval over units.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PerOperation {
     /// The sum over all units, divided by all operations. These means add up as the rows do.
     pub mean: f64,

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use records::recording::{Function, PerfSample, Recording};
 use records::{Base, CpuMode, CpuState, Obtained, SampledStacks, Stack};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chance::{RUN_TO_RUN, RUN_TO_RUN_OF_STARTS};
@@ -47,7 +48,7 @@ pub struct RecordingQuestion {
 }
 
 /// The ledger of a recording, and what its numbers mean.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RecordedLedger {
     /// Without a number of operations, each nanosecond of recorded time counts as an operation.
     pub ledger: Ledger,
@@ -64,7 +65,7 @@ pub struct RecordedLedger {
 }
 
 /// The unit of a ledger of samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     Nanoseconds,
@@ -73,7 +74,7 @@ pub enum Measure {
 }
 
 /// What values are per.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
     /// An operation: the user gave their number.
@@ -83,7 +84,7 @@ pub enum Per {
 }
 
 /// What a ledger of samples adds up to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// CPUs × recorded time.

@@ -4,6 +4,7 @@
 //! because of other time. Without x ns of waiting, T falls by x at most. Without x ns of work T falls by x, and with it
 //! may go all waiting, if that is for this work. It may also gain nothing, if the time is off the path that others wait for.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::causes::Cause;
@@ -11,7 +12,7 @@ use super::difference::RowChange;
 use super::{Belongs, IDLE, NO_TASK, SPINNING};
 
 /// The most that removing a cause could gain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GainBound {
     /// The share by which the rate would grow at most; `None` if the ledger sets no bound.
     pub at_most: Option<f64>,
@@ -19,7 +20,7 @@ pub struct GainBound {
 }
 
 /// What would have to be so for a bound to be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GainIf {
     /// CPUs that wait in the row work instead.

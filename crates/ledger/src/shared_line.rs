@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 
 use records::{Base, CpuMode, CpuState, Profile, ProfileKind, SampledStacks, Window};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The instruction of a function that most of its samples in user mode are on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HotInstruction {
     /// The file of the code.
     pub object: String,
@@ -40,7 +41,7 @@ impl HotInstruction {
 }
 
 /// User code that may wait for a cache line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SharedLine {
     /// The function.
     pub function: String,

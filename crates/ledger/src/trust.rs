@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use records::{Base, CpuState, Profile, ProfileKind, Run, Window};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Looks that slow a point by more than this share are refused: they explain something else.
@@ -14,7 +15,7 @@ pub const CLOCK_MAX: f64 = 0.005;
 
 /// How much slower operations were in one kind of look than in the run of the same block that was
 /// not watched.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LookCost {
     pub kind: ProfileKind,
     /// Number of pairs of a look and a run.
@@ -82,7 +83,7 @@ pub fn look_cost(
 }
 
 /// Whether the looks at time are consistent in themselves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LedgerCheck {
     /// By how much the workload's rows exceed the tasks' own CPU clocks, as a share of the clocks,
     /// all windows together. `None` without clocks.

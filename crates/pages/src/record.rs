@@ -1,7 +1,11 @@
 //! The page of a record in which nothing is compared: its curves and what they say.
 
+use answers::DoseReport;
 use records::{Opened, RecordState};
-use reports::{DoseReport, FormPart, MissingSources, RecordPart, doubt_lists, facts, record_parts};
+use reports::{
+    FormPart, MissingSources, RecordPart, dose_part, dose_sentence, doubt_lists, facts,
+    record_parts,
+};
 
 use text::prose::counted;
 
@@ -12,8 +16,8 @@ use crate::reading;
 /// The page of a record: by these metrics, or without any the usual columns. `again` is the command that shows it.
 pub fn record(opened: &Opened, metrics: &[String], again: &str) -> Page {
     let parts = record_parts(opened, metrics);
-    let doses = reports::doses(&analysis::curves(opened));
-    let mut answers: Vec<String> = doses.iter().filter_map(DoseReport::sentence).collect();
+    let doses = answers::doses(&analysis::curves(opened));
+    let mut answers: Vec<String> = doses.iter().filter_map(dose_sentence).collect();
     answers.extend(parts.iter().flat_map(|part| self::answers(part, parts.len() > 1)));
     if answers.is_empty() {
         // Of several metrics the first decides.
@@ -126,7 +130,7 @@ fn answers(part: &RecordPart, several: bool) -> Vec<String> {
 
 /// What doses of time say, where the record has some.
 fn dosed(reports: Vec<DoseReport>) -> Option<Section> {
-    let parts = reports.iter().map(DoseReport::part);
+    let parts = reports.iter().map(dose_part);
     let block = |FormPart { title, table, sentences }: FormPart| {
         [Block::Table(PageTable::plain(&title, table, reading::DOSES)), Block::Text(sentences)]
     };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::metric::{Better, METRICS, MetricKind};
@@ -20,7 +21,7 @@ pub const WALL: &str = "wall_s";
 pub const RATE: &str = "operations_per_s";
 
 /// A program as a load, as an experiment defines it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Command {
     /// Name in tables; by default the program's file name.
@@ -95,7 +96,7 @@ impl Default for Command {
 }
 
 /// Exit statuses that mean success.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "success must be a list of exit statuses, or \"any\"")]
 pub enum Success {
     /// One of these.
@@ -105,7 +106,7 @@ pub enum Success {
 }
 
 /// The word that accepts all exit statuses; a signal is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnyStatus {
     Any,
@@ -125,7 +126,7 @@ impl Success {
 }
 
 /// A program and its arguments: one text, or a list of words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CommandLine {
     /// A text, split into words as a shell does.
@@ -159,7 +160,7 @@ impl CommandLine {
 }
 
 /// A number to read from a command's output or files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Extract {
     /// Name of the metric.
@@ -175,6 +176,7 @@ pub struct Extract {
     pub kind: Option<MetricKind>,
     /// The text to search.
     #[serde(default)]
+    #[schemars(with = "String")]
     pub from: OutputSource,
     /// A regular expression; the number is the group of its last match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,13 +241,14 @@ impl OutputSource {
 }
 
 /// A column of a table in a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableColumn {
     /// The heading above the column.
     pub heading: String,
     /// Which number of the column.
     #[serde(default)]
+    #[schemars(with = "Scalar")]
     pub row: TableRow,
 }
 
@@ -380,7 +383,7 @@ impl Extract {
 }
 
 /// One run of a command, with all values filled in, for a worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandJob {
     /// The program and its arguments.
@@ -409,7 +412,7 @@ pub struct CommandJob {
 }
 
 /// Where the number of a command's operations comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationCount {
     /// It is known beforehand.
@@ -459,7 +462,7 @@ impl CommandJob {
 }
 
 /// A program that a record's runs started, as it was before the first run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     /// Length and hash of the program's file.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,11 @@
 //! What an experiment starts and changes on a host besides knee's own workloads, so that a reader of an
 //! unknown file sees it before anything runs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A program that an experiment starts, or a change of the host that it asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Effect {
     /// The kind of program or change.
     pub kind: EffectKind,
@@ -16,7 +17,7 @@ pub struct Effect {
 }
 
 /// The kind of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectKind {
     /// A device loses its data.

@@ -15,13 +15,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Window;
 use crate::warning::Warning;
 
 /// One line of a worker's output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The worker has read its job.
@@ -91,7 +92,7 @@ pub enum Event {
 }
 
 /// The run as a whole, from the release to the last task's stop.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// From the release to the last task's stop, in ns.
     pub wall_ns: u64,
@@ -111,7 +112,7 @@ pub struct Measured {
 }
 
 /// Resource usage as in getrusage(2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// CPU time in user mode, in µs.
     pub user_us: u64,
@@ -134,7 +135,7 @@ pub struct Usage {
 }
 
 /// What one task did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskReport {
     /// Number of the task, from 0.
     pub task: u32,
@@ -161,7 +162,7 @@ pub struct TaskReport {
 }
 
 /// Durations of single operations, in ns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Number of timed operations.
     pub count: u64,

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeTable;
@@ -30,7 +31,7 @@ use crate::tasks::{Form, Until};
 pub use adaptive::Adaptive;
 
 /// A whole experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     /// Name in lists: the stem of the file, or the workloads on the command line.
     #[serde(default)]
@@ -44,6 +45,7 @@ pub struct Experiment {
     pub size: String,
     /// The differences of other sizes, by name; [`Experiment::read_at`] applies them.
     #[serde(default, skip_serializing)]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>")]
     pub sizes: BTreeMap<String, toml::Table>,
     /// Passes over all points, each in a random order of its own; the maximum if blocks go on until
     /// decided. See [`Experiment::blocks`] for the default.
@@ -117,7 +119,7 @@ fn default_timeout_s() -> f64 {
 
 /// One of the things compared: its differences from the load as written. Variants of several factors
 /// are combined; each combination is then a variant of its own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Variant {
     /// Name in tables.
@@ -161,7 +163,7 @@ pub struct Variant {
 }
 
 /// How variants are compared, and when the measurement may stop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Judging {
     /// The metric that decides.
@@ -184,7 +186,7 @@ pub struct Judging {
 }
 
 /// The order in which the points of a block are run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PointOrder {
     /// The variants of a cell one after the other: drift between them is least.
@@ -233,7 +235,7 @@ impl Judging {
 }
 
 /// Values whose combinations are the points. An absent axis has its default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axes {
     /// Numbers of CPUs: `"1..all"` (doubling, plus the edges of the topology), `"1-8"`
     /// (each), `4`, `"cores"`, `"all"`. Default `"1..all"`.

@@ -1,12 +1,13 @@
 //! The profiles that an experiment asks for beside its runs, so that they can be explained.
 
 use anyhow::{Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::ProfileKind;
 
 /// Profiles of each point in each block, beside its run and in random order with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explain {
     /// Which kinds of profiles are made.

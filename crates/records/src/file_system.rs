@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Result, bail, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::Scalar;
 use crate::tasks::{TASKS_MAX, Until};
 
 /// A file system that a variant asks knee to make and mount.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct FileSystem {
     /// Type of the file system as in mount(8): `xfs`.
     pub kind: String,
@@ -64,7 +67,7 @@ impl fmt::Display for FileSystem {
 }
 
 /// Where knee stores the file systems that it makes, and how long each lives.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Storage {
     /// `loop`: an image in the measured directory; `ram`: an image in memory; or the path of a block
@@ -98,7 +101,7 @@ impl Storage {
 
 /// An unmounted image of a file system, made and filled by a workload once per session; runs get
 /// copies of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Image {
     /// The file system to make.
     pub file_system: FileSystem,
@@ -127,7 +130,7 @@ impl Image {
 }
 
 /// The state of an image after it was made and filled.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Filled {
     /// Operations that filled it: files, if the workload is `create_files`.
@@ -141,7 +144,7 @@ pub struct Filled {
 }
 
 /// How long a file system lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Each run has a file system of its own, made for it.
@@ -166,7 +169,7 @@ impl Policy {
 }
 
 /// How a file system is aged before it is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Age {
     /// The share of the file system that files fill.
@@ -209,7 +212,7 @@ impl fmt::Display for Age {
 }
 
 /// The state of a file system after ageing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Aged {
     /// Seed of the random choice of files.
@@ -231,7 +234,7 @@ pub struct Aged {
 }
 
 /// The file system that was mounted for a run, as reported by the kernel and by its mkfs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Mounted {
     /// The kind that was asked for.

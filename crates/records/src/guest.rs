@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::Topology;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::Scalar;
 
 /// A virtual machine that an experiment or a variant asks for. An absent field of a variant has the
 /// experiment's value, else the default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Guest {
     /// The kernel to boot. Without one, runs are made on the host.
@@ -133,7 +134,7 @@ impl Guest {
 }
 
 /// The hypervisor that runs guests, found by a boot before the first run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hypervisor {
     /// The program with its version.
     pub program: String,
@@ -153,7 +154,7 @@ impl Hypervisor {
 
 /// One boot of a guest. It has a line in `boots.ndjson` when it is up, and a second line, which
 /// replaces the first, when it has ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Boot {
     /// Number of the boot in its record, from 0.
     pub boot: u32,

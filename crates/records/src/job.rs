@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandJob;
@@ -18,7 +19,7 @@ use crate::tasks::{Form, Pass, TASKS_MAX, Until};
 pub const PROTOCOL: u32 = 2;
 
 /// One run for a worker to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// [`PROTOCOL`].
@@ -50,7 +51,7 @@ pub struct Job {
 }
 
 /// What probes watch in a profiled run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileJob {
     /// The kind of the profile.
@@ -67,7 +68,7 @@ pub struct ProfileJob {
 }
 
 /// What a job does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// A workload of this binary.
@@ -79,7 +80,7 @@ pub enum Work {
 }
 
 /// A workload of this binary.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NativeJob {
     /// Its name.
@@ -92,7 +93,7 @@ pub struct NativeJob {
 }
 
 /// A load that the user wrote, as a program that knows the board.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnJob {
     /// Its name in messages.

@@ -47,7 +47,7 @@ pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
 pub use load::{Load, LoadWork};
 pub use metric::{
     Better, COUNTERS, DescribedMetric, METRICS, Metric, MetricKind, Obtained, find_counter,
-    find_metric, per_operation,
+    find_metric, known_metric, per_operation,
 };
 pub use opened::{Opened, Runs};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Command;
@@ -11,7 +12,7 @@ use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 
 /// One load of an experiment: what tasks execute, with which parameters, over which axes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "LoadTable", into = "LoadTable")]
 pub struct Load {
     /// What tasks execute.
@@ -53,7 +54,7 @@ impl From<OwnLoad> for LoadWork {
 }
 
 /// A `[[load]]` as files have it: exactly one of `workload`, `command` and `source`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct LoadTable {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     workload: String,

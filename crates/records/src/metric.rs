@@ -3,6 +3,7 @@
 mod counters;
 
 pub use counters::{COUNTERS, find_counter};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One metric of a run.
@@ -23,7 +24,7 @@ pub struct Metric {
 }
 
 /// A record's description of a metric that is not knee's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DescribedMetric {
     /// Unit of the number; `1` for a count.
     pub unit: String,
@@ -38,7 +39,7 @@ pub struct DescribedMetric {
 
 /// What a metric's number is made of. It decides where the number means something: an emulated guest does what its
 /// program asks for, but at no processor's pace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
     /// Events that the program causes, however long it takes: page faults, bytes written.
@@ -52,7 +53,7 @@ pub enum MetricKind {
 }
 
 /// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// More is better.
@@ -64,7 +65,7 @@ pub enum Better {
 }
 
 /// How a number was obtained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Obtained {
     /// Every event was counted or timed.
@@ -190,7 +191,12 @@ metrics! {
 
 /// Knee's own description of a metric or counter.
 pub fn find_metric(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.matches(name)).or_else(|| find_counter(name))
+    known_metric(name).or_else(|| find_counter(name))
+}
+
+/// Knee's own description of a metric; counters have none.
+pub fn known_metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.matches(name))
 }
 
 /// A metric as it is asked for: its name, and whether `/op` asks for the value per operation.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A load that the user wrote, as an experiment names it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnLoad {
     /// The file: C, C++, an object file or an archive.
     pub file: PathBuf,
@@ -21,7 +22,7 @@ pub struct OwnLoad {
 }
 
 /// What is known of a load once it is compiled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CompiledLoad {
     /// SHA-256 of the file.
     pub sha256: String,
@@ -53,7 +54,7 @@ pub struct CompiledLoad {
 }
 
 /// How a load and the harness call each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadInterface {
     /// `knee_operate` does one operation; the harness counts it.
@@ -78,7 +79,7 @@ impl LoadInterface {
 }
 
 /// A parameter of a load that the user wrote.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnParameter {
     /// Its name, with the unit at the end where it has one.
     pub name: String,

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Obtained;
@@ -20,7 +21,7 @@ use crate::run::Outcome;
 use crate::warning::Warning;
 
 /// A run that was watched by probes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// Number of the profile in its record, in the order of execution, from 0; runs are numbered
     /// apart.
@@ -49,7 +50,9 @@ pub struct Profile {
 }
 
 /// What a profile watches. Each kind costs something else, so they are not mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileKind {
     /// Where the time of the CPUs goes, with samples.
@@ -72,7 +75,7 @@ impl ProfileKind {
 }
 
 /// What the probes saw between two instants.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// Operations completed in the window. Each task's count was read on its CPU at the instants at
     /// which that CPU's time was read. 1 for a command.
@@ -124,7 +127,7 @@ pub struct Window {
 /// Events that were counted in short bursts of a window, with the operations of the same bursts. An
 /// operation that crosses an edge of a burst is counted with a part of its events. That error is
 /// below one operation for each task and edge, and unbiased.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bursts {
     /// How many bursts there were.
     pub number: u64,
@@ -137,7 +140,7 @@ pub struct Bursts {
 }
 
 /// The time of one CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTime {
     /// Number of the CPU.
     pub cpu: u32,
@@ -148,7 +151,7 @@ pub struct CpuTime {
 }
 
 /// Time of one CPU in one state.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slice {
     /// Which tasks had the CPU.
     pub base: Base,
@@ -161,7 +164,9 @@ pub struct Slice {
 }
 
 /// Which tasks had a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Base {
     /// None: the CPU was idle.
@@ -175,7 +180,9 @@ pub enum Base {
 }
 
 /// What a CPU was doing, independent of the [`Base`]. In the order of the numbers in `ledger.bpf.c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuState {
     /// None of the following.
@@ -255,7 +262,7 @@ impl Base {
 }
 
 /// A lock that was waited for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LockTime {
     /// Which tasks spun for the lock, or slept for it.
     pub base: Base,
@@ -323,7 +330,7 @@ pub const OTHER_TASK: &str = "behind other tasks";
 pub const QUOTA: &str = "throttled by a quota";
 
 /// A named part of a slice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The reason, or the task's name.
     pub name: String,
@@ -334,7 +341,7 @@ pub struct Share {
 }
 
 /// The stacks that CPUs were sampled in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SampledStacks {
     /// Samples per second and CPU that were asked for.
     pub hertz: u32,
@@ -350,7 +357,7 @@ pub struct SampledStacks {
 }
 
 /// Samples that are equal, with their number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
     /// Which tasks had the CPU.
     pub base: Base,
@@ -375,7 +382,9 @@ pub struct Stack {
 }
 
 /// The mode that a CPU was sampled in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuMode {
     /// In the kernel.

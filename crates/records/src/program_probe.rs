@@ -3,10 +3,11 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A function or a static tracepoint (USDT) of a program or library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct ProgramProbe {
     /// A path, or a name to look for in PATH; `None` means the program that is run.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use host::durable::Seal;
 use host::{Placement, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Program};
@@ -24,7 +25,7 @@ use crate::warning::Warning;
 pub const FORMAT: u32 = 2;
 
 /// The contents of `record.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// [`FORMAT`] at the time of writing.
     pub format: u32,
@@ -97,7 +98,7 @@ pub struct Record {
 }
 
 /// Whether a record is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordState {
     /// Being written, or left behind by a writer that died.
@@ -120,7 +121,7 @@ impl RecordState {
 }
 
 /// Where imported runs come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// The format by its name in `knee import --format`.
     pub format: String,
@@ -135,7 +136,9 @@ pub struct Source {
 }
 
 /// What is set up anew for each replicate: the level at which randomness enters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicationUnit {
     /// Values inside one run: there is no replication.
@@ -149,7 +152,7 @@ pub enum ReplicationUnit {
 }
 
 /// One point of the experiment: a cell, and one variant of it where variants are compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Name of the workload.
     pub workload: String,
@@ -192,7 +195,7 @@ pub struct Point {
 }
 
 /// One execution of `knee run` that contributed to a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// The command line.
     pub command: Vec<String>,
@@ -217,7 +220,7 @@ pub struct Session {
 }
 
 /// A part of the host's state that differs from what it was before a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostChange {
     /// The state now, and the state before.
     pub text: String,

@@ -1,7 +1,10 @@
 //! A run: one execution of one point with fresh tasks, the unit of replication. One line of
 //! `runs.ndjson`.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::file_system::Mounted;
@@ -11,8 +14,9 @@ use crate::values::Values;
 use crate::warning::Warning;
 
 /// One finished or failed run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "RunLine")]
+#[schemars(!try_from)]
 pub struct Run {
     /// Number of the run in its record, in the order of execution, from 0.
     pub run: u32,
@@ -114,17 +118,20 @@ fn is_first(repeat: &u32) -> bool {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Outcome {
     /// The run counts.
     Finished {
         /// Values by metric name; a value that could not be measured is absent, never zero.
+        #[schemars(with = "BTreeMap<String, f64>")]
         metrics: Values<f64>,
         /// How much each counter changed, including 0. An absent counter does not exist on this host.
+        #[schemars(with = "BTreeMap<String, i64>")]
         counters: Values<i64>,
         /// Sources that could not be read, and why.
         #[serde(default, skip_serializing_if = "Unavailable::is_empty")]
+        #[schemars(with = "BTreeMap<String, String>")]
         unavailable: Unavailable,
         /// Whether and when it became steady.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +145,7 @@ pub enum Outcome {
 }
 
 /// Whether and when a run became steady, from its intervals.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "found", rename_all = "snake_case")]
 pub enum Warmup {
     /// It was steady from the start.
@@ -188,7 +195,7 @@ impl Run {
 }
 
 /// One raw value inside a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// The kind of value, for example `task.operations` or `interval.operations`.
     pub metric: String,

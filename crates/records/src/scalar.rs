@@ -3,17 +3,18 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::JsonSchema;
 use serde::de::value::{BoolDeserializer, F64Deserializer, I64Deserializer, StrDeserializer};
 use serde::de::{IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// One value or a list of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Many<T>(pub Vec<T>);
 
 /// A value that is written as a text, a number or a boolean and kept as its text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Scalar(pub String);
 

@@ -1,13 +1,16 @@
 //! How the tasks of a run are made, how many there may be, when they stop, and what is recorded.
 
 use anyhow::{Result, bail, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most tasks one run may have.
 pub const TASKS_MAX: u32 = 4096;
 
 /// What the tasks of a run are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// One process per task.
@@ -36,7 +39,7 @@ impl Form {
 }
 
 /// When the tasks of a run stop.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
     /// This number of seconds after the release.
@@ -48,7 +51,9 @@ pub enum Until {
 }
 
 /// What is recorded during a run. Timing operations costs time, so the two are never mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
     /// Only the count of operations: the published rate.

@@ -8,7 +8,7 @@ use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
 /// The metric that tables show by default.
-pub const RATE: &str = "operations_per_s";
+pub use answers::RATE;
 
 /// One column: its heading, and the text for a cell.
 type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);

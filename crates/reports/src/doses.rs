@@ -1,326 +1,70 @@
-//! What doses of time say: how serial the time is inside or outside of a lock, and what less of it would gain.
+//! What doses of time say, in tables and sentences.
 
-use std::collections::BTreeMap;
-
-use analysis::{Curve, Spread};
-use laws::{DOSES_MIN, DoseResponse, Dosed, DosedPoint, Estimate};
-use records::{Form, Pass, Point, Run, Until};
-use serde::Serialize;
+use answers::{DosePoint, DoseReport};
+use laws::Estimate;
 use text::Style;
 use text::prose::{counted, wrapped};
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
-use workloads::DELAYED_LOCKS;
 
-use crate::curve_table::RATE;
 use crate::form_part::FormPart;
-
-/// Inside a lock of a workload, and the parameter that has the time.
-const INSIDE: (&str, &str) = ("inside", "hold_ns");
-/// Between two operations.
-const OUTSIDE: (&str, &str) = ("outside", "idle_ns");
-
-/// Where a dose goes, and the parameter that has its time.
-fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let kernel = DELAYED_LOCKS.iter().map(|lock| (lock.kind, lock.parameter.name));
-    [INSIDE, OUTSIDE].into_iter().chain(kernel)
-}
-
-/// Whether a dose of this parameter delays kernel locks: not each operation, but each wait for a lock.
-fn delays_kernel(parameter: &str) -> bool {
-    DELAYED_LOCKS.iter().any(|lock| lock.parameter.name == parameter)
-}
-
-/// Curves that differ only in one parameter, by its value.
-struct DosedCurves<'a> {
-    place: &'static str,
-    parameter: &'static str,
-    curves: BTreeMap<u64, &'a Curve<'a>>,
-}
-
-/// What doses of one place say.
-#[derive(Debug, Serialize)]
-pub struct DoseReport {
-    /// `inside`, `outside` or a kind of kernel lock.
-    pub place: &'static str,
-    pub workload: String,
-    #[serde(rename = "as")]
-    pub form: Form,
-    /// The parameter that has the time, and its values.
-    pub parameter: &'static str,
-    pub values: Vec<u64>,
-    pub points: Vec<DosePoint>,
-}
-
-/// What doses say at one number of CPUs.
-#[derive(Debug, Serialize)]
-pub struct DosePoint {
-    pub cpus: u32,
-    /// The share of the time that tasks take one after the other; `None` for one task.
-    pub serial: Option<Estimate>,
-    pub gains: Vec<Gain>,
-    /// Why nothing can be said, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unusable: Option<String>,
-}
-
-/// What less of the time would gain.
-#[derive(Debug, Serialize)]
-pub struct Gain {
-    pub removed_ns: f64,
-    /// The share by which the rate would grow.
-    pub gain: Estimate,
-    /// The share by which it will be seen to grow in a measurement with `runs` of each side.
-    pub measured: Estimate,
-    pub runs: usize,
-}
-
-/// What the doses among these curves say; nothing without three doses of something.
-pub fn doses(curves: &[Curve]) -> Vec<DoseReport> {
-    let families = places().flat_map(|place| families(curves, place));
-    families.map(|family| family.report()).collect()
-}
 
 /// The reports of doses as text.
 pub fn doses_text(reports: &[DoseReport], style: &Style) -> String {
-    reports.iter().map(|report| report.text(style)).collect()
+    reports.iter().map(|report| dose_text(report, style)).collect()
 }
 
-impl DoseReport {
-    /// The title, the table, and why some CPU counts are not in it.
-    pub fn part(&self) -> FormPart {
-        let values: Vec<String> = self.values.iter().map(u64::to_string).collect();
-        let DoseReport { place, workload, form, parameter, points, .. } = self;
-        let title = format!(
-            "doses {place}: {workload}, {}, {parameter} {}",
-            form.name(),
-            values.join(", ")
-        );
-        let gains = points.iter().find(|point| point.unusable.is_none()).map(|point| &point.gains);
-        let gains = gains.into_iter().flatten();
-        let gains = gains.map(|gain| format!("gain of {} less", duration_ns(gain.removed_ns)));
-        let headings = ["CPUs".to_string(), "serial".to_string()].into_iter().chain(gains);
-        let mut table = Table::new(headings.map(|heading| (heading, Align::Right)));
-        let mut sentences = Vec::new();
-        let runs = points.iter().flat_map(|point| &point.gains).map(|gain| gain.runs).min();
-        sentences.extend(runs.map(|runs| {
-            format!(
-                "in brackets: where a gain will lie that is measured in {} of each side, 9 of 10 times",
-                counted(runs, "run")
-            )
-        }));
-        for DosePoint { cpus, serial, gains, unusable: why } in points {
-            if let Some(why) = why {
-                sentences.push(format!("on {}: {why}", counted(*cpus as usize, "CPU")));
-                continue;
-            }
-            let serial = serial.as_ref().map_or("-".to_string(), percent);
-            let gains = gains.iter().map(|gain| percent(&gain.measured));
-            table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
+/// The title and table of doses, and why some CPU counts are not in it.
+pub fn dose_part(report: &DoseReport) -> FormPart {
+    let values: Vec<String> = report.values.iter().map(u64::to_string).collect();
+    let DoseReport { place, workload, form, parameter, points, .. } = report;
+    let title =
+        format!("doses {place}: {workload}, {}, {parameter} {}", form.name(), values.join(", "));
+    let gains = points.iter().find(|point| point.unusable.is_none()).map(|point| &point.gains);
+    let gains = gains.into_iter().flatten();
+    let gains = gains.map(|gain| format!("gain of {} less", duration_ns(gain.removed_ns)));
+    let headings = ["CPUs".to_string(), "serial".to_string()].into_iter().chain(gains);
+    let mut table = Table::new(headings.map(|heading| (heading, Align::Right)));
+    let mut sentences = Vec::new();
+    let runs = points.iter().flat_map(|point| &point.gains).map(|gain| gain.runs).min();
+    sentences.extend(runs.map(|runs| {
+        format!(
+            "in brackets: where a gain will lie that is measured in {} of each side, 9 of 10 times",
+            counted(runs, "run")
+        )
+    }));
+    for DosePoint { cpus, serial, gains, unusable: why } in points {
+        if let Some(why) = why {
+            sentences.push(format!("on {}: {why}", counted(*cpus as usize, "CPU")));
+            continue;
         }
-        FormPart { title, table, sentences }
+        let serial = serial.as_ref().map_or("-".to_string(), percent);
+        let gains = gains.iter().map(|gain| percent(&gain.measured));
+        table.row([cpus.to_string(), serial].into_iter().chain(gains).collect());
     }
-
-    /// How serial the time is with most CPUs; `None` where no CPU count says.
-    pub fn sentence(&self) -> Option<String> {
-        let told = self.points.iter().rev();
-        let (cpus, serial) =
-            told.filter_map(|one| Some((one.cpus, one.serial.as_ref()?))).next()?;
-        let time = match self.place {
-            "inside" | "outside" => format!("time added {} the lock", self.place),
-            kind => format!("time added to each contended {kind}"),
-        };
-        let (on, form) = (counted(cpus as usize, "CPU"), self.form.name());
-        Some(format!("{}, {form}: on {on}, {} of {time} is serial", self.workload, percent(serial)))
-    }
-
-    fn text(&self, style: &Style) -> String {
-        let FormPart { title, table, sentences } = self.part();
-        let title = wrapped(&title, style.width, 2);
-        let has_rows = !table.rows().is_empty();
-        let table = if has_rows { table.within(style.width).0 } else { String::new() };
-        let sentences: String =
-            sentences.iter().map(|sentence| wrapped(sentence, style.width, 2)).collect();
-        format!("\n{}\n{table}{sentences}", style.bold(title.trim_end()))
-    }
+    FormPart { title, table, sentences }
 }
 
-/// The runs beside a curve in which the lock is held longer, where the curve is the one without a dose. None for any other
-/// metric than the rate of operations.
-pub fn dosed_points(curves: &[Curve], curve: &Curve, metric: &str) -> Vec<DosedPoint> {
-    if metric != RATE {
-        return Vec::new();
-    }
-    let is_base = |family: &DosedCurves| {
-        family.curves.values().next().is_some_and(|first| std::ptr::eq(*first, curve))
+/// How serial the time is with most CPUs; `None` where no CPU count says.
+pub fn dose_sentence(report: &DoseReport) -> Option<String> {
+    let told = report.points.iter().rev();
+    let (cpus, serial) = told.filter_map(|one| Some((one.cpus, one.serial.as_ref()?))).next()?;
+    let time = match report.place {
+        "inside" | "outside" => format!("time added {} the lock", report.place),
+        kind => format!("time added to each contended {kind}"),
     };
-    let families = families(curves, INSIDE);
-    let Some(family) = families.iter().find(|family| is_base(family)) else { return Vec::new() };
-    let dosed = |cpus| {
-        let all = family.dosed(cpus);
-        let base_ns = all.first().map_or(0.0, |base| base.dose_ns);
-        let point = move |one: Dosed| DosedPoint {
-            cpus,
-            dose: (one.dose_ns - base_ns) / 1e9,
-            rates: one.rates,
-        };
-        all.into_iter().skip(1).map(point).collect::<Vec<_>>()
-    };
-    family.cpus().into_iter().flat_map(dosed).collect()
+    let (on, form) = (counted(cpus as usize, "CPU"), report.form.name());
+    Some(format!("{}, {form}: on {on}, {} of {time} is serial", report.workload, percent(serial)))
 }
 
-/// Curves by everything but one parameter.
-fn families<'a>(
-    curves: &'a [Curve<'a>],
-    (place, parameter): (&'static str, &'static str),
-) -> Vec<DosedCurves<'a>> {
-    let mut families: BTreeMap<String, DosedCurves> = BTreeMap::new();
-    for curve in curves.iter().filter(|curve| curve.point.pass == Pass::Rate) {
-        // The mean, where it varies.
-        let mean = |text: &String| text.split('~').next().and_then(|mean| mean.parse().ok());
-        let value = match curve.point.parameters.get(parameter) {
-            // Looking at waits costs time, too: a run without the programs is no dose of 0.
-            None if delays_kernel(parameter) => continue,
-            None => Some(0),
-            Some(text) => mean(text),
-        };
-        let Some(value) = value else { continue };
-        let family = DosedCurves { place, parameter, curves: BTreeMap::new() };
-        let key = rest(curve, parameter);
-        families.entry(key).or_insert(family).curves.insert(value, curve);
-    }
-    families.into_values().filter(|family| family.curves.len() >= DOSES_MIN).collect()
-}
-
-/// What a curve is, without one of its parameters.
-fn rest(curve: &Curve, parameter: &str) -> String {
-    let Point { workload, semantics, parameters, form, placement, until, dir, variant, .. } =
-        curve.point;
-    let others: Vec<_> = parameters.iter().filter(|(name, _)| *name != parameter).collect();
-    // What varies is another load.
-    let varies = parameters.get(parameter).is_some_and(|value| value.contains('~'));
-    let tasks = match curve.tasks_per_cpu {
-        Some(ratio) => format!("{ratio} a CPU"),
-        None => format!("{} tasks", curve.point.tasks),
-    };
-    format!(
-        "{workload} {semantics} {others:?} {form:?} {placement} {until:?} {dir:?} {variant} {tasks} {varies}"
-    )
-}
-
-impl DosedCurves<'_> {
-    fn report(&self) -> DoseReport {
-        let first = self.curves.values().next().expect("a family has curves").point;
-        let base_ns = *self.curves.keys().next().expect("a family has curves") as f64;
-        // Of time that is not there nothing can be taken away.
-        let less = self.smallest_dose_ns().min(base_ns);
-        let removed: &[f64] = if less > 0.0 { &[less / 2.0, less] } else { &[] };
-        let response = |cpus| match self.longer_than_runs().or_else(|| self.without_waits(cpus)) {
-            Some(why) => Err(why),
-            None => DoseResponse::new(self.tasks(cpus), &self.dosed(cpus)),
-        };
-        let point = |cpus| match response(cpus) {
-            Ok(response) => DosePoint {
-                cpus,
-                serial: response.serial(),
-                gains: removed
-                    .iter()
-                    .map(|&removed_ns| Gain {
-                        removed_ns,
-                        gain: response.gain(removed_ns),
-                        measured: response.measured_gain(removed_ns),
-                        runs: response.runs(),
-                    })
-                    .collect(),
-                unusable: None,
-            },
-            Err(why) => DosePoint { cpus, serial: None, gains: Vec::new(), unusable: Some(why) },
-        };
-        DoseReport {
-            place: self.place,
-            workload: first.workload.clone(),
-            form: first.form,
-            parameter: self.parameter,
-            values: self.curves.keys().copied().collect(),
-            points: self.cpus().into_iter().map(point).collect(),
-        }
-    }
-
-    /// Why runs were too short for the doses, if so. A run that completes a few operations counts one more or less by
-    /// chance.
-    fn longer_than_runs(&self) -> Option<String> {
-        const OPERATIONS_MIN: f64 = 20.0;
-        let (largest, curve) = self.curves.iter().next_back()?;
-        let Until::Seconds(seconds) = curve.point.until else { return None };
-        let dosed_s = *largest as f64 / 1e9;
-        (OPERATIONS_MIN * dosed_s > seconds).then(|| {
-            format!(
-                "runs of {} complete too few operations of {} to say anything: they must be {} long at least \
-                 (--seconds), or the doses smaller",
-                duration_ns(1e9 * seconds),
-                duration_ns(*largest as f64),
-                duration_ns(1e9 * OPERATIONS_MIN * dosed_s)
-            )
-        })
-    }
-
-    /// Why doses of kernel locks say nothing, if tasks hardly ever waited for one.
-    fn without_waits(&self, cpus: u32) -> Option<String> {
-        const DOSE_SHARE_MIN: f64 = 0.01;
-        let largest = *self.curves.keys().next_back()? as f64;
-        let dosed = self.dosed(cpus);
-        let is_rare = delays_kernel(self.parameter)
-            && dosed.last().is_some_and(|last| last.dose_ns < DOSE_SHARE_MIN * largest);
-        is_rare.then(|| {
-            format!(
-                "fewer than one operation in a hundred waited for a {} that the kernel reports: more tasks or CPUs, or a \
-                 load that shares more",
-                self.place
-            )
-        })
-    }
-
-    /// The smallest dose above 0, as asked. Gains of more would be extrapolated.
-    fn smallest_dose_ns(&self) -> f64 {
-        let mut values = self.curves.keys();
-        let (first, second) = (values.next().copied(), values.next().copied());
-        second.unwrap_or(0).saturating_sub(first.unwrap_or(0)) as f64
-    }
-
-    /// The numbers of CPUs that all doses have.
-    fn cpus(&self) -> Vec<u32> {
-        let has = |curve: &Curve, cpus| curve.cells.iter().any(|cell| cell.point.cpus == cpus);
-        let first = self.curves.values().next().expect("a family has curves");
-        let counts = first.cells.iter().map(|cell| cell.point.cpus);
-        counts.filter(|cpus| self.curves.values().all(|curve| has(curve, *cpus))).collect()
-    }
-
-    /// The rates at this number of CPUs by dose. How long the work of a parameter really took is measured in each run, and
-    /// so is how long kernel locks were delayed for each operation.
-    fn dosed(&self, cpus: u32) -> Vec<Dosed> {
-        let delayed_ns = |run: &&Run| {
-            Some(1e9 * run.value("delayed_s")? / run.value("operations").filter(|all| *all > 0.0)?)
-        };
-        let dosed = |(value, curve): (&u64, &&Curve)| {
-            let cell = curve.cells.iter().find(|cell| cell.point.cpus == cpus)?;
-            let real: Vec<f64> = if delays_kernel(self.parameter) {
-                cell.runs.iter().filter_map(delayed_ns).collect()
-            } else {
-                cell.values(&format!("work.{}", self.parameter))
-            };
-            let real = Spread::from_values(&real);
-            let dose_ns = real.map_or(*value as f64, |real| real.median);
-            Some(Dosed { dose_ns, rates: cell.values(RATE) })
-        };
-        self.curves.iter().filter_map(dosed).collect()
-    }
-
-    /// How many tasks run side by side at this number of CPUs.
-    fn tasks(&self, cpus: u32) -> u32 {
-        let cells = self.curves.values().flat_map(|curve| &curve.cells);
-        let cell = cells.into_iter().find(|cell| cell.point.cpus == cpus);
-        cell.map_or(cpus, |cell| cell.point.tasks.min(cpus))
-    }
+fn dose_text(report: &DoseReport, style: &Style) -> String {
+    let FormPart { title, table, sentences } = dose_part(report);
+    let title = wrapped(&title, style.width, 2);
+    let has_rows = !table.rows().is_empty();
+    let table = if has_rows { table.within(style.width).0 } else { String::new() };
+    let sentences: String =
+        sentences.iter().map(|sentence| wrapped(sentence, style.width, 2)).collect();
+    format!("\n{}\n{table}{sentences}", style.bold(title.trim_end()))
 }
 
 /// `96 % (92 to 99)`.

@@ -1,31 +1,8 @@
-//! Hysteresis of a record whose blocks sweep up and down in turn.
+//! Hysteresis of a record whose blocks sweep up and down in turn, in a sentence.
 
-use std::collections::BTreeMap;
-
-use analysis::Curve;
-use laws::{Hysteresis, UpAndDown};
-use records::{PointOrder, Record};
+use laws::Hysteresis;
 use text::prose::counted;
 use text::quantity::signed;
-
-/// The hysteresis of a curve. `None` unless its record sweeps up and down, at least twice each way.
-pub fn hysteresis(record: &Record, curve: &Curve, metric: &str) -> Option<Hysteresis> {
-    if record.experiment.compare.order != PointOrder::UpDown {
-        return None;
-    }
-    let mut sweeps: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
-    for cell in &curve.cells {
-        for run in &cell.runs {
-            let Some(rate) = run.value(metric) else { continue };
-            sweeps.entry(run.block).or_default().push((cell.point.cpus, rate));
-        }
-    }
-    let pair = |(block, up): (&u32, &Vec<(u32, f64)>)| {
-        let down = sweeps.get(&(block + 1)).filter(|_| block.is_multiple_of(2))?;
-        Some(UpAndDown { up: up.clone(), down: down.clone() })
-    };
-    laws::hysteresis(&sweeps.iter().filter_map(pair).collect::<Vec<_>>())
-}
 
 /// "no hysteresis: rates of sweeps down are +0.1 % (-0.4 to +0.6) of those up, over 5 pairs of sweeps".
 pub fn hysteresis_sentence(found: &Hysteresis) -> String {

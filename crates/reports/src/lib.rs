@@ -15,7 +15,6 @@ mod form_part;
 mod fragile;
 mod header;
 mod hysteresis;
-mod json;
 mod loads;
 mod plan;
 mod scale;
@@ -29,7 +28,7 @@ mod shown_metrics;
 mod svg;
 mod will_it_scale;
 
-use records::{METRICS, Metric};
+use records::known_metric;
 
 pub use crate::bisection_answer::{
     BisectionReport, CommitName, bisection_answer, bisection_rests_on, bisection_sentence,
@@ -45,16 +44,15 @@ pub use crate::curve_panel::{
     for_values as value_panel,
 };
 pub use crate::curve_table::RATE;
-pub use crate::doses::{DoseReport, Gain, dosed_points, doses, doses_text};
+pub use crate::doses::{dose_part, dose_sentence, doses_text};
 pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
 pub use crate::effects::effects;
-pub use crate::fragile::{FragileReport, fragile, fragile_text};
+pub use crate::fragile::fragile_text;
 pub use crate::header::{facts, header, quoted};
-pub use crate::hysteresis::{hysteresis, hysteresis_sentence};
-pub use crate::json::{summary, whole};
+pub use crate::hysteresis::hysteresis_sentence;
 pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, plan, plan_json};
-pub use crate::scale::{forecast, name as law_name, scale, sweep};
+pub use crate::scale::{forecast, name as law_name, scale};
 pub use crate::scaling::{
     Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
 };
@@ -69,8 +67,3 @@ pub use crate::will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]
 mod tests;
-
-/// The description of a metric; counters have none.
-fn known_metric(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.matches(name))
-}

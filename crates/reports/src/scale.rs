@@ -1,56 +1,14 @@
 //! What a curve says about scaling, in sentences: its knee, its peak, a cliff, and the law that explains it.
 
-use analysis::{Curve, CurveCell, rounded};
+use analysis::rounded;
 use laws::{
     Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace,
-    RestsOn, Scaling, Sweep, Term,
+    RestsOn, Scaling, Term,
 };
-use records::Record;
 use text::Style;
 use text::prose::{counted, wrapped};
-use text::quantity::{duration_ns, seconds_in, short, signed};
+use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
-
-use crate::curve_table::RATE;
-use crate::known_metric;
-
-/// The sweep of a curve's metric in operations per second, if the curve has enough CPU counts.
-///
-/// # Errors
-/// Says what the curve lacks, or that the metric is no rate.
-pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, String> {
-    let described = record.metrics.get(metric).map(|described| described.unit.as_str());
-    let unit = described.or_else(|| known_metric(metric).map(|known| known.unit));
-    let per_s = unit.map_or(Some(1.0), rate_per_s).ok_or_else(|| {
-        let unit = unit.filter(|unit| *unit != "1").unwrap_or("a plain number");
-        format!("{metric} is no rate ({unit}): a law of scaling takes one, such as {RATE}")
-    })?;
-    let values = |cell: &CurveCell| -> Vec<f64> {
-        cell.values(metric).into_iter().map(|rate| rate * per_s).collect()
-    };
-    let runs: Vec<_> = curve.cells.iter().map(|cell| (cell.point.cpus, values(cell))).collect();
-    if runs.iter().all(|(_, rates)| rates.is_empty()) {
-        return Err(format!("no run here has {metric}{}", other_rates(record)));
-    }
-    let sweep = Sweep::without_zeros(runs)?;
-    Ok(if record.experiment.adaptive.is_some() { sweep.searched() } else { sweep })
-}
-
-/// What a rate of 1 in this unit is per second; `None` if the unit is of no rate.
-fn rate_per_s(unit: &str) -> Option<f64> {
-    let (_, time) = unit.rsplit_once('/')?;
-    Some(1.0 / seconds_in(time)?)
-}
-
-/// The rates that an imported record has, as advice.
-fn other_rates(record: &Record) -> String {
-    let rates = record.metrics.iter().filter(|(_, metric)| rate_per_s(&metric.unit).is_some());
-    let names: Vec<&str> = rates.map(|(name, _)| name.as_str()).take(5).collect();
-    match names.len() {
-        0 => String::new(),
-        _ => format!("; --metric takes its rates: {}", names.join(", ")),
-    }
-}
 
 /// The knee, a cliff and a fall of a curve, a sentence each.
 pub fn sentences(found: &Scaling) -> Vec<String> {
@@ -333,7 +291,7 @@ fn percent(share: &Estimate) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laws::scaling;
+    use laws::{Sweep, scaling};
 
     use super::*;
 

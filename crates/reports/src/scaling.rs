@@ -13,10 +13,10 @@ use text::prose::{counted, counted_or_unknown, wrapped};
 use text::quantity::duration_ns;
 
 use crate::curve_table::{self, RATE};
-use crate::doses::{doses, doses_text};
+use crate::doses::doses_text;
 use crate::doubts::{MissingSources, doubts};
 use crate::header::{different, header, length};
-use crate::hysteresis::{hysteresis, hysteresis_sentence};
+use crate::hysteresis::hysteresis_sentence;
 use crate::loads::{forms, lanes, loads, operation, parameters, setting};
 use crate::scale;
 use crate::{cells, known_metric};
@@ -56,7 +56,7 @@ pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
             text += &report.command(&all.collect::<Vec<_>>());
         }
     }
-    text += &doses_text(&doses(&curves), &style);
+    text += &doses_text(&answers::doses(&curves), &style);
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
     text + &doubts(record, missing, style)
 }
@@ -273,12 +273,12 @@ impl Report<'_> {
     /// What a curve with enough CPU counts says about its knee, and what sweeps up and down say.
     fn knee(&self, curve: &Curve, metric: &str) -> Vec<String> {
         let mut sentences = Vec::new();
-        if let Ok(sweep) = scale::sweep(&self.record.record, curve, metric) {
+        if let Ok(sweep) = answers::sweep(&self.record.record, curve, metric) {
             let found = laws::scaling(&sweep);
             sentences.extend(scale::sentences(&found));
             sentences.extend(self.searched(curve, &found.knee));
         }
-        let loops = hysteresis(&self.record.record, curve, metric);
+        let loops = answers::hysteresis(&self.record.record, curve, metric);
         sentences.extend(loops.as_ref().map(hysteresis_sentence));
         let lane = lane(curve);
         let lane = lane.trim_start();

@@ -432,7 +432,8 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
 #[test]
 fn json_summarises_each_cell() {
     let golden = golden();
-    let summary = serde_json::to_value(summary(&golden, &["stat.ctxt/op".to_string()])).unwrap();
+    let summary =
+        serde_json::to_value(answers::summary(&golden, &["stat.ctxt/op".to_string()])).unwrap();
     let shown = serde_json::json!({
         "record": summary["record"]["id"],
         "state": summary["record"]["state"],
@@ -521,7 +522,7 @@ fn the_golden_record_comes_back_from_csv_with_every_value() {
 #[test]
 fn the_whole_record_comes_back_from_json() {
     let golden = golden();
-    let text = serde_json::to_string(&whole(&golden)).unwrap();
+    let text = serde_json::to_string(&answers::whole(&golden)).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let runs: Vec<records::Run> = serde_json::from_value(value["runs"].clone()).unwrap();
     assert_eq!(runs, *golden.runs);

@@ -1,9 +1,10 @@
 //! What a comparison says about the nodes whose runs one record joins.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The nodes of a record that joins runs of several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeSurvey {
     /// By name.
     pub nodes: Vec<ComparedNode>,
@@ -14,7 +15,7 @@ pub struct NodeSurvey {
 }
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedNode {
     pub name: String,
     /// Number of its blocks that count, summed over cells.
@@ -26,7 +27,7 @@ pub struct ComparedNode {
 }
 
 /// The second of two equal runs in one block against the first: nothing, on a node that is fit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EqualRuns {
     /// Number of pairs.
     pub pairs: usize,
@@ -39,7 +40,7 @@ pub struct EqualRuns {
 }
 
 /// A node whose level departs from that of the others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OddNode {
     /// Index into the comparison's cells.
     pub cell: usize,
@@ -55,7 +56,7 @@ pub struct OddNode {
 }
 
 /// A contrast in which a variant does not do the same on all nodes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeDisagreement {
     /// Index into the comparison's cells.
     pub cell: usize,
@@ -72,7 +73,7 @@ pub struct NodeDisagreement {
 }
 
 /// What a variant does on some nodes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeEffect {
     /// Name of the node; empty for several.
     pub node: String,

@@ -2,10 +2,11 @@
 //! the ledger.
 
 use analysis::{Curve, curves};
+use answers::{DoseReport, Gain, RATE, doses, sweep};
 use laws::{Estimate, LawGain, Sweep, gain_by_law};
 use ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
 use records::{Opened, Point};
-use reports::{DoseReport, Gain, RATE, doses, law_name, sweep};
+use reports::law_name;
 use text::quantity::{duration_ns, short};
 
 /// What a record says about gains at one of its points.

@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::{as_json, whole};
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{WRITING, print, talk};
 use host::{HeldFolder, given_file};
 use records::{Opened, Warning};
-use reports::{WillItScale, csv, csv_header, whole, will_it_scale};
+use reports::{WillItScale, csv, csv_header, will_it_scale};
 use store::{Store, compact};
 use text::prose::counted;
 
@@ -58,10 +59,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         ExportFormat::Csv => to_output(arguments, |out| export_csv(&folders, out))?,
         ExportFormat::Json => {
             let record = open(only(&folders, "json")?)?;
-            to_output(arguments, |mut out| {
-                serde_json::to_writer_pretty(&mut out, &whole(&record))?;
-                Ok(writeln!(out)?)
-            })?;
+            to_output(arguments, |out| Ok(out.write_all(as_json(&whole(&record))?.as_bytes())?))?;
         }
         ExportFormat::WillItScale => {
             let record = open(only(&folders, "will-it-scale")?)?;

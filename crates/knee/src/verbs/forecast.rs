@@ -4,17 +4,16 @@ mod waiting;
 
 use std::process::ExitCode;
 
+use answers::{CurveForecast, Forecasts, SimulatedHandOver, as_json};
 use anyhow::{Context, Result, bail, ensure};
-use host::terminal::{print, print_line};
+use host::terminal::print;
 use laws::{Known, Quantity, forecast};
 use records::parse;
-use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::duration_ns as duration_text;
 
-use self::waiting::SimulatedHandOver;
 use super::scale::CurveSource;
 
 /// What to forecast, from what.
@@ -84,8 +83,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         time.map(|time| Known { quantity, log: (time.ns / 1e9).ln(), deviation: time.deviation })
     };
     let simulated = simulated_hand_over(arguments)?;
-    let of_simulation =
-        simulated.as_ref().map(|one| UncertainTime { ns: one.ns, deviation: one.deviation() });
+    let of_simulation = simulated
+        .as_ref()
+        .map(|one| UncertainTime { ns: one.ns, deviation: waiting::deviation(one) });
     let hand_over = arguments.hand_over.or(of_simulation);
     let known: Vec<Known> =
         [known(Quantity::Hold, arguments.held), known(Quantity::Handover, hand_over)]
@@ -103,10 +103,14 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     if arguments.json {
         let all = forecasts.iter().map(|(_, curve, found)| match found {
-            Ok(found) => json!({ "curve": curve, "forecast": found, "hand_over": simulated }),
-            Err(why) => json!({ "curve": curve, "refused": why }),
+            Ok(found) => CurveForecast::Made {
+                curve: curve.clone(),
+                forecast: found.clone(),
+                hand_over: simulated.clone(),
+            },
+            Err(why) => CurveForecast::Refused { curve: curve.clone(), refused: why.clone() },
         });
-        print_line(format_args!("{:#}", Value::Array(all.collect())))?;
+        print(as_json(&Forecasts(all.collect()))?)?;
     } else {
         let told = simulated.as_ref().map(|one| wrapped(&sentence(one), style.width, 2));
         let told = told.unwrap_or_default();

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use answers::{FragileAnswer, as_json};
 use anyhow::{Context, Result, bail, ensure};
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print, talk};
 use plan::OperatingPoint;
 use records::{Experiment, Opened, Point, RecordState, Until};
 use runner::{End, Measured, Options};
-use serde_json::json;
 use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
@@ -75,15 +75,15 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(if record.record.runs_failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn show(record: &Opened, as_json: bool) -> Result<()> {
+fn show(record: &Opened, is_json: bool) -> Result<()> {
     if record.record.state != RecordState::Whole {
         talk(format_args!("{} is not whole: some runs are missing", record.record.id));
     }
-    let report = reports::fragile(record).map_err(anyhow::Error::msg)?;
-    if as_json {
-        return print_line(format_args!("{:#}", json!({ "fragile": report })));
+    let fragile = answers::fragile(record).map_err(anyhow::Error::msg)?;
+    if is_json {
+        return print(as_json(&FragileAnswer { fragile })?);
     }
-    print(reports::fragile_text(&report, &Style::for_stdout()))
+    print(reports::fragile_text(&fragile, &Style::for_stdout()))
 }
 
 /// A verdict that was reached.

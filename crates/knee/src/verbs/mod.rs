@@ -26,6 +26,7 @@ pub mod report;
 pub mod rm;
 pub mod run;
 pub mod scale;
+pub mod schema;
 pub mod screen;
 pub mod series;
 pub mod serve;

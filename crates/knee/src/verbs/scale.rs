@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Curve;
+use answers::{CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings, as_json};
 use anyhow::{Result, bail};
-use host::terminal::{print, print_line};
+use host::terminal::print;
 use laws::{Hysteresis, Sweep, scaling};
 use ledger::explain;
 use records::{Opened, Profile};
-use reports::{DoseReport, doses_text, titled_curves};
-use serde_json::{Value, json};
+use reports::{doses_text, titled_curves};
 use store::Store;
 use text::Style;
 
@@ -45,7 +45,7 @@ pub struct Sweeps {
 pub struct TitledSweep {
     pub title: String,
     /// What identifies it among others, as data.
-    pub identity: Value,
+    pub identity: CurveIdentity,
     /// Whether each CPU had one task.
     pub has_task_per_cpu: bool,
     /// Why it cannot be used, if it cannot.
@@ -62,7 +62,8 @@ impl CurveSource {
         let path = Path::new(&self.which);
         if path.extension().is_some_and(|extension| extension == "csv") {
             let runs = curve_file::read(path, &self.rates)?;
-            let (title, identity) = (format!("\n{}\n", self.which), json!({ "file": self.which }));
+            let title = format!("\n{}\n", self.which);
+            let identity = CurveIdentity::File { file: self.which.clone() };
             let all = vec![TitledSweep {
                 title,
                 identity,
@@ -82,15 +83,15 @@ impl CurveSource {
         let profiles = store::profiles(&record)?;
         let sweep = |(title, curve): (&String, &Curve)| TitledSweep {
             grows: grows(&record, curve, &profiles),
-            hysteresis: reports::hysteresis(&record.record, curve, &self.metric),
+            hysteresis: answers::hysteresis(&record.record, curve, &self.metric),
             title: title.clone(),
-            identity: identity(curve),
+            identity: CurveIdentity::measured(curve),
             has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
-            sweep: reports::sweep(&record.record, curve, &self.metric)
-                .map(|sweep| sweep.with_doses(reports::dosed_points(&curves, curve, &self.metric))),
+            sweep: answers::sweep(&record.record, curve, &self.metric)
+                .map(|sweep| sweep.with_doses(answers::dosed_points(&curves, curve, &self.metric))),
         };
         let all = titles.iter().zip(&curves).map(sweep).collect();
-        Ok(Sweeps { all, doses: reports::doses(&curves) })
+        Ok(Sweeps { all, doses: answers::doses(&curves) })
     }
 }
 
@@ -105,18 +106,6 @@ fn grows(record: &Opened, curve: &Curve, profiles: &[Profile]) -> Option<String>
     let points = curve.cells.iter().filter_map(index);
     let explained: Vec<_> = points.map(|point| explain(record, profiles, point)).collect();
     explanations::ledger::growth_sentence(record, &explained.iter().collect::<Vec<_>>(), false)
-}
-
-fn identity(curve: &Curve) -> Value {
-    let point = curve.point;
-    json!({
-        "workload": point.workload,
-        "as": point.form,
-        "parameters": point.parameters,
-        "variant": point.variant,
-        "placement": point.placement,
-        "tasks_per_cpu": curve.tasks_per_cpu,
-    })
 }
 
 /// What to look at, and how to print it.
@@ -140,19 +129,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         bail!("{why}");
     }
     if arguments.json {
-        let curves = all.iter().map(|one| match &one.sweep {
-            Ok(sweep) => json!({
-                "curve": one.identity,
-                "scaling": scaling(sweep),
-                "grows": one.grows,
-                "hysteresis": one.hysteresis,
-            }),
-            Err(why) => {
-                json!({ "curve": one.identity, "unusable": why, "grows": one.grows, "hysteresis": one.hysteresis })
-            }
-        });
-        let doses = doses.iter().map(|dose| json!({ "dose": dose }));
-        print_line(format_args!("{:#}", Value::Array(curves.chain(doses).collect())))?;
+        let curve = |one: TitledSweep| {
+            let TitledSweep { identity, sweep, grows, hysteresis, .. } = one;
+            ScalingEntry::Curve(CurveScaling::new(identity, &sweep, grows, hysteresis))
+        };
+        let doses = doses.into_iter().map(|dose| ScalingEntry::Dose { dose });
+        print(as_json(&Scalings(all.into_iter().map(curve).chain(doses).collect()))?)?;
         return Ok(ExitCode::SUCCESS);
     }
     // Where doses were measured, curves too short for a law are no news.

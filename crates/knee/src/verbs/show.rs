@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use answers::{as_json, summary};
 use anyhow::{Context, Result, bail};
 use host::terminal::{print, talk};
 use host::{given_file, nearest};
 use records::Opened;
-use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, summary, svg};
+use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, svg};
 use store::Store;
 use text::Style;
 
@@ -52,7 +53,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let text = if arguments.json {
-        serde_json::to_string_pretty(&summary(&record, &arguments.metrics))? + "\n"
+        as_json(&summary(&record, &arguments.metrics))?
     } else {
         let detail = Detail {
             metrics: metrics(arguments, &record),

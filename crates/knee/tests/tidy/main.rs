@@ -179,6 +179,7 @@ fn files_of_records_and_fleets_are_found_by_descriptor() {
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
     ("analysis", &["host", "records"]),
+    ("answers", &["analysis", "host", "laws", "records", "text", "workloads"]),
     ("bisection", &["analysis", "host"]),
     (
         "bisector",
@@ -189,7 +190,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("described_hosts", &["engines", "host"]),
     ("doctor", &["host", "probes", "records", "setup"]),
     ("engines", &["machine"]),
-    ("explanations", &["analysis", "laws", "ledger", "records", "reports", "text"]),
+    ("explanations", &["analysis", "answers", "laws", "ledger", "records", "reports", "text"]),
     ("fleet", &["host", "plan", "records", "store"]),
     ("fuzz", &[]),
     ("guests", &["host", "records", "setup"]),
@@ -223,12 +224,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("own_loads", &["host", "records", "setup"]),
     ("own_algorithms", &["algorithms", "described_hosts", "engines", "host", "machine", "studies"]),
-    ("pages", &["analysis", "explanations", "host", "records", "reports", "text"]),
+    ("pages", &["analysis", "answers", "explanations", "host", "records", "reports", "text"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),
     ("probes", &["host", "perf_data", "records"]),
     ("records", &["host"]),
-    ("reports", &["analysis", "bisection", "host", "laws", "records", "text", "workloads"]),
+    (
+        "reports",
+        &["analysis", "answers", "bisection", "host", "laws", "records", "text", "workloads"],
+    ),
     (
         "runner",
         &[

@@ -2,6 +2,7 @@
 
 use host::in_parallel;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Kind, NOISE, RUNS, curve_with_knee, measured, share, stream};
@@ -11,7 +12,7 @@ use crate::scaling::place_knee;
 use crate::sweep::Sweep;
 
 /// Searches for knees, each on a curve of its own.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchCheck {
     pub curves: u32,
     /// Runs of a sweep of all counts.

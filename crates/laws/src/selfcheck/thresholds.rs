@@ -7,6 +7,7 @@
 use host::in_parallel;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{between, share, stream};
@@ -15,7 +16,7 @@ use crate::fragility::{Change, FRAGILE, Fragility, FragilityAnswer, Situation, f
 use crate::law::closed_queue;
 
 /// Verdicts about locks with two states, by what share of the changed loads of a kind truly flips them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThresholdCheck {
     pub trials: u32,
     pub rows: Vec<ThresholdRow>,
@@ -26,7 +27,7 @@ pub struct ThresholdCheck {
 }
 
 /// Locks of which such a share of changed loads flips the verdict.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThresholdRow {
     /// What the locks are.
     pub what: String,

@@ -1,12 +1,13 @@
 //! A search for the knees of curves: CPU counts are chosen while measuring, those first that tell most.
 
 use anyhow::{Result, ensure};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, Judging, PointOrder};
 
 /// When a search for knees ends.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Adaptive {
     /// Seconds that all runs may take together, with what is around them.

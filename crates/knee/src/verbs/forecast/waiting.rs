@@ -2,38 +2,23 @@
 //! with nothing to do outside, all tasks but one wait, so the time between two operations grows by it with each task.
 
 use algorithms::locks::LOCKS;
+use answers::SimulatedHandOver;
 use anyhow::{Result, bail, ensure};
 use engines::simulated::{NS, Time};
 use host::{in_parallel, nearest};
-use serde::Serialize;
 use studies::simulations::{Conditions, LockLoad, Variation, lock_point};
-
-/// The hand-over of a lock on a described host.
-#[derive(Clone, Debug, Serialize)]
-pub struct SimulatedHandOver {
-    pub lock: String,
-    pub host: String,
-    /// The fewest and the most CPUs that were simulated.
-    pub cpus: (usize, usize),
-    /// With the middle values of the host's ranges.
-    pub ns: f64,
-    /// The lowest and the highest with values drawn from them.
-    pub range_ns: (f64, f64),
-}
 
 /// Hosts that are drawn from the ranges.
 const DRAWS: u64 = 8;
 /// A lock that takes no longer with more waiting tasks has this, so that it has a logarithm.
 const LEAST_NS: f64 = 0.1;
 
-impl SimulatedHandOver {
-    /// The standard deviation of its logarithm: by the draws, and no less than what the simulator is off by.
-    pub fn deviation(&self) -> f64 {
-        const SIMULATOR: f64 = 0.1;
-        let (low, high) = self.range_ns;
-        // The range of nine draws is three standard deviations.
-        SIMULATOR.hypot((high / low).ln() / 3.0)
-    }
+/// The standard deviation of a hand-over's logarithm: by the draws, and no less than what the simulator is off by.
+pub fn deviation(found: &SimulatedHandOver) -> f64 {
+    const SIMULATOR: f64 = 0.1;
+    let (low, high) = found.range_ns;
+    // The range of nine draws is three standard deviations.
+    SIMULATOR.hypot((high / low).ln() / 3.0)
 }
 
 /// Simulates a lock that is held for this time, with 2 to this number of CPUs of a host.
@@ -98,7 +83,7 @@ mod tests {
         let (ticket, mcs) = (ns("ticket"), ns("mcs"));
         assert!(ticket.ns > 2.0 * mcs.ns, "{ticket:?} {mcs:?}");
         let (low, high) = ticket.range_ns;
-        assert!(low <= ticket.ns && ticket.ns <= high && ticket.deviation() >= 0.1, "{ticket:?}");
+        assert!(low <= ticket.ns && ticket.ns <= high && deviation(&ticket) >= 0.1, "{ticket:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A record as one JSON document: the summary that `knee show --json` prints, and the
-//! whole with all runs that `knee export` writes.
+//! whole with all runs that `knee export --format json` writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,76 +7,119 @@ use std::path::Path;
 use analysis::{Curve, CurveCell, Spread, curves};
 use host::Placement;
 use records::{Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What `knee show` says, as data.
-#[derive(Debug, Serialize)]
+/// A record: what was measured where, and each metric at each number of CPUs.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Summary<'a> {
+    /// What was measured, where and when.
     record: RecordHead<'a>,
+    /// The curves: points that differ only in their CPUs.
     curves: Vec<CurveSummary<'a>>,
+    /// What makes numbers less trustworthy, of each run and then of the record as a whole.
     warnings: Vec<WarningSummary<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+/// What a record is of.
+#[derive(Debug, Serialize, JsonSchema)]
 struct RecordHead<'a> {
+    /// Id of the record, unique in its store.
     id: &'a str,
+    /// Whether all planned runs were made.
     state: RecordState,
+    /// Directory of the record.
     folder: &'a Path,
+    /// Name of the experiment.
     name: &'a str,
+    /// When the first session started.
     started: Option<jiff::Timestamp>,
+    /// Name of the host, as `uname -n` prints it.
     hostname: Option<&'a str>,
+    /// Release of the host's kernel, as `uname -r` prints it.
     kernel_release: Option<&'a str>,
+    /// Model of the CPU, from /proc/cpuinfo.
     cpu_model: Option<&'a str>,
+    /// Seed of the random order.
     seed: u64,
+    /// Number of planned blocks.
     blocks: u32,
-    /// Absent if runs decide how many more there are.
+    /// Number of planned runs. Absent if runs decide how many more there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs_planned: Option<u32>,
+    /// Number of runs that count.
     runs_finished: usize,
+    /// Number of runs that do not count.
     runs_failed: usize,
+    /// Command line of the first session, a word each.
     command: &'a [String],
 }
 
-#[derive(Debug, Serialize)]
-struct CurveSummary<'a> {
+/// Points that differ only in their CPUs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CurveSummary<'a> {
+    /// Name of the workload or command.
     workload: &'a str,
+    /// Version of what an operation of the workload is: operations of different versions must not be compared.
     semantics: u32,
+    /// Whether tasks are processes or threads.
     #[serde(rename = "as")]
     form: Form,
+    /// Parameters of the workload by name.
     parameters: &'a BTreeMap<String, String>,
+    /// Name of the variant. Absent if there is one only.
     #[serde(skip_serializing_if = "str::is_empty")]
     variant: &'a str,
+    /// The order in which CPUs are taken into use.
     placement: Placement,
+    /// What the runs measured: rates, or the latency of each operation.
     pass: Pass,
+    /// Directory in which tasks work.
     dir: &'a Path,
+    /// Length of a run: seconds, or operations of each task.
     until: Until,
+    /// The curve, by number of CPUs.
     cells: Vec<CellSummary>,
 }
 
-#[derive(Debug, Serialize)]
+/// The runs at one number of CPUs.
+#[derive(Debug, Serialize, JsonSchema)]
 struct CellSummary {
+    /// Number of CPUs.
     cpus: u32,
+    /// Number of tasks.
     tasks: u32,
+    /// Number of runs that count.
     n: usize,
+    /// Number of runs that do not count.
     failed: usize,
-    /// Rate for each CPU over that of the first cell.
+    /// Rate for each CPU over that of the first cell, both means over runs; 1 is perfect scaling.
     efficiency: Option<f64>,
+    /// Metrics by name. `knee describe NAME` says the unit of each and how it is obtained.
     metrics: BTreeMap<String, MetricValues>,
 }
 
-#[derive(Debug, Serialize)]
+/// A metric over the runs of a cell, in the unit of the metric; exact over these runs.
+#[derive(Debug, Serialize, JsonSchema)]
 struct MetricValues {
+    /// Number of runs that have a value.
     n: usize,
+    /// Arithmetic mean.
     mean: f64,
+    /// Standard deviation between runs; null for one run.
     stddev: Option<f64>,
+    /// Lowest value.
     min: f64,
+    /// Median.
     median: f64,
+    /// Highest value.
     max: f64,
 }
 
-/// A doubt, and the run it is about; without one, the record as a whole.
-#[derive(Debug, Serialize)]
+/// A warning, and the run that it is about; without one, the record as a whole.
+#[derive(Debug, Serialize, JsonSchema)]
 struct WarningSummary<'a> {
+    /// Number of the run in its record, from 0; null for the record as a whole.
     run: Option<u32>,
     #[serde(flatten)]
     warning: &'a Warning,
@@ -156,10 +199,12 @@ fn metrics(cell: &CurveCell, also: &[String]) -> BTreeMap<String, MetricValues> 
     names.into_iter().filter_map(values).collect()
 }
 
-/// A record with all its runs.
-#[derive(Debug, Serialize)]
+/// A record with all its runs; docs/formats/record.md has the format.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct WholeRecord<'a> {
+    /// What was planned, where and how it was measured.
     record: &'a Record,
+    /// The runs in the order of execution.
     runs: &'a [Run],
 }
 
