@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use host::{nearest, paths, random};
+use host::{paths, random, unknown_of};
 use jiff::ToSpan;
 use setup::foreign::Foreign;
 use setup::own_file;
@@ -121,8 +121,8 @@ pub fn open(which: &str, store: &Store) -> Result<Bisection> {
         (Some(one), None) => Ok(one.clone()),
         (Some(_), Some(_)) => bail!("several bisections begin with '{which}': give more of the id"),
         (None, _) => {
-            let hint = nearest(which, all.iter().map(|bisection| bisection.id.as_str()));
-            bail!("no bisection is called '{which}'{hint}")
+            let ids: Vec<&str> = all.iter().map(|bisection| bisection.id.as_str()).collect();
+            bail!("{}", unknown_of("bisection", which, &ids))
         }
     }
 }

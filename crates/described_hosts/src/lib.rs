@@ -1,4 +1,4 @@
-//! Described hosts: `hosts/*.toml`, built into knee or made by `knee calibrate`. Every number says
+//! Described hosts: `hosts/*.toml`, built into knee or made by `knee doctor calibrate`. Every number says
 //! whether it was found (in which publication), measured (where, when) or assumed (in which
 //! range, why).
 
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 pub use number::{Draw, Number, NumberEntry, Origin, Units};
 
-use host::{Limit, given_file, nearest};
+use host::{Limit, given_file, unknown};
 
 macro_rules! hosts {
     ($($name:literal,)*) => {
@@ -151,8 +151,8 @@ pub fn find(name: &str) -> Result<DescribedHost> {
     }
     let names = HOSTS.iter().map(|(name, _)| *name);
     bail!(
-        "no host is called {name:?}{}; see: knee list hosts, or name a file",
-        nearest(name, names)
+        "{}; a file of your own is named by its path",
+        unknown("host", name, names, "knee list hosts")
     )
 }
 

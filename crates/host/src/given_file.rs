@@ -1,4 +1,4 @@
-//! Files that the user named: `knee import RESULTS`, `knee import <(ssh …)`, a perf.data. Regular files of
+//! Files that the user named: `knee record import RESULTS`, `knee record import <(ssh …)`, a perf.data. Regular files of
 //! anybody, and pipes and terminals of this user's, since whoever names one wants to wait for it.
 //!
 //! For files that lie beside others in a folder, such as those of a record: [`crate::held_folder`].

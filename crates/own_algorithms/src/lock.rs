@@ -11,7 +11,7 @@ use algorithms::locks::LOCKS;
 use algorithms::{Equivalent, Lock, manual};
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
-use host::nearest;
+use host::unknown;
 use studies::checks::mutants::{LockSubject, judge_lock};
 use studies::checks::{CheckSize, Mutation, SetupFn, with_own_lock};
 use studies::simulations::{
@@ -143,8 +143,13 @@ impl Subject<'_> {
         for &name in &against {
             ensure!(
                 LOCKS.iter().any(|listed| listed.name == name),
-                "--against {name}: knee has no lock of this name{}",
-                nearest(name, LOCKS.iter().map(|listed| listed.name))
+                "{}",
+                unknown(
+                    "lock",
+                    name,
+                    LOCKS.iter().map(|listed| listed.name),
+                    "knee list algorithms"
+                )
             );
         }
         let load = LockLoad {

@@ -10,7 +10,7 @@ use algorithms::manual;
 use algorithms::mechanisms::{ListedMechanism, Mechanism};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use host::nearest;
+use host::unknown_of;
 use studies::checks::mutants::{MechanismSubject, judge_mechanism_subject};
 use studies::checks::with_own_mechanism;
 use studies::simulations::mechanisms::{MechanismLoad, own_mechanism_point};
@@ -89,8 +89,7 @@ fn designs(mechanism: &ListedMechanism, names: &[String]) -> Result<Vec<&'static
     let all = mechanism.designs();
     for name in names {
         if !all.contains(&name.as_str()) {
-            let near = nearest(name, all.iter().copied());
-            bail!("--design {name}: must be one of {}{near}", all.join(", "));
+            bail!("{}", unknown_of("design", name, &all));
         }
     }
     let is_named = |design: &&str| names.is_empty() || names.iter().any(|name| name == design);

@@ -81,7 +81,7 @@ fn the_written_program_checks_mutates_simulates_and_describes_its_lock() {
     }
     for (words, part) in [
         (&["check", "--threads", "99"][..], "must be 1 to"),
-        (&["simulate", "--against", "mcz"], "knee has no lock of this name"),
+        (&["simulate", "--against", "mcz"], "no lock is called \"mcz\""),
         (&["simulate", "--host", "nowhere"], "nowhere"),
         (&["check", "--replay", "0x"], "--replay"),
     ] {

@@ -38,9 +38,9 @@ fn the_written_program_checks_mutates_simulates_and_describes_its_mechanism() {
     }
     for (words, part) in [
         (&["check", "--threads", "99"][..], "must be 1 to"),
-        (&["check", "--design", "afer"], "must be one of before, after, did you mean 'after'?"),
+        (&["check", "--design", "afer"], "no design is called \"afer\"; did you mean \"after\"?"),
         (&["check", "--replay", "0x"], "name it with --design"),
-        (&["simulate", "--set", "reads=1"], "own_mechanism has no setting \"reads\""),
+        (&["simulate", "--set", "reads=1"], "no setting of own_mechanism is called \"reads\""),
         (&["simulate", "--set", "read_one_in=0"], "must be a number from 1"),
     ] {
         let ended = mechanism::run::<own_mechanism::OwnMechanism>(WRITTEN, words);

@@ -36,7 +36,7 @@ fn the_written_program_checks_mutates_simulates_and_describes_its_lock() {
     for (words, part) in [
         (&["check", "--locks", "2"][..], "hold one read-write lock at a time"),
         (&["simulate", "--reads", "101"], "101"),
-        (&["simulate", "--against", "mcz"], "knee has no lock of this name"),
+        (&["simulate", "--against", "mcz"], "no lock is called \"mcz\""),
     ] {
         let ended = read_write_lock::run::<own_lock::OwnLock>("own_lock", WRITTEN, words);
         let why = format!("{:#}", ended.unwrap_err());

@@ -30,7 +30,7 @@ const OUTSIDE: &str = "idle_ns";
 pub fn around(mut experiment: Experiment, at: &OperatingPoint) -> Result<Experiment> {
     ensure!(
         experiment.variants.len() == 2,
-        "a verdict is about two variants, and here are {}: name two, as in knee fragile A B",
+        "a verdict is about two variants, and here are {}: name two, as in knee compare fragile A B",
         experiment.variants.len()
     );
     let load = match &experiment.loads[..] {
@@ -228,7 +228,7 @@ mod tests {
         check(
             "[[load]]\nworkload = 'getppid'",
             expect_test::expect![[r#"
-            a verdict is about two variants, and here are 0: name two, as in knee fragile A B
+            a verdict is about two variants, and here are 0: name two, as in knee compare fragile A B
         "#]],
         );
         check(

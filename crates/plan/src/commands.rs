@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::nearest;
+use host::unknown;
 use records::{
     Better, Command, CommandLine, DescribedMetric, Experiment, Extract, Load, LoadWork, Obtained,
     OutputSource, Point, Record, Scalar, Variant,
@@ -49,10 +49,8 @@ pub fn built_in(name: &str) -> Option<&'static str> {
 pub fn read(name: &str) -> Result<Command> {
     let bare = name.strip_prefix(PREFIX).unwrap_or(name);
     let Some(text) = built_in(bare) else {
-        let hint = nearest(bare, COMMANDS.iter().map(|(known, _)| *known));
-        bail!(
-            "no command that comes with knee is called '{bare}'{hint}; `knee list commands` shows all"
-        );
+        let known = COMMANDS.iter().map(|(known, _)| *known);
+        bail!("{}", unknown("command that comes with knee", bare, known, "knee list commands"));
     };
     // As a load, so that its keys are checked as those of an experiment are.
     let whole = format!("[[load]]\n[load.command]\nname = '{bare}'\n{text}");

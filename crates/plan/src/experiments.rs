@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use host::nearest;
+use host::unknown_of;
 use records::{Experiment, HERE, parse};
 
 macro_rules! experiments {
@@ -36,7 +36,10 @@ pub fn built_in(name: &str) -> Option<&'static str> {
 
 /// An experiment that comes with knee.
 pub fn read_built_in(name: &str) -> Result<Experiment> {
-    let text = built_in(name).with_context(|| format!("no experiment is called {name}"))?;
+    let text = built_in(name).with_context(|| {
+        let known = EXPERIMENTS.iter().map(|(known, _)| *known);
+        host::unknown("experiment", name, known, "knee list experiments")
+    })?;
     Ok(parse_at(name, text, None)?.0)
 }
 
@@ -56,9 +59,8 @@ pub fn parse_at<'a>(
         && parse::bytes(unknown).is_err()
     {
         let known = || [HERE].into_iter().chain(experiment.sizes.keys().map(String::as_str));
-        let hint = nearest(unknown, known());
-        let names = known().collect::<Vec<_>>().join(", ");
-        bail!("{argument} has no size '{unknown}'{hint}; it has {names}; bytes are such as 8G");
+        let why = unknown_of(&format!("size of {argument}"), unknown, &known().collect::<Vec<_>>());
+        bail!("{why}; bytes are such as 8G");
     }
     experiment.sizes.clear();
     let is_here = size.is_some_and(|size| size == HERE);

@@ -1,6 +1,6 @@
 //! Names of workloads that users type, and suggestions for misspelt ones.
 
-use host::nearest;
+use host::unknown;
 use workloads::{WORKLOADS, Workload};
 
 use crate::commands::{COMMANDS, PREFIX};
@@ -14,11 +14,9 @@ pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
         let commands: Vec<String> =
             COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
         let known = WORKLOADS.iter().map(|w| w.name).chain(aliases).chain(experiments);
-        let hint = nearest(name, known.chain(commands.iter().map(String::as_str)));
-        anyhow::anyhow!(
-            "no workload, experiment or command is called '{name}'{hint}; `knee list workloads` (or \
-             experiments, commands) shows all"
-        )
+        let known = known.chain(commands.iter().map(String::as_str));
+        let list = "knee list workloads|experiments|commands";
+        anyhow::Error::msg(unknown("workload, experiment or command", name, known, list))
     })
 }
 
@@ -33,12 +31,12 @@ mod tests {
 
     #[test]
     fn a_misspelt_workload_suggests_the_nearest() {
-        check("posix_lock_sharde", "did you mean 'posix_lock_shared'");
-        check("getpid", "'getppid'");
-        check("page_fault", "'page_fault_");
-        check("zzz", "no workload, experiment or command is called 'zzz'; `knee list");
-        check("first-lok", "did you mean 'first-look'?");
-        check("xfs_repiar", "'command:xfs_repair'");
+        check("posix_lock_sharde", "did you mean \"posix_lock_shared\"");
+        check("getpid", "\"getppid\"");
+        check("page_fault", "\"page_fault_");
+        check("zzz", "no workload, experiment or command is called \"zzz\"; `knee list");
+        check("first-lok", "did you mean \"first-look\"?");
+        check("xfs_repiar", "\"command:xfs_repair\"");
         assert_eq!(workload("posix01").unwrap().name, "posix_lock_shared");
     }
 }

@@ -442,7 +442,7 @@ mod tests {
         check(
             "[[load]]\nworkload = 'getpppid'",
             expect_test::expect![[r#"
-                planning getpppid: no workload, experiment or command is called 'getpppid', did you mean 'getppid' or 'getppid1'?; `knee list workloads` (or experiments, commands) shows all
+                planning getpppid: no workload, experiment or command is called "getpppid"; did you mean "getppid" or "getppid1"? `knee list workloads|experiments|commands` shows all
             "#]],
         );
         check(

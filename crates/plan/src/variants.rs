@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::{Placement, nearest};
+use host::{Placement, unknown_of};
 use records::{Experiment, FileSystem, Form, Guest, Scalar, Variant};
 
 /// All combinations of the experiment's variants over its factors, without the excluded ones, in the
@@ -77,15 +77,15 @@ fn check_exclusions(experiment: &Experiment) -> Result<()> {
             let all = factors(&experiment.variants);
             ensure!(
                 known().next().is_some(),
-                "[[exclude]] names the factor '{factor}'{}; there are {}",
-                nearest(factor, all.iter().copied()),
-                all.join(", ")
+                "[[exclude]]: {}",
+                unknown_of("factor", factor, &all)
             );
+            let known_names: Vec<&str> = known().map(|variant| variant.name.as_str()).collect();
             for name in &names.0 {
                 ensure!(
                     known().any(|variant| variant.name == *name),
-                    "[[exclude]] names the variant '{name}' of factor '{factor}'{}",
-                    nearest(name, known().map(|variant| variant.name.as_str()))
+                    "[[exclude]]: {}",
+                    unknown_of(&format!("variant of {factor}"), name, &known_names)
                 );
             }
         }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use host::{Limit, given_file, nearest};
+use host::{Limit, given_file, unknown_of};
 use serde::{Deserialize, Serialize};
 
 macro_rules! fragments {
@@ -90,9 +90,7 @@ impl Configuration {
         for name in left_out {
             if !names().any(|known| known == name) {
                 let known: Vec<&str> = names().collect();
-                let hint = nearest(name, names());
-                let known = known.join(", ");
-                bail!("there is no configuration fragment '{name}'{hint}; there are {known}");
+                bail!("{}", unknown_of("configuration fragment", name, &known));
             }
         }
         let kept = FRAGMENTS.iter().filter(|(name, _)| !left_out.iter().any(|out| out == name));

@@ -167,7 +167,7 @@ pub fn check<'a>(
         );
         ensure!(
             uses.contains(name),
-            "{} has no parameter '{name}'{}: no {{{name}}} is in '{}'",
+            "no parameter of {} is called \"{name}\"{}: no {{{name}}} is in '{}'",
             command.name,
             nearest(name, uses.iter().map(String::as_str)),
             command.run.text()
@@ -177,7 +177,7 @@ pub fn check<'a>(
         let known: Vec<&str> = parameters.clone().map(String::as_str).chain(always()).collect();
         ensure!(
             known.contains(&name.as_str()),
-            "unknown placeholder {{{name}}} in {}{}; known are {}; --axis {name}='a|b' or a \
+            "no placeholder of {} is called \"{name}\"{}; known are {}; --axis {name}='a|b' or a \
              parameter gives it values, {{{{{name}}}}} means the braces themselves",
             command.name,
             nearest(name, known.iter().copied()),

@@ -317,7 +317,7 @@ impl Guests {
                 let doubts = errors.into_iter().map(|why| {
                     Warning::new(
                         format!("the guest failed to boot at first: {why}"),
-                        "if the kernel is at fault, that is a finding: repeat it with `knee boot`",
+                        "if the kernel is at fault, that is a finding: repeat it with `knee kernel boot`",
                     )
                 });
                 let outcome = self.run_in_guest(request)?;

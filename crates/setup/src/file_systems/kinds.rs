@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use host::nearest;
+use host::unknown_of;
 
 use crate::file_systems::geometry;
 use crate::file_systems::program::Program;
@@ -95,11 +95,7 @@ pub fn kind(name: &str) -> Result<&'static FileSystemKind> {
         Some(kind) => Ok(kind),
         None => {
             let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-            let hint = nearest(name, names.iter().copied());
-            bail!(
-                "knee cannot make a file system of kind '{name}'{hint}; it can make {}",
-                names.join(", ")
-            )
+            bail!("{}", unknown_of("kind of file system that knee can make", name, &names))
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use algorithms::locks::LOCKS;
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{NS, SimulatedRun, Time};
-use host::{Placement, nearest};
+use host::{Placement, unknown, unknown_of};
 use serde::Deserialize;
 
 use super::{
@@ -340,11 +340,9 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
 fn listed_lock(name: &str) -> Result<PointLock> {
     let listed = LOCKS.iter().find(|listed| listed.name == name);
     let listed = listed.with_context(|| {
-        let near = nearest(name, LOCKS.iter().map(|lock| lock.name));
-        format!(
-            "no lock is called {name:?}{near}; see: knee list algorithms; a lock in C is a file beside the publication, \
-             such as \"my_lock.c\""
-        )
+        let known = LOCKS.iter().map(|lock| lock.name);
+        let why = unknown("lock", name, known, "knee list algorithms");
+        format!("{why}; a lock in C is a file beside the publication, such as \"my_lock.c\"")
     })?;
     Ok(PointLock::Listed(listed.name))
 }
@@ -378,8 +376,8 @@ impl PointEntry {
         find_lock: &dyn Fn(&str) -> Result<PointLock>,
     ) -> Result<Point> {
         let known = |name: &String| {
-            let near = || nearest(name, inputs.iter().copied());
-            ensure!(inputs.contains(&name.as_str()), "no input is called {name:?}{}", near());
+            let is_known = inputs.contains(&name.as_str());
+            ensure!(is_known, "{}", unknown_of("input", name, inputs));
             Ok(())
         };
         let amounts = [&self.cpus, &self.tasks, &self.data, &self.read, &self.locks, &self.reads];

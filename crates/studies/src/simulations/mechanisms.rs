@@ -10,7 +10,7 @@ use engines::simulated::{
     Costs, Host, IpiHandler, Options, Preemption, Setup, Simulated, SimulatedRun,
     simulate_to_completion,
 };
-use host::nearest;
+use host::{unknown, unknown_of};
 use machine::{Machine, Native, Region};
 
 use super::{Conditions, SimulatedPoint, Variation, draws, warm_up};
@@ -45,14 +45,15 @@ impl MechanismLoad {
     /// There is no such mechanism or design.
     pub fn new(name: &str, design: &str) -> Result<MechanismLoad> {
         let mechanism = ListedMechanism::named(name).with_context(|| {
-            let near = nearest(name, MECHANISMS.iter().map(|mechanism| mechanism.name));
-            format!("no mechanism is called {name:?}{near}; see: knee list algorithms")
+            let known = MECHANISMS.iter().map(|mechanism| mechanism.name);
+            unknown("mechanism", name, known, "knee list algorithms")
         })?;
         let designs = mechanism.designs();
-        let design =
-            designs.iter().copied().find(|&listed| listed == design).with_context(|| {
-                format!("{name} has no design {design:?}; its designs are {}", designs.join(", "))
-            })?;
+        let design = designs
+            .iter()
+            .copied()
+            .find(|&listed| listed == design)
+            .with_context(|| unknown_of(&format!("design of {name}"), design, &designs))?;
         let (over, given) = ("ticket".to_string(), Vec::new());
         Ok(MechanismLoad { mechanism, design, over, given, work_ns: 0 })
     }
@@ -298,6 +299,5 @@ fn check_setting(mechanism: &ListedMechanism, name: &str, text: &str) -> Result<
     }
     let settings = settings.iter().map(|setting| setting.name);
     let names: Vec<&str> = choices.iter().map(|choice| choice.name).chain(settings).collect();
-    let near = nearest(name, names.iter().copied());
-    bail!("{mechanism} has no setting {name:?}{near}; its settings are {}", names.join(", "))
+    bail!("{}", unknown_of(&format!("setting of {mechanism}"), name, &names))
 }

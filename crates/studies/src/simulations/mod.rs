@@ -6,14 +6,14 @@ pub mod mechanisms;
 
 use std::io;
 
-use algorithms::locks::{self, Visitor};
+use algorithms::locks::{self, LOCKS, Visitor};
 use algorithms::{Lock, Shape, SharedLock};
 use anyhow::{Context, Result};
 use engines::simulated::{
     NS, Noise, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow,
     simulate,
 };
-use host::{Placement, counted};
+use host::{Placement, counted, unknown};
 use machine::Region;
 
 use described_hosts::{DescribedHost, Draw};
@@ -321,8 +321,10 @@ fn run_lock(
         simulate(&setup, &options)
     };
     let result = visit(LockVisitor { load, shape, act });
-    let result =
-        result.with_context(|| format!("no lock is called {name:?}: see knee list algorithms"))?;
+    let result = result.with_context(|| {
+        let known = LOCKS.iter().map(|lock| lock.name);
+        unknown("lock", name, known, "knee list algorithms")
+    })?;
     result.with_context(|| {
         let (tasks, cpus) = (counted(tasks, "task"), counted(cpus, "CPU"));
         format!("{name} with {tasks} on {cpus} of {}", described.name)

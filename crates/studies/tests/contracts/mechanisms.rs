@@ -51,7 +51,7 @@ fn impossible_settings_are_refused_with_a_reason() {
         format!("{:#}", mechanism_point(&load, &conditions(&host), 2, 2).err().unwrap())
     };
     let after = || MechanismLoad::new("file_locks", "after").unwrap();
-    assert!(why(after().with("fils", 1)).contains("has no setting \"fils\", did you mean"));
+    assert!(why(after().with("fils", 1)).contains("is called \"fils\"; did you mean"));
     assert!(
         why(after().with("files", 0))
             .contains("files=0: the value must be a number from 1 to 4096")
