@@ -188,7 +188,7 @@ fn incidents() -> Vec<(Incident, bool)> {
         placement: "scatter",
         cpus: 9,
         tasks: 9,
-        // As `knee replay I2` fits them, in the middle of their ranges.
+        // As `knee simulate replay I2` fits them, in the middle of their ranges.
         settings: vec![("in_lock_ns", 50), ("own_items", 3), ("shared_one_in", 1_000_000)],
         work_ns: 3230,
         length: "4ms",
@@ -202,7 +202,7 @@ fn incidents() -> Vec<(Incident, bool)> {
         placement: "cores",
         cpus: 32,
         tasks: 128,
-        // As `knee replay I5` fits them: half of the work of a pair of calls is between them.
+        // As `knee simulate replay I5` fits them: half of the work of a pair of calls is between them.
         settings: vec![("in_lock_ns", 125), ("in_beside_ns", 12), ("files", 128), ("held_ns", 165)],
         work_ns: 165,
         length: "8ms",

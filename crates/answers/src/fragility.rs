@@ -38,7 +38,7 @@ pub struct FragileReport {
     pub fragility: Fragility,
 }
 
-/// What the record of `knee fragile` says.
+/// What the record of `knee compare fragile` says.
 ///
 /// # Errors
 /// Says what the record lacks.
@@ -49,7 +49,7 @@ pub fn fragile(opened: &Opened) -> Result<FragileReport, String> {
     };
     if !record.experiment.perturbed {
         return Err(format!(
-            "{} has no changed loads: knee fragile measures them around its verdict",
+            "{} has no changed loads: knee compare fragile measures them around its verdict",
             record.id
         ));
     }

@@ -1,5 +1,5 @@
 //! A record as one JSON document: the summary that `knee show --json` prints, and the
-//! whole with all runs that `knee export --format json` writes.
+//! whole with all runs that `knee record export --format json` writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -95,7 +95,7 @@ struct CellSummary {
     failed: usize,
     /// Rate for each CPU over that of the first cell, both means over runs; 1 is perfect scaling.
     efficiency: Option<f64>,
-    /// Metrics by name. `knee describe NAME` says the unit of each and how it is obtained.
+    /// Metrics by name. `knee show NAME` says the unit of each and how it is obtained.
     metrics: BTreeMap<String, MetricValues>,
 }
 

@@ -242,7 +242,7 @@ impl Program {
 }
 
 const NO_LOCK: &str = "it defines no lock: add #include <knee_lock.h> and, at its end, KNEE_LOCK(struct my_lock, \
-                       my_lock(lock), my_unlock(lock)); for a data structure, KNEE_OPERATION (see knee describe knee_lock.h)";
+                       my_lock(lock), my_unlock(lock)); for a data structure, KNEE_OPERATION (see knee show knee_lock.h)";
 
 /// The functions of KNEE_LOCK and the like.
 const ENTRIES: [&str; 8] = [

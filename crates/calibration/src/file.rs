@@ -32,7 +32,7 @@ pub fn file(
     let Provenance { host, model, time, seconds, .. } = occasion;
     let version = env!("CARGO_PKG_VERSION");
     text += &format!(
-        "# Measurements by knee calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
+        "# Measurements by knee doctor calibrate {version} on {host}, {time}, in {seconds:.0} s.\n"
     );
     text += "# Measured numbers are lower quartile..median..upper quartile of the repeats.\n";
     if let Some(what) = &measured.moved {

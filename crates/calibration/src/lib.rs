@@ -287,7 +287,10 @@ fn system_calls(measured: &mut Measurements, layout: &CpuLayout) -> Result<()> {
     } else {
         measured.ns("costs.slice", &slices, "time slices of two tasks that never sleep on one CPU");
     }
-    measured.is_missing(&["costs.period", "costs.wake_lead"], "knee calibrate does not measure it");
+    measured.is_missing(
+        &["costs.period", "costs.wake_lead"],
+        "knee doctor calibrate does not measure it",
+    );
     let sleeps = less(&kernel::sleep_and_switch(cpus[0])?, measured.median("costs.switch"));
     let how = "from futex(2) until another task on that CPU runs, less `switch`";
     measured.ns("costs.park", &sleeps, how);

@@ -42,7 +42,7 @@ pub fn collect(
     let (parts, missing) = parts(folder, plan)?;
     ensure!(
         missing == 0 || partial,
-        "{missing} of {} chunks are not done: run knee chunk {} on some host, or collect what is there with \
+        "{missing} of {} chunks are not done: run knee fleet chunk {} on some host, or collect what is there with \
          --partial",
         plan.chunks.len(),
         folder.root().display()

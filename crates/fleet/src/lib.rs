@@ -1,4 +1,4 @@
-//! Fleet: an experiment cut into chunks of whole blocks, which any number of hosts take. Hosts share nothing but a directory; any scheduler may start `knee chunk`.
+//! Fleet: an experiment cut into chunks of whole blocks, which any number of hosts take. Hosts share nothing but a directory; any scheduler may start `knee fleet chunk`.
 //! docs/guide/fleet.md specifies the files:
 //!
 //!     DIR/plan.json        written once

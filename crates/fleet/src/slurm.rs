@@ -80,7 +80,7 @@ pub fn script(job: &Job) -> Result<String> {
     // --yes: whoever submits has just planned, or has seen that the plan there is the same.
     let options: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
     Ok(format!(
-        "#!/bin/sh\n{options}exec {directory}/knee chunk --yes {directory} \"$SLURM_ARRAY_TASK_ID\"\n"
+        "#!/bin/sh\n{options}exec {directory}/knee fleet chunk --yes {directory} \"$SLURM_ARRAY_TASK_ID\"\n"
     ))
 }
 
@@ -111,7 +111,7 @@ pub fn relay_script(relay: &Relay) -> Result<String> {
          #SBATCH --nodelist={node}\n#SBATCH --constraint={feature}\n{partition}#SBATCH --exclusive\n\
          #SBATCH --requeue\n#SBATCH --signal=B:TERM@60\n#SBATCH --open-mode=append\n\
          #SBATCH --output={directory}/logs/{chunk}\n\
-         exec {directory}/knee chunk --yes --go-on {claim} {directory} {chunk}\n"
+         exec {directory}/knee fleet chunk --yes --go-on {claim} {directory} {chunk}\n"
     ))
 }
 
@@ -248,7 +248,7 @@ mod tests {
             "#SBATCH --time=30\n",
             "#SBATCH --constraint=icl&ext4\n",
             "#SBATCH --job-name=knee-locksnmore\n",
-            "\nexec /shared/x/knee chunk --yes /shared/x \"$SLURM_ARRAY_TASK_ID\"\n",
+            "\nexec /shared/x/knee fleet chunk --yes /shared/x \"$SLURM_ARRAY_TASK_ID\"\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
@@ -270,7 +270,7 @@ mod tests {
             "#SBATCH --nodelist=n1\n",
             "#SBATCH --constraint=k612\n",
             "#SBATCH --partition=long\n",
-            "\nexec /shared/x/knee chunk --yes --go-on 2 /shared/x 7\n",
+            "\nexec /shared/x/knee fleet chunk --yes --go-on 2 /shared/x 7\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

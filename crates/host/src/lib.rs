@@ -38,7 +38,7 @@ pub use counted::counted;
 pub use cpu_list::parse as parse_cpu_list;
 pub use held_folder::{HeldFolder, Limit};
 pub use kill_with_parent::kill_with_parent;
-pub use length_of_time::{duration, duration_ns, whole_ns};
+pub use length_of_time::whole_ns;
 pub use nearest::{nearest, unknown, unknown_of};
 pub use parallel::in_parallel;
 pub use random::{check_random, random};

@@ -18,7 +18,7 @@ use clap::{ArgMatches, Command};
 use host::{nearest, paths};
 use setup::own_file;
 
-use crate::experiment_file;
+use crate::named;
 
 /// Flags that say what one run does, or that allow something.
 const NO_DEFAULTS: &[&str] = &[
@@ -58,7 +58,7 @@ pub fn apply(given: Vec<OsString>, command: &Command) -> Result<(Vec<OsString>, 
     let Ok(matches) = command.clone().try_get_matches_from(&given) else { return unchanged(given) };
     let Some(("run", run)) = matches.subcommand() else { return unchanged(given) };
     let mut what = run.get_many::<String>("what").into_iter().flatten();
-    if what.any(|name| experiment_file::is_experiment(name)) {
+    if what.any(|name| named::is_experiment(name)) {
         return unchanged(given);
     }
     let file = paths::config()?.join("defaults.toml");

@@ -12,15 +12,6 @@ use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
 use text::Style;
 
-/// Whether an argument of `knee run` names an experiment rather than a workload.
-pub fn is_experiment(argument: &str) -> bool {
-    // The path of a directory names a record.
-    let is_file = argument.contains('/')
-        && !Path::new(argument).is_dir()
-        && !own_loads::is_own_load(argument);
-    argument.ends_with(".toml") || is_file || experiments::built_in(argument).is_some()
-}
-
 /// Reads the text of an experiment by name or path.
 pub fn read(argument: &str) -> Result<Foreign<String>> {
     if let Some(text) = experiments::built_in(argument) {

@@ -5,126 +5,28 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod browser;
+mod command_line;
 mod defaults;
 mod experiment_file;
 mod flags;
+mod help;
+mod named;
+mod renamed;
 mod stack;
 mod verbs;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::flags::{OutputFlags, scan};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches};
 use host::terminal::{has_color, talk, trusted};
 use host::{pager, paths};
 use store::Store;
 
-/// Find where Linux code stops scaling with CPUs.
-///
-/// Results go to standard output; messages and progress go to standard error.
-///
-/// Exit status: 0 success; 1 some runs failed (the record says which and why) or a check found
-/// a fault; 2 the command failed; 3 a verdict is one that --fail-if names, or a check found no
-/// fault and could not check everything; 130 interrupted, finished runs are kept.
-#[derive(Parser)]
-#[command(name = "knee", version)]
-struct Cli {
-    /// Directory of the records
-    ///
-    /// By default $KNEE_RECORDS, else ~/.local/share/knee/records.
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Options of all commands")]
-    records: Option<PathBuf>,
-    #[command(flatten)]
-    output: OutputFlags,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
-enum Verb {
-    /// List records, loads, algorithms, hosts, experiments or metrics
-    List(verbs::list::Arguments),
-    /// Show the manual page of a load, algorithm, host or experiment
-    Describe(verbs::describe::Arguments),
-    /// Check what this host permits and what would disturb a measurement
-    Doctor(verbs::doctor::Arguments),
-    /// Measure how workloads scale with CPUs
-    Run(Box<verbs::run::RunArguments>),
-    /// Write the start of a load, lock or mechanism of your own
-    New(verbs::new::Arguments),
-    /// Compare variants or records, with the confidence of each verdict
-    Compare(verbs::compare::Arguments),
-    /// Account for the time of an operation, or for a difference
-    Explain(Box<verbs::explain::Arguments>),
-    /// Find where a curve bends and falls, and which law explains it
-    Scale(verbs::scale::Arguments),
-    /// Forecast rates with more CPUs than were measured
-    Forecast(verbs::forecast::Arguments),
-    /// Test whether a verdict survives small changes of the load
-    Fragile(verbs::fragile::Arguments),
-    /// Find the commit that moved a metric, from noisy runs
-    Bisect(Box<verbs::bisect::Arguments>),
-    /// Measure what each patch of a series does
-    Series(Box<verbs::series::Arguments>),
-    /// Measure one experiment on many hosts, with `knee chunk`
-    Fleet(verbs::fleet::Arguments),
-    /// Measure chunks of a fleet on this host
-    #[command(hide = true)]
-    Chunk(verbs::chunk::Arguments),
-    /// Find out which of several options move a metric
-    Screen(Box<verbs::screen::Arguments>),
-    /// Model-check algorithms: search all interleavings of their tasks
-    Check(lab::check::Arguments),
-    /// Simulate algorithms on a described host, with up to 256 CPUs
-    Simulate(Box<lab::simulate::SimulateArguments>),
-    /// Measure this host and print it as a described host
-    Calibrate(lab::calibrate::Arguments),
-    /// Simulate published measurements, and compare with them
-    Replay(lab::replay::ReplayArguments),
-    /// Boot a kernel in a virtual machine, inspect it or run a program
-    Boot(Box<verbs::boot::Arguments>),
-    /// Show a record as tables and curves
-    Show(verbs::show::Arguments),
-    /// Report records, replays or simulations as HTML, mail or Markdown
-    Report(Box<verbs::report::Arguments>),
-    /// Show all records in a browser on this host
-    Serve(verbs::serve::Arguments),
-    /// Label a record, or attach a note to it
-    Note(verbs::note::Arguments),
-    /// Remove records
-    Rm(verbs::rm::Arguments),
-    Prune(verbs::prune::Arguments),
-    /// Build, list and remove kernels to boot and compare
-    Kernel(verbs::kernel::Arguments),
-    /// Import results of other tools as a record
-    Import(verbs::import::Arguments),
-    /// Export records for other tools
-    Export(verbs::export::Arguments),
-    /// Estimate how often verdicts are right, beside other tools' rules
-    Selfcheck(lab::selfcheck::Arguments),
-    /// Print a script for completions in a shell
-    Completions(verbs::completions::Arguments),
-    /// Print the JSON Schema of what a verb prints with --json
-    #[command(hide = true)]
-    Schema(verbs::schema::Arguments),
-    /// Write the manual pages into a directory (internal)
-    #[command(hide = true)]
-    ManPages(verbs::man_pages::Arguments),
-    /// Run as process 1 of a guest (internal)
-    #[command(hide = true)]
-    Init,
-    /// Measure for knee on another host, over standard input and output (internal)
-    #[command(hide = true)]
-    Remote(verbs::remote::Arguments),
-    /// Go on with `knee run --on metal` after a boot (internal)
-    #[command(hide = true)]
-    Metal(verbs::metal::Arguments),
-    /// Run one job from standard input (internal)
-    #[command(hide = true)]
-    Worker(verbs::worker::Arguments),
-}
+use crate::command_line::{
+    BisectAction, Cli, Compare, CompareAction, Scale, ScaleAction, SimulateAction, Verb,
+};
+use crate::flags::scan;
 
 fn main() -> ExitCode {
     if let Err(error) = host::check_random() {
@@ -139,24 +41,7 @@ fn go() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    // A closed pipe (`knee list | head`) kills knee silently, as it kills every filter. Exempt
-    // are the worker, whose reader may die first, the server, whose readers go at any time, and verbs that
-    // must clean up after themselves.
-    let survives_closed_pipe = matches!(
-        cli.verb,
-        Verb::Worker(_)
-            | Verb::Run(_)
-            | Verb::Fragile(_)
-            | Verb::Explain(_)
-            | Verb::Kernel(_)
-            | Verb::Bisect(_)
-            | Verb::Series(_)
-            | Verb::Screen(_)
-            | Verb::Chunk(_)
-            | Verb::Remote(_)
-            | Verb::Serve(_)
-    );
-    if !survives_closed_pipe {
+    if !cli.verb.survives_closed_pipe() {
         // SAFETY: restores a signal's default action.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
@@ -171,22 +56,22 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Reads the command line, with the user's defaults. A help page or an error is printed here: what the user
-/// typed may hold anything.
+/// Reads the command line, with new names for old ones and the user's defaults. A help page or an error is printed
+/// here: what the user typed may hold anything.
 fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
-    let command = Cli::command().term_width(text::stdout_width());
-    let command = command
-        .mut_subcommand("explain", verbs::explain::with_short_help)
-        .mut_subcommand("screen", verbs::screen::with_short_help);
+    let mut command = help::prepared(Cli::command(), text::stdout_width());
+    let words = renamed::with_new_names(words, &command);
+    let shown = words.iter().map(|word| word.to_string_lossy().into_owned());
+    host::set_command_line(shown.collect());
     let (line, defaults) = defaults::apply(words, &command).map_err(|error| fail(&error))?;
-    let mut command = command;
     let matches = command.try_get_matches_from_mut(line);
-    let mut cli = matches
-        .and_then(|matches| verbs::bisect::check_action(&mut command, matches))
-        .and_then(|matches| Cli::from_arg_matches(&matches))
-        .map_err(|error| help_or_error(&error))?;
+    let read = matches.and_then(|matches| {
+        command_line::check_action(&mut command, &matches)?;
+        Cli::from_arg_matches(&matches)
+    });
+    let mut cli = read.map_err(|error| help_or_error(&error))?;
     cli.output.apply();
     if let Verb::Run(arguments) = &mut cli.verb {
         arguments.what.defaults = defaults;
@@ -217,41 +102,46 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Ok::<_, anyhow::Error>(Store::at(given.map_or_else(paths::records, paths::records_at)?))
     };
     match cli.verb {
-        Verb::List(arguments) => verbs::list::run(&arguments, &store()?),
-        Verb::Describe(arguments) => verbs::describe::run(&arguments),
-        Verb::Doctor(arguments) => verbs::doctor::run(arguments),
         Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
-        Verb::New(arguments) => verbs::new::run(&arguments),
-        Verb::Compare(arguments) => verbs::compare::run(&arguments, &store()?),
-        Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
-        Verb::Scale(arguments) => verbs::scale::run(&arguments, &store()?),
-        Verb::Forecast(arguments) => verbs::forecast::run(&arguments, &store()?),
-        Verb::Fragile(arguments) => verbs::fragile::run(&arguments, &store()?),
-        Verb::Bisect(arguments) => verbs::bisect::run(&arguments, &store()?),
-        Verb::Series(arguments) => verbs::series::run(&arguments, &store()?),
-        Verb::Screen(arguments) => verbs::screen::run(&arguments, &store()?),
         Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
-        Verb::Chunk(arguments) => verbs::chunk::run(&arguments),
+        Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
+        Verb::Doctor(arguments) => verbs::doctor::run(*arguments),
+        Verb::Compare(Compare { action: None, arguments }) => {
+            verbs::compare::run(&arguments, &store()?)
+        }
+        Verb::Compare(Compare { action: Some(CompareAction::Fragile(arguments)), .. }) => {
+            verbs::fragile::run(&arguments, &store()?)
+        }
+        Verb::Scale(Scale { action: None, arguments }) => verbs::scale::run(&arguments, &store()?),
+        Verb::Scale(Scale { action: Some(ScaleAction::Forecast(arguments)), .. }) => {
+            verbs::forecast::run(&arguments, &store()?)
+        }
+        Verb::Bisect(bisect) => match bisect.action {
+            None => verbs::bisect::run(&bisect.search, &store()?),
+            Some(BisectAction::Series(arguments)) => verbs::series::run(&arguments, &store()?),
+            Some(BisectAction::Screen(arguments)) => verbs::screen::run(&arguments, &store()?),
+            Some(BisectAction::Log(action)) => verbs::bisect::act(&action, &store()?),
+        },
+        Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Check(arguments) => lab::check::run(&arguments),
-        Verb::Simulate(arguments) => lab::simulate::run(&arguments),
-        Verb::Calibrate(arguments) => lab::calibrate::run(&arguments),
-        Verb::Remote(arguments) => verbs::remote::run(&arguments),
-        Verb::Replay(arguments) => lab::replay::run(&arguments),
+        Verb::Simulate(simulate) => match &simulate.action {
+            None => lab::simulate::run(&simulate.arguments),
+            Some(SimulateAction::Replay(arguments)) => lab::replay::run(arguments),
+        },
+        Verb::New(arguments) => verbs::new::run(&arguments),
+        Verb::List(arguments) => verbs::list::run(&arguments, &store()?),
         Verb::Show(arguments) => verbs::show::run(&arguments, &store()?),
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
         Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
-        Verb::Note(arguments) => verbs::note::run(&arguments, &store()?),
-        Verb::Rm(arguments) => verbs::rm::run(&arguments, &store()?),
-        Verb::Prune(arguments) => verbs::prune::run(&arguments, &store()?),
-        Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
-        Verb::Import(arguments) => verbs::import::run(&arguments, &store()?),
-        Verb::Export(arguments) => verbs::export::run(&arguments, &store()?),
+        Verb::Record(arguments) => verbs::record::run(&arguments, &store()?),
         Verb::Selfcheck(arguments) => lab::selfcheck::run(&arguments),
-        Verb::Boot(arguments) => verbs::boot::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::Schema(arguments) => verbs::schema::run(&arguments),
-        Verb::ManPages(arguments) => verbs::man_pages::run(&arguments, Cli::command()),
+        Verb::ManPages(arguments) => {
+            verbs::man_pages::run(&arguments, help::prepared(Cli::command(), 80))
+        }
         Verb::Init => runner::places::guest::init::run().map(|()| ExitCode::SUCCESS),
+        Verb::Remote(arguments) => verbs::remote::run(&arguments),
         Verb::Metal(arguments) => verbs::metal::run(&arguments),
         Verb::Worker(arguments) => verbs::worker::run(&arguments),
     }

@@ -1,4 +1,4 @@
-//! `knee calibrate`: measures this host and prints it as a described host for `knee simulate`.
+//! `knee doctor calibrate`: measures this host and prints it as a described host for `knee simulate`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use host::topology;
 
 /// Measure this host, in a few seconds, and print it as a host file for `knee simulate`:
 ///
-///     knee calibrate > hosts/mine.toml
+///     knee doctor calibrate > hosts/mine.toml
 ///     knee simulate ticket,mcs --host mine
 ///
 /// Nothing else should run during the measurement. `--host mine` reads hosts/mine.toml below the

@@ -17,8 +17,8 @@ use engines::checker::{
     Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
     search,
 };
-use host::nearest;
 use host::terminal::{hint, print, print_line, talk};
+use host::unknown;
 use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::fairness;
@@ -31,7 +31,7 @@ use text::Style;
 pub struct Arguments {
     /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C
     ///
-    /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
+    /// A file my_lock.c includes knee_lock.h (see `knee show knee_lock.h`).
     #[arg(required = true)]
     names: Vec<String>,
     /// Flags for the compiler of locks in C
@@ -74,13 +74,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
     /// Disable symmetry reduction: distinguish states that differ only in task ids
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_symmetry: bool,
     /// Disable partial-order reduction: also reorder steps that commute with all others
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_reduction: bool,
     /// Give up after this many states
-    #[arg(long, default_value_t = 100_000_000, value_name = "STATES")]
+    #[arg(long, default_value_t = 100_000_000, value_name = "STATES", hide_short_help = true)]
     states: u64,
     /// Compile and run files that others wrote without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
@@ -254,8 +254,8 @@ fn named(names: &[String], files: &[Checkable]) -> Result<Vec<Subject>> {
         subjects.extend(all().filter(matches));
         if subjects.len() == before {
             let known: Vec<String> = all().map(|subject| subject.name()).collect();
-            let hint = nearest(name, known.iter().map(String::as_str));
-            bail!("no algorithm is called '{name}'{hint}; `knee list algorithms` shows all");
+            let known = known.iter().map(String::as_str);
+            bail!("{}", unknown("algorithm", name, known, "knee list algorithms"));
         }
     }
     Ok(subjects)

@@ -1,4 +1,4 @@
-//! `knee replay`: simulates published incidents and measurements, and compares with their reports.
+//! `knee simulate replay`: simulates published incidents and measurements, and compares with their reports.
 
 pub mod tables;
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use described_hosts::Origin;
 use host::terminal::{hint, print, print_line};
-use host::{Limit, given_file, nearest};
+use host::{Limit, given_file, unknown_of};
 use serde_json::{Value, json};
 use setup::foreign::Foreign;
 use setup::own_file;
@@ -119,14 +119,11 @@ fn read(name: &str) -> Result<Foreign<String>> {
 }
 
 /// The incident or publication of this name.
-fn find(name: &String) -> Result<&'static Incident> {
+fn find(name: &str) -> Result<&'static Incident> {
     let incident = listed().find(|incident| incident.name.eq_ignore_ascii_case(name));
     incident.with_context(|| {
-        let known = || listed().map(|incident| incident.name);
-        let hint = [name.to_uppercase(), name.to_lowercase()].map(|name| nearest(&name, known()));
-        let hint = hint.into_iter().max_by_key(String::len).unwrap_or_default();
-        let all = known().collect::<Vec<_>>().join(", ");
-        format!("nothing to replay is called '{name}'{hint}; there are {all}, and files *.toml")
+        let known: Vec<&str> = listed().map(|incident| incident.name).collect();
+        unknown_of("incident or publication", name, &known) + ", and files *.toml"
     })
 }
 
@@ -143,7 +140,9 @@ fn list(as_json: bool) -> Result<()> {
         wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
     });
     print(lines.collect::<String>())?;
-    hint("replay one: knee replay I5; all, in a minute of CPU time: knee replay --all");
+    hint(
+        "replay one: knee simulate replay I5; all, in a minute of CPU time: knee simulate replay --all",
+    );
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use described_hosts::DescribedHost;
 use engines::simulated::{NS, Noise, Preemption, Time};
 use host::terminal::{hint, print, print_line};
 use host::topology::{self, points};
-use host::{Placement, in_parallel, nearest};
+use host::{Placement, in_parallel, nearest, unknown};
 use records::parse;
 use serde_json::{Value, json};
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
@@ -42,7 +42,7 @@ pub struct SimulateArguments {
 pub struct Arguments {
     /// Locks, `all` locks, mechanisms, or files with a lock in C
     ///
-    /// A file my_lock.c includes knee_lock.h (see `knee describe knee_lock.h`).
+    /// A file my_lock.c includes knee_lock.h (see `knee show knee_lock.h`).
     /// A mechanism is simulated in all its designs, or in one, as in `file_locks:after` (see `knee list
     /// algorithms`).
     #[arg(required = true, value_delimiter = ',')]
@@ -54,7 +54,7 @@ pub struct Arguments {
     cflags: Option<String>,
     /// Host to simulate, from `knee list hosts`
     ///
-    /// A built-in host, NAME for hosts/NAME.toml in the current directory (see `knee calibrate`), or the
+    /// A built-in host, NAME for hosts/NAME.toml in the current directory (see `knee doctor calibrate`), or the
     /// path of a file.
     #[arg(long, default_value = "generic-2s")]
     host: String,
@@ -76,7 +76,7 @@ pub struct Arguments {
     over: Option<String>,
     /// Set a parameter of a mechanism
     ///
-    /// Such as `in_lock_ns=300` (see `knee describe mechanism_NAME`). May be repeated.
+    /// Such as `in_lock_ns=300` (see `knee show mechanism_NAME`). May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Mean time outside the lock between two operations
@@ -89,18 +89,18 @@ pub struct Arguments {
     #[arg(long, value_parser = parse::time_ns)]
     hold: Option<u64>,
     /// Locks, of which each operation takes one at random [default: 1]
-    #[arg(long, value_name = "LOCKS")]
+    #[arg(long, value_name = "LOCKS", hide_short_help = true)]
     locks: Option<usize>,
     /// Cache lines that are written while a lock is held [default: 2]
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES", hide_short_help = true)]
     data: Option<usize>,
     /// Cache lines that are only read while a lock is held [default: 2]
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES", hide_short_help = true)]
     read: Option<usize>,
     /// Percent of operations that only read [default: 90]
     ///
     /// They take a read-write lock for reading.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100), hide_short_help = true)]
     reads: Option<u32>,
     /// Order in which CPUs are used
     ///
@@ -111,7 +111,7 @@ pub struct Arguments {
     ///
     /// Then ranges contain what the placement does. With --baseline, knee says where it decides which is
     /// faster.
-    #[arg(long, conflicts_with_all = ["trace", "check"])]
+    #[arg(long, conflicts_with_all = ["trace", "check"], hide_short_help = true)]
     any_placement: bool,
     /// Preempt tasks anywhere, as hosts do with vCPUs
     ///
@@ -158,7 +158,7 @@ pub struct Arguments {
     trace: Option<usize>,
     /// Also run the tasks natively, and compare
     ///
-    /// On this host, after `knee calibrate > hosts/mine.toml`, with `--host mine`.
+    /// On this host, after `knee doctor calibrate > hosts/mine.toml`, with `--host mine`.
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned", "noise"])]
     check: bool,
     /// Print JSON
@@ -429,7 +429,7 @@ fn refuse_useless(
     ensure!(
         arguments.hold.is_none() || !locks.is_empty(),
         "--hold is the time in a lock; a mechanism holds its lock for as long as its own code takes: \
-         leave it out, or use --set (see knee describe mechanism_NAME)"
+         leave it out, or use --set (see knee show mechanism_NAME)"
     );
     ensure!(
         arguments.reads.is_none() || locks.iter().any(is_shared),
@@ -576,8 +576,8 @@ fn named(names: &[&String]) -> Result<Vec<&'static str>> {
         Some(lock) => Ok(lock.name),
         None => {
             let mechanisms = MECHANISMS.iter().map(|mechanism| mechanism.name);
-            let near = nearest(name, LOCKS.iter().map(|lock| lock.name).chain(mechanisms));
-            bail!("no lock or mechanism is called '{name}'{near}; `knee list algorithms` shows all")
+            let known = LOCKS.iter().map(|lock| lock.name).chain(mechanisms);
+            bail!("{}", unknown("lock or mechanism", name, known, "knee list algorithms"))
         }
     };
     names.iter().map(find).collect()

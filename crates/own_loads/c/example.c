@@ -1,5 +1,5 @@
 /* A load for knee: `knee run NAME.c --cpus 1..all --set size=4k,64k`.
- * Change it as you like; `knee describe knee.h` prints the interface. */
+ * Change it as you like; `knee show knee.h` prints the interface. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -123,7 +123,7 @@ impl RecordState {
 /// Where imported runs come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
-    /// The format by its name in `knee import --format`.
+    /// The format by its name in `knee record import --format`.
     pub format: String,
     /// Length and hash of the files, by the path as given.
     pub files: BTreeMap<String, Seal>,

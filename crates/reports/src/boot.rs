@@ -1,4 +1,4 @@
-//! A boot, described: the page of `knee boot`.
+//! A boot, described: the page of `knee kernel boot`.
 
 use std::fmt::Write;
 

@@ -147,7 +147,7 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
     table.within(style.width).0 + &lines
 }
 
-/// "knee forecast at 23 CPUs (20 to 27)".
+/// "knee scale forecast at 23 CPUs (20 to 27)".
 fn forecast_knee(knee: &Estimate) -> String {
     let Estimate { value, interval } = knee;
     if value.is_infinite() {
@@ -158,7 +158,7 @@ fn forecast_knee(knee: &Estimate) -> String {
         Some((low, high)) if high.is_infinite() => format!(" ({} or more)", low.ceil()),
         Some((low, high)) => format!(" ({} to {})", low.ceil(), high.ceil()),
     };
-    format!("knee forecast at {}{range}", counted(value.ceil() as usize, "CPU"))
+    format!("knee scale forecast at {}{range}", counted(value.ceil() as usize, "CPU"))
 }
 
 /// How well the lower half of a curve predicts the upper.

@@ -36,7 +36,7 @@ pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {
             check.searches.as_ref().map(|check| searches(check, style)),
         ),
         (
-            "Verdicts about locks with two states (knee fragile), in % of the locks",
+            "Verdicts about locks with two states (knee compare fragile), in % of the locks",
             check.thresholds.as_ref().map(|check| thresholds(check, style)),
         ),
     ];

@@ -3,7 +3,7 @@
 //! it never times or prints: the runner owns the clock.
 //!
 //! One workload is one file, named after the workload. Its module doc is its manual
-//! page (`knee describe NAME` prints it), its `SPEC` is all that the runner
+//! page (`knee show NAME` prints it), its `SPEC` is all that the runner
 //! needs, and one line in the list below makes it known everywhere.
 
 use std::sync::LazyLock;

@@ -7,7 +7,7 @@
 //! read-write lock is taken for writing once in `reads_to_a_write` + 1 operations; readers
 //! only read the counter.
 //!
-//! These are the locks of `knee list algorithms`: `knee describe NAME`, without `lock_`,
+//! These are the locks of `knee list algorithms`: `knee show NAME`, without `lock_`,
 //! explains the states of each and cites its source; `knee check NAME` searches its
 //! interleavings. Tasks spin as in a kernel, but in user space: a task that has waited for
 //! some tens of microseconds yields its CPU, which the next task in line may need. With

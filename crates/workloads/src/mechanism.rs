@@ -1,6 +1,6 @@
 //! One operation of a kernel mechanism that knee implements, run in user space.
 //!
-//! These are the mechanisms of `knee list algorithms`: `knee describe NAME`, without
+//! These are the mechanisms of `knee list algorithms`: `knee show NAME`, without
 //! `mechanism_`, explains the states and the designs and cites the source; `knee check NAME`
 //! searches its interleavings. `design` chooses the design, `over` the lock inside. Times in ns
 //! are CPU work that stands for what the kernel does beside its accesses to shared data: sweep
@@ -76,7 +76,7 @@ fn parameters(mechanism: &ListedMechanism) -> Vec<Parameter> {
     let mut parameters = vec![
         Parameter {
             name: "design",
-            about: "design of the mechanism, explained by its `knee describe`",
+            about: "design of the mechanism, explained by its `knee show`",
             default: designs[0],
             kind: ParameterKind::Choice(designs),
         },

@@ -24,7 +24,7 @@
 //! handle interrupts while they wait; at the end no request and no bit in the mask is left.
 //!
 //! The TLB of a CPU is an array of plain fields of its own, and a use of a page is one instruction
-//! that no interrupt divides. Native interrupts are signals: `knee describe
+//! that no interrupt divides. Native interrupts are signals: `knee show
 //! mechanism_tlb_shootdown` says what a native run measures.
 //!
 //! Linux arch/x86/mm/tlb.c and kernel/smp.c: 3.19 (`before`: smp_call_function_many over

@@ -24,7 +24,7 @@ pub struct FileSystemFlags {
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Vec<Place>,
     /// Size of each file system [default: 8G], or the name of one of the experiment's sizes
-    /// (here, reported; see `knee describe`)
+    /// (here, reported; see `knee show`)
     #[arg(long, value_name = "BYTES|NAME", hide_short_help = true)]
     size: Option<String>,
     /// Lifetime of a file system: fresh (made for every run), kept (shared by the runs of a

@@ -21,7 +21,7 @@ pub struct GuestFlags {
     /// Add words to its command line
     ///
     /// Several are compared: plain='' nopv='nopvspin'.
-    #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline)]
+    #[arg(long = "cmdline", value_name = "NAME=WORDS", value_parser = cmdline, hide_short_help = true)]
     cmdlines: Vec<(String, String)>,
     /// With --on metal, the initramfs of the kernels [default: the one beside each]
     ///

@@ -1,11 +1,15 @@
 //! How knee writes: width, colours, progress, the pager. Every verb has these options.
 
+use clap::ArgAction;
 use host::terminal::{ColorChoice, Settings, configure};
 
 /// The options of all verbs, as one group of the help.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Options of all commands")]
 pub struct OutputFlags {
+    /// Print help; -h is shorter
+    #[arg(long, short, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
     /// Columns to stay within, from 40 on
     ///
     /// By default those of the terminal, at most 100.
@@ -62,8 +66,13 @@ impl OutputFlags {
 
 /// The output flags of a command line that is not parsed yet: help pages and errors heed them too.
 pub fn scan(arguments: impl Iterator<Item = String>) -> OutputFlags {
-    let mut flags =
-        OutputFlags { width: None, color: ColorFlag::Auto, quiet: false, no_pager: false };
+    let mut flags = OutputFlags {
+        help: None,
+        width: None,
+        color: ColorFlag::Auto,
+        quiet: false,
+        no_pager: false,
+    };
     let mut arguments = arguments.take_while(|argument| argument != "--");
     while let Some(argument) = arguments.next() {
         let (name, value) = match argument.split_once('=') {

@@ -13,9 +13,6 @@ use ::plan::commands;
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
 use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source};
-use clap::ArgMatches;
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
 use host::terminal::{print, print_line, talk};
 use host::{HeldFolder, Limit, given_file, job_control, signals};
 use records::{Better, parse};
@@ -28,32 +25,9 @@ use text::Style;
 use self::conclusion::{Concluded, Manner};
 use self::inside::Inside;
 
-/// Find the commit that moved a metric, or the set that holds it, from runs with noise:
-///
-///     knee bisect --git ../app --good v1.2 --bad v1.9 --build 'make -j2' --command './app bench'
-///     knee bisect --git ../linux --good v6.1 --bad v6.6 --kernel-build --run posix01
-///     knee bisect --steps configs --command './app --config {step}'
-///     knee bisect --resume
-///
-/// Commits are built and run in folders of knee's own; the repository is only read. Both ends are measured
-/// first, in turn: without a difference, the answer is NOT REPRODUCED. Then the commit is tested that tells
-/// most for what its build and runs cost, until one is probable enough. It is compared with its parent by
-/// runs of their own before it is blamed. Nothing is built while something is measured. See
-/// docs/guide/bisect.md.
-///
-/// Exit status: 0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection
-/// failed or was refused; 3 not reproduced; 130 interrupted, `--resume` goes on.
-#[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
-pub struct Arguments {
-    #[command(subcommand)]
-    action: Option<Action>,
-    #[command(flatten)]
-    search: SearchArguments,
-}
-
+/// What is done with a bisection that was begun, by knee or by git.
 #[derive(clap::Subcommand)]
-enum Action {
+pub enum Action {
     /// Print a bisection as `git bisect log` does, or all that was done
     Log {
         /// Bisection: `last`, its id or the start of it
@@ -74,7 +48,7 @@ enum Action {
 
 /// What to bisect, and how.
 #[derive(clap::Args)]
-struct SearchArguments {
+pub struct SearchArguments {
     /// Git repository, or a directory inside it
     #[arg(long, value_name = "DIR", help_heading = RANGE, conflicts_with = "steps")]
     git: Option<PathBuf>,
@@ -85,14 +59,14 @@ struct SearchArguments {
     #[arg(long, value_name = "COMMIT", help_heading = RANGE)]
     bad: Option<String>,
     /// Follow only the first parent of merges, then bisect what the merge brought that is found
-    #[arg(long, help_heading = RANGE)]
+    #[arg(long, help_heading = RANGE, hide_short_help = true)]
     first_parent: bool,
     /// Never test these commits
-    #[arg(long, value_name = "COMMIT", value_delimiter = ',', help_heading = RANGE)]
+    #[arg(long, value_name = "COMMIT", value_delimiter = ',', help_heading = RANGE, hide_short_help = true)]
     skip: Vec<String>,
-    /// Bisect the entries of a directory instead, in the order of their names
+    /// Bisect the entries of a directory instead of commits
     ///
-    /// Each is a directory in which --build and --command run, or a file whose path stands for {step}.
+    /// They come in the order of their names. Each is a directory in which --build and --command run, or a file whose path stands for {step}.
     #[arg(long, value_name = "DIR", help_heading = RANGE)]
     steps: Option<PathBuf>,
     /// Build a commit with this line, in a shell in its directory
@@ -101,10 +75,10 @@ struct SearchArguments {
     /// What the build makes [default: all programs and libraries]
     ///
     /// Commits whose products load equal code and data are one candidate, measured once.
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', help_heading = BUILD)]
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', help_heading = BUILD, hide_short_help = true)]
     products: Vec<PathBuf>,
     /// Skip a commit whose build takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, help_heading = BUILD)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, help_heading = BUILD, hide_short_help = true)]
     build_timeout: f64,
     /// Measure this program, in the directory of the commit
     ///
@@ -112,51 +86,53 @@ struct SearchArguments {
     #[arg(long, value_name = "LINE", help_heading = RUNS)]
     command: Option<String>,
     /// Let a shell interpret --command
-    #[arg(long, help_heading = RUNS)]
+    #[arg(long, help_heading = RUNS, hide_short_help = true)]
     shell: bool,
     /// CPUs of a run: a number, cores or all
-    #[arg(long, default_value = "all", help_heading = RUNS)]
+    #[arg(long, default_value = "all", help_heading = RUNS, hide_short_help = true)]
     cpus: String,
     /// Metric to judge by [default: wall_s, or --value]
     ///
     /// cpu_s, the CPU time of the command and its children, suits short programs and busy hosts. `knee list metrics` has all.
     #[arg(long, value_name = "NAME", help_heading = RUNS)]
     metric: Option<String>,
-    /// Read the number to judge by from the output: text around `{}`
+    /// Number in the output to judge by: text around `{}`
     ///
     /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = RUNS)]
     value: Option<String>,
     /// Skip a commit whose run takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = RUNS)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, help_heading = RUNS, hide_short_help = true)]
     timeout: f64,
     /// Probability of the commit that is named
     ///
     /// Where the comparison with its parent follows, the search ends at twice the doubt: at 90 % for 95 %.
-    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "95%", help_heading = SEARCH)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "95%", help_heading = SEARCH, hide_short_help = true)]
     confidence: f64,
-    /// Refuse to begin, or end with a set, where it would take longer: 30m, 2h
+    /// End with a set once this time is spent: 30m, 2h
+    ///
+    /// A search that would take longer is refused at its begin.
     #[arg(long, value_name = "TIME", value_parser = time_s, help_heading = SEARCH)]
     budget: Option<f64>,
     /// End with a set after this number of runs
-    #[arg(long, value_name = "N", help_heading = SEARCH)]
+    #[arg(long, value_name = "N", help_heading = SEARCH, hide_short_help = true)]
     max_runs: Option<u32>,
     /// Runs of both ends that should show the change
     ///
     /// Ends without hope end sooner, from 40 % of it on; others get up to twice as many.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(8..), help_heading = SEARCH)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(8..), help_heading = SEARCH, hide_short_help = true)]
     ends_runs: u32,
     /// Smallest change that matters
-    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "1%", help_heading = SEARCH)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "1%", help_heading = SEARCH, hide_short_help = true)]
     smallest_effect: f64,
     /// Wait for a quiet host no longer than this, all comparisons together: 0s, 10m
     ///
     /// Unless that is given: as long as the bisection has taken, but 10 s at least and 30 minutes at most, and not at all
     /// on a host that disturbed most runs from the beginning.
-    #[arg(long, value_name = "TIME", value_parser = wait_s, help_heading = SEARCH)]
+    #[arg(long, value_name = "TIME", value_parser = wait_s, help_heading = SEARCH, hide_short_help = true)]
     wait: Option<f64>,
     /// Do not compare the culprit with its parent, nor the tip without it
-    #[arg(long, help_heading = SEARCH)]
+    #[arg(long, help_heading = SEARCH, hide_short_help = true)]
     no_confirm: bool,
     /// Print what there is to search and what it may take
     ///
@@ -177,7 +153,7 @@ struct SearchArguments {
     #[command(flatten)]
     kernels: kernels::KernelArguments,
     /// Keep the builds
-    #[arg(long, help_heading = BUILD)]
+    #[arg(long, help_heading = BUILD, hide_short_help = true)]
     keep_builds: bool,
     /// Print JSON
     #[arg(long, help_heading = SEARCH)]
@@ -206,49 +182,30 @@ fn wait_s(text: &str) -> Result<f64> {
     parsed.context("must be a time such as 90s, 30m or 2h")
 }
 
-/// Refuses flags of a search before the word of another action. Options of all commands may stand there:
-/// `knee bisect --records DIR log`.
-pub fn check_action(
-    knee: &mut clap::Command,
-    matches: ArgMatches,
-) -> Result<ArgMatches, clap::Error> {
-    let Some(("bisect", found)) = matches.subcommand() else { return Ok(matches) };
-    let Some(action) = found.subcommand_name() else { return Ok(matches) };
-    let bisect = knee.find_subcommand_mut("bisect").expect("a verb of knee");
-    let is_given = |argument: &&clap::Arg| {
-        let source = found.value_source(argument.get_id().as_str());
-        !argument.is_global_set() && source == Some(ValueSource::CommandLine)
-    };
-    let Some(flag) = bisect.get_arguments().find(is_given).map(ToString::to_string) else {
-        return Ok(matches);
-    };
-    let why =
-        format!("{flag} does not go with `{action}`: leave it out, or write it after that word");
-    Err(bisect.error(ErrorKind::ArgumentConflict, why))
+/// Bisects, or goes on with a bisection.
+pub fn run(search: &SearchArguments, store: &Store) -> Result<ExitCode> {
+    if !search.resume {
+        return search_for(search, source(search)?, store);
+    }
+    let bisection = bisector::to_go_on_with(store)?;
+    let bisection = bisection.permitted(search.yes, |bisection| {
+        let effects = bisector::effects(&Session::view(bisection.clone())?.request);
+        Ok(reports::effects(&effects, &Style::for_stdout()))
+    })?;
+    talk(format_args!("going on with {}", bisection.id));
+    let limits = Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
+    conduct(Session::resume(bisection, limits)?, search, store)
 }
 
-/// Bisects, goes on with a bisection, or prints a log.
-pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    match &arguments.action {
-        Some(Action::Log { which, json }) => print_log(which, *json, store),
-        Some(Action::Replay { log, search }) => {
+/// Prints a log, or bisects what a log of git leaves open.
+pub fn act(action: &Action, store: &Store) -> Result<ExitCode> {
+    match action {
+        Action::Log { which, json } => print_log(which, *json, store),
+        Action::Replay { log, search } => {
             let text = given_file::read_text(log, LOG_LIMIT)?;
             let log = GitLog::parse(&text).with_context(|| format!("in {}", log.display()))?;
             search_for(search, narrowed(search, &log)?, store)
         }
-        None if arguments.search.resume => {
-            let search = &arguments.search;
-            let bisection = bisector::to_go_on_with(store)?;
-            let bisection = bisection.permitted(search.yes, |bisection| {
-                let effects = bisector::effects(&Session::view(bisection.clone())?.request);
-                Ok(reports::effects(&effects, &Style::for_stdout()))
-            })?;
-            talk(format_args!("going on with {}", bisection.id));
-            let limits =
-                Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
-            conduct(Session::resume(bisection, limits)?, search, store)
-        }
-        None => search_for(&arguments.search, source(&arguments.search)?, store),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `knee boot`: boots a kernel in a virtual machine, and describes the guest or runs a program.
+//! `knee kernel boot`: boots a kernel in a virtual machine, and describes the guest or runs a program.
 
 use std::io::{IsTerminal, Read, Write, stdin, stdout};
 use std::os::fd::AsRawFd;

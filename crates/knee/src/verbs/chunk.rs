@@ -1,4 +1,4 @@
-//! `knee chunk`: measures chunks of a fleet on this host.
+//! `knee fleet chunk`: measures chunks of a fleet on this host.
 
 mod relay;
 
@@ -19,9 +19,9 @@ use crate::experiment_file;
 
 /// Measure chunks of a fleet that `knee fleet plan` made, until all are done:
 ///
-///     knee chunk /shared/exp          # whatever is free; takes over what dead hosts left
-///     knee chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
-///     knee chunk /shared/exp --check  # say whether this host can measure, and measure nothing
+///     knee fleet chunk /shared/exp          # whatever is free; takes over what dead hosts left
+///     knee fleet chunk /shared/exp 7        # chunk 7 alone, for schedulers; does nothing if it is done
+///     knee fleet chunk /shared/exp --check  # say whether this host can measure, and measure nothing
 ///
 /// Whole blocks are kept when a host dies or a signal ends this. Run one at a time on a host.
 ///
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Work::Done | Work::PassedOn => ExitCode::SUCCESS,
         Work::SomeFailed | Work::Busy => ExitCode::FAILURE,
         Work::Interrupted => {
-            talk("interrupted: what is whole is kept; knee chunk goes on with the rest");
+            talk("interrupted: what is whole is kept; knee fleet chunk goes on with the rest");
             ExitCode::from(130)
         }
     })

@@ -1,13 +1,10 @@
-//! `knee describe NAME`: the manual page of a workload, algorithm or metric; the file of an
-//! experiment, a command or a host.
-
-use std::process::ExitCode;
+//! `knee show NAME`, where the name is that of no record: the manual page of a workload, algorithm or metric; the file of
+//! an experiment, a command or a host.
 
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use anyhow::{Context, Result};
 use described_hosts::{DescribedHost, HOSTS, Number, Origin};
-use host::nearest;
 use host::pager::page;
 use host::terminal::print_line;
 use own_loads::ListedLoad;
@@ -23,44 +20,31 @@ use text::prose::wrapped;
 use text::stdout_width;
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
-use crate::experiment_file;
 use crate::verbs::list::all_metrics;
+use crate::{experiment_file, named};
 
-/// What to describe.
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// Workload, load in C, algorithm, host, experiment (also a file), command or metric to describe
-    name: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+/// Whether something that comes with knee has this name.
+pub fn has_page(name: &str) -> bool {
+    HEADERS.iter().any(|(header, _)| *header == name) || ManualEntry::find(name).is_some()
 }
 
-/// Prints the description.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let name = arguments.name.as_str();
+/// Prints the page of a name, or of a file; as JSON if asked.
+pub fn run(name: &str, as_json: bool) -> Result<()> {
     if let Some((_, text)) = HEADERS.iter().find(|(header, _)| *header == name) {
-        page(text)?;
-        return Ok(ExitCode::SUCCESS);
+        return page(text);
     }
     if own_loads::is_own_load(name) {
-        own_load(arguments)?;
-        return Ok(ExitCode::SUCCESS);
+        return own_load(name, as_json);
     }
-    let is_file = experiments::built_in(name).is_none() && experiment_file::is_experiment(name);
+    let is_file = experiments::built_in(name).is_none() && named::is_experiment(name);
     let entry = if is_file {
         let text = experiment_file::read(name)?.look().clone();
         experiments::parse_at(name, &text, None)?;
         ManualEntry::Experiment(name, text)
     } else {
-        ManualEntry::find(name).with_context(|| unknown(name))?
+        ManualEntry::find(name).with_context(|| format!("{name} has no manual page"))?
     };
-    if arguments.json {
-        print_line(entry.json()?)?;
-    } else {
-        page(&entry.page(stdout_width()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    if as_json { print_line(entry.json()?) } else { page(&entry.page(stdout_width())) }
 }
 
 /// Headers for C files, described by their own text.
@@ -72,17 +56,16 @@ const HEADERS: [(&str, &str); 3] = [
 
 /// Compiles a load and prints what it says about itself. A load that others wrote is not compiled, as that would run
 /// it: only its text is read.
-fn own_load(arguments: &Arguments) -> Result<()> {
-    let name = &arguments.name;
+fn own_load(name: &str, as_json: bool) -> Result<()> {
     let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
     let own = OwnLoad { file: file.clone(), ..OwnLoad::default() };
     let own = Foreign::typed(own).with_code(&file)?;
     if let Some(why) = own.why_not_own() {
-        return text_of_load(arguments, &own_loads::look(&file)?, &why);
+        return text_of_load(name, as_json, &own_loads::look(&file)?, &why);
     }
     let own = own.permitted(false, |_| Ok(String::new()))?;
     let compiled = own_loads::compile(&own)?;
-    if arguments.json {
+    if as_json {
         return print_line(serde_json::to_string_pretty(&compiled)?);
     }
     let width = stdout_width();
@@ -105,12 +88,11 @@ fn own_load(arguments: &Arguments) -> Result<()> {
 }
 
 /// Prints what the text of a load says, which is not compiled, and `why`.
-fn text_of_load(arguments: &Arguments, load: &Option<ListedLoad>, why: &str) -> Result<()> {
-    let name = &arguments.name;
+fn text_of_load(name: &str, as_json: bool, load: &Option<ListedLoad>, why: &str) -> Result<()> {
     let ListedLoad { interface, description, .. } = load.as_ref().with_context(|| {
         format!("{why}, so it is not compiled, and its text is that of no load")
     })?;
-    if arguments.json {
+    if as_json {
         let json =
             json!({ "description": description, "interface": interface, "not_compiled": why });
         return print_line(format_args!("{json:#}"));
@@ -181,22 +163,16 @@ impl<'a> ManualEntry<'a> {
     }
 }
 
-/// The error for a name without a manual page, with the nearest name that has one.
-fn unknown(name: &str) -> String {
-    let commands: Vec<String> =
-        COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect();
+/// The names of everything that comes with knee and has a page.
+pub fn names() -> Vec<String> {
+    let commands = COMMANDS.iter().map(|(name, _)| format!("{PREFIX}{name}"));
     let names = WORKLOADS.iter().map(|workload| workload.name);
     let names = names.chain(LOCKS.iter().map(|lock| lock.name));
     let names = names.chain(MECHANISMS.iter().map(|mechanism| mechanism.name));
     let names = names.chain(HOSTS.iter().map(|(host, _)| *host));
     let names = names.chain(EXPERIMENTS.iter().map(|(experiment, _)| *experiment));
-    let names = names.chain(commands.iter().map(String::as_str));
     let names = names.chain(all_metrics().map(|metric| metric.name));
-    let hint = nearest(name, names);
-    format!(
-        "nothing is called '{name}'{hint}; see `knee list \
-         workloads|algorithms|hosts|experiments|commands|metrics`"
-    )
+    names.map(str::to_string).chain(commands).collect()
 }
 
 /// The file, and what it would run on this host: a reader decides by this page whether to run it.

@@ -1,15 +1,18 @@
-//! `knee doctor`: what this host allows, and what would disturb a measurement on it. It changes nothing,
-//! unless asked to clean, and a bad finding is no failure.
+//! `knee doctor`: what this host allows, what would disturb a measurement on it, and how often verdicts would be wrong
+//! there. It changes nothing, unless asked to clean, and a bad finding is no failure.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use host::terminal::print;
+use lab::{calibrate, host_check};
 use setup::journal;
 
 /// What to look at.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args)]
 pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<DoctorAction>,
     /// Also look at this directory, as one where workloads would work
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
@@ -22,8 +25,21 @@ pub struct Arguments {
     pub clean: bool,
 }
 
+#[derive(clap::Subcommand)]
+enum DoctorAction {
+    /// Measure this host and print it as a described host
+    Calibrate(calibrate::Arguments),
+    /// Count the false verdicts that this host would give, by identical and known workloads
+    Verdicts(host_check::Arguments),
+}
+
 /// Looks at the host for a little more than a second and prints what it found.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Some(DoctorAction::Calibrate(arguments)) => return calibrate::run(arguments),
+        Some(DoctorAction::Verdicts(arguments)) => return host_check::run(arguments),
+        None => (),
+    }
     if arguments.clean {
         return clean();
     }

@@ -5,13 +5,12 @@ mod perf_data;
 mod source_lines;
 mod views;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::{Arm, match_points};
 use anyhow::{Result, bail, ensure};
-use host::terminal::{hint, print, talk};
+use host::terminal::{hint, print};
 use ledger::{Explained, answer, explain, gain_bound};
 use plan::commands;
 use records::{Experiment, Opened, Point, Profile, Variant};
@@ -22,8 +21,8 @@ use text::Style;
 use views::ProfileView;
 pub use views::{ProfiledPoint, flame};
 
-use super::compare::NamedRecords;
 use super::run;
+use crate::named::{self, NamedRecords};
 
 /// Account for the time of an operation, or for the difference between two variants.
 ///
@@ -102,7 +101,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         );
     }
     let json = std::mem::take(&mut arguments.run.json);
-    if let Some(files) = perf_data::recordings(&arguments.run.what)? {
+    if let Some(files) = named::recordings(&arguments.run.what)? {
         return perf_data::run(
             &files,
             &arguments.run.operations,
@@ -111,7 +110,8 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             &arguments.recording,
         );
     }
-    take_commands(&mut arguments.run)?;
+    let is_after_dashes = host::command_line().iter().any(|word| word == "--");
+    take_programs(&mut arguments.run, is_after_dashes)?;
     if arguments.run.plan {
         ensure!(
             is_measured_first(&arguments.run),
@@ -311,41 +311,9 @@ fn is_refused(named: &NamedRecords, arms: &[Arm], explained: &[Vec<Explained>]) 
     Ok(answers.into_iter().any(|answer| answer.refused))
 }
 
-/// Turns words that start programs into commands: those after `--`, and programs named by their path.
-/// Several commands are variants of each other.
-fn take_commands(run: &mut run::Arguments) -> Result<()> {
-    let line = |words: &[String]| {
-        words.iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ")
-    };
-    if std::env::args_os().any(|word| word == "--") && !run.what.is_empty() {
-        let words = std::mem::take(&mut run.what);
-        run.commands.push(line(&words));
-    } else if run.what.iter().all(|word| starts_program(word) || is_line(word)) {
-        run.commands.append(&mut run.what);
-    } else if run.what.first().is_some_and(|word| starts_program(word)) {
-        // Words after a program are its arguments, up to the next program.
-        let starts: Vec<usize> =
-            (0..run.what.len()).filter(|at| starts_program(&run.what[*at])).collect();
-        ensure!(
-            starts.len() <= 2,
-            "{} programs among the words: which is an argument of which? Quote each command: knee \
-             explain './old 1' './new 1'",
-            starts.len()
-        );
-        let is_missing = |word: &&String| {
-            word.starts_with("./") && !std::path::Path::new(word.as_str()).exists()
-        };
-        for word in run.what.iter().filter(is_missing) {
-            talk(format_args!(
-                "there is no {word}: it is taken for an argument of {}",
-                run.what[0]
-            ));
-        }
-        let words = std::mem::take(&mut run.what);
-        let second = starts.get(1).copied().unwrap_or(words.len());
-        run.commands.push(line(&words[..second]));
-        run.commands.extend((second < words.len()).then(|| line(&words[second..])));
-    }
+/// Turns words that start programs into commands. Several commands are variants of each other.
+fn take_programs(run: &mut run::Arguments, is_after_dashes: bool) -> Result<()> {
+    run.commands.append(&mut named::take_programs(&mut run.what, is_after_dashes)?);
     if run.commands.len() > 1 && run.variants.is_empty() {
         let (command, variants) = commands::alternatives(&run.commands)?;
         (run.commands, run.variants) = (vec![command], variants);
@@ -353,32 +321,10 @@ fn take_commands(run: &mut run::Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Whether a word is the path of a program, or a line that starts with one.
-fn starts_program(word: &str) -> bool {
-    let is_program = |path: &str| {
-        let executable =
-            std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
-        path.contains('/') && executable
-    };
-    is_program(word) || word.split_whitespace().next().is_some_and(is_program)
-}
-
-/// Whether a word is a line that starts with the name of a program in PATH: "taskset -c 0 ./prog".
-fn is_line(word: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let is_in_path = |name: &str| std::env::split_paths(&folders).any(|f| f.join(name).is_file());
-    word.split_once(' ').is_some_and(|(program, _)| is_in_path(program))
-}
-
-/// Whether the words name loads rather than records.
+/// Whether something is measured first: the words name no records.
 fn is_measured_first(run: &run::Arguments) -> bool {
-    let is_load = |name: &String| {
-        crate::experiment_file::is_experiment(name)
-            || name.starts_with(commands::PREFIX)
-            || own_loads::is_own_load(name)
-            || plan::workload(name).is_ok()
-    };
-    !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_load))
+    let is_measurable = |word: &String| named::is_measurable(word);
+    !run.commands.is_empty() || (!run.what.is_empty() && run.what.iter().all(is_measurable))
 }
 
 /// What is to be measured and profiled.
@@ -387,7 +333,7 @@ fn request(arguments: &Arguments) -> Result<Foreign<Experiment>> {
 }
 
 fn profiled(mut experiment: Experiment, arguments: &Arguments) -> Result<Experiment> {
-    let is_file = |what: &String| crate::experiment_file::is_experiment(what);
+    let is_file = |what: &String| named::is_experiment(what);
     if arguments.run.blocks.is_none() && !arguments.run.what.iter().any(is_file) {
         experiment.blocks = Some(BLOCKS);
     }

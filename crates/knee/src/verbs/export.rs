@@ -1,4 +1,4 @@
-//! `knee export`: writes records for other tools.
+//! `knee record export`: writes records for other tools.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;

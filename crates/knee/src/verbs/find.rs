@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use host::{nearest, paths};
+use host::{paths, unknown};
 use records::Opened;
 use setup::foreign::Foreign;
 use setup::own_file;
@@ -37,6 +37,20 @@ pub fn find(which: &str, store: &Store) -> Result<PathBuf> {
     }
 }
 
+/// The folder of the record that has this path, label or whole id; `None` if no record has it.
+pub fn find_exactly(which: &str, store: &Store) -> Result<Option<PathBuf>> {
+    let is_path = which.contains('/') || store::read_record(Path::new(which)).is_ok();
+    if which == "last" || is_path {
+        return find(which, store).map(Some);
+    }
+    let index = Index::open(store, &paths::cache()?)?;
+    if let Some(labelled) = labelled(which, &index) {
+        return Ok(Some(labelled.folder));
+    }
+    let found = index.with_prefix(which);
+    Ok(found.into_iter().find(|listed| listed.id == which).map(|listed| listed.folder))
+}
+
 /// The newest record with a label.
 fn labelled(label: &str, index: &Index) -> Option<Listed> {
     let filter = Filter { label: Some(label.to_string()), ..Filter::default() };
@@ -68,11 +82,7 @@ fn unlisted(which: &str, index: &Index, store: &Store) -> Result<PathBuf> {
             let newest = index.newest(SUGGESTED_FROM);
             let names = newest.iter().chain(&others).flat_map(|one| [&one.id, &one.label]);
             let names = names.map(String::as_str).filter(|name| !name.is_empty());
-            bail!(
-                "no record in {root} has the label '{which}' or an id that starts with it{}; see \
-                 `knee list`",
-                nearest(which, names)
-            )
+            bail!("{}", unknown(&format!("record in {root}"), which, names, "knee list"))
         }
         _ if !others.is_empty() => bail!(
             "no finished record in {root}; `knee list` says why for {}",

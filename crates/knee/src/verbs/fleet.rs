@@ -14,7 +14,7 @@ use serde_json::json;
 use setup::own_file;
 use store::Store;
 
-use super::run;
+use super::{chunk, run};
 use crate::experiment_file;
 use crate::flags::CutFlags;
 
@@ -39,6 +39,7 @@ enum FleetAction {
         json: bool,
     },
     Collect(CollectArguments),
+    Chunk(chunk::Arguments),
 }
 
 /// Cut an experiment into chunks of whole blocks
@@ -46,8 +47,8 @@ enum FleetAction {
 /// Hosts that share a directory measure them:
 ///
 ///     knee fleet plan exp.toml /shared/exp            # the last word is the new directory
-///     knee chunk /shared/exp                          # on each host: chunk after chunk
-///     sbatch --array=0-59 --exclusive --requeue --wrap 'knee chunk /shared/exp $SLURM_ARRAY_TASK_ID'
+///     knee fleet chunk /shared/exp                          # on each host: chunk after chunk
+///     sbatch --array=0-59 --exclusive --requeue --wrap 'knee fleet chunk /shared/exp $SLURM_ARRAY_TASK_ID'
 ///     knee fleet status /shared/exp
 ///     knee fleet collect /shared/exp
 ///
@@ -58,8 +59,9 @@ enum FleetAction {
 struct PlanArguments {
     #[command(flatten)]
     cut: CutFlags,
-    /// Measure one variant twice in every block, so that knee compare says of each host how far equal runs
-    /// differ there
+    /// Measure one variant twice in every block
+    ///
+    /// `knee compare` then says of each host how far equal runs differ there.
     #[arg(long)]
     equal_runs: bool,
     #[command(flatten)]
@@ -84,13 +86,29 @@ struct CollectArguments {
     json: bool,
 }
 
-/// Plans, shows or collects a fleet.
+impl Arguments {
+    /// Whether this host measures chunks.
+    pub fn measures(&self) -> bool {
+        matches!(self.action, FleetAction::Chunk(_))
+    }
+}
+
+/// Plans, shows or collects a fleet, or measures chunks of one.
 pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.action {
         FleetAction::Plan(arguments) => make_plan(*arguments, store),
         FleetAction::Status { directory, json } => status::status(&directory, json),
         FleetAction::Collect(arguments) => collect(&arguments, store),
+        FleetAction::Chunk(arguments) => chunk::run(&arguments),
     }
+}
+
+/// The help of `knee fleet plan`, without the flags of `knee run` that it refuses.
+pub fn with_help_of_plan(plan: clap::Command) -> clap::Command {
+    plan.mut_args(|argument| {
+        let is_refused = run::NOT_OF_PLANS.contains(&argument.get_id().as_str());
+        if is_refused { argument.hide(true) } else { argument }
+    })
 }
 
 fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
@@ -134,7 +152,7 @@ fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
         if are_equal { "" } else { "at most " },
         counted(chunk.blocks as usize, "block"),
     ))?;
-    hint(format_args!("on each host: knee chunk {place}"));
+    hint(format_args!("on each host: knee fleet chunk {place}"));
     hint(format_args!("then: knee fleet collect {place}"));
     Ok(ExitCode::SUCCESS)
 }

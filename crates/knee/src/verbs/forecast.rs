@@ -1,4 +1,4 @@
-//! `knee forecast`: rates with more CPUs than were measured.
+//! `knee scale forecast`: rates with more CPUs than were measured.
 
 mod waiting;
 
@@ -35,12 +35,12 @@ pub struct Arguments {
     /// Time that each waiting task adds to that: 12ns, or 12ns~20%
     ///
     /// Its standard deviation is 20 % unless you say otherwise. Near 0 for a lock whose waiters spin on lines of their
-    /// own, about the read of a shared line for a ticket lock (`busy_shared` of `knee calibrate`).
+    /// own, about the read of a shared line for a ticket lock (`busy_shared` of `knee doctor calibrate`).
     #[arg(long, value_name = "TIME[~PERCENT]", value_parser = |text: &str| uncertain(text, 20.0))]
     hand_over: Option<UncertainTime>,
     /// Simulate on this host what a waiting task adds, in place of --hand-over
     ///
-    /// A host from `knee list hosts`, or a file by `knee calibrate`. All tasks wait for the lock of --lock, held for
+    /// A host from `knee list hosts`, or a file by `knee doctor calibrate`. All tasks wait for the lock of --lock, held for
     /// the time of --held (200 ns without it).
     #[arg(long, value_name = "HOST", requires = "lock", conflicts_with = "hand_over")]
     host: Option<String>,

@@ -1,4 +1,4 @@
-//! `knee fragile`: whether a verdict survives small changes of the load.
+//! `knee compare fragile`: whether a verdict survives small changes of the load.
 
 use std::process::ExitCode;
 
@@ -12,9 +12,8 @@ use setup::foreign::Foreign;
 use store::Store;
 use text::Style;
 
-use super::compare;
 use super::find::{find, open_foreign};
-use crate::experiment_file;
+use crate::{experiment_file, named};
 
 /// Which verdict, and how to measure around it.
 #[derive(clap::Args, Debug)]
@@ -110,7 +109,7 @@ impl Verdict {
                 {
                     return Ok(last.map(|last| Verdict::of_variants(last, Some([a, b]))));
                 }
-                let sides = compare::measured(a, store)?.and(compare::measured(b, store)?);
+                let sides = named::measured(a, store)?.and(named::measured(b, store)?);
                 let name = a.rsplit_once(':').map_or(a.as_str(), |(record, _)| record);
                 let record = open(a).or_else(|_| open(name))?;
                 record.and(sides).try_map(|(record, (before, now))| {
@@ -140,7 +139,7 @@ impl Verdict {
     /// The experiment that measures around the verdict.
     fn around(self, arguments: &Arguments) -> Result<Experiment> {
         let Verdict { record, mut experiment } = self;
-        compare::check_here(&record.record)?;
+        named::check_here(&record.record)?;
         let at = operating_point(&record, arguments.cpus)?;
         let operation_ns = operation_ns(&record, at).with_context(|| {
             format!(

@@ -1,11 +1,11 @@
-//! `knee import`: turns results of other tools into a record.
+//! `knee record import`: turns results of other tools into a record.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
-use host::nearest;
+use anyhow::{Result, bail, ensure};
 use host::terminal::{print_line, talk};
+use host::unknown_of;
 use records::{Outcome, ReplicationUnit, Session};
 use serde_json::json;
 use store::import::{FORMATS, Imported, Input, Telling, assemble};
@@ -79,9 +79,8 @@ fn check_names(arguments: &Arguments) -> Result<()> {
     if let Some(format) = &arguments.format
         && !FORMATS.iter().any(|known| known.name == format)
     {
-        let hint = nearest(format, FORMATS.iter().map(|known| known.name));
         let all: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
-        anyhow::bail!("unknown format '{format}'{hint} (knee reads {})", all.join(", "));
+        bail!("{}", unknown_of("format", format, &all));
     }
     for name in arguments.names.iter().chain(&arguments.workload) {
         ensure!(

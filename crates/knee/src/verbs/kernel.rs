@@ -1,4 +1,4 @@
-//! `knee kernel`: builds kernels from a git repository, and lists and removes built kernels.
+//! `knee kernel`: builds kernels from a git repository; lists, removes and boots built kernels.
 
 mod tables;
 
@@ -14,14 +14,16 @@ use host::{job_control, signals};
 use text::prose::wrapped;
 use text::stdout_width;
 
+use super::boot;
+
 /// What to do with kernels.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
     action: KernelAction,
 }
 
-#[derive(clap::Subcommand, Debug)]
+#[derive(clap::Subcommand)]
 enum KernelAction {
     /// Build kernels from a git repository
     Build(BuildArguments),
@@ -37,6 +39,8 @@ enum KernelAction {
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
+    /// Boot a kernel in a virtual machine, inspect it or run a program
+    Boot(Box<boot::Arguments>),
 }
 
 /// Build Linux at each revision, with the smallest configuration that boots in a virtual machine
@@ -90,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         KernelAction::Build(arguments) => build(arguments),
         KernelAction::List { json } => list(*json),
         KernelAction::Remove { keys } => remove(keys),
+        KernelAction::Boot(arguments) => boot::run(arguments),
     }
 }
 

@@ -21,6 +21,7 @@ pub mod metal;
 pub mod new;
 pub mod note;
 pub mod prune;
+pub mod record;
 pub mod remote;
 pub mod report;
 pub mod rm;

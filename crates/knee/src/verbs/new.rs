@@ -66,7 +66,7 @@ fn load(file: &Path) -> Result<()> {
     };
     made.write_all(own_loads::EXAMPLE.as_bytes()).with_context(|| format!("writing {shown}"))?;
     hint(format_args!("written: {shown}; measure it with: knee run {shown} --set size=4k,64k"));
-    hint("the interface: knee describe knee.h");
+    hint("the interface: knee show knee.h");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `knee note`: gives a record a label or a note.
+//! `knee record note`: gives a record a label or a note.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         let record = store::open(&folder)?.record;
         if record.label.is_empty() && record.note.is_empty() {
             bail!(
-                "{} has neither label nor note: knee note {which} 'TEXT' attaches one",
+                "{} has neither label nor note: knee record note {which} 'TEXT' attaches one",
                 record.id
             );
         }

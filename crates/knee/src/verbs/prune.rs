@@ -1,4 +1,4 @@
-//! `knee prune`: removes records that are old, too many or too large together.
+//! `knee record prune`: removes records that are old, too many or too large together.
 
 use std::process::ExitCode;
 

@@ -43,11 +43,11 @@ pub struct Arguments {
     /// Report a bisection: `last`, its id or the start of it
     #[arg(long, value_name = "ID", conflicts_with_all = ["what", "replay", "simulate"])]
     bisection: Option<String>,
-    /// Report what `knee replay` simulates of an incident or a publication
+    /// Report what `knee simulate replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
     /// Compile and run files that others wrote or named without asking (see docs/safety.md)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     yes: bool,
     /// Report a simulation, beside the records if some are named
     ///

@@ -1,4 +1,4 @@
-//! `knee rm`: removes records.
+//! `knee record rm`: removes records.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

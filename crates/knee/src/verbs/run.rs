@@ -28,6 +28,7 @@ use super::compare;
 use crate::defaults::Defaults;
 use crate::experiment_file;
 use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags};
+use crate::named;
 
 /// What to measure, and where.
 #[derive(clap::Args)]
@@ -83,7 +84,7 @@ pub struct Arguments {
     axes: Vec<(String, Vec<String>)>,
     /// Set a parameter of all workloads: NAME=1,2
     ///
-    /// `knee describe` shows the parameters of a workload. Several values make an axis. 1..8 is 1, 2, 4, 8;
+    /// `knee show` shows the parameters of a workload. Several values make an axis. 1..8 is 1, 2, 4, 8;
     /// 1..8:1 takes steps of 1.
     #[arg(long = "set", value_name = "NAME=VALUES", value_parser = setting, help_heading = LOAD)]
     settings: Vec<(String, Vec<String>)>,
@@ -203,7 +204,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", hide_short_help = true, help_heading = RUNS)]
     stop_grace: Option<f64>,
     /// Print each run as a line of JSON when it is stored
-    #[arg(long, help_heading = RUNS)]
+    #[arg(long, help_heading = RUNS, hide_short_help = true)]
     pub json: bool,
     /// Name the record, as a label
     ///
@@ -269,6 +270,10 @@ pub const LOAD: &str = "Load";
 const RUNS: &str = "Runs";
 const COMPARISON: &str = "Comparison";
 
+/// What `only_of_run` and `only_of_measuring` refuse, by the names of the fields.
+pub const NOT_OF_PLANS: &[&str] =
+    &["against", "fail_if", "plan", "resume", "json", "label", "note", "i_own_this_device"];
+
 impl Arguments {
     /// A flag that was given and that only `knee run` knows.
     pub fn only_of_run(&self) -> Option<&'static str> {
@@ -306,8 +311,8 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
         if records::find_metric(plain).is_some() || own().any(|known| known == plain) {
             continue;
         }
-        let hint = host::nearest(name, METRICS.iter().map(|metric| metric.name).chain(own()));
-        bail!("no metric is called '{name}'{hint}; `knee list metrics` shows all")
+        let known = METRICS.iter().map(|metric| metric.name).chain(own());
+        bail!("{}", host::unknown("metric", name, known, "knee list metrics"))
     }
     Ok(())
 }
@@ -477,7 +482,7 @@ fn with_known_code(experiment: Foreign<Experiment>) -> Result<Foreign<Experiment
 fn as_named(arguments: &Arguments) -> Result<(Foreign<Experiment>, Option<&str>)> {
     let size = arguments.file_systems.size();
     match arguments.what.as_slice() {
-        [one] if experiment_file::is_experiment(one) => {
+        [one] if named::is_experiment(one) => {
             let text = experiment_file::read(one)?;
             let (experiment, bytes) = experiments::parse_at(one, text.look(), size)?;
             Ok((text.map(|_| experiment), bytes))
@@ -611,7 +616,7 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
     let mut loads = Vec::new();
     for name in names {
         ensure!(
-            !experiment_file::is_experiment(name),
+            !named::is_experiment(name),
             "{name} is an experiment: run it alone, or name workloads only"
         );
         if own_loads::is_own_load(name) {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use answers::schema_of;
 use anyhow::{Context, Result};
-use host::nearest;
 use host::terminal::print;
+use host::unknown;
 use schemars::Schema;
 
 /// Which answer.
@@ -30,9 +30,9 @@ const fn answer(name: &'static str, schema: fn() -> Schema) -> AnswerKind {
 /// All answers, by name.
 const ANSWERS: &[AnswerKind] = &[
     answer("compare", schema_of::<analysis::Comparison>),
-    answer("export", schema_of::<answers::WholeRecord>),
-    answer("forecast", schema_of::<answers::Forecasts>),
-    answer("fragile", schema_of::<answers::FragileAnswer>),
+    answer("record-export", schema_of::<answers::WholeRecord>),
+    answer("scale-forecast", schema_of::<answers::Forecasts>),
+    answer("compare-fragile", schema_of::<answers::FragileAnswer>),
     answer("scale", schema_of::<answers::Scalings>),
     answer("show", schema_of::<answers::Summary>),
 ];
@@ -44,8 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let kind = ANSWERS.iter().find(|one| one.name == name).with_context(|| {
-        let hint = nearest(name, ANSWERS.iter().map(|one| one.name));
-        format!("no answer is called '{name}'{hint}; `knee schema` lists all")
+        unknown("answer", name, ANSWERS.iter().map(|one| one.name), "knee schema")
     })?;
     print(format!("{:#}\n", (kind.schema)().to_value()))?;
     Ok(ExitCode::SUCCESS)

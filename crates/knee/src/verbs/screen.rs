@@ -1,4 +1,4 @@
-//! `knee screen`: which of several options move a metric, from runs in which all are varied at once.
+//! `knee bisect screen`: which of several options move a metric, from runs in which all are varied at once.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ use super::run;
 
 /// Find out which of several options move a metric, and by how much:
 ///
-///     knee screen --command './app bench {cache} {threads}' --option cache=on,off --option threads=1,4
-///     knee screen posix_lock_shared --option as=processes,threads --option placement=compact,scatter
+///     knee bisect screen --command './app bench {cache} {threads}' --option cache=on,off --option threads=1,4
+///     knee bisect screen posix_lock_shared --option as=processes,threads --option placement=compact,scatter
 ///
 /// Every option is on in half of the settings, and every two options together in a quarter, so each run tells about every
 /// option: 12 options need 16 settings. Effects that two options have only together are not seen.
@@ -28,11 +28,11 @@ use super::run;
 #[command(verbatim_doc_comment)]
 #[group(skip)]
 pub struct Arguments {
-    /// Option to vary, with its two values: KEY=FIRST,SECOND
+    /// Option to vary, with its two values: KEY=A,B
     ///
     /// KEY is what --variant takes: a parameter or a `{NAME}` of --command, as, placement, dir, fs.mount, env.NAME,
     /// sysctl.NAME and others.
-    #[arg(long = "option", value_name = "KEY=FIRST,SECOND", value_parser = option, required = true, help_heading = SCREENING)]
+    #[arg(long = "option", value_name = "KEY=A,B", value_parser = option, required = true, help_heading = SCREENING)]
     options: Vec<ScreenedOption>,
     /// Read the number to judge by from the output of --command: text around `{}`
     ///
@@ -60,9 +60,8 @@ const BLOCKS: u32 = 5;
 const OPTIONS_MAX: usize = 63;
 
 fn option(text: &str) -> Result<ScreenedOption> {
-    let (key, values) = text.split_once('=').context("must be KEY=FIRST,SECOND")?;
-    let (first, second) =
-        values.split_once(',').context("must have two values: KEY=FIRST,SECOND")?;
+    let (key, values) = text.split_once('=').context("must be KEY=A,B")?;
+    let (first, second) = values.split_once(',').context("must have two values: KEY=A,B")?;
     ensure!(!key.is_empty() && first != second, "must have a KEY and two different values");
     Ok(ScreenedOption { key: key.to_string(), values: [first.to_string(), second.to_string()] })
 }

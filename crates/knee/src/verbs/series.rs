@@ -1,4 +1,4 @@
-//! `knee series`: what each patch of a series does to a metric, all measured in turn.
+//! `knee bisect series`: what each patch of a series does to a metric, all measured in turn.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use super::bisect;
 
 /// Measure what every patch of a series does, at once:
 ///
-///     knee series --git ../app base..patched --build 'make -j2' --command './app bench'
+///     knee bisect series --git ../app base..patched --build 'make -j2' --command './app bench'
 ///
 /// All commits run in each block in random order, so each patch is compared with the one before it and with the base in
 /// the state that the host is in just then. The intervals hold for all patches together. At most 30 patches; `knee bisect`

@@ -1,25 +1,29 @@
-//! `knee show`: shows a record as tables and curves.
+//! `knee show`: shows a record as tables and curves, or the manual page of another name.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use answers::{as_json, summary};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use host::terminal::{print, talk};
-use host::{given_file, nearest};
+use host::{given_file, unknown};
 use records::Opened;
 use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, svg};
 use store::Store;
 use text::Style;
 
-use super::find::find;
+use super::describe;
+use crate::named::{self, Shown};
 
 /// What to show.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Record to show: `last`, a label, an id or its start, or a directory
-    #[arg(default_value = "last")]
+    /// Record: `last`, a label, an id or its start, or a directory; or what else has a name
+    ///
+    /// Workloads, locks, mechanisms, hosts, experiments (also their files), commands, metrics, headers and loads in C
+    /// have manual pages. A record comes first if the name is its label, its id or its path.
+    #[arg(value_name = "NAME", default_value = "last")]
     which: String,
     /// Show these metrics instead of operations per second; NAME/op is a counter per operation
     #[arg(long = "metric", value_name = "NAME", value_delimiter = ',')]
@@ -40,7 +44,16 @@ pub struct Arguments {
 
 /// Prints the record's report.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let record = store::open(&find(&arguments.which, store)?)?;
+    let folder = match named::shown(&arguments.which, describe::has_page, store) {
+        Ok(Shown::Record(folder)) => folder,
+        Ok(Shown::Page) => {
+            refuse_options_of_records(arguments)?;
+            describe::run(&arguments.which, arguments.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(why) => return Err(unknown_name(&arguments.which, why)),
+    };
+    let record = store::open(&folder)?;
     check_metrics(&arguments.metrics, &record)?;
     if let Some(path) = &arguments.svg {
         let drawn = svg(&record, &arguments.metrics);
@@ -64,6 +77,33 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     };
     print(text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses what a manual page does not have.
+fn refuse_options_of_records(arguments: &Arguments) -> Result<()> {
+    let given = [
+        (!arguments.metrics.is_empty(), "--metric"),
+        (arguments.time, "--time"),
+        (arguments.counters, "--counters"),
+        (arguments.svg.is_some(), "--svg"),
+    ];
+    match given.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, flag)) => {
+            bail!("{flag} is for records, and {} is none: leave it out", arguments.which)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The error for a name that neither a record nor a manual page has.
+fn unknown_name(name: &str, why: anyhow::Error) -> anyhow::Error {
+    if name == "last" || name.contains('/') {
+        return why;
+    }
+    let names = describe::names();
+    let list = "knee list workloads|algorithms|hosts|experiments|commands|metrics";
+    let names = names.iter().map(String::as_str);
+    anyhow!("{why:#}; {}", unknown("manual page", name, names, list))
 }
 
 /// The requested metrics, or those that are shown without a request.
@@ -90,11 +130,9 @@ fn check_metrics(requested: &[String], record: &Opened) -> Result<()> {
             continue;
         }
         let known = metric_names(record);
-        let hint = nearest(name, known.iter().map(String::as_str));
-        bail!(
-            "no run of {} has the metric '{name}'{hint}; `knee list metrics` shows all",
-            record.record.id
-        );
+        let kind = format!("metric of {}", record.record.id);
+        let known = known.iter().map(String::as_str);
+        bail!("{}", unknown(&kind, name, known, "knee list metrics"));
     }
     Ok(())
 }

@@ -37,27 +37,31 @@ fn check_in(home: &Home, arguments: &str, parts: &[&str], status: i32) {
 fn unknown_names_suggest_the_nearest() {
     check(
         "run getpid",
-        &["no workload, experiment or command is called 'getpid'", "did you mean 'getppid'"],
+        &["no workload, experiment or command is called \"getpid\"", "did you mean \"getppid\""],
         2,
     );
-    check("run posix_lock_sharde", &["did you mean 'posix_lock_shared'"], 2);
-    check("run first-lok", &["did you mean 'first-look'"], 2);
-    check("run stres-ng", &["did you mean 'command:stress-ng'"], 2);
-    let all = "`knee list workloads` (or experiments, commands) shows all";
-    check("run zzz", &["is called 'zzz'; ", all], 2);
-    check("replay I9", &["nothing to replay is called 'I9'; there are I1, I2", "cna-lock2"], 2);
+    check("run posix_lock_sharde", &["did you mean \"posix_lock_shared\""], 2);
+    check("run first-lok", &["did you mean \"first-look\""], 2);
+    check("run stres-ng", &["did you mean \"command:stress-ng\""], 2);
+    let all = "`knee list workloads|experiments|commands` shows all";
+    check("run zzz", &["is called \"zzz\"; ", all], 2);
+    check(
+        "simulate replay I9",
+        &["no incident or publication is called \"I9\"; there are I1, I2", "cna-lock2"],
+        2,
+    );
     check("scale none.csv", &["none.csv: No such file"], 2);
-    check("forecast --to 0", &["0 is not in 1..=16384"], 2);
+    check("scale forecast --to 0", &["0 is not in 1..=16384"], 2);
     check("run brk --budget 1m", &["--budget and --knee-within are for --cpus adaptive"], 2);
     check("run brk --cpus adaptive --budget 5", &["must be a time such as 90s"], 2);
     check("run brk --cpus adaptive --budget 1ms", &["must be a time"], 2);
     check("run brk --cpus adaptive --budget 1s", &["a budget of 1 s is too short"], 2);
     check("run brk --cpus adaptive --tasks 4", &["one task a CPU"], 2);
     check("run --command true --cpus adaptive", &["workloads of knee"], 2);
-    check("fragile", &["no record"], 2);
-    check("fragile a b c", &["3 names: a verdict is about two"], 2);
-    check("fragile --blocks 2", &["2 is not in 3..=1000"], 2);
-    check("forecast --to 8 --held 5", &["must be a duration such as 200ns"], 2);
+    check("compare fragile", &["no record"], 2);
+    check("compare fragile a b c", &["3 names: a verdict is about two"], 2);
+    check("compare fragile --blocks 2", &["2 is not in 3..=1000"], 2);
+    check("scale forecast --to 8 --held 5", &["must be a duration such as 200ns"], 2);
     check("compare base.data new.data", &["there is no file base.data"], 2);
     check(
         "explain base.data",
@@ -80,7 +84,9 @@ fn words_that_are_not_utf_8_are_refused_and_never_a_panic() {
         assert_eq!(ended.status.code(), Some(2), "{verb}: {}", ended.stderr);
         assert!(ended.stderr.contains("is not UTF-8"), "{verb}: {}", ended.stderr);
     }
-    for verb in ["compare", "explain", "describe", "export", "import", "show", "simulate", "rm"] {
+    for verb in
+        ["compare", "explain", "show", "record export", "record import", "simulate", "record rm"]
+    {
         let ended = home.start(home.knee(verb).arg(word(b"b\xff"))).end();
         assert_eq!(ended.status.code(), Some(2), "{verb}: {}", ended.stderr);
         assert!(!ended.stderr.contains("panicked"), "{verb}: {}", ended.stderr);

@@ -162,7 +162,7 @@ fn a_series_says_what_each_patch_does() {
     let range = format!("{}..{}", project.ids[0], project.ids[4]);
     let series = |more: &str| {
         let mut command =
-            project.home.knee(&format!("series {range} --git project --cpus 1 {more}"));
+            project.home.knee(&format!("bisect series {range} --git project --cpus 1 {more}"));
         command.args(["--product", "made", "--build", "sh build.sh"]);
         command.args(["--value", "cost: {}", "--command", "sh bench.sh"]);
         project.home.start(&mut command).end_within(Duration::from_secs(300))
@@ -180,7 +180,7 @@ fn a_series_says_what_each_patch_does() {
     assert_eq!(patches[3]["equal_build"], true, "{patches:#}");
     let table = series("--blocks 4").stdout;
     assert!(table.contains("equal build") && table.contains("not measured"), "{table}");
-    let refused = project.home.run("series main --git project --command true");
+    let refused = project.home.run("bisect series main --git project --command true");
     check_status(&refused, 2);
     assert!(refused.stderr.contains("'main' must be BASE..TIP"), "{}", refused.stderr);
 }
@@ -196,7 +196,7 @@ fn a_screening_finds_the_option_that_matters() {
     .unwrap();
     let options = "--option a=1,2 --option b=x,y --option c=on,off";
     let mut command =
-        home.knee(&format!("screen {options} --cpus 1 --dir measured --json --value"));
+        home.knee(&format!("bisect screen {options} --cpus 1 --dir measured --json --value"));
     let script = format!("sh {} {{a}} {{b}} {{c}}", home.path("measured/bench.sh").display());
     command.args(["cost: {}", "--command", &script]);
     let ended = home.start(&mut command).end_within(Duration::from_secs(300));
@@ -210,7 +210,7 @@ fn a_screening_finds_the_option_that_matters() {
     assert!((0.1..0.3).contains(&sizes[0]), "{value:#}");
     assert!(sizes[1].abs() < 0.05 && sizes[2].abs() < 0.05, "{value:#}");
     let check = |arguments: &str, why: &str| {
-        let ended = home.run(&format!("screen {arguments}"));
+        let ended = home.run(&format!("bisect screen {arguments}"));
         check_status(&ended, 2);
         assert!(ended.stderr.contains(why), "{arguments}: {}", ended.stderr);
     };

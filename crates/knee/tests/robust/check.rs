@@ -20,7 +20,7 @@ fn checked(arguments: &str) -> (Option<i32>, String) {
 #[test]
 fn what_cannot_be_checked_is_refused() {
     refused("check", &["<NAMES>"]);
-    refused("check tiket", &["no algorithm is called 'tiket', did you mean 'ticket'?"]);
+    refused("check tiket", &["no algorithm is called \"tiket\"; did you mean \"ticket\"?"]);
     refused("check ticket --threads 0", &["--threads 0: must be 1 to 15"]);
     refused("check ticket --threads 16", &["--threads 16: must be 1 to 15"]);
     refused("check ticket --acquires 100000", &["--acquires 100000: must be at most 1000"]);
@@ -115,11 +115,11 @@ fn a_schedule_is_followed_step_by_step() {
 fn algorithms_are_listed_and_described() {
     let (_, said) = checked("list algorithms");
     assert!(said.contains("\nqueued                  Queued spin lock"), "{said}");
-    let (_, said) = checked("describe queued");
+    let (_, said) = checked("show queued");
     assert!(said.contains("0-7 locked") && said.contains("knee check queued"), "{said}");
-    let (_, said) = checked("describe icelake-2s");
+    let (_, said) = checked("show icelake-2s");
     assert!(said.contains(r#"memory = { found = "175.7 GB/s", source = "mlc" }"#), "{said}");
-    let (_, said) = checked("describe icelake-2s --json");
+    let (_, said) = checked("show icelake-2s --json");
     let host: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(host["numbers"]["costs.memory"]["origin"], "found", "{said}");
     let (_, said) = checked("list algorithms --json");

@@ -103,7 +103,8 @@ regex = 'x1 (\\d+)'";
     assert_eq!(program.version.as_deref(), Some("it 1.2"));
     assert!(program.file.is_some());
     home.check_nothing_is_left();
-    for arguments in ["show last", "show last --time --counters", "show last --json", "export last"]
+    for arguments in
+        ["show last", "show last --time --counters", "show last --json", "record export last"]
     {
         let ended = home.run(arguments);
         assert_eq!(ended.status.code(), Some(0), "{arguments}: {}", ended.stderr);
@@ -209,18 +210,18 @@ fn a_command_that_writes_without_end_costs_no_memory_without_end() {
 
 #[test]
 fn what_cannot_work_is_refused_before_anything_runs() {
-    check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "'sleep'"]);
+    check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "\"sleep\"?"]);
     check_refused(&["--command", "./no/such"], &["looking for", "no/such"]);
     check_refused(&["--command", "sleep '1"], &["has an unclosed quote"]);
-    let unknown = ["unknown placeholder {opions} in sleep", "known are cpus"];
+    let unknown = ["no placeholder of sleep is called \"opions\"", "known are cpus"];
     check_refused(&["--command", "sleep {opions}"], &unknown);
-    let unused = ["sleep has no parameter 'n'", "no {n} is in 'sleep 1'"];
+    let unused = ["no parameter of sleep is called \"n\"", "no {n} is in 'sleep 1'"];
     check_refused(&["--command", "sleep 1", "--axis", "n=1|2"], &unused);
     check_refused(&["--command", "sleep 1", "--seconds", "5"], &["runs to its own end"]);
-    check_refused(&["--command", "sleep 1", "--metric", "wal_s"], &["did you mean 'wall_s'"]);
+    check_refused(&["--command", "sleep 1", "--metric", "wal_s"], &["did you mean \"wall_s\""]);
     check_refused(&["--command", "sleep 1", "--as", "threads"], &["only as processes"]);
-    check_refused(&["command:fs_marc"], &["did you mean 'fs_mark'"]);
-    check_refused(&["xfs_repare"], &["did you mean 'command:xfs_repair'"]);
+    check_refused(&["command:fs_marc"], &["did you mean \"fs_mark\""]);
+    check_refused(&["xfs_repare"], &["did you mean \"command:xfs_repair\""]);
     let same = ["two different commands are called sleep"];
     check_refused(&["--command", "sleep 0", "--command", "sleep 1"], &same);
 }

@@ -56,7 +56,7 @@ fn defaults_that_cannot_be_used_are_named_with_their_file() {
     };
     refused(
         "block = 2",
-        "block is not a flag of `knee run` that can have a default, did you mean 'blocks'?",
+        "block is not a flag of `knee run` that can have a default; did you mean \"blocks\"?",
     );
     refused("yes = true", "yes is not a flag of `knee run` that can have a default");
     refused("i-own-this-device = true", "is not a flag of `knee run` that can have a default");

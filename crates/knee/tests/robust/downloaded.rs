@@ -29,7 +29,7 @@ fn names_programs(text: &str) -> bool {
 
 #[test]
 fn describe_and_plan_show_all_programs_and_run_none() {
-    for arguments in ["describe FILE", "run FILE --plan"] {
+    for arguments in ["show FILE", "run FILE --plan"] {
         let (ended, did_something) = with_strange_file(|file| arguments.replace("FILE", file));
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         assert!(names_programs(&ended.stdout) && !did_something, "{}", ended.stdout);
@@ -72,9 +72,9 @@ fn a_strange_plan_of_a_fleet_is_checked_at_once_and_measured_only_with_yes() {
     let line = "fleet plan getppid --cpus 1 --seconds 0.01 --blocks 1";
     let planned = home.run(&format!("{line} {fleet}"));
     assert!(planned.stdout.contains("1 chunk of 1 block"), "{}{}", planned.stdout, planned.stderr);
-    assert!(home.run(&format!("chunk {fleet} --check")).status.success());
-    let asked = home.run(&format!("chunk {fleet}"));
+    assert!(home.run(&format!("fleet chunk {fleet} --check")).status.success());
+    let asked = home.run(&format!("fleet chunk {fleet}"));
     assert_eq!(asked.status.code(), Some(2), "{}", asked.stderr);
     assert!(asked.stderr.contains("add --yes"), "{}", asked.stderr);
-    assert!(home.run(&format!("chunk {fleet} --yes")).status.success());
+    assert!(home.run(&format!("fleet chunk {fleet} --yes")).status.success());
 }

@@ -24,17 +24,17 @@ fn chunks_give_the_runs_of_one_execution_though_a_process_is_killed() {
     let home = Home::new();
     let planned = home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 2s --lease 600s"));
     assert!(planned.status.success(), "{}", planned.stderr);
-    let mut killed = home.knee("chunk fleet").spawn().expect("starting knee");
+    let mut killed = home.knee("fleet chunk fleet").spawn().expect("starting knee");
     let begun = home.path("fleet/beats/0000.1");
     wait_for("a run", || std::fs::read_to_string(&begun).ok().filter(|runs| runs != "0"));
     killed.kill().expect("killing knee");
     killed.wait().expect("waiting for knee");
     // Its process is seen to be gone: nobody waits for the lease.
-    let mut second = home.knee("chunk fleet").spawn().expect("starting knee");
-    let first = home.run("chunk fleet");
+    let mut second = home.knee("fleet chunk fleet").spawn().expect("starting knee");
+    let first = home.run("fleet chunk fleet");
     assert!(first.status.success(), "{}", first.stderr);
     assert!(second.wait().expect("waiting for knee").success());
-    assert!(home.run("chunk fleet 0").status.success(), "done already");
+    assert!(home.run("fleet chunk fleet 0").status.success(), "done already");
     let status = home.run("fleet status fleet").stdout;
     assert!(status.contains("0 claimed, 0 free"), "{status}");
     let collected = home.run("fleet collect fleet --label joined");
@@ -60,14 +60,14 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
         assert_eq!(ended.status.code(), Some(2), "{arguments}");
         assert!(ended.stderr.contains(advice), "{arguments}: {}", ended.stderr);
     };
-    refused("chunk nowhere", "knee fleet plan");
+    refused("fleet chunk nowhere", "knee fleet plan");
     refused("fleet plan getppid", "no directory");
     refused("fleet plan getppid --cpus all fleet", "name counts");
     refused("fleet plan getppid --cpus adaptive fleet", "name --cpus");
     refused("fleet plan getppid --cpus 1 --equal-runs fleet", "--variant");
     assert!(home.run("fleet plan getppid --cpus 1 --blocks 2 fleet").status.success());
     refused("fleet plan getppid --cpus 1 fleet", "never changes");
-    refused("chunk fleet 99", "0 to");
+    refused("fleet chunk fleet 99", "0 to");
     refused("fleet collect fleet", "--partial");
     let plan = home.path("fleet/plan.json");
     let text = std::fs::read_to_string(&plan).expect("reading the plan");
@@ -79,7 +79,7 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
         ("\"format\": 3", "\"format\": 9", "use the knee that planned it"),
     ] {
         std::fs::write(&plan, text.replacen(from, to, 1)).expect("changing the plan");
-        refused("chunk fleet", advice);
+        refused("fleet chunk fleet", advice);
     }
 }
 
@@ -94,7 +94,7 @@ fn a_host_without_the_directory_of_a_command_is_refused() {
     let here = here.replace("/\"", "\"");
     assert!(text.contains(&here), "{here} in {text}");
     std::fs::write(&plan, text.replace(&here, "\"directory\": \"/no/such\"")).expect("changing it");
-    let ended = home.run("chunk fleet");
+    let ended = home.run("fleet chunk fleet");
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("no directory /no/such"), "{}", ended.stderr);
 }
@@ -120,15 +120,15 @@ fn a_full_store_frees_the_chunk_and_keeps_its_whole_blocks() {
     };
     mount(&["mount", "-t", "tmpfs", "-o", "size=8m", "none"]);
     assert!(home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 10m")).status.success());
-    let refused = home.run("chunk fleet");
+    let refused = home.run("fleet chunk fleet");
     assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("MiB free"), "{}", refused.stderr);
     let status = home.run("fleet status fleet").stdout;
     assert!(status.contains("cannot measure") && status.contains("1 free"), "{status}");
     mount(&["mount", "-t", "tmpfs", "-o", "remount,size=64m", "none"]);
-    assert!(home.run("chunk fleet --check").status.success());
+    assert!(home.run("fleet chunk fleet --check").status.success());
     assert!(!home.run("fleet status fleet").stdout.contains("cannot measure"));
-    let measuring = home.start(&mut home.knee("chunk fleet"));
+    let measuring = home.start(&mut home.knee("fleet chunk fleet"));
     wait_for_beat(&home, "0000.1", 4);
     let filler = home.path("fleet/filler");
     // Ends where nothing is left.
@@ -137,7 +137,7 @@ fn a_full_store_frees_the_chunk_and_keeps_its_whole_blocks() {
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
     fs::remove_file(&filler).expect("removing a file");
-    let ended = home.run("chunk fleet");
+    let ended = home.run("fleet chunk fleet");
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(home.path("fleet/claims/0000.2").exists());
     assert!(home.run("fleet collect fleet").status.success());
@@ -155,14 +155,14 @@ fn a_signal_keeps_whole_blocks_and_frees_the_chunk() {
     let experiment = EXPERIMENT.replace("--seconds 0.01", "--seconds 0.05");
     let planned = home.run(&format!("fleet plan {experiment} fleet --chunk 10m --lease 600s"));
     assert!(planned.status.success(), "{}", planned.stderr);
-    let measuring = home.start(&mut home.knee("chunk fleet"));
+    let measuring = home.start(&mut home.knee("fleet chunk fleet"));
     wait_for_beat(&home, "0000.1", 4);
     measuring.signal(libc::SIGTERM);
     let ended = measuring.end();
     assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
     let status = home.run("fleet status fleet --json").stdout;
     assert!(status.contains("\"free\": 1"), "{status}");
-    let ended = home.run("chunk fleet");
+    let ended = home.run("fleet chunk fleet");
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(ended.stderr.contains("kept"), "{}", ended.stderr);
     home.wait_for_quiet();
@@ -182,7 +182,7 @@ fn samples_of_last_chunk(home: &Home) -> PathBuf {
 fn collecting_that_fails_or_is_interrupted_leaves_nothing_half_done() {
     let home = Home::new();
     assert!(home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 2s")).status.success());
-    assert!(home.run("chunk fleet").status.success());
+    assert!(home.run("fleet chunk fleet").status.success());
     let samples = samples_of_last_chunk(&home);
     let whole = fs::read(&samples).expect("reading samples");
     fs::write(&samples, b"damaged").expect("damaging samples");

@@ -42,8 +42,8 @@ const OF_EXPERIMENTS: &[&str] = &["run EXP", "run EXP --json", "explain EXP"];
 
 /// Asked about: S is the stranger's folder, the other files are the user's own.
 const ASKED: &[&str] = &[
-    "screen S/command.toml --option env.A=1,2",
-    "screen S/load.c --option env.A=1,2 --cpus 1 --blocks 1 --seconds 0.01",
+    "bisect screen S/command.toml --option env.A=1,2",
+    "bisect screen S/load.c --option env.A=1,2 --cpus 1 --blocks 1 --seconds 0.01",
     "run S/load.c --cpus 1 --blocks 1 --seconds 0.01",
     "run plain.c --cflags S/other.c --cpus 1 --blocks 1 --seconds 0.01",
     "explain S/load.c S/plain.c --cpus 1 --blocks 1 --seconds 0.01",
@@ -51,30 +51,30 @@ const ASKED: &[&str] = &[
     "run --against S/one --variant x=env.A=1 --blocks 3",
     "run --against last --records S/records --variant x=env.A=1 --blocks 3",
     "run S/one --against own-record --variant x=env.A=1 --blocks 3",
-    "fragile S/two --cpus 1 --blocks 3 --seconds 0.01",
-    "fragile last --records S/records-of-two --cpus 1 --blocks 3 --seconds 0.01",
-    "chunk S/fleet",
+    "compare fragile S/two --cpus 1 --blocks 3 --seconds 0.01",
+    "compare fragile last --records S/records-of-two --cpus 1 --blocks 3 --seconds 0.01",
+    "fleet chunk S/fleet",
     "bisect --resume --records S/records",
     "check S/lock.c --threads 2",
     "check lock.c S/lock2.c --threads 2",
     "simulate S/lock.c --cpus 1,2 --length 100us",
-    "replay S/publication.toml --draws 0",
-    "replay publication.toml --draws 0",
+    "simulate replay S/publication.toml --draws 0",
+    "simulate replay publication.toml --draws 0",
     "report --replay S/publication.toml",
     "report --simulate S/lock.c --cpus 1,2 --length 100us",
 ];
 
 /// Answered without a question: nothing is compiled or started.
 const LOOKED_AT: &[&str] = &[
-    "describe S/load.c",
+    "show S/load.c",
     "list loads S/.",
     "run S/load.c --plan",
     "run own.toml --plan",
     "run plain.c --plan",
     "explain plain.c --plan",
-    "screen S/command.toml --option env.A=1,2 --plan",
+    "bisect screen S/command.toml --option env.A=1,2 --plan",
     "run --against S/one --variant x=env.A=1 --blocks 3 --plan",
-    "chunk S/fleet --check",
+    "fleet chunk S/fleet --check",
     "fleet status S/fleet",
     "show S/one",
     "compare S/two",
@@ -242,8 +242,12 @@ impl Setting {
         if !marks.is_empty() || ended.status.code() != Some(2) || !says_why {
             return Some(format!("{line}: {marks:?}, {}: {}", ended.status, ended.stderr));
         }
-        let (verb, rest) = line.split_once(' ').unwrap();
-        let mut running = self.home.start(&mut self.command(&format!("{verb} --yes {rest}")));
+        // The option stands behind the verb, which has one word or two.
+        let two = ["bisect screen ", "compare fragile ", "fleet chunk ", "simulate replay "];
+        let verb = two.into_iter().find(|verb| line.starts_with(verb));
+        let verb = verb.unwrap_or(line.split_inclusive(' ').next().unwrap());
+        let rest = &line[verb.len()..];
+        let mut running = self.home.start(&mut self.command(&format!("{verb}--yes {rest}")));
         let mut seen = || !self.marks().is_empty() || running.has_ended();
         wait_for("a mark", || seen().then_some(()));
         // Once it has left its mark, nothing more is to be learnt.
@@ -299,7 +303,7 @@ fn what_was_collected_from_a_strangers_fleet_is_still_asked_about() {
         return;
     }
     let setting = Setting::new();
-    setting.done("chunk --yes S/fleet");
+    setting.done("fleet chunk --yes S/fleet");
     setting.forget_marks();
     setting.done("fleet collect S/fleet");
     let ended = setting.run("run --against last --variant x=env.A=1 --blocks 3");
@@ -313,8 +317,7 @@ fn looking_at_what_a_stranger_wrote_starts_nothing() {
         return;
     }
     let setting = Setting::new();
-    let of_experiments =
-        of_each_experiment(&["describe EXP", "run EXP --plan", "explain EXP --plan"]);
+    let of_experiments = of_each_experiment(&["show EXP", "run EXP --plan", "explain EXP --plan"]);
     let lines = of_experiments.into_iter().chain(LOOKED_AT.iter().map(ToString::to_string));
     let wrong: Vec<String> = lines.filter_map(|line| setting.wrong_of_looked_at(&line)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -323,7 +326,7 @@ fn looking_at_what_a_stranger_wrote_starts_nothing() {
     assert_eq!(planned.status.code(), Some(2), "{}", planned.stderr);
     setting.done("fleet plan --yes S/command.toml fleet");
     assert_eq!(setting.marks(), [] as [PathBuf; 0]);
-    setting.done("chunk fleet");
+    setting.done("fleet chunk fleet");
     assert!(!setting.marks().is_empty());
 }
 
@@ -363,7 +366,7 @@ fn a_person_is_asked_once_about_all_files() {
         "run S/command.toml",
         "explain S/load.c S/plain.c --cpus 1 --blocks 1 --seconds 0.01",
         "check S/lock.c S/lock2.c",
-        "fragile S/two --cpus 1 --blocks 3 --seconds 0.01",
+        "compare fragile S/two --cpus 1 --blocks 3 --seconds 0.01",
     ] {
         let said = said_to_who_answers_no(&setting, line);
         assert_eq!(said.matches("[y/N]").count(), 1, "{line}: {said}");

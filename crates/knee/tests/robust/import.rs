@@ -40,7 +40,7 @@ fn done(home: &Home, arguments: &str) -> String {
 fn what_was_imported_is_listed_shown_and_exported() {
     for name in FIXTURES {
         let home = Home::new();
-        let id = done(&home, &format!("import {}", fixture(name)));
+        let id = done(&home, &format!("record import {}", fixture(name)));
         let id = id.trim();
         assert_eq!(home.record().record.id, id);
         assert_eq!(home.record().record.state, RecordState::Whole);
@@ -50,8 +50,8 @@ fn what_was_imported_is_listed_shown_and_exported() {
         for detail in ["--time", "--counters", "--json"] {
             done(&home, &format!("show {detail}"));
         }
-        done(&home, "export --format json");
-        let csv = done(&home, "export");
+        done(&home, "record export --format json");
+        let csv = done(&home, "record export");
         assert!(csv.lines().count() > 1, "{csv}");
         home.check_nothing_is_left();
     }
@@ -60,12 +60,12 @@ fn what_was_imported_is_listed_shown_and_exported() {
 #[test]
 fn an_exported_record_comes_back_run_for_run() {
     let home = Home::new();
-    done(&home, &format!("import {}", fixture("exported.csv")));
+    done(&home, &format!("record import {}", fixture("exported.csv")));
     let before = home.record();
-    done(&home, "export --output again.csv");
+    done(&home, "record export --output again.csv");
     let again: PathBuf = home.path("again.csv");
     let back = Home::new();
-    done(&back, &format!("import {}", again.display()));
+    done(&back, &format!("record import {}", again.display()));
     let after = back.record();
     assert_eq!(after.runs, before.runs);
     assert_eq!(after.record.points, before.record.points);
@@ -76,8 +76,8 @@ fn an_exported_record_comes_back_run_for_run() {
 #[test]
 fn will_it_scale_s_csv_comes_back_as_it_was() {
     let home = Home::new();
-    done(&home, &format!("import {}", fixture("page_fault1.csv")));
-    let exported = done(&home, "export --format will-it-scale");
+    done(&home, &format!("record import {}", fixture("page_fault1.csv")));
+    let exported = done(&home, "record export --format will-it-scale");
     // The host's idle share is another metric than knee's own.
     assert!(exported.contains("\n2,1590000,-1.00,-1,-1.00,1602468\n"), "{exported}");
 }
@@ -86,7 +86,7 @@ fn will_it_scale_s_csv_comes_back_as_it_was() {
 fn the_user_s_names_are_those_of_variants_and_workload() {
     let home = Home::new();
     let logs = [fixture("qspinlock.log"), fixture("ticket.log")].join(" ");
-    let ended = home.run(&format!("import {logs} --as q,t --workload create --json"));
+    let ended = home.run(&format!("record import {logs} --as q,t --workload create --json"));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let made: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     let record = home.record().record;
@@ -112,13 +112,16 @@ fn what_cannot_be_imported_is_named_and_leaves_no_record() {
         assert!(ended.stdout.is_empty() && home.records().is_empty());
         home.check_nothing_is_left();
     };
-    check("import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
-    check("import letter", "the format of letter was not recognised; name it with --format:");
-    check("import none", "reading none: No such file");
-    check("import letter --format fi", "unknown format 'fi'");
-    check("import letter --format hyperfin", "did you mean 'hyperfine'");
-    check("import letter --as ,", "an empty name");
-    check("import bad.csv --unit year", "must be run, mount or boot");
-    check("import", "<FILE>");
+    check("record import bad.csv", "reading bad.csv as plain: line 2: value is 'x', not a number");
+    check(
+        "record import letter",
+        "the format of letter was not recognised; name it with --format:",
+    );
+    check("record import none", "reading none: No such file");
+    check("record import letter --format fi", "no format is called \"fi\"");
+    check("record import letter --format hyperfin", "did you mean \"hyperfine\"");
+    check("record import letter --as ,", "an empty name");
+    check("record import bad.csv --unit year", "must be run, mount or boot");
+    check("record import", "<FILE>");
     check(&format!("--records /proc/x import {}", fixture("fio.json")), "creating /proc/x");
 }

@@ -10,10 +10,9 @@ use crate::skip::skip;
 /// The verbs that `knee --help` shows, which leaves out the internal ones.
 fn verbs(home: &Home) -> Vec<String> {
     let help = home.run("--help").stdout;
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = listed.take_while(|line| !line.is_empty());
+    let listed = help.lines().take_while(|line| !line.starts_with("Options"));
     // The description of a verb goes on in lines that are indented further.
-    let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.map(|line| line.split_whitespace().next().unwrap().to_string()).collect()
 }
 

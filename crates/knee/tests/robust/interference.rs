@@ -148,12 +148,12 @@ fn what_takes_the_place_of_a_records_file_is_named_and_not_followed() {
         ("show BAD", &["record.json", "runs.ndjson"][..]),
         ("list records", &["record.json"]),
         ("show GOOD", &[]),
-        ("export BAD --format csv", &["record.json", "runs.ndjson"]),
+        ("record export BAD --format csv", &["record.json", "runs.ndjson"]),
         ("compare BAD GOOD", &["record.json", "runs.ndjson"]),
-        ("note BAD mine", &["record.json"]),
+        ("record note BAD mine", &["record.json"]),
         (&format!("{RUN} --resume"), &[]),
-        ("rm BAD --yes", &["record.json"]),
-        ("prune --keep 0 --yes", &[]),
+        ("record rm BAD --yes", &["record.json"]),
+        ("record prune --keep 0 --yes", &[]),
     ];
     for thing in things() {
         for file in ["record.json", "runs.ndjson", "samples.parquet", "looks.ndjson"] {
@@ -170,7 +170,9 @@ fn what_takes_the_place_of_a_records_file_is_named_and_not_followed() {
                 let said = format!("{}{}", ended.stdout, ended.stderr);
                 let joined = said.split_whitespace().collect::<String>();
                 // A file too long to read is removed like any other.
-                if naming.contains(&file) && !(verb.starts_with("rm") && thing == Thing::Long) {
+                if naming.contains(&file)
+                    && !(verb.starts_with("record rm") && thing == Thing::Long)
+                {
                     assert!(joined.contains(file), "{case}, {verb}: {said}");
                 }
                 if verb.starts_with("list records") {
@@ -200,7 +202,9 @@ fn a_shard_or_record_that_is_a_link_is_not_entered() {
         let name = path.file_name().unwrap().to_str().unwrap().to_string();
         let listed = ends(&home, "a link", "list records");
         assert!(listed.stdout.contains(&format!("{name}  damaged")), "{}", listed.stdout);
-        for verb in ["prune --keep 0 --yes", "rm LINK --yes", "note LINK mine", RUN] {
+        for verb in
+            ["record prune --keep 0 --yes", "record rm LINK --yes", "record note LINK mine", RUN]
+        {
             ends(&home, "a link", &verb.replace("LINK", &folders[0].display().to_string()));
             assert!(before == state(&home.path("elsewhere")), "{verb} went through {name}");
         }
@@ -213,25 +217,25 @@ fn what_takes_the_place_of_a_fleets_file_is_named_and_not_followed() {
     let planned = home.run("fleet plan getppid --cpus 1 --blocks 1 --seconds 0.01 pristine");
     assert!(planned.status.success(), "{}", planned.stderr);
     copy(&home.path("pristine"), &home.path("done"));
-    let measured = home.run("chunk done");
+    let measured = home.run("fleet chunk done");
     assert!(measured.status.success(), "{}", measured.stderr);
     let before = state(&home.path("done"));
     // A file, and the verbs that read it.
     let files = [
-        ("plan.json", &["chunk", "fleet status", "fleet collect", "chunk --check"][..]),
-        ("claims/0000.1", &["chunk", "fleet status"]),
-        ("claims", &["chunk", "fleet status"]),
-        ("claims/0000.4294967295", &["chunk", "fleet status"]),
+        ("plan.json", &["fleet chunk", "fleet status", "fleet collect", "fleet chunk --check"][..]),
+        ("claims/0000.1", &["fleet chunk", "fleet status"]),
+        ("claims", &["fleet chunk", "fleet status"]),
+        ("claims/0000.4294967295", &["fleet chunk", "fleet status"]),
         ("done/0000", &["fleet collect"]),
         ("done", &["fleet collect", "fleet status"]),
         ("beats/0000.1", &[]),
-        ("records", &["chunk"]),
+        ("records", &["fleet chunk"]),
         ("hosts/other.json", &["fleet status"]),
         ("slurm-jobs", &["fleet status"]),
     ];
     for thing in things() {
         for (file, naming) in files {
-            for verb in ["chunk --check", "fleet status", "fleet collect", "chunk"] {
+            for verb in ["fleet chunk --check", "fleet status", "fleet collect", "fleet chunk"] {
                 let _ = fs::remove_dir_all(home.path("fleet"));
                 copy(&home.path("pristine"), &home.path("fleet"));
                 let (path, right) = (home.path("fleet").join(file), home.path("done").join(file));
@@ -263,7 +267,7 @@ fn a_signal_ends_a_member_that_waits() {
     let claim = r#"{"owner":{"host":"far","boot_id":"x","pid_namespace":"y","pid":1,"started_ticks":1},
                     "plan":"","keeps":{}}"#;
     fs::write(home.path("fleet/claims/0000.1"), claim).unwrap();
-    let waiting = home.start(&mut home.knee("chunk fleet"));
+    let waiting = home.start(&mut home.knee("fleet chunk fleet"));
     crate::process::wait_for("the hint", || home.said("stderr").contains("waiting").then_some(()));
     waiting.signal(libc::SIGTERM);
     let ended = waiting.end();
@@ -342,16 +346,16 @@ fn swap(shared: &Path, precious: &[PathBuf], random: &mut impl Rng) -> bool {
 
 /// Verbs that root runs in folders of a stranger's, who swaps.
 const VERBS: [&str; 10] = [
-    "chunk --yes shared/fleet",
+    "fleet chunk --yes shared/fleet",
     "fleet status shared/fleet",
     "fleet collect shared/fleet --partial",
     "run getppid --cpus 1 --blocks 2 --seconds 0.01 --records shared/records",
     "run getppid --cpus 1 --blocks 2 --seconds 0.01 --records shared/records --resume --yes",
     "list records --records shared/records",
     "show last --records shared/records",
-    "export last --records shared/records --format csv",
-    "prune --keep 2 --yes --records shared/records",
-    "rm last --yes --records shared/records",
+    "record export last --records shared/records --format csv",
+    "record prune --keep 2 --yes --records shared/records",
+    "record rm last --yes --records shared/records",
 ];
 
 /// How many swaps, unless KNEE_SWAPS says otherwise.

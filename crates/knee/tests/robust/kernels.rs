@@ -202,7 +202,10 @@ fn a_revision_that_fails_says_why_and_does_not_stop_the_others() {
     // Objects of v6.1 were there; that they were not the cause is known.
     assert!(log.contains("$ building again, without the objects of other revisions"), "{log}");
     let said = outcomes[2]["error"].as_str().unwrap();
-    assert!(said.contains("no revision 'v6.l'") && said.contains("did you mean 'v6.1'"), "{said}");
+    assert!(
+        said.contains("no revision 'v6.l'") && said.contains("did you mean \"v6.1\""),
+        "{said}"
+    );
     assert_eq!(image(&outcomes[3]), "a\nc\n");
 }
 
@@ -340,7 +343,7 @@ fn what_cannot_be_built_is_told_with_what_to_do() {
     check(&toy, "kernel build --git nowhere", &["nowhere is not a directory"], 2);
     check(&toy, "kernel build --git cache", &["cache is not in a git repository"], 2);
     check(&toy, &all("HEAD:a.c"), &["no revision 'HEAD:a.c'"], 1);
-    check(&toy, &all("--without type"), &["did you mean 'types'"], 2);
+    check(&toy, &all("--without type"), &["did you mean \"types\""], 2);
     check(&toy, &all("--jobs 0"), &["--jobs 0"], 2);
     check(&toy, &all("--config missing"), &["opening missing: No such file"], 2);
     check(&toy, &all("--config-from repository/a.c"), &["has no CONFIG_ line"], 2);

@@ -47,7 +47,7 @@ fn a_reader_who_has_gone_away_costs_nothing() {
         let ended = home.start(home.knee(&arguments).stdout(closed())).end();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         check_whole(&home);
-        for verb in ["list", "list workloads", "show", "export", "describe getppid"] {
+        for verb in ["list", "list workloads", "show", "record export", "show getppid"] {
             let ended = home.start(home.knee(verb).stdout(closed())).end();
             assert_eq!(ended.stderr, "", "knee {verb}");
         }
@@ -65,8 +65,9 @@ fn a_result_that_cannot_be_written_is_an_error_said_once() {
     assert!(home.records().iter().all(|record| record.record.state == RecordState::Whole));
     let lists =
         ["list", "list --json", "list workloads", "list experiments", "list metrics --json"];
-    let others = ["show", "show --json", "export", "export --format json", "describe getppid"];
-    for verb in lists.iter().chain(&others).chain(&["describe first-look", "doctor"]) {
+    let others =
+        ["show", "show --json", "record export", "record export --format json", "show getppid"];
+    for verb in lists.iter().chain(&others).chain(&["show first-look", "doctor"]) {
         let ended = home.start(home.knee(verb).stdout(full())).end();
         check(ended.status.code(), &ended.stderr, verb);
     }

@@ -209,8 +209,9 @@ fn a_publication_names_a_lock_in_c() {
         ("unknown.toml", &publication("tickets", "own.c")),
     ];
     let Some(home) = home("own_loads", &files) else { return };
-    let replayed =
-        |file: &str| home.start(&mut home.knee(&format!("replay {file} --draws 1 --json"))).end();
+    let replayed = |file: &str| {
+        home.start(&mut home.knee(&format!("simulate replay {file} --draws 1 --json"))).end()
+    };
     let ended = replayed("p.toml");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("\"grade\""), "{}", ended.stdout);
@@ -280,7 +281,7 @@ fn a_signal_while_the_compiler_works_ends_both_and_leaves_no_folder() {
         names.filter(|name| name.to_string_lossy().starts_with("building-")).count()
     };
     for (words, signal, left) in [
-        ("describe t.c", libc::SIGINT, 0),
+        ("show t.c", libc::SIGINT, 0),
         ("run t.c", libc::SIGTERM, 0),
         ("run t.c", libc::SIGKILL, 1),
     ] {

@@ -29,10 +29,10 @@ fn a_label_names_a_record_wherever_one_is_named() {
     done(&home, RUN);
     let show = done(&home, "show before").stdout;
     assert!(show.contains("label       before\nnote        first\n"), "{show}");
-    done(&home, "note last the-second --label after");
+    done(&home, "record note last the-second --label after");
     done(&home, "compare before after");
-    done(&home, "export after");
-    assert_eq!(done(&home, "note after").stdout, "after\nthe-second\n");
+    done(&home, "record export after");
+    assert_eq!(done(&home, "record note after").stdout, "after\nthe-second\n");
     let listed = done(&home, "list --label after").stdout;
     assert!(listed.contains("  after: getppid  1 run  ") && listed.contains("\n    the-second\n"));
     assert_eq!(listed.lines().count(), 2, "{listed}");
@@ -42,7 +42,7 @@ fn a_label_names_a_record_wherever_one_is_named() {
     assert!(json[0]["started"].as_str().unwrap().ends_with('Z'), "{json}");
     assert!(done(&home, "list --until 2000-01-01").stdout.starts_with("No record in "));
     refused(&home, &format!("{RUN} --label 2026"), "'2026' cannot be a label");
-    refused(&home, "note after x --label last", "'last' cannot be a label");
+    refused(&home, "record note after x --label last", "'last' cannot be a label");
     refused(&home, "show nothing", "no record in");
 }
 
@@ -68,23 +68,27 @@ fn records_are_removed_only_when_asked_to() {
     for label in ["a", "b", "c", "d"] {
         done(&home, &format!("{RUN} --label {label}"));
     }
-    refused(&home, "rm a", "nothing was removed, since there is no terminal to ask on: add --yes");
-    done(&home, "rm a --yes");
+    refused(
+        &home,
+        "record rm a",
+        "nothing was removed, since there is no terminal to ask on: add --yes",
+    );
+    done(&home, "record rm a --yes");
     refused(&home, "show a", "no record in");
     // Records with a label are kept.
-    done(&home, "prune --keep 0 --yes");
+    done(&home, "record prune --keep 0 --yes");
     assert_eq!(home.records().len(), 3);
     for label in ["b", "c"] {
-        done(&home, &format!("note {label} --label="));
+        done(&home, &format!("record note {label} --label="));
     }
-    refused(&home, "prune --keep 1", "nothing was removed");
-    let ended = done(&home, "prune --keep 1 --yes");
+    refused(&home, "record prune --keep 1", "nothing was removed");
+    let ended = done(&home, "record prune --keep 1 --yes");
     assert_eq!(ended.stdout.lines().count(), 1, "it names what it removes: {}", ended.stdout);
     assert_eq!(home.records().len(), 2);
-    done(&home, "prune --older-than 1h --size 1M --yes");
+    done(&home, "record prune --older-than 1h --size 1M --yes");
     assert_eq!(home.records().len(), 2);
-    refused(&home, "prune", "--older-than");
-    refused(&home, "prune --older-than 3", "must be an age such as 30d");
+    refused(&home, "record prune", "--older-than");
+    refused(&home, "record prune --older-than 3", "must be an age such as 30d");
 }
 
 #[test]
@@ -93,10 +97,10 @@ fn an_export_of_changed_runs_says_so() {
     done(&home, RUN);
     let runs = home.record().folder.join("runs.ndjson");
     let text = fs::read_to_string(&runs).unwrap();
-    assert!(!done(&home, "export last").stderr.contains("has changed"));
+    assert!(!done(&home, "record export last").stderr.contains("has changed"));
     fs::write(&runs, text.replacen("\"block\":0", "\"block\": 0", 1)).unwrap();
-    let compact = format!("export last --compact {}", home.path("compact").display());
-    for arguments in ["export last", "export last --format json", &compact] {
+    let compact = format!("record export last --compact {}", home.path("compact").display());
+    for arguments in ["record export last", "record export last --format json", &compact] {
         let ended = done(&home, arguments);
         assert!(ended.stderr.contains("runs.ndjson has changed since"), "{}", ended.stderr);
     }

@@ -25,7 +25,7 @@ fn forms(home: &Home, what: &str) -> [String; 3] {
 fn pages_of_imported_results_promise_no_more_than_their_format() {
     for name in FIXTURES {
         let home = Home::new();
-        home.run(&format!("import {}", fixture(name)));
+        home.run(&format!("record import {}", fixture(name)));
         for page in forms(&home, "last") {
             assert!(page.contains("imported"), "{name}: {page}");
         }

@@ -1,4 +1,4 @@
-//! `knee scale`, `knee forecast` and `knee fragile` from the command line, on curves in files and on short runs.
+//! `knee scale`, `knee scale forecast` and `knee compare fragile` from the command line, on curves in files and on short runs.
 
 use std::fs;
 
@@ -57,21 +57,21 @@ fn a_curve_in_a_file_has_a_knee_and_a_law() {
 #[test]
 fn forecasts_say_what_they_rest_on_and_refuse_to_go_far() {
     let curve = one_lock(&[1, 2, 3, 4, 6, 8]);
-    let near = run("forecast --rate a,b,c --to 12,16", &curve).stdout;
+    let near = run("scale forecast --rate a,b,c --to 12,16", &curve).stdout;
     for part in
         ["a forecast, not measured, by one lock", "the time that the lock is held accounts for"]
     {
         assert!(near.contains(part), "no '{part}' in:\n{near}");
     }
-    let far = run("forecast --rate a,b,c --to 32", &curve);
+    let far = run("scale forecast --rate a,b,c --to 32", &curve);
     assert_eq!(far.status.code(), Some(2));
     assert!(far.stderr.contains("a curve up to 8 CPUs says nothing beyond 16"), "{}", far.stderr);
-    let known = run("forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
+    let known = run("scale forecast --rate a,b,c --to 64 --held 100ns --hand-over 1ns", &curve);
     assert_eq!(known.status.code(), Some(0), "{}", known.stderr);
     // So noisy that it contradicts no hand-over.
     let rates = |n: u32| [0.8, 1.0, 1.25].map(|share| (share * 1e6 * f64::from(n)).to_string());
     let noisy = [1, 2, 3, 4, 6, 8].map(|n| format!("{n},{}\n", rates(n).join(",")));
-    let host = "forecast --rate a,b,c --to 64 --held 100ns --host generic-2s --lock mcs";
+    let host = "scale forecast --rate a,b,c --to 64 --held 100ns --host generic-2s --lock mcs";
     let simulated = run(host, &("cpus,a,b,c\n".to_string() + &noisy.concat()));
     let part = "host's numbers): mcs, simulated on generic-2s with 2 to";
     let text = simulated.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -220,7 +220,7 @@ fn a_verdict_is_measured_again_at_changed_loads() {
     let run = "run lock_ticket --cpus 1 --as threads --seconds 0.02 --blocks 4 --seed 2 \
                --variant few=idle_ns=100 --variant many=idle_ns=1000";
     assert_eq!(home.run(run).status.code(), Some(0));
-    let ended = home.run("fragile few many --blocks 3");
+    let ended = home.run("compare fragile few many --blocks 3");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     // How far the verdict is from flipping depends on how busy this host is.
     for part in ["'many' is worse than 'few'", "one task more", "more inside ("] {
@@ -228,12 +228,13 @@ fn a_verdict_is_measured_again_at_changed_loads() {
     }
     // Its time between operations is what the variants differ in.
     assert!(!ended.stdout.contains("more outside"), "{}", ended.stdout);
-    let json: Value = serde_json::from_str(&home.run("fragile last --json").stdout).unwrap();
+    let json: Value =
+        serde_json::from_str(&home.run("compare fragile last --json").stdout).unwrap();
     let answer = json["fragile"]["fragility"]["answer"].as_str().unwrap_or_default();
     assert!(["robust", "sensitive"].contains(&answer), "{json}");
     let alone = home.run("run brk --cpus 1 --seconds 0.02 --blocks 1");
     assert_eq!(alone.status.code(), Some(0));
-    let refused = home.run("fragile last");
+    let refused = home.run("compare fragile last");
     assert!(refused.stderr.contains("a verdict is about two variants"), "{}", refused.stderr);
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use expect_test::expect_file;
 
 use crate::home::Home;
-use crate::terminal::{VERBS, home_with_a_record};
+use crate::terminal::{all_verbs, home_with_a_record};
 
 /// Verbs whose output does not depend on the host.
 const REPEATABLE: &[&str] = &[
@@ -16,9 +16,9 @@ const REPEATABLE: &[&str] = &[
     "list experiments",
     "list commands",
     "list metrics",
-    "describe getppid",
-    "describe queued",
-    "describe operations_per_s",
+    "show getppid",
+    "show queued",
+    "show operations_per_s",
     "show",
     "show --counters",
     "show --time",
@@ -46,7 +46,8 @@ fn at_all_widths(home: &Home, arguments: &str) -> String {
 #[test]
 fn verbs_print_what_they_printed() {
     let home = home_with_a_record();
-    let help = VERBS.iter().map(|verb| format!("{verb} -h").trim().to_string());
+    let verbs = all_verbs(&home);
+    let help = verbs.iter().map(|verb| format!("{verb} -h").trim().to_string());
     for arguments in REPEATABLE.iter().map(|verb| verb.to_string()).chain(help) {
         let name = arguments.replace([' ', ',', '/'], "_");
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/robust/snapshots");

@@ -45,61 +45,45 @@ const PRINTING: &[&str] = &[
     "list experiments",
     "list commands",
     "list metrics",
-    "describe getppid",
-    "describe create_files",
-    "describe queued",
-    "describe file_locks",
-    "describe operations_per_s",
+    "show getppid",
+    "show create_files",
+    "show queued",
+    "show file_locks",
+    "show operations_per_s",
     "doctor",
     "show",
     "show --counters",
     "show --time",
     "compare last --layout curves",
-    "replay",
+    "simulate replay",
     "run first-look --plan",
     "check ticket --threads 2",
     "simulate ticket --cpus 1,2 --draws 0 --length 100us",
     "kernel list",
 ];
 
-/// All verbs, for their help.
-pub const VERBS: &[&str] = &[
-    "",
-    "list",
-    "describe",
-    "doctor",
-    "run",
-    "compare",
-    "fleet",
-    "fleet status",
-    "fleet collect",
-    "chunk",
-    "explain",
-    "scale",
-    "forecast",
-    "fragile",
-    "check",
-    "simulate",
-    "calibrate",
-    "replay",
-    "boot",
-    "show",
-    "new",
-    "note",
-    "rm",
-    "prune",
-    "kernel",
-    "kernel build",
-    "import",
-    "export",
-    "selfcheck",
-    "completions",
-];
+/// The words of every verb that knee lists, and of those below it, as the names of its manual pages tell them; for knee
+/// itself none.
+pub fn all_verbs(home: &Home) -> Vec<String> {
+    let folder = home.path("man");
+    fs::create_dir_all(&folder).unwrap();
+    assert!(home.run("man-pages man").status.success());
+    let names = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+    let words = names.map(|name| {
+        let name = name.to_string_lossy().into_owned();
+        let words = name.trim_end_matches(".1").trim_start_matches("knee").replace('-', " ");
+        words.trim().to_string()
+    });
+    let mut verbs: Vec<String> = words.filter(|words| !words.contains("help")).collect();
+    verbs.sort();
+    assert!(verbs.len() > 35, "{verbs:?}");
+    verbs
+}
 
 /// Whether a line may be wider: a diagram or an example of a manual page, whose columns mean something; a
 /// single word; in `knee doctor`, a word that is too long for the column beside the names.
 fn may_be_wide(line: &str, arguments: &str, width: usize) -> bool {
-    let is_diagram = arguments.starts_with("describe") && line.starts_with("    ");
+    let is_diagram = arguments.starts_with("show ") && line.starts_with("    ");
     let last_word = line.rsplit(' ').next().unwrap_or_default();
     let is_long = arguments == "doctor" && DOCTOR_INDENT + last_word.chars().count() > width;
     is_diagram || is_long || !line.trim().contains(' ')
@@ -123,12 +107,13 @@ fn wide_lines(home: &Home, arguments: &str, width: usize) -> Vec<String> {
 #[test]
 fn every_verb_stays_within_the_width() {
     let home = home_with_a_record();
+    let verbs = all_verbs(&home);
     let mut wide = Vec::new();
     for width in [72, 80, 120] {
         for arguments in PRINTING {
             wide.extend(wide_lines(&home, arguments, width));
         }
-        for verb in VERBS {
+        for verb in &verbs {
             wide.extend(wide_lines(&home, &format!("{verb} -h"), width));
             wide.extend(wide_lines(&home, &format!("{verb} --help"), width));
         }
@@ -139,9 +124,12 @@ fn every_verb_stays_within_the_width() {
 #[test]
 fn the_short_help_of_each_verb_fits_a_screen() {
     let home = Home::new();
-    for verb in VERBS {
-        let lines = home.run(&format!("{verb} -h --width 80")).stdout.lines().count();
+    for verb in all_verbs(&home) {
+        let help = home.run(&format!("{verb} -h --width 80")).stdout;
+        let lines = help.lines().count();
         assert!(lines <= 45, "knee {verb} -h has {lines} lines");
+        let examples = help.split("Examples:\n").nth(1).map_or(0, |lines| lines.lines().count());
+        assert_eq!(examples, if verb.is_empty() { 0 } else { 2 }, "knee {verb} -h");
     }
     let long = home.run("run --help").stdout;
     for heading in ["Load:", "Runs:", "Comparison:", "File systems:", "Virtual machines:"] {
@@ -270,17 +258,17 @@ fn no_text_of_a_record_controls_the_terminal() {
     let mut random = choices("no_text_of_a_record_controls");
     let verbs = ["list", "list --json", "show", "show --counters", "show --json"];
     let others = [
-        "note last",
+        "record note last",
         "compare last --layout curves",
         "compare last --json",
-        "export --format json",
+        "record export --format json",
     ];
     for _ in 0..times("KNEE_POISONED", 12) {
         let home = home_with_a_record();
         poison_record(&record_folder(&home), &mut random);
         for verb in verbs.iter().chain(&others) {
             let ended = home.run(verb);
-            let is_export = verb.starts_with("export");
+            let is_export = verb.starts_with("record export");
             if !is_export {
                 check_clean(&format!("knee {verb}"), &ended);
             }
@@ -308,11 +296,11 @@ fn no_name_or_imported_text_controls_the_terminal() {
         fs::write(&experiment, text).unwrap();
         let words: [&[&str]; 8] = [
             &["run", &name],
-            &["describe", &name],
+            &["show", &name],
             &["show", &name],
             &[&name],
             &["run", "getppid", "--set", &name],
-            &["import", file.to_str().unwrap()],
+            &["record", "import", file.to_str().unwrap()],
             &["run", experiment.to_str().unwrap()],
             &["compare", &name, "x"],
         ];

@@ -177,7 +177,7 @@ fn effects_and_metrics_are_checked_before_anything_is_measured() {
         ("--smallest-effect=2", "'2' must be a percentage with its sign"),
         ("--smallest-effect=0.3", "'0.3' must be a percentage with its sign"),
         ("--smallest-effect=-5%", "'-5%' must be a percentage"),
-        ("--metric=operatons_per_s", "did you mean 'operations_per_s'"),
+        ("--metric=operatons_per_s", "did you mean \"operations_per_s\""),
     ] {
         let ended = home.run(&format!("run getppid --variant a= --variant b=as=threads {flag}"));
         assert_eq!(ended.status.code(), Some(2), "{flag}");

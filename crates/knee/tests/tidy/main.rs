@@ -134,7 +134,7 @@ const TYPED: &[&str] = &[
     "crates/knee/src/verbs/bisect.rs",
     "crates/knee/src/verbs/remote.rs",
     "crates/knee/src/verbs/series.rs",
-    "crates/lab/src/selfcheck/on_host.rs",
+    "crates/lab/src/host_check.rs",
 ];
 
 #[test]

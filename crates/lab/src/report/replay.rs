@@ -11,7 +11,7 @@ use text::table::{Align, Table};
 use crate::replay::find_all;
 use crate::replay::tables::{self, InputLine};
 
-/// Random draws of what is known as a range, as `knee replay` takes by default.
+/// Random draws of what is known as a range, as `knee simulate replay` takes by default.
 const DRAWS: u64 = 20;
 const SEED: u64 = 1;
 
@@ -38,7 +38,7 @@ pub fn page(name: &str, yes: bool) -> Result<Page> {
             incident.limitations.iter().map(|one| one.to_string()).collect(),
         )],
         facts,
-        again: vec![format!("knee replay {}", incident.name)],
+        again: vec![format!("knee simulate replay {}", incident.name)],
     })
 }
 

@@ -48,7 +48,7 @@ pub struct Format {
 pub const FORMATS: &[Format] = &[
     Format {
         name: "plain",
-        about: "CSV with the columns variant, metric, value; also what knee export writes",
+        about: "CSV with the columns variant, metric, value; also what knee record export writes",
         recognise: plain::recognise,
         read: plain::read,
     },

@@ -1,5 +1,5 @@
 //! Plain CSV with one value per line, written by a script or a spreadsheet, for tools without a reader
-//! here. Needs the columns `variant`, `metric` and `value`; knows the columns of `knee export --format
+//! here. Needs the columns `variant`, `metric` and `value`; knows the columns of `knee record export --format
 //! csv`, so that an exported record can be imported again.
 
 use std::collections::{BTreeMap, HashMap};

@@ -9,40 +9,42 @@ use records::Guest;
 /// Kernels to build, boot and run a workload in.
 #[derive(clap::Args)]
 pub struct KernelArguments {
-    /// Build each commit as a kernel, and boot it in a virtual machine
+    /// Build and boot each commit as a kernel
     ///
-    /// As `knee kernel build` does: all commits in one tree, so that make compiles what differs. Kernels stay in the cache.
+    /// It boots in a virtual machine. Kernels are built as `knee kernel build` does: all commits in one tree, so that make compiles what differs. Kernels stay in the cache.
     #[arg(long, help_heading = KERNELS, requires = "workload", conflicts_with_all = ["steps", "build", "products", "command", "shell", "value"])]
     kernel_build: bool,
-    /// Measure this workload in each kernel: a name and its parameters, such as 'posix01 range=own'
+    /// Measure this workload in each kernel
+    ///
+    /// A name and its parameters, such as 'posix01 range=own'.
     #[arg(long = "run", id = "workload", value_name = "WORKLOAD", help_heading = KERNELS, requires = "kernel_build")]
     workload: Option<String>,
     /// Length of a run
-    #[arg(long, default_value_t = 1.0, help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, default_value_t = 1.0, help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     seconds: f64,
     /// Configuration fragment that overrides all other options; repeatable
-    #[arg(long, value_name = "FILE", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "FILE", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     config: Vec<PathBuf>,
     /// Start from this complete .config instead of the smallest; modules are not built
-    #[arg(long, value_name = "FILE", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "FILE", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     config_from: Option<PathBuf>,
     /// Leave out parts of the configuration: see `knee kernel build --help`
-    #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     without: Vec<String>,
     /// Compiler to use, such as gcc-11 for an old kernel
-    #[arg(long, value_name = "PROGRAM", default_value = "gcc", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "PROGRAM", default_value = "gcc", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     compiler: String,
     /// Number of parallel compile jobs [default: the number of usable CPUs]
-    #[arg(long, value_name = "N", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "N", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     jobs: Option<usize>,
     /// Directory for sources and objects during the builds [default: next to the built kernels]
-    #[arg(long, value_name = "DIR", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "DIR", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     scratch: Option<PathBuf>,
     /// Execute guests by kvm or tcg (emulation) [default: kvm where it works]
-    #[arg(long, value_name = "NAME", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "NAME", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     accelerator: Option<String>,
     /// Memory of a guest [default: 1 GiB and 64 MiB for each CPU]
-    #[arg(long, value_name = "SIZE", help_heading = KERNELS, requires = "kernel_build")]
+    #[arg(long, value_name = "SIZE", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     guest_memory: Option<String>,
 }
 

@@ -1,15 +1,12 @@
 //! `knee explain base.data new.data`: samples recorded by perf, as ledgers and in familiar views.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
-use host::{Limit, given_file};
 use ledger::{RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings};
-use perf_data::recognise;
 use records::recording::Recording;
 use serde_json::json;
 use text::Style;
@@ -34,39 +31,6 @@ pub struct Options {
     /// ~/.debug.
     #[arg(long, value_name = "PATH", help_heading = HEADING)]
     symbols: Vec<PathBuf>,
-}
-
-/// The files, if these words name recordings; an error if only some of them do.
-pub fn recordings(words: &[String]) -> Result<Option<Vec<PathBuf>>> {
-    let (recordings, others): (Vec<&String>, Vec<&String>) =
-        words.iter().partition(|word| is_recording(Path::new(word)));
-    for word in others.iter().filter(|word| word.ends_with(".data")) {
-        given_file::open(Path::new(word), ANY)
-            .with_context(|| format!("reading the recording {word}"))?;
-        let is_file = Path::new(word).is_file();
-        ensure!(
-            !is_file,
-            "{word} is not a recording of perf: it does not begin like a perf.data file"
-        );
-    }
-    match (recordings.is_empty(), others.first()) {
-        (true, _) => Ok(None),
-        (false, None) => Ok(Some(words.iter().map(PathBuf::from).collect())),
-        (false, Some(other)) => {
-            given_file::open(Path::new(other), ANY)?;
-            bail!("{other} is not a perf.data file: compare perf.data only with perf.data")
-        }
-    }
-}
-
-/// Recordings of days have many GB.
-const ANY: Limit = Limit { bytes: u64::MAX, what: "a recording" };
-
-fn is_recording(file: &Path) -> bool {
-    let mut start = Vec::new();
-    let opened = given_file::open(file, ANY).ok();
-    let read = opened.map(|file| file.take(8).read_to_end(&mut start));
-    read.is_some_and(|read| read.is_ok()) && recognise(&start)
 }
 
 /// Prints the view of one recording, or of two compared.
@@ -179,7 +143,7 @@ impl Options {
             let known = recordings.iter().flat_map(|recording| &recording.tasks);
             ensure!(
                 known.clone().any(|known| known == task),
-                "--task {task}: no task in the recording has this name{}",
+                "no task in the recording is called \"{task}\"{}",
                 host::nearest(task, known.map(String::as_str))
             );
         }

@@ -103,7 +103,7 @@ impl ShownClaim {
         let before = if *claim > 1 { format!(", claim {claim}") } else { String::new() };
         let silence = silence.map(|silence| match silence.as_secs_f64() {
             s if s > plan.lease_s => format!(
-                ", none for {s:.0} s: past its lease of {:.0} s, so any host that runs knee chunk takes it over",
+                ", none for {s:.0} s: past its lease of {:.0} s, so any host that runs knee fleet chunk takes it over",
                 plan.lease_s
             ),
             s => format!(", last sign of life {s:.0} s ago"),

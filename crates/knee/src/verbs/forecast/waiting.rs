@@ -5,7 +5,7 @@ use algorithms::locks::LOCKS;
 use answers::SimulatedHandOver;
 use anyhow::{Result, bail, ensure};
 use engines::simulated::{NS, Time};
-use host::{in_parallel, nearest};
+use host::{in_parallel, unknown};
 use studies::simulations::{Conditions, LockLoad, Variation, lock_point};
 
 /// Hosts that are drawn from the ranges.
@@ -25,7 +25,7 @@ pub fn deviation(found: &SimulatedHandOver) -> f64 {
 pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<SimulatedHandOver> {
     let names = || LOCKS.iter().map(|lock| lock.name);
     let Some(lock) = names().find(|name| *name == lock) else {
-        bail!("--lock {lock}: no such lock{}; see: knee list algorithms", nearest(lock, names()))
+        bail!("{}", unknown("lock", lock, names(), "knee list algorithms"))
     };
     let host = described_hosts::find(host)?;
     let most = host.cpus().min((most as usize).max(4));
@@ -91,7 +91,7 @@ mod tests {
         let error = hand_over("tiket", "generic-2s", 200, 16).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--lock tiket: no such lock, did you mean 'ticket'?; see: knee list algorithms"
+            "no lock is called \"tiket\"; did you mean \"ticket\"? `knee list algorithms` shows all"
         );
     }
 

@@ -9,7 +9,8 @@ use reports::{quoted, shown_metrics};
 use store::Store;
 use text::prose::counted;
 
-use crate::verbs::compare::{CompareQuestion, NamedRecords, each_variant};
+use crate::named::{NamedRecords, each_variant};
+use crate::verbs::compare::CompareQuestion;
 use crate::verbs::explain::{ProfiledPoint, explained, flame, over_cpus, pairs};
 
 /// The page of the records or variants that the words name.

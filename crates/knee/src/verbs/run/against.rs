@@ -7,12 +7,11 @@ use setup::foreign::Foreign;
 use store::Store;
 
 use super::{Arguments, as_named, changed};
-use crate::experiment_file;
-use crate::verbs::compare;
+use crate::named;
 
 /// A record's experiment and what the arguments describe, as two variants of one experiment.
 pub fn request(arguments: &Arguments, record: &str, store: &Store) -> Result<Foreign<Experiment>> {
-    let before = compare::measured(record, store)?;
+    let before = named::measured(record, store)?;
     let mut size = arguments.file_systems.size();
     let now = match arguments.what.as_slice() {
         [] if arguments.commands.is_empty() => {
@@ -21,13 +20,7 @@ pub fn request(arguments: &Arguments, record: &str, store: &Store) -> Result<For
             let experiment = Experiment { variants, ..same };
             Foreign::typed(Side { name: "now".to_string(), experiment })
         }
-        [one]
-            if !experiment_file::is_experiment(one)
-                && !own_loads::is_own_load(one)
-                && plan::workload(one).is_err() =>
-        {
-            compare::measured(one, store)?
-        }
+        [one] if !named::is_measurable(one) => named::measured(one, store)?,
         _ => {
             let (named, left) = as_named(arguments)?;
             size = left;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::{Limit, given_file, nearest};
+use host::{Limit, given_file, unknown_of};
 use text::quantity::seconds_in;
 
 const LIMIT: Limit = Limit { bytes: 64 << 20, what: "a curve" };
@@ -85,8 +85,8 @@ fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<Column>> {
     let column = |column: &String| match header.iter().position(|name| name == column) {
         Some(index) if index > 0 => Ok(Column { index, per_s: per_s(column)? }),
         _ => {
-            let hint = nearest(column, names.iter().map(String::as_str));
-            bail!("no column of {} is called '{column}'{hint}", names.join(", "))
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            bail!("{}", unknown_of("column", column, &names))
         }
     };
     columns.iter().map(column).collect()
@@ -143,7 +143,9 @@ mod tests {
         check(
             will_it_scale,
             &["thread"],
-            Err("no column of processes, threads is called 'thread', did you mean 'threads'?"),
+            Err(
+                "no column is called \"thread\"; did you mean \"threads\"? There are processes and threads",
+            ),
         );
         check("1 x\n", &[], Err("line 1: \"x\" is not a rate: write a number alone, such as 1500"));
         check(

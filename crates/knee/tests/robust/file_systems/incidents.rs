@@ -151,7 +151,7 @@ fn sizes_and_images_that_cannot_be_meant_are_refused() {
     with(
         "size = '1G'\nfile_system = { kind = 'xfs' }\nworkload = 'creat_files'\ntasks = 1\noperations_per_task = 1",
     );
-    check("run e.toml", "did you mean 'create_files'");
+    check("run e.toml", "did you mean \"create_files\"");
     with(&format!("size = 'much'\nfile_system = {{ kind = 'xfs' }}\n{fill}"));
     check("run e.toml", "size of the image");
     std::fs::write(home.path("e.toml"), "[image]\nsize = '1G'\nfile_system = { kind = 'xfs' }\nworkload = 'create_files'\ntasks = 1\noperations_per_task = 1\n[[load]]\nworkload = 'brk'\n").unwrap();

@@ -45,7 +45,7 @@ fn a_kernel_for_another_architecture_says_which_knee_it_needs() {
     image.extend(b"ARM\x64\0Linux version 6.1.0-arm64 (me) #1\0");
     fs::write(home.path("image"), image).unwrap();
     let boot = |path: &Path| {
-        let mut knee = home.knee("boot image");
+        let mut knee = home.knee("kernel boot image");
         home.start(knee.env("PATH", path)).end()
     };
     let refused = boot(Path::new("/nonexistent"));

@@ -100,9 +100,9 @@ fn a_killed_knee_leaves_no_guest() {
     assert_eq!(home.scratch(), Vec::<PathBuf>::new(), "the disk has no name");
 }
 
-/// What `knee boot` of such a kernel says.
+/// What `knee kernel boot` of such a kernel says.
 fn check(home: &Home, arguments: &str, expected: &str) {
-    ended_with(2, expected, run(home, &format!("boot {arguments}")));
+    ended_with(2, expected, run(home, &format!("kernel boot {arguments}")));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_cannot_be_booted_is_named() {
         &format!("{kernel} --accelerator tcg --cmdline maxcpus=1"),
         "has 1 of the guest's 2 CPUs",
     );
-    let mut command = home.knee(&format!("boot {kernel}"));
+    let mut command = home.knee(&format!("kernel boot {kernel}"));
     command.env("PATH", home.path("empty"));
     ended_with(2, "apt install qemu-system-x86", home.start(&mut command).end_within(PATIENCE));
 }

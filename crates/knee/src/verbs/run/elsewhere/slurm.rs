@@ -26,7 +26,7 @@ pub fn check_is_here(flags: &SlurmFlags) -> Result<()> {
     ensure!(
         flags.print_script || slurm::is_here(),
         "there is no sbatch here: run this on a login node of the cluster, or print the script with \
-         --print-script, or plan with knee fleet plan and start knee chunk by other means"
+         --print-script, or plan with knee fleet plan and start knee fleet chunk by other means"
     );
     Ok(())
 }

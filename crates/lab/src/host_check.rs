@@ -1,19 +1,21 @@
-//! `knee selfcheck --host`: compares identical workloads, and workloads that differ by a planted
+//! `knee doctor verdicts`: compares identical workloads, and workloads that differ by a planted
 //! cost of known size, many times on this host in its present state. Counts false changes and
 //! missed changes. Uses the same path as `knee run --until-decided`.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use analysis::host_check::{HostCheck, HostCheckRow};
 use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
-use anyhow::{Context, Result};
-use host::terminal::talk;
+use anyhow::{Context, Result, ensure};
+use host::terminal::{print, talk};
 use host::{job_control, random, signals};
 use records::{Axes, Experiment, Judging, Load, Many, Opened, Run, Scalar, Variant};
 use runner::progress::Progress;
 use runner::{End, new_record};
 use setup::journal::Journal;
 use store::{Id, Store};
+use text::Style;
 
 /// Something to compare with itself and with more of its own work.
 struct Case {
@@ -60,35 +62,67 @@ const CASES: [Case; 7] = [
 /// Planted cost, as a share of an operation, and number of comparisons per case.
 const PLANTED: [(f64, usize); 3] = [(0.0, 40), (0.02, 20), (0.05, 20)];
 
-/// The options of `--host`.
-#[derive(Clone, Debug)]
-pub struct HostCheckOptions {
-    /// Length of each run, in seconds.
-    pub seconds: f64,
-    /// Share of the comparisons to make, 1 for all of [`PLANTED`].
-    pub share: f64,
-    /// Directory for the files of the workloads.
-    pub dir: PathBuf,
+/// Compare real operations on this host: identical ones, and ones with a planted cost of known size
+///
+/// Says how often knee would call equal operations different here, and how often it would miss the planted cost. Takes
+/// about 40 minutes.
+///
+/// Exit status: 0 both rates are within their targets; 1 one is not; 130 interrupted.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Share of the comparisons to make, 1 for all
+    #[arg(long, default_value_t = 1.0, value_name = "SHARE")]
+    share: f64,
+    /// Length of each run, in seconds
+    #[arg(long, default_value_t = 0.05)]
+    seconds: f64,
+    /// Directory for the files of the workloads [default: the temporary directory]
+    #[arg(long, default_value_os_t = host::paths::temporary(), hide_default_value = true)]
+    dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares, and prints how often the verdicts were right. The status is 1 if an error rate misses its target.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    ensure!(
+        arguments.share > 0.0 && arguments.share <= 10.0,
+        "--share {}: must be above 0 and at most 10",
+        arguments.share
+    );
+    let (check, end) = check(arguments)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&check)? + "\n"
+    } else {
+        reports::selfcheck_host(&check, &Style::for_stdout())
+    };
+    print(text)?;
+    Ok(match end {
+        End::Interrupted => ExitCode::from(130),
+        End::Complete if check.missed() => ExitCode::FAILURE,
+        End::Complete => ExitCode::SUCCESS,
+    })
 }
 
 /// Makes all comparisons; fewer if interrupted by a signal.
-pub fn check(check: &HostCheckOptions) -> Result<(HostCheck, End)> {
+fn check(arguments: &Arguments) -> Result<(HostCheck, End)> {
     let mut journal = Journal::open()?;
     let id = Id::new(jiff::Timestamp::now(), random() as u32);
-    let home = journal.directory(&check.dir, &format!("{}-selfcheck", id.as_str()))?;
+    let home = journal.directory(&arguments.dir, &format!("{}-selfcheck", id.as_str()))?;
     let store = Store::at(home.join("records"));
     signals::catch();
     job_control::follow_terminal();
-    let measured = measure_all(check, &store, &mut journal);
+    let measured = measure_all(arguments, &store, &mut journal);
     let restored = journal.close();
     let (rows, end) = measured?;
     restored?;
     let host = probes::host(Path::new("/"));
-    Ok((HostCheck::new(host, check.seconds, rows), end))
+    Ok((HostCheck::new(host, arguments.seconds, rows), end))
 }
 
 fn measure_all(
-    check: &HostCheckOptions,
+    check: &Arguments,
     store: &Store,
     journal: &mut Journal,
 ) -> Result<(Vec<HostCheckRow>, End)> {
@@ -120,7 +154,7 @@ fn measure_all(
 /// The duration of one operation on this host, in ns.
 fn operation_ns(
     case: &Case,
-    check: &HostCheckOptions,
+    check: &Arguments,
     store: &Store,
     journal: &mut Journal,
 ) -> Result<f64> {
@@ -139,12 +173,7 @@ fn operation_ns(
 
 /// An experiment with `comparisons` cells of one case on one CPU. The other variant has `planted_ns` more
 /// work than the base variant.
-fn experiment(
-    case: &Case,
-    check: &HostCheckOptions,
-    comparisons: usize,
-    planted_ns: u64,
-) -> Experiment {
+fn experiment(case: &Case, check: &Arguments, comparisons: usize, planted_ns: u64) -> Experiment {
     let variant = |name: &str, ns: u64| Variant {
         name: name.to_string(),
         parameters: [(case.parameter.to_string(), Scalar(ns.to_string()))].into(),

@@ -1,0 +1,160 @@
+//! What help pages show: the overview of all verbs in groups, and examples below each verb.
+
+mod examples;
+
+use clap::Command;
+use text::prose::wrapped;
+
+use crate::verbs;
+
+/// The groups of the overview. Each visible verb is in one.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Measure", &["run", "fleet", "kernel", "doctor"]),
+    ("Judge", &["compare", "scale", "bisect"]),
+    ("Explain", &["explain"]),
+    ("Check and simulate algorithms", &["check", "simulate", "new"]),
+    ("Keep results", &["list", "show", "report", "serve", "record"]),
+];
+
+const EXIT_STATUS: &str = "Exit status: 0 success; 1 some runs failed, or a check found a fault; 2 knee could not do \
+    it; 3 a verdict that --fail-if names, or a check could not check everything; 130 interrupted, finished runs are kept.";
+
+/// The command line with its help pages, for lines of `width` columns.
+pub fn prepared(knee: Command, width: usize) -> Command {
+    let knee = knee
+        .term_width(width)
+        .mut_subcommand("explain", verbs::explain::with_short_help)
+        .mut_subcommand("bisect", |bisect| {
+            bisect.mut_subcommand("screen", verbs::screen::with_short_help)
+        })
+        .mut_subcommand("fleet", |fleet| {
+            fleet.mut_subcommand("plan", verbs::fleet::with_help_of_plan)
+        });
+    let overview = overview(&knee, width);
+    knee.mut_subcommands(|verb| {
+        let name = verb.get_name().to_string();
+        let below = verb.mut_subcommands(|below| {
+            let path = format!("{name} {}", below.get_name());
+            with_examples(below, &path)
+        });
+        with_examples(below, &name)
+    })
+    .override_help(overview)
+}
+
+/// A verb with its examples at the end of its help.
+fn with_examples(verb: Command, path: &str) -> Command {
+    match examples::of(path) {
+        Some(lines) => verb.after_help(format!("Examples:\n  {}\n  {}", lines[0], lines[1])),
+        None => verb,
+    }
+}
+
+/// One screen about all of knee.
+fn overview(knee: &Command, width: usize) -> String {
+    let style = knee.get_styles().get_header();
+    let heading = |text: &str| format!("{style}{text}{style:#}\n");
+    let about = knee.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut page = wrapped(&about, width, 0);
+    page += "\nUsage: knee [OPTIONS] VERB …      (knee VERB -h shows a verb's options)\n";
+    for (group, verbs) in GROUPS {
+        page += &format!("\n{}", heading(group));
+        for verb in verbs.iter().filter_map(|verb| knee.find_subcommand(verb)) {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            page += &wrapped(&format!("  {:10}{about}", verb.get_name()), width, 12);
+        }
+    }
+    page += &format!("\n{}", heading("Options of all verbs"));
+    let options = knee.get_arguments().filter(|option| !option.is_hide_short_help_set());
+    for option in options {
+        let long = option.get_long().unwrap_or_default();
+        let value = option.get_value_names().filter(|_| option.get_action().takes_values());
+        let value = value.map(|names| format!(" {}", names.join(" "))).unwrap_or_default();
+        let short = option.get_short().map_or("    ".to_string(), |short| format!("-{short}, "));
+        let about = option.get_help().map(ToString::to_string).unwrap_or_default();
+        page += &wrapped(&format!("  {:22}{about}", format!("{short}--{long}{value}")), width, 24);
+    }
+    page + &format!("\n{}", wrapped(EXIT_STATUS, width, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::command_line::Cli;
+
+    /// Every verb, also the hidden ones, with the words of its name.
+    fn all_verbs() -> Vec<(String, Command)> {
+        let mut knee = prepared(Cli::command(), 80);
+        knee.build();
+        let mut found = Vec::new();
+        let mut ahead = vec![(String::new(), knee)];
+        while let Some((path, command)) = ahead.pop() {
+            for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+                ahead.push((
+                    format!("{path} {}", below.get_name()).trim().to_string(),
+                    below.clone(),
+                ));
+            }
+            found.push((path, command));
+        }
+        found
+    }
+
+    #[test]
+    fn short_helps_fit_a_screen_of_45_lines() {
+        let too_long = all_verbs().into_iter().filter_map(|(path, mut command)| {
+            let lines = command.render_help().to_string().lines().count();
+            (lines > 45).then(|| format!("knee {path} -h: {lines} lines"))
+        });
+        let too_long: Vec<String> = too_long.collect();
+        assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+    }
+
+    #[test]
+    fn each_visible_verb_is_in_one_group() {
+        let knee = Cli::command();
+        let visible = knee.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let visible: BTreeSet<&str> = visible.map(Command::get_name).collect();
+        let listed: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        assert_eq!(listed.len(), 16);
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), visible);
+    }
+
+    #[test]
+    fn each_verb_has_two_examples_that_can_be_parsed() {
+        for (path, _) in all_verbs() {
+            let is_internal =
+                |word: &str| ["man-pages", "init", "remote", "metal", "worker"].contains(&word);
+            if path.is_empty() || is_internal(&path) {
+                continue;
+            }
+            let lines =
+                examples::of(&path).unwrap_or_else(|| panic!("knee {path} has no examples"));
+            for line in lines {
+                assert!(line.chars().count() <= 68, "{line}");
+                assert!(line.starts_with(&format!("knee {path}")), "{path}: {line}");
+                let line = line.split(['>', '|', '#']).next().unwrap_or_default();
+                let words = shlex::split(line).expect("an example is a line for a shell");
+                let parsed = Cli::command().try_get_matches_from(words);
+                assert!(
+                    parsed.is_ok(),
+                    "{line}: {}",
+                    parsed.err().map(|e| e.to_string()).unwrap_or_default()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_is_of_a_verb() {
+        let verbs: BTreeSet<String> = all_verbs().into_iter().map(|(path, _)| path).collect();
+        for (path, _) in examples::EXAMPLES {
+            assert!(verbs.contains(*path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Names that verbs had before: old command lines go on working.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, stderr};
+
+use clap::Command;
+use host::terminal::hint;
+
+/// Old words, and the words that stand for them now.
+pub const RENAMED: [(&str, &str); 15] = [
+    ("boot", "kernel boot"),
+    ("calibrate", "doctor calibrate"),
+    ("chunk", "fleet chunk"),
+    ("describe", "show"),
+    ("export", "record export"),
+    ("forecast", "scale forecast"),
+    ("fragile", "compare fragile"),
+    ("import", "record import"),
+    ("note", "record note"),
+    ("prune", "record prune"),
+    ("replay", "simulate replay"),
+    ("rm", "record rm"),
+    ("screen", "bisect screen"),
+    ("selfcheck --host", "doctor verdicts"),
+    ("series", "bisect series"),
+];
+
+/// The command line with new names for old ones. `knee` tells which options stand before a verb.
+pub fn with_new_names(mut line: Vec<OsString>, knee: &Command) -> Vec<OsString> {
+    let Some(at) = verb_at(&line, knee) else { return line };
+    let verb = line[at].to_string_lossy().into_owned();
+    for (old, new) in RENAMED {
+        let (old_verb, flag) = old.split_once(' ').map_or((old, None), |(v, flag)| (v, Some(flag)));
+        if verb != old_verb {
+            continue;
+        }
+        if let Some(flag) = flag {
+            let mut options = line.iter().skip(at).take_while(|word| *word != "--");
+            let Some(after) = options.position(|word| word == flag) else { continue };
+            line.remove(at + after);
+        }
+        line.splice(at..=at, new.split(' ').map(OsString::from));
+        if stderr().is_terminal() {
+            hint(format_args!("knee {old} is called knee {new} now"));
+        }
+        return line;
+    }
+    line
+}
+
+/// Where the verb stands: the first word that is no option and no option's value. After `help`, the verb it is about.
+fn verb_at(line: &[OsString], knee: &Command) -> Option<usize> {
+    let takes_value = |word: &str| {
+        let is_it = |argument: &&clap::Arg| {
+            word.strip_prefix("--").is_some_and(|name| argument.get_long() == Some(name))
+        };
+        knee.get_arguments()
+            .find(is_it)
+            .is_some_and(|argument| argument.get_action().takes_values())
+    };
+    let mut at = 1;
+    while let Some(word) = line.get(at).map(|word| word.to_string_lossy()) {
+        match &*word {
+            "--" => return None,
+            "help" => at += 1,
+            option if option.starts_with('-') => at += 1 + usize::from(takes_value(option)),
+            _ => return Some(at),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::command_line::Cli;
+
+    #[track_caller]
+    fn check(old: &str, new: &str) {
+        let line = old.split(' ').map(OsString::from).collect();
+        let renamed = with_new_names(line, &Cli::command());
+        let words: Vec<String> =
+            renamed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        assert_eq!(words.join(" "), new, "{old}");
+    }
+
+    #[test]
+    fn options_of_all_commands_may_stand_before_an_old_name() {
+        check("knee rm last", "knee record rm last");
+        check(
+            "knee -q --records boot --width=80 boot x",
+            "knee -q --records boot --width=80 kernel boot x",
+        );
+        check("knee help note", "knee help record note");
+        check("knee run boot", "knee run boot");
+        check("knee -- boot", "knee -- boot");
+        check("knee bisect replay log", "knee bisect replay log");
+        check("knee selfcheck --json --host", "knee doctor verdicts --json");
+        check("knee selfcheck --scale", "knee selfcheck --scale");
+        check("knee", "knee");
+    }
+
+    #[test]
+    fn every_new_name_is_a_verb() {
+        let knee = Cli::command();
+        for (old, new) in RENAMED {
+            let found = new.split(' ').try_fold(&knee, |above, word| above.find_subcommand(word));
+            assert!(found.is_some(), "{old} → {new}");
+            let is_verb = knee.get_subcommands().any(|verb| verb.get_name() == old);
+            assert!(!is_verb, "{old} is a verb and an old name");
+        }
+    }
+}
