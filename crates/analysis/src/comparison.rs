@@ -48,6 +48,7 @@ pub struct Comparison {
 /// One variant of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedVariant {
+    /// Name of the variant, or of the record.
     pub name: String,
     /// What it does differently: "mode=try, sysctl vm.x=1". Empty for a baseline that changes
     /// nothing of the load.
@@ -120,6 +121,7 @@ pub struct CellKey {
 pub struct MetricComparison {
     /// Name of the metric.
     pub metric: String,
+    /// Unit of the metric; `1` is a plain number.
     pub unit: String,
     /// Which direction is better.
     pub better: Better,
@@ -146,6 +148,7 @@ pub struct Contrast {
     /// Probability of such a difference if nothing is different, adjusted for the number of
     /// variants (primary metric) or of metrics (all others).
     pub p: Option<f64>,
+    /// The verdict.
     pub verdict: Verdict,
     /// How far this host drifts, if the variants were not interleaved and it has earlier records.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,16 +202,26 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Changed for the better. `at_least`: the whole interval lies beyond the smallest effect.
-    Better { at_least: bool },
-    /// Changed for the worse. `at_least`: the whole interval lies beyond the smallest effect.
-    Worse { at_least: bool },
-    /// More, in a metric that is neither good nor bad. `at_least`: the whole interval lies
-    /// beyond the smallest effect.
-    More { at_least: bool },
-    /// Less, in a metric that is neither good nor bad. `at_least`: the whole interval lies
-    /// beyond the smallest effect.
-    Less { at_least: bool },
+    /// Changed for the better.
+    Better {
+        /// Whether the whole interval lies beyond the smallest effect.
+        at_least: bool,
+    },
+    /// Changed for the worse.
+    Worse {
+        /// Whether the whole interval lies beyond the smallest effect.
+        at_least: bool,
+    },
+    /// More, in a metric that is neither good nor bad.
+    More {
+        /// Whether the whole interval lies beyond the smallest effect.
+        at_least: bool,
+    },
+    /// Less, in a metric that is neither good nor bad.
+    Less {
+        /// Whether the whole interval lies beyond the smallest effect.
+        at_least: bool,
+    },
     /// The change lies within the smallest effect, with confidence.
     Same,
     /// Neither a change nor equality is shown.
@@ -225,6 +238,7 @@ pub enum Verdict {
     Unjudged {
         /// The number of units that a verdict needs.
         needs: u32,
+        /// What takes that many.
         why: String,
     },
 }
@@ -234,9 +248,11 @@ pub enum Verdict {
 pub struct RunValues {
     /// Number of the run in its record.
     pub run: u32,
+    /// Number of the block, from 0.
     pub block: u32,
     /// Whether its block was left out of the comparison.
     pub discarded: bool,
+    /// Values by metric name.
     #[schemars(with = "std::collections::BTreeMap<String, f64>")]
     pub metrics: Values<f64>,
 }

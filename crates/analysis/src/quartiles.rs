@@ -3,13 +3,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Quartiles of some values.
+/// Quartiles of some values; JSON writes what is infinite or no number as null.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Quartiles {
     /// A quarter of the values lies below.
+    #[schemars(with = "Option<f64>")]
     pub low: f64,
+    /// Half of the values lie below.
+    #[schemars(with = "Option<f64>")]
     pub median: f64,
     /// Three quarters of the values lie below.
+    #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Number of values.
     pub n: usize,

@@ -38,6 +38,7 @@ pub struct Selfcheck {
 /// One rule on one kind of noise.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RuleRow {
+    /// The kind of noise.
     pub noise: Noise,
     /// Name of the rule.
     pub rule: String,
@@ -65,7 +66,9 @@ pub struct RuleCell {
 /// A share of trials with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Proportion {
+    /// The share.
     pub share: f64,
+    /// Both ends of its 95 % interval.
     pub interval: (f64, f64),
 }
 

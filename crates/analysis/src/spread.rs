@@ -8,11 +8,15 @@ use serde::Serialize;
 pub struct Spread {
     /// Number of values.
     pub n: usize,
+    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation (divided by n - 1); absent for one value.
     pub stddev: Option<f64>,
+    /// Lowest value.
     pub min: f64,
+    /// Median.
     pub median: f64,
+    /// Highest value.
     pub max: f64,
 }
 

@@ -4,24 +4,57 @@
 //! Types that other crates have anyway (`analysis::Comparison`, `ledger::Explained`) are answers, too, and stay where
 //! they are. docs/formats/answers.md lists all.
 
+mod checked;
+mod commits;
 mod doses;
+mod explained;
 mod fragility;
+mod listed;
+mod made;
+mod planned;
 mod scaling;
 mod shown;
+mod simulated;
 mod sweep;
 
 use anyhow::{Context, Result};
 use schemars::generate::SchemaSettings;
+use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
+use serde_json::Value;
 
+pub use crate::checked::{
+    BypassBound, BypassBounds, CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule,
+    KernelComparisons, Mutant, MutantFate, Mutants, MutatedAlgorithm,
+};
+pub use crate::commits::{
+    Bisected, BisectionCheck, BisectionPlan, InsideMerge, ScreenedCell, ScreenedOption, Screening,
+    Series, SeriesChange, SeriesPatch, SeriesVerdict, SkippedCommit, Suspect,
+};
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
+pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};
 pub use crate::fragility::{FragileAnswer, FragileReport, fragile};
+pub use crate::listed::{
+    AlgorithmEntry, AlgorithmManual, CommandEntry, ExperimentEntry, ExperimentManual, HostEntry,
+    HostManual, HostNumber, ListedAlgorithms, ListedCommands, ListedExperiments, ListedHosts,
+    ListedLoads, ListedMetrics, ListedWorkloads, LoadEntry, MetricEntry, ParameterEntry,
+    UncompiledLoad, WorkloadEntry, WorkloadManual,
+};
+pub use crate::made::{
+    BuiltKernels, CollectedRecord, FleetClaim, FleetStatus, ImportedRecord, KernelOutcome,
+};
+pub use crate::planned::{PlannedPoint, RunPlan, TimeRange};
 pub use crate::scaling::{
     CurveForecast, CurveIdentity, CurveScaling, Forecasts, ScalingEntry, Scalings,
     SimulatedHandOver,
 };
 pub use crate::shown::{CurveSummary, Summary, WholeRecord, summary, whole};
+pub use crate::simulated::{
+    AlgorithmCurves, AlgorithmPoint, DrawnInterval, Incidents, ListedIncident, NativeAgreement,
+    NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
+    ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
+};
 pub use crate::sweep::{hysteresis, sweep};
 
 /// The metric that decides unless an experiment says otherwise.
@@ -47,5 +80,14 @@ const WRITING: &str = "writing the answer as JSON";
 
 /// The JSON Schema of what [`as_json`] writes of a type.
 pub fn schema_of<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.with_transform(in_words_of_json).into_generator().into_root_schema_for::<T>()
+}
+
+/// Descriptions are doc comments, where Rust's `None` is what JSON writes as null.
+fn in_words_of_json(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        *description = description.replace("`None`", "null");
+    }
+    transform_subschemas(&mut in_words_of_json, schema);
 }

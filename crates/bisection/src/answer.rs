@@ -10,13 +10,31 @@ use crate::series::Bracket;
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// The ends do not differ, as far as was measured.
-    NotReproduced { ends: Option<Ends>, why: NotReproduced },
+    NotReproduced {
+        /// The difference between the ends; null if they are one build.
+        ends: Option<Ends>,
+        /// Why they count as equal.
+        why: NotReproduced,
+    },
     /// One change.
-    Named { change: usize, probability: f64 },
+    Named {
+        /// Number of the change in the range.
+        change: usize,
+        /// Probability that it is the culprit, from all runs.
+        probability: f64,
+    },
     /// The culprit is among these with the wanted probability; most probable first.
-    Set { changes: Vec<(usize, f64)>, why: Unresolved },
+    Set {
+        /// Numbers of the changes in the range, with the probability of each.
+        changes: Vec<(usize, f64)>,
+        /// Why one could not be named.
+        why: Unresolved,
+    },
     /// More than one change, each between two tested commits.
-    Several { brackets: Vec<Bracket> },
+    Several {
+        /// Where the changes are.
+        brackets: Vec<Bracket>,
+    },
 }
 
 impl Answer {
@@ -82,6 +100,7 @@ pub enum Unresolved {
 pub struct Ends {
     /// Bad minus good, as a logarithm, with its standard error.
     pub difference: f64,
+    /// Standard error of the difference, as a logarithm.
     pub error: f64,
     /// Standard deviation of a run.
     pub deviation: f64,

@@ -12,7 +12,9 @@ use crate::posterior::{Hypothesis, Level, Posterior};
 /// What a run and a build cost, in one unit, such as seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Costs {
+    /// Cost of a run.
     pub run: f64,
+    /// Cost of a build, in the unit of `run`.
     pub build: f64,
 }
 

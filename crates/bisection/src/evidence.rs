@@ -12,6 +12,7 @@ pub struct Build {
     /// 0 as the commit is built; others are linked in other layouts.
     #[serde(skip_serializing_if = "is_plain")]
     pub layout: u32,
+    /// Number of runs.
     pub runs: u32,
     /// Mean of the logarithms.
     pub mean: f64,

@@ -8,6 +8,7 @@ use serde::Serialize;
 pub struct Forecast {
     /// Runs of the search, without comparisons of what it blames.
     pub runs: f64,
+    /// Builds of the search.
     pub builds: f64,
     /// Size of the change in standard deviations of a run.
     pub distance: f64,

@@ -50,9 +50,11 @@ pub struct Foresight {
     pub distance: f64,
     /// The number of simulated bisections.
     pub simulated: u32,
+    /// The search alone.
     pub search: Expected,
     /// Comparisons before a commit is blamed, those included that send the search on.
     pub comparisons: Expected,
+    /// The search and the comparisons.
     pub all: Expected,
     /// Seconds still to come, at what runs and builds took so far.
     pub seconds_left: Quantiles,
@@ -63,15 +65,20 @@ pub struct Foresight {
 /// Runs and builds of a part of the bisection, what is done already included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expected {
+    /// Number of runs, simulated.
     pub runs: Quantiles,
+    /// Number of builds, simulated.
     pub builds: Quantiles,
 }
 
 /// One of ten bisections takes less than `low`, one more than `high`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
+    /// One of ten takes less.
     pub low: f64,
+    /// Half take less.
     pub middle: f64,
+    /// One of ten takes more.
     pub high: f64,
 }
 

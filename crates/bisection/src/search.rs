@@ -45,6 +45,7 @@ pub struct Settings {
     pub smallest: f64,
     /// Runs after which the search ends with what it knows.
     pub runs_max: Option<u32>,
+    /// What a run and a build cost.
     pub costs: Costs,
     /// Fewest runs of a step.
     pub runs_min: u32,

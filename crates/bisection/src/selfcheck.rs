@@ -22,9 +22,13 @@ use crate::simulated::{Noise, Range, World, gaussian};
 pub struct BisectCheck {
     /// Simulated ranges of each kind.
     pub trials: u32,
+    /// Seed of the simulations.
     pub seed: u64,
+    /// Searches for one culprit, by rule.
     pub rows: Vec<Row>,
+    /// Searches for several changes.
     pub series: Vec<SeriesRow>,
+    /// Screenings of options.
     pub screenings: Vec<ScreeningRow>,
     /// Longest time that the choice of the next test took in searches of 10 000 commits, in ms.
     pub choice_ms: Option<f64>,
@@ -57,7 +61,9 @@ impl BisectPart {
 /// One rule on one kind of range.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
+    /// What the ranges are.
     pub about: String,
+    /// The rule.
     pub rule: Rule,
     /// Share of the answers that are right: the culprit, or NOT REPRODUCED where there is none.
     pub right: f64,
@@ -73,7 +79,9 @@ pub struct Row {
     pub set_size: Option<f64>,
     /// Mean runs and builds of the search, and most runs.
     pub runs: f64,
+    /// Most runs of the search.
     pub runs_max: u32,
+    /// Mean builds of the search.
     pub builds: f64,
     /// Mean runs of comparisons before a commit is blamed, for knee's rule.
     pub compared: Option<f64>,
@@ -88,7 +96,9 @@ pub enum Rule {
     Knee,
     /// knee that does not compare builds.
     KneeWithoutHashes,
+    /// git bisect, with the mean of several runs of a build.
     GitBisect {
+        /// Number of runs of each build.
         runs: u32,
     },
     Bayesect,
@@ -108,22 +118,28 @@ impl Rule {
 /// Several changes along a line of commits.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SeriesRow {
+    /// What the ranges are.
     pub about: String,
     /// Share in which exactly the changes were found.
     pub exact: f64,
     /// Share with a change that is none.
     pub wrong: f64,
+    /// Mean runs.
     pub runs: f64,
+    /// Mean builds.
     pub builds: f64,
 }
 
 /// A screening of options, one of which matters.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScreeningRow {
+    /// What the options are.
     pub about: String,
     /// Share in which exactly the culprit was found.
     pub right: f64,
+    /// Mean runs.
     pub runs: f64,
+    /// Most runs.
     pub runs_max: u32,
 }
 

@@ -44,6 +44,7 @@ pub struct Bracket {
     pub steps: usize,
     /// Size as a logarithm, with its standard error.
     pub size: f64,
+    /// Standard error of the size, as a logarithm.
     pub error: f64,
 }
 

@@ -7,6 +7,7 @@ use bisection::{Answer, COMPARED_MAX};
 use host::job_control::RunningSince;
 use records::{Opened, Record, Run};
 use runner::End;
+use schemars::JsonSchema;
 use serde::Serialize;
 use store::Store;
 
@@ -51,11 +52,15 @@ impl Confirmed {
 }
 
 /// A change beside the difference of the ends, as logarithms with standard errors.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explained {
+    /// What the change makes, as a logarithm.
     pub change: f64,
+    /// Standard error of `change`.
     pub error: f64,
+    /// What is between the ends, as a logarithm.
     pub ends: f64,
+    /// Standard error of `ends`.
     pub ends_error: f64,
 }
 
@@ -69,7 +74,7 @@ impl Explained {
 }
 
 /// What a comparison says about a blamed change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confirmed {
     /// They differ, in the direction of the ends.

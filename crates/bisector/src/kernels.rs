@@ -17,6 +17,7 @@ use guests::kernels::{
 use host::job_control::RunningSince;
 use host::signals;
 use records::{COUNTERS, Guest, METRICS, Many, MetricKind, Scalar, find_metric, per_operation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::build::{Build, Built};
@@ -26,19 +27,22 @@ use crate::fingerprint::kernel_fingerprint;
 const IMAGE: &str = "bzImage";
 
 /// What is built and booted, in place of programs that are built and run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KernelLoad {
     /// The workload that runs in each kernel.
     pub workload: String,
+    /// Parameters of the workload.
     pub parameters: BTreeMap<String, Many<Scalar>>,
     /// Length of a run.
     pub seconds: f64,
+    /// The virtual machine.
     pub guest: Guest,
+    /// How kernels are built.
     pub recipe: KernelRecipe,
 }
 
 /// How kernels are built.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KernelRecipe {
     /// Parts of knee's configuration that are left out.
     pub without: Vec<String>,
@@ -46,9 +50,11 @@ pub struct KernelRecipe {
     pub config_from: Option<PathBuf>,
     /// Files with options that override all others.
     pub config: Vec<PathBuf>,
+    /// The compiler.
     pub compiler: String,
     /// Number of compilers that run in parallel.
     pub jobs: usize,
+    /// Directory for sources and objects.
     pub scratch: Option<PathBuf>,
 }
 

@@ -16,6 +16,7 @@ use host::counted;
 use host::job_control::RunningSince;
 use records::{Record, Run};
 use runner::End;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::build::Built;
@@ -57,7 +58,7 @@ exec "$KNEE_LINKER" "$KNEE_PADDING" "$@"
 "#;
 
 /// What other layouts say about a change.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LayoutCheck {
     /// The change in each layout, as a share.
     pub changes: Vec<f64>,

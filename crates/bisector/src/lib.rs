@@ -41,11 +41,13 @@ use std::path::PathBuf;
 
 use bisection::Settings;
 use records::Extract;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What to bisect, and how.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
+    /// Where the commits come from.
     pub source: Source,
     /// The line that builds a commit, for a shell in its folder; nothing to build without it.
     pub build: Option<String>,
@@ -65,6 +67,7 @@ pub struct Request {
     pub extract: Option<Extract>,
     /// Seconds after which a run fails.
     pub timeout_s: f64,
+    /// How the search decides.
     pub settings: Settings,
     /// Seconds that the search may take, if limited.
     pub budget_s: Option<f64>,

@@ -8,26 +8,43 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use bisection::Foresight;
 use host::{HeldFolder, Limit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Request;
 use crate::range::Range;
 
 /// Something that was done.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The first line.
-    Begun { knee: String, at: jiff::Timestamp, request: Box<Request>, range: Range },
+    Begun {
+        /// Version of knee.
+        knee: String,
+        /// When it began.
+        at: jiff::Timestamp,
+        /// What was asked for.
+        request: Box<Request>,
+        /// The commits.
+        range: Range,
+    },
     /// A commit was built.
     Built {
+        /// Number of the commit in the range.
         commit: usize,
         /// Equal for builds that load equal code and data.
         key: String,
+        /// Seconds that the build took.
         seconds: f64,
     },
     /// A commit cannot be tested.
-    Skipped { commit: usize, why: String },
+    Skipped {
+        /// Number of the commit in the range.
+        commit: usize,
+        /// Why it cannot be tested.
+        why: String,
+    },
     /// What is known of the candidates once both ends are built.
     Candidates {
         /// Commits that touch nothing that the build of an end reads.
@@ -38,12 +55,17 @@ pub enum Event {
         reproducible: Option<bool>,
     },
     /// What the bisection was to take, once its ends were apart.
-    Foreseen { forecast: Foresight },
+    Foreseen {
+        /// The forecast, by simulated bisections.
+        forecast: Foresight,
+    },
     /// Runs of commits in turn.
     Step {
         /// The record of the runs, in the bisection's folder.
         record: Option<String>,
+        /// The runs by commit.
         runs: Vec<StepRuns>,
+        /// Seconds that they took.
         seconds: f64,
         /// Blocks of the runs that the host disturbed. They count for the search all the same.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -53,17 +75,26 @@ pub enum Event {
         is_of_comparison: bool,
     },
     /// The search has ended.
-    Answered { at: jiff::Timestamp, answer: serde_json::Value },
+    Answered {
+        /// When it ended.
+        at: jiff::Timestamp,
+        /// What it came to, as the answer of `knee bisect --json`.
+        answer: serde_json::Value,
+    },
     /// The bisection goes on within other limits.
     Limited(Limits),
     /// A change was compared: with its parent, at the bad end, or in other layouts.
     Confirmed {
+        /// What was compared.
         what: String,
+        /// The record of the runs.
         record: Option<String>,
         /// What that said, as a sentence.
         text: String,
+        /// Number of runs.
         #[serde(default)]
         runs: u32,
+        /// Seconds that they took.
         #[serde(default)]
         seconds: f64,
         /// Seconds that it waited for a quiet host, beside.
@@ -73,12 +104,15 @@ pub enum Event {
 }
 
 /// What a bisection that goes on may take. What is absent stays as it was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
+    /// Seconds that the search may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<f64>,
+    /// Seconds that comparisons may wait for a quiet host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<f64>,
+    /// Number of runs that the search may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs_max: Option<u32>,
 }
@@ -89,8 +123,9 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// The runs of one commit in a step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRuns {
+    /// Number of the commit in the range.
     pub commit: usize,
     /// 0 as the commit is built; others are linked in other layouts.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::Commits;
 use guests::kernels::{Repository, Revision};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where the things to bisect come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Source {
+    /// Commits of a repository.
     Git {
         /// A folder in a repository.
         directory: PathBuf,
+        /// The good end, as it was named.
         good: String,
+        /// The bad end, as it was named.
         bad: String,
         /// Follow only the first parent of merges.
         first_parent: bool,
@@ -24,7 +28,10 @@ pub enum Source {
         skip: Vec<String>,
     },
     /// The entries of a folder in the order of their names; the first is good, the last bad.
-    Steps { directory: PathBuf },
+    Steps {
+        /// The folder.
+        directory: PathBuf,
+    },
 }
 
 impl Source {
@@ -38,7 +45,7 @@ impl Source {
 }
 
 /// A commit, or a step of a folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
     /// The commit id; the name of a step.
     pub id: String,
@@ -59,8 +66,9 @@ impl Commit {
 }
 
 /// All commits of a range; number 0 is the good end, the last the bad one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
+    /// The commits, the good end first.
     pub commits: Vec<Commit>,
     /// Numbers of commits that the user wants left out.
     pub skipped: Vec<usize>,

@@ -11,15 +11,19 @@ mod page;
 use std::path::Path;
 
 use facts::Facts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use page::page;
 
 /// What a check found, with what the reader needs to judge it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding {
+    /// Whether this is about what the host allows or about what disturbs there.
     group: Group,
+    /// What was looked at.
     name: &'static str,
+    /// How bad it is.
     level: Level,
     /// What is the case, with the value.
     found: String,
@@ -31,7 +35,7 @@ pub struct Finding {
 }
 
 /// The two questions of the verb, in the order in which they are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Group {
     Allows,
@@ -57,7 +61,7 @@ impl Group {
 }
 
 /// How bad it is; the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Level {
     /// Results will be worse than they must be.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use host::Limit;
 use host::mounts::Space;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{Folder, name};
@@ -16,8 +17,9 @@ const HOSTS: &str = "hosts";
 const CHECK_LIMIT: Limit = Limit { bytes: 1 << 20, what: "what a host says about itself" };
 
 /// What stands in the way of a host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostCheck {
+    /// Name of the host.
     pub host: String,
     /// Why it cannot measure, and what to do; empty if it can.
     pub problems: Vec<String>,

@@ -10,6 +10,10 @@ use crate::c_files::{self, Checkable, Refused};
 use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
+use answers::{
+    CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons, Mutant,
+    MutantFate, Mutants, MutatedAlgorithm, as_json,
+};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use c_locks::Program;
 use engines::Unsupported;
@@ -19,7 +23,6 @@ use engines::checker::{
 };
 use host::terminal::{hint, print, print_line, talk};
 use host::unknown;
-use serde_json::{Value, json};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::fairness;
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
@@ -202,8 +205,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         results.push(check(arguments, subject)?);
     }
     if arguments.json {
-        let results: Vec<_> = results.iter().map(checked_json).collect();
-        print_line(format_args!("{:#}", json!(results)))?;
+        print(as_json(&Checks(results.iter().map(checked).collect()))?)?;
     } else {
         print(tables::checked(&results, &style))?;
         for (checked, subject) in results.iter().zip(&subjects) {
@@ -408,7 +410,7 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
     if arguments.json {
         let fault = fault.as_ref().map(Fault::to_string);
-        print_line(format_args!("{:#}", json!({"steps": steps, "fault": fault})))?;
+        print(as_json(&FollowedSchedule { steps, fault })?)?;
     } else {
         let end = fault.as_ref().map_or("nothing is wrong\n".to_string(), |f| format!("{f}\n"));
         print(steps.join("\n") + "\n" + &end)?;
@@ -444,21 +446,20 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
         "--against-kernel: the kernel detects deadlocks and these designs do not: name another \
          design"
     );
-    let same = all.iter().all(|one| one["difference"].is_null());
+    let same = all.iter().all(|one| one.difference.is_none());
     if arguments.json {
-        print_line(format_args!("{:#}", json!(all)))?;
+        print(as_json(&KernelComparisons(all))?)?;
     }
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Compares one design with the kernel. Returns the outcome as JSON, and prints it as text unless JSON was
-/// asked for.
+/// Compares one design with the kernel. Returns the outcome, and prints it as text unless JSON was asked for.
 fn one_against_kernel(
     arguments: &Arguments,
     name: &str,
     design: Design,
     calls: u64,
-) -> Result<Value> {
+) -> Result<DesignAgainstKernel> {
     let since = Instant::now();
     let compared = compare(calls, design, arguments.seed);
     let seconds = since.elapsed().as_secs_f64();
@@ -479,46 +480,46 @@ fn one_against_kernel(
             print_line(format_args!("rerun: {again}"))?;
         }
     }
-    Ok(json!({
-        "name": name,
-        "calls": calls,
-        "granted": granted,
-        "refused": refused,
-        "deadlocks": deadlocks,
-        "waited": waited,
-        "asked": asked,
-        "forks": forks,
-        "exits": exits,
-        "tables": tables,
-        "seconds": seconds,
-        "difference": difference,
-    }))
+    Ok(DesignAgainstKernel {
+        name: name.to_string(),
+        calls,
+        granted,
+        refused,
+        deadlocks,
+        waited,
+        asked,
+        forks,
+        exits,
+        tables,
+        seconds,
+        difference,
+    })
 }
 
-fn checked_json(checked: &CheckResult) -> serde_json::Value {
+fn checked(checked: &CheckResult) -> CheckedAlgorithm {
     let verdict = checked.verdict();
     let failure = if let Verdict::Wrong(failure) = verdict { Some(failure) } else { None };
     let not_checked = if let Verdict::NotChecked(why) = &verdict { Some(why) } else { None };
-    json!({
-        "name": checked.name,
-        "verdict": verdict.word(),
-        "why": not_checked.map(|not_checked| &not_checked.why),
-        "way_out": not_checked.map(|not_checked| &not_checked.way_out),
-        "threads": checked.size.threads,
-        "acquires": checked.size.acquires,
-        "locks": checked.size.locks,
-        "memory": tables::memory(checked.memory),
-        "states": checked.states,
-        "schedules": checked.schedules,
-        "steps": checked.steps,
-        "bypass": checked.fairness.as_ref().map(tables::fairness_json),
-        "seconds": checked.seconds,
-        "complete": matches!(verdict, Verdict::Holds),
-        "fault": failure.map(|failure| failure.fault.to_string()),
-        "schedule": failure.map(|failure| failure.schedule.to_string()),
-        "interleaving": failure.map(|failure| &failure.steps),
-        "shortest": failure.map(|failure| failure.is_shortest),
-    })
+    CheckedAlgorithm {
+        name: checked.name.clone(),
+        verdict: verdict.word(),
+        why: not_checked.map(|not_checked| not_checked.why.to_string()),
+        way_out: not_checked.map(|not_checked| not_checked.way_out.to_string()),
+        threads: checked.size.threads,
+        acquires: checked.size.acquires,
+        locks: checked.size.locks,
+        memory: tables::memory(checked.memory),
+        states: checked.states,
+        schedules: checked.schedules,
+        steps: checked.steps,
+        bypass: checked.fairness.as_ref().map(tables::bypass_bounds),
+        seconds: checked.seconds,
+        complete: matches!(verdict, Verdict::Holds),
+        fault: failure.map(|failure| failure.fault.to_string()),
+        schedule: failure.map(|failure| failure.schedule.to_string()),
+        interleaving: failure.map(|failure| failure.steps.clone()),
+        shortest: failure.map(|failure| failure.is_shortest),
+    }
 }
 
 fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
@@ -542,8 +543,8 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
         all.push((name, not_checked_apart(judged)?));
     }
     if arguments.json {
-        let all: Vec<_> = all.iter().map(|(name, judged)| all_judged_json(name, judged)).collect();
-        print_line(format_args!("{:#}", json!(all)))?;
+        let all = all.iter().map(|(name, judged)| mutated(name, judged));
+        print(as_json(&Mutants(all.collect()))?)?;
     } else {
         for (name, judged) in &all {
             print(match judged {
@@ -574,39 +575,41 @@ fn not_checked_apart(judged: Result<Vec<JudgedMutant>>) -> Result<Judged> {
     })
 }
 
-fn all_judged_json(name: &str, judged: &Judged) -> serde_json::Value {
+fn mutated(name: &str, judged: &Judged) -> MutatedAlgorithm {
+    let name = name.to_string();
     match judged {
         Ok(judged) => {
-            json!({"name": name, "mutants": judged.iter().map(judged_json).collect::<Vec<_>>()})
+            MutatedAlgorithm::Judged { name, mutants: judged.iter().map(mutant).collect() }
         }
-        Err(Unsupported { why, way_out }) => {
-            json!({"name": name, "verdict": "not checked", "why": why, "way_out": way_out})
-        }
+        Err(Unsupported { why, way_out }) => MutatedAlgorithm::NotChecked {
+            name,
+            verdict: "not checked",
+            why: why.to_string(),
+            way_out: way_out.to_string(),
+        },
     }
 }
 
-fn judged_json(judged: &JudgedMutant) -> serde_json::Value {
-    let mut value = json!({
-        "line": judged.mutant.site.line,
-        "source": judged.line,
-        "change": judged.mutant.change.to_string(),
-    });
-    match &judged.fate {
+fn mutant(judged: &JudgedMutant) -> Mutant {
+    let fate = match &judged.fate {
         Fate::Caught(CaughtMutant { fault, size, settings, choices, memory }) => {
-            value["fate"] = "caught".into();
-            value["fault"] = fault.to_string().into();
-            value["threads"] = size.threads.into();
-            value["acquires"] = size.acquires.into();
-            value["locks"] = size.locks.into();
-            value["settings"] = settings.iter().copied().collect();
-            value["choices"] = choices.iter().copied().collect();
-            value["memory"] = tables::memory(*memory).into();
+            MutantFate::Caught {
+                fault: fault.to_string(),
+                threads: size.threads,
+                acquires: size.acquires,
+                locks: size.locks,
+                settings: settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+                choices: choices.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect(),
+                memory: tables::memory(*memory),
+            }
         }
-        Fate::Equivalent(why) => {
-            value["fate"] = "equivalent".into();
-            value["why"] = (*why).into();
-        }
-        Fate::Survived => value["fate"] = "survived".into(),
+        Fate::Equivalent(why) => MutantFate::Equivalent { why: why.to_string() },
+        Fate::Survived => MutantFate::Survived,
+    };
+    Mutant {
+        line: judged.mutant.site.line,
+        source: judged.line.clone(),
+        change: judged.mutant.change.to_string(),
+        fate,
     }
-    value
 }

@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     let (check, end) = check(arguments)?;
     let text = if arguments.json {
-        serde_json::to_string_pretty(&check)? + "\n"
+        answers::as_json(&check)?
     } else {
         reports::selfcheck_host(&check, &Style::for_stdout())
     };

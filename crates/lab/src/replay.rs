@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use answers::{
+    DrawnInterval, Incidents, ListedIncident, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
+    ReplayTarget, ReplayedIncident, Replays, as_json,
+};
 use anyhow::{Context, Result, ensure};
 use described_hosts::Origin;
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, print};
 use host::{Limit, given_file, unknown_of};
-use serde_json::{Value, json};
 use setup::foreign::Foreign;
 use setup::own_file;
 use studies::replays::{
-    Figure, GradedTarget, INCIDENTS, Incident, Interval, Replay, Reported, SimulatedSide,
+    Figure, GradedTarget, INCIDENTS, Incident, Input, Interval, Replay, Reported, SimulatedSide,
     locks_in_c, publications, read_publication, replay_all,
 };
 use text::Style;
@@ -67,11 +70,12 @@ fn show(replays: &[Replay], arguments: &ReplayArguments) -> Result<ExitCode> {
         print(tables::summary(replays, Style::for_stdout()))?;
     }
     if arguments.json {
-        let replays: Vec<_> = replays.iter().map(as_json).collect();
-        let (draws, seed) = (arguments.draws, arguments.seed);
-        let value =
-            json!({ "obtained": "simulated", "draws": draws, "seed": seed, "replays": replays });
-        print_line(format_args!("{value:#}"))?;
+        print(as_json(&Replays {
+            obtained: "simulated",
+            draws: arguments.draws,
+            seed: arguments.seed,
+            replays: replays.iter().map(replayed).collect(),
+        })?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,12 +132,13 @@ fn find(name: &str) -> Result<&'static Incident> {
 }
 
 /// Prints which incidents and publications there are.
-fn list(as_json: bool) -> Result<()> {
-    if as_json {
-        let incident =
-            |incident: &'static Incident| json!({ "name": incident.name, "title": incident.title });
-        let list: Value = listed().map(incident).collect();
-        return print_line(format_args!("{list:#}"));
+fn list(is_json: bool) -> Result<()> {
+    if is_json {
+        let incident = |incident: &'static Incident| ListedIncident {
+            name: incident.name.to_string(),
+            title: incident.title.to_string(),
+        };
+        return print(as_json(&Incidents(listed().map(incident).collect()))?);
     }
     let width = stdout_width();
     let lines = listed().map(|incident| {
@@ -146,63 +151,75 @@ fn list(as_json: bool) -> Result<()> {
     Ok(())
 }
 
-fn as_json(replay: &Replay) -> Value {
+fn replayed(replay: &Replay) -> ReplayedIncident {
     let Replay { incident, inputs, provenance, fitted, rows, figure } = replay;
-    let inputs = inputs.iter().map(|input| {
-        let (origin, why) = match &input.number.origin {
-            Origin::Found(source) => ("found", source),
-            Origin::Measured(at, _) => ("measured", at),
-            Origin::Assumed(why) => ("assumed", why),
-        };
-        json!({ "name": input.name, "value": input.number.text, "origin": origin, "why": why,
-            "chosen_late": input.chosen_late })
-    });
-    json!({
-        "incident": incident.name,
-        "title": incident.title,
-        "sources": incident.sources,
-        "hosts": incident.hosts,
-        "found": provenance.found,
-        "measured": provenance.measured,
-        "assumed": provenance.assumed,
-        "fitted": u32::from(fitted.is_some()),
-        "inputs": inputs.collect::<Vec<_>>(),
-        "anchor": incident.fitted.as_ref().zip(fitted.as_ref()).map(|(anchor, value)| {
-            json!({ "fitted": anchor.name, "to": anchor.to, "value": interval(value) })
+    let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
+    let anchor = incident.fitted.as_ref().zip(fitted.as_ref());
+    ReplayedIncident {
+        incident: incident.name.to_string(),
+        title: incident.title.to_string(),
+        sources: texts(incident.sources),
+        hosts: texts(incident.hosts),
+        found: provenance.found,
+        measured: provenance.measured,
+        assumed: provenance.assumed,
+        fitted: u32::from(fitted.is_some()),
+        inputs: inputs.iter().map(input_of_replay).collect(),
+        anchor: anchor.map(|(anchor, value)| ReplayAnchor {
+            fitted: anchor.name.to_string(),
+            to: anchor.to.to_string(),
+            value: drawn(value),
         }),
-        "targets": rows.iter().map(row).collect::<Vec<_>>(),
-        "figure": figure.as_ref().map(|Figure { title, columns, rows }| {
-            json!({ "title": title, "columns": columns, "rows": rows })
+        targets: rows.iter().map(target).collect(),
+        figure: figure.as_ref().map(|Figure { title, columns, rows }| ReplayFigure {
+            title: title.clone(),
+            columns: columns.clone(),
+            rows: rows.clone(),
         }),
-        "lacks": incident.limitations,
-    })
+        lacks: texts(incident.limitations),
+    }
 }
 
-fn row(row: &GradedTarget) -> Value {
+fn input_of_replay(input: &Input) -> ReplayInput {
+    let (origin, why) = match &input.number.origin {
+        Origin::Found(source) => ("found", source),
+        Origin::Measured(at, _) => ("measured", at),
+        Origin::Assumed(why) => ("assumed", why),
+    };
+    ReplayInput {
+        name: input.name.to_string(),
+        value: input.number.text.clone(),
+        origin,
+        why: why.clone(),
+        chosen_late: input.chosen_late,
+    }
+}
+
+fn target(row: &GradedTarget) -> ReplayTarget {
     let (reported, direction) = match row.target.reported {
         Reported::Ratio(value) | Reported::Share(value) => (Some(value), None),
         Reported::Less => (None, Some("less")),
         Reported::More => (None, Some("more")),
     };
-    json!({
-        "what": row.target.what,
-        "reported": reported,
-        "reported_direction": direction,
-        "reported_ns_per_operation": row.target.reported_ns,
-        "predicted": interval(&row.predicted),
-        "sides": row.sides.map(|sides| sides.map(side)),
-        "in_a_test": row.target.in_a_test,
-        "grade": row.grade.name(),
-        "open": row.is_open(),
-        "usl": row.nulls.usl,
-        "queueing": row.nulls.queueing,
-    })
+    ReplayTarget {
+        what: row.target.what.to_string(),
+        reported,
+        reported_direction: direction,
+        reported_ns_per_operation: row.target.reported_ns,
+        predicted: drawn(&row.predicted),
+        sides: row.sides.map(|sides| sides.map(side)),
+        in_a_test: row.target.in_a_test,
+        grade: row.grade.name().to_string(),
+        open: row.is_open(),
+        usl: row.nulls.usl,
+        queueing: row.nulls.queueing,
+    }
 }
 
-fn side(side: SimulatedSide) -> Value {
-    json!({ "ns_per_operation": side.ns, "sleeps_per_operation": side.sleeps })
+fn side(side: SimulatedSide) -> ReplaySide {
+    ReplaySide { ns_per_operation: side.ns, sleeps_per_operation: side.sleeps }
 }
 
-fn interval(interval: &Interval) -> Value {
-    json!({ "middle": interval.middle, "low": interval.low, "high": interval.high })
+fn drawn(interval: &Interval) -> DrawnInterval {
+    DrawnInterval { middle: interval.middle, low: interval.low, high: interval.high }
 }

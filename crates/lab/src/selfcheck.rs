@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
+use answers::as_json;
 use anyhow::{Context, Result, ensure};
 use bisection::selfcheck::{BisectPart, bisect_check};
 use host::terminal::print;
 use laws::selfcheck::{Part, scale_check};
+use schemars::JsonSchema;
 use serde::Serialize;
 use text::Style;
 
@@ -82,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if check.missed() { ExitCode::FAILURE } else { shown })
 }
 
-fn show(check: &impl Serialize, table: String, as_json: bool) -> Result<ExitCode> {
-    print(if as_json { serde_json::to_string_pretty(check)? + "\n" } else { table })?;
+fn show(check: &(impl Serialize + JsonSchema), table: String, is_json: bool) -> Result<ExitCode> {
+    print(if is_json { as_json(check)? } else { table })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,19 +7,23 @@ use std::process::ExitCode;
 
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
+use answers::{
+    AlgorithmCurves, AlgorithmPoint, NativeAgreement, NativeAgreements, PlacementRatio,
+    SimulatedAlgorithm, SimulatedLoad, SimulatedRatio, as_json,
+};
 use anyhow::{Context, Result, bail, ensure};
 use c_locks::Program;
 use calibration::native_check::{self, Agreement, Agreements};
 use described_hosts::DescribedHost;
 use engines::simulated::{NS, Noise, Preemption, Time};
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, print};
 use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest, unknown};
 use records::parse;
-use serde_json::{Value, json};
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 use studies::simulations::{
-    self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, SimulatedCurve, SimulatedPoint, Variation,
+    self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, RateRatio, SimulatedCurve, SimulatedPoint,
+    Variation,
 };
 use text::Style;
 use text::prose::counted;
@@ -198,7 +202,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<ExitCode> {
 fn show(simulation: &Simulation, arguments: &Arguments) -> Result<ExitCode> {
     let Simulation { curves, host, load, .. } = simulation;
     if arguments.json {
-        print_line(format_args!("{:#}", as_json(curves, host, *load, arguments)))?;
+        print(as_json(&algorithm_curves(curves, host, *load, arguments))?)?;
     } else {
         print(tables::simulated(simulation, Style::for_stdout()))?;
     }
@@ -480,35 +484,39 @@ fn check(
     hint(format_args!("running {} natively …", counted(names.len(), "lock")));
     let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
     if arguments.json {
-        print_line(format_args!("{:#}", agreements_json(&found, host, load)))?;
+        print(as_json(&native_agreements(found, host, load))?)?;
     } else {
         print(tables::agreements(&found, host, load, Style::for_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn agreements_json(found: &Agreements, host: &DescribedHost, load: LockLoad) -> Value {
-    let one = |one: &Agreement| {
-        json!({
-            "name": one.name,
-            "cpus": one.cpus,
-            "native_operations_per_s": one.native,
-            "simulated_operations_per_s": one.simulated,
-            "ratio": one.ratio,
-            "agrees": one.agrees(),
-        })
+fn native_agreements(found: Agreements, host: &DescribedHost, load: LockLoad) -> NativeAgreements {
+    let one = |one: Agreement| NativeAgreement {
+        agrees: one.agrees(),
+        name: one.name,
+        cpus: one.cpus,
+        native_operations_per_s: one.native,
+        simulated_operations_per_s: one.simulated,
+        ratio: one.ratio,
     };
-    json!({
-        "host": host.name,
-        "work_ns": load.work_ns,
-        "work_varies": load.variation.name(),
-        "hold_ns": load.hold_ns,
-        "locks": load.locks,
-        "lines_written": load.lines_written,
-        "lines_read": load.lines_read,
-        "transfer_ns_meanwhile": found.transfer_ns,
-        "agreements": found.all.iter().map(one).collect::<Vec<_>>(),
-    })
+    NativeAgreements {
+        host: host.name.clone(),
+        load: simulated_load(load),
+        transfer_ns_meanwhile: found.transfer_ns,
+        agreements: found.all.into_iter().map(one).collect(),
+    }
+}
+
+fn simulated_load(load: LockLoad) -> SimulatedLoad {
+    SimulatedLoad {
+        work_ns: load.work_ns,
+        work_varies: load.variation.name(),
+        hold_ns: load.hold_ns,
+        locks: load.locks,
+        lines_written: load.lines_written,
+        lines_read: load.lines_read,
+    }
 }
 
 fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Conditions<'a>> {
@@ -616,66 +624,64 @@ fn work(text: &str) -> Result<Work> {
     Ok(Work { ns: parse::time_ns(time)?, variation: Some(variation) })
 }
 
-fn as_json(
+fn algorithm_curves(
     all: &[SimulatedCurve],
     host: &DescribedHost,
     load: LockLoad,
     arguments: &Arguments,
-) -> Value {
+) -> AlgorithmCurves {
     let baseline = arguments.baseline.as_ref();
     let baseline = baseline.and_then(|name| all.iter().find(|one| one.name == *name));
-    let point = |(index, point): (usize, &SimulatedPoint)| {
-        let (low, high) = point.range();
-        let ratio = baseline.map(|baseline| point.ratio_to(&baseline.points[index]));
-        json!({
-            "cpus": point.cpus,
-            "tasks": point.tasks,
-            "operations_per_s": point.middle.rate(),
-            "operations_per_s_lowest": low,
-            "operations_per_s_highest": high,
-            "ratio_to_baseline": ratio.map(|ratio| {
-                json!({ "middle": ratio.middle, "lowest": ratio.low, "highest": ratio.high })
-            }),
-            "decided_by_placement": baseline.map(|baseline| {
-                let ratios = point.decided_by_placement(&baseline.points[index]).into_iter();
-                let ratio = ratios.map(|(placement, ratio)| json!({
-                    "placement": placement.name(), "lowest": ratio.low, "highest": ratio.high
-                }));
-                ratio.collect::<Vec<_>>()
-            }),
-            "cpu_ns_per_operation": point.ns_per_operation().map(|rows| {
-                rows.into_iter().map(|(row, ns)| (row.to_string(), ns.into())).collect::<serde_json::Map<_, _>>()
-            }),
-            "effects_per_operation": point.effects.iter().map(|(name, each)| {
-                (name.to_string(), (*each).into())
-            }).collect::<serde_json::Map<_, _>>(),
-            "sleeps_per_operation": point.sleeps_per_operation(),
-            "accesses": point.middle.accesses,
-            "hash": format!("{:016x}", point.middle.hash),
-        })
-    };
     let one = |simulated: &SimulatedCurve| {
-        let points: Vec<Value> = simulated.points.iter().enumerate().map(point).collect();
-        json!({ "name": simulated.name, "points": points })
+        let points = simulated.points.iter().enumerate();
+        let points = points
+            .map(|(at, point)| algorithm_point(point, baseline.map(|other| &other.points[at])));
+        SimulatedAlgorithm { name: simulated.name.clone(), points: points.collect() }
     };
-    json!({
-        "obtained": "simulated",
-        "host": host.name,
-        "placement": arguments.placement.name(),
-        "any_placement": arguments.any_placement,
-        "preemption": if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
-        "pinned": !arguments.unpinned,
-        "noise_mean_ns": arguments.noise.map(|noise| noise.mean / NS),
-        "noise_interval_ns": arguments.noise.map(|noise| noise.interval / NS),
-        "work_ns": load.work_ns,
-        "work_varies": load.variation.name(),
-        "hold_ns": load.hold_ns,
-        "locks": load.locks,
-        "lines_written": load.lines_written,
-        "lines_read": load.lines_read,
-        "seed": arguments.seed,
-        "draws": arguments.draws,
-        "baseline": arguments.baseline,
-        "algorithms": all.iter().map(one).collect::<Vec<_>>(),
-    })
+    AlgorithmCurves {
+        obtained: "simulated",
+        host: host.name.clone(),
+        placement: arguments.placement.name().to_string(),
+        any_placement: arguments.any_placement,
+        preemption: if arguments.preempt_anywhere { "anywhere" } else { "between operations" },
+        pinned: !arguments.unpinned,
+        noise_mean_ns: arguments.noise.map(|noise| noise.mean / NS),
+        noise_interval_ns: arguments.noise.map(|noise| noise.interval / NS),
+        load: simulated_load(load),
+        seed: arguments.seed,
+        draws: arguments.draws,
+        baseline: arguments.baseline.clone(),
+        algorithms: all.iter().map(one).collect(),
+    }
+}
+
+fn algorithm_point(point: &SimulatedPoint, baseline: Option<&SimulatedPoint>) -> AlgorithmPoint {
+    let (low, high) = point.range();
+    let ratio = |ratio: RateRatio| SimulatedRatio {
+        middle: ratio.middle,
+        lowest: ratio.low,
+        highest: ratio.high,
+    };
+    let of_placement = |(placement, ratio): (Placement, RateRatio)| PlacementRatio {
+        placement: placement.name().to_string(),
+        lowest: ratio.low,
+        highest: ratio.high,
+    };
+    let decided = |baseline| point.decided_by_placement(baseline).into_iter().map(of_placement);
+    let rows = point.ns_per_operation().map(|rows| rows.into_iter());
+    AlgorithmPoint {
+        cpus: point.cpus,
+        tasks: point.tasks,
+        operations_per_s: point.middle.rate(),
+        operations_per_s_lowest: low,
+        operations_per_s_highest: high,
+        ratio_to_baseline: baseline.map(|baseline| ratio(point.ratio_to(baseline))),
+        decided_by_placement: baseline.map(|baseline| decided(baseline).collect()),
+        cpu_ns_per_operation: rows
+            .map(|rows| rows.map(|(row, ns)| (row.to_string(), ns)).collect()),
+        effects_per_operation: point.effects.iter().cloned().collect(),
+        sleeps_per_operation: point.sleeps_per_operation(),
+        accesses: point.middle.accesses,
+        hash: format!("{:016x}", point.middle.hash),
+    }
 }

@@ -16,11 +16,13 @@ use crate::sweep::Sweep;
 pub struct Forecast {
     /// The laws that the intervals hold; the first gives the values.
     pub laws: Vec<Law>,
+    /// The rate at each requested number of CPUs.
     pub points: Vec<ForecastPoint>,
     /// The fewest CPUs with 90 % of the highest rate by these laws; infinite if they give none.
     pub knee: Estimate,
     /// Whether doses beside the curve count.
     pub with_doses: bool,
+    /// The quantity with which the forecast varies most; null without an interval.
     pub rests_on: Option<RestsOn>,
     /// What the lower half of the curve says about the upper.
     pub hold_out: Option<HoldOut>,
@@ -31,6 +33,7 @@ pub struct Forecast {
 /// The quantity with which a forecast varies most.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct RestsOn {
+    /// Name of the quantity.
     pub quantity: &'static str,
     /// The share of the variance at the most CPUs that goes with it.
     pub share: f64,
@@ -39,7 +42,9 @@ pub struct RestsOn {
 /// The rate at one number of CPUs.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct ForecastPoint {
+    /// Number of CPUs.
     pub cpus: u32,
+    /// Operations per second, by the laws.
     pub rate: Estimate,
     /// The measured mean, if the sweep has this number of CPUs.
     pub measured: Option<f64>,
@@ -50,13 +55,16 @@ pub struct ForecastPoint {
 pub struct HoldOut {
     /// The most CPUs of the part.
     pub up_to: u32,
+    /// The measured numbers of CPUs beyond the part.
     pub points: Vec<HeldOutPoint>,
 }
 
 /// A forecast of a rate that was measured.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct HeldOutPoint {
+    /// Number of CPUs.
     pub cpus: u32,
+    /// Operations per second, by laws fitted to the part alone.
     pub rate: Estimate,
     /// The measured mean.
     pub measured: f64,

@@ -73,14 +73,17 @@ pub enum Zone {
 pub struct Fragility {
     /// By which share the other side is faster at the operating point, with its 90 % interval.
     pub difference: Estimate,
+    /// Where that difference lies.
     pub zone: Zone,
     /// The probability of that zone.
     pub sure: f64,
+    /// The comparison at each changed load.
     pub changed: Vec<ChangedLoad>,
     /// Kinds of change of which half or more of the loads surely flip the verdict.
     pub fragile_to: Vec<Change>,
     /// Mean probability that the verdict flips, over the loads of the kind of change that flips it most.
     pub flips: f64,
+    /// The answer in a word.
     pub answer: FragilityAnswer,
     /// The number of tasks at which the verdict flips, over that at the operating point; `None` if the difference does
     /// not clearly depend on it.
@@ -103,9 +106,13 @@ pub enum FragilityAnswer {
 /// The comparison at a changed load.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ChangedLoad {
+    /// How the load differs, in words.
     pub name: String,
+    /// The kind of change.
     pub change: Change,
+    /// By which share the other side is faster at this load, with its 90 % interval.
     pub difference: Estimate,
+    /// Where that difference lies.
     pub zone: Zone,
     /// The probability that the verdict of the operating point is gone: less than half of the difference is left, or where
     /// there was none, there is one.
@@ -124,6 +131,7 @@ impl ChangedLoad {
 pub struct Modes {
     /// Slow runs of the baseline and of the other side.
     pub slow: [usize; 2],
+    /// All runs of the baseline and of the other side.
     pub runs: [usize; 2],
     /// By which share fast runs are faster than slow ones.
     pub apart: f64,

@@ -24,12 +24,17 @@ pub struct Scaling {
     pub law: Option<Law>,
     /// The fewest CPUs with 90 % of the highest rate. Infinite: more than were measured.
     pub knee: Estimate,
+    /// Where the numbers of the knee come from.
     pub knee_basis: KneeBasis,
+    /// The highest rate.
     pub peak: Peak,
+    /// A step down between two numbers of CPUs; null without one.
     pub cliff: Option<Cliff>,
+    /// A fall from the highest rate to the last one; null without one.
     pub retrograde: Option<Retrograde>,
     /// Numbers of CPUs that were left out, because a run completed nothing there.
     pub left_out: Vec<u32>,
+    /// Rates so far apart that they may be in different units; null without such.
     pub far_apart: Option<FarApart>,
 }
 
@@ -46,7 +51,9 @@ pub enum KneeBasis {
 /// The highest rate.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Peak {
+    /// The highest rate, in operations per second.
     pub rate: Estimate,
+    /// Where the highest rate is.
     pub place: PeakPlace,
 }
 
@@ -65,7 +72,9 @@ pub enum PeakPlace {
 /// A law with its terms.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FittedLaw {
+    /// The law.
     pub law: Law,
+    /// Its quantities, fitted.
     pub terms: Vec<Term>,
     /// Root mean square of the deviations of the points from the law, in percent.
     pub deviation_percent: f64,
@@ -80,9 +89,11 @@ pub struct FittedLaw {
 /// A quantity of a law.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Term {
+    /// Name of the quantity.
     pub name: &'static str,
     /// Whether it is a time, in the unit of time of the rates; else a plain number.
     pub is_time: bool,
+    /// Its value, fitted: seconds if it is a time.
     pub estimate: Estimate,
 }
 

@@ -25,12 +25,19 @@ pub use thresholds::{ThresholdCheck, ThresholdRow};
 pub struct ScaleCheck {
     /// Curves of each kind.
     pub trials: u32,
+    /// Seed of the simulations.
     pub seed: u64,
+    /// Knees by kind of curve.
     pub knees: Vec<KneeRow>,
+    /// Quantities of a law.
     pub quantities: Vec<QuantityRow>,
+    /// Cliffs by size.
     pub cliffs: Vec<CliffRow>,
+    /// Forecasts by what is known.
     pub forecasts: Vec<ForecastRow>,
+    /// Searches for knees; null if they were left out.
     pub searches: Option<SearchCheck>,
+    /// Verdicts about locks with two states; null if they were left out.
     pub thresholds: Option<ThresholdCheck>,
 }
 
@@ -86,6 +93,7 @@ pub struct KneeRow {
 /// A quantity of curves that follow the law of a lock with a hand-over.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct QuantityRow {
+    /// Name of the quantity.
     pub name: String,
     /// Share of curves whose true quantity lies in the 90 % interval.
     pub inside: f64,
@@ -100,12 +108,14 @@ pub struct CliffRow {
     pub found: f64,
     /// Share of curves whose cliff is not found, and which a smooth law explains: nothing measured tells them apart.
     pub explained_smoothly: f64,
+    /// Whether the curves have no cliff.
     pub is_smooth: bool,
 }
 
 /// Forecasts from 1 to 8 CPUs with one kind of knowledge.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ForecastRow {
+    /// What is known besides the curve.
     pub from: String,
     /// Shares of curves whose rate at 16, 32 and 64 CPUs, and whose knee, are forecast within 20 %.
     pub within: [f64; 4],

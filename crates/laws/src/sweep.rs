@@ -28,7 +28,9 @@ pub struct Sweep {
 /// Rates at one number of CPUs or at two neighbours, so far apart that they may be in different units.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FarApart {
+    /// Number of CPUs of the one rate.
     pub before: u32,
+    /// Number of CPUs of the other rate; equal to `before` if both are of one number.
     pub after: u32,
     /// The higher rate over the lower.
     pub factor: f64,

@@ -43,6 +43,7 @@ pub struct Cause {
 /// A row that the report names with a cause: a part of it, or a row elsewhere that follows from it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CausePart {
+    /// Name of the row.
     pub name: String,
     /// The time that the row adds per operation.
     pub own_ns: f64,

@@ -15,6 +15,7 @@ use super::{
 /// The change of a row between two ledgers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RowChange {
+    /// Name of the row.
     pub name: String,
     /// Whether the row grows with operations or with time.
     pub belongs: Belongs,
@@ -39,6 +40,7 @@ pub struct RowChange {
     /// Probability of such an `own_ns` if nothing is different; or of such a change in the number of
     /// events, if the count makes the change.
     pub p: Option<f64>,
+    /// The change as two parts that add up to it.
     pub split: Split,
     /// The parts of the row, all of either ledger.
     pub rows: Vec<RowChange>,

@@ -88,7 +88,10 @@ pub enum Per {
 #[serde(rename_all = "snake_case")]
 pub enum Whole {
     /// CPUs × recorded time.
-    CpusTime { cpus: u32 },
+    CpusTime {
+        /// Number of CPUs.
+        cpus: u32,
+    },
     /// The periods of all samples.
     Samples,
 }

@@ -16,6 +16,7 @@ use super::{Belongs, IDLE, NO_TASK, SPINNING};
 pub struct GainBound {
     /// The share by which the rate would grow at most; `None` if the ledger sets no bound.
     pub at_most: Option<f64>,
+    /// What would have to be so for the bound to be reached.
     pub if_what: GainIf,
 }
 

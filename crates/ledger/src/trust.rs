@@ -17,6 +17,7 @@ pub const CLOCK_MAX: f64 = 0.005;
 /// not watched.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LookCost {
+    /// The kind of profile.
     pub kind: ProfileKind,
     /// Number of pairs of a look and a run.
     pub pairs: usize,

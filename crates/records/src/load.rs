@@ -56,14 +56,19 @@ impl From<OwnLoad> for LoadWork {
 /// A `[[load]]` as files have it: exactly one of `workload`, `command` and `source`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct LoadTable {
+    /// Name or alias of the workload; `command:NAME` is a command that comes with knee.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     workload: String,
+    /// Any program, instead of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Box<Command>>,
+    /// A file that the user wrote, instead of a workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<Box<OwnLoad>>,
+    /// Parameters of the workload; a list makes the parameter an axis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     parameters: BTreeMap<String, Many<Scalar>>,
+    /// Axes that replace the experiment's.
     #[serde(default, skip_serializing_if = "Axes::is_empty")]
     axes: Axes,
 }

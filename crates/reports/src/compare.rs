@@ -19,6 +19,7 @@ mod places;
 mod verdicts;
 
 use analysis::{Comparison, Verdict};
+use answers::as_json;
 use text::Style;
 
 pub use crate::compare::answer::VerdictCounts;
@@ -64,7 +65,7 @@ pub fn comparison(comparison: &Comparison, layout: Layout, again: &str, style: S
         Layout::Passes => passes::passes(comparison, again, style),
         Layout::Curves => curves::curves(comparison, again, style),
         Layout::Markdown => markdown::markdown(comparison, again),
-        Layout::Json => json(comparison),
+        Layout::Json => as_json(comparison).expect("a comparison is plain data"),
     }
 }
 
@@ -88,8 +89,4 @@ pub fn verdicts_in_words(
         }
     }
     words
-}
-
-fn json(comparison: &Comparison) -> String {
-    serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
 }

@@ -51,12 +51,12 @@ pub use crate::fragile::fragile_text;
 pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::hysteresis_sentence;
 pub use crate::loads::{LoadSetting, parameters};
-pub use crate::plan::{Plan, plan, plan_json};
+pub use crate::plan::{Plan, plan, plan_answer};
 pub use crate::scale::{forecast, name as law_name, scale};
 pub use crate::scaling::{
     Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
 };
-pub use crate::screening::{ScreenedCell, ScreenedOption, screening};
+pub use crate::screening::screening;
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_bisect::selfcheck_bisect;
 pub use crate::selfcheck_host::selfcheck_host;

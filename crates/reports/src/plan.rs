@@ -4,8 +4,8 @@
 mod time;
 
 use analysis::PointHistory;
+use answers::{PlannedPoint, RunPlan};
 use records::{Effect, Pass, Point, Record, Warning};
-use serde_json::{Value, json};
 use text::Style;
 use text::prose::{counted, wrapped};
 use text::table::{Align, Table};
@@ -28,30 +28,30 @@ pub struct Plan<'a> {
     pub refusal: Option<String>,
 }
 
-/// The plan as JSON. Fails where the experiment names a path that is not UTF-8.
-pub fn plan_json(plan: &Plan) -> serde_json::Result<Value> {
+/// The plan as data.
+pub fn plan_answer<'a>(plan: &'a Plan) -> RunPlan<'a> {
     let Plan { record, past, effects, refusal } = plan;
     let runs = time::of_runs(record, past);
-    let of_unknown_length = runs.iter().filter(|run| run.is_none()).count();
-    let points = record.points.iter().zip(*past).zip(runs).map(|((point, seen), seconds)| {
-        let mut json = serde_json::to_value(point)?;
-        json["run_seconds"] = json!(seconds);
-        json["earlier_record"] = json!(seen.as_ref().map(|seen| &seen.record));
-        json["earlier_deviation"] = json!(seen.as_ref().and_then(|seen| seen.deviation));
-        Ok(json)
+    let points_of_unknown_length = runs.iter().filter(|run| run.is_none()).count();
+    let points = record.points.iter().zip(*past).zip(runs);
+    let points = points.map(|((point, seen), run_seconds)| PlannedPoint {
+        point,
+        run_seconds,
+        earlier_record: seen.as_ref().map(|seen| seen.record.as_str()),
+        earlier_deviation: seen.as_ref().and_then(|seen| seen.deviation),
     });
-    Ok(json!({
-        "experiment": serde_json::to_value(&record.experiment)?,
-        "seed": record.seed,
-        "points": points.collect::<serde_json::Result<Vec<_>>>()?,
-        "blocks": record.experiment.blocks(),
-        "runs": record.runs_planned(),
-        "seconds": time::total(record, past),
-        "points_of_unknown_length": of_unknown_length,
-        "effects": effects,
-        "warnings": record.warnings,
-        "refused": refusal,
-    }))
+    RunPlan {
+        experiment: &record.experiment,
+        seed: record.seed,
+        points: points.collect(),
+        blocks: record.experiment.blocks(),
+        runs: record.runs_planned(),
+        seconds: time::total(record, past),
+        points_of_unknown_length,
+        effects,
+        warnings: &record.warnings,
+        refused: refusal.as_deref(),
+    }
 }
 
 /// The plan as text.

@@ -1,28 +1,11 @@
 //! A screening as text: the effect of each option, the largest first.
 
+use answers::{ScreenedCell, ScreenedOption};
 use bisection::Effect;
-use serde::Serialize;
 use text::Style;
 use text::prose::{counted, wrapped};
 use text::quantity::signed;
 use text::table::{Align, Table};
-
-/// An option with two values.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ScreenedOption {
-    pub key: String,
-    pub values: [String; 2],
-}
-
-/// The effects in one cell.
-#[derive(Clone, Debug)]
-pub struct ScreenedCell {
-    pub title: String,
-    pub metric: String,
-    pub runs: usize,
-    /// `None` if too few runs finished.
-    pub effects: Option<Vec<Effect>>,
-}
 
 /// A table for each cell.
 pub fn screening(options: &[ScreenedOption], cells: &[ScreenedCell], style: &Style) -> String {

@@ -13,7 +13,9 @@ use crate::followed::count_runs;
 use crate::record_files::{PLAN, RECORD, RECORD_LIMIT};
 
 /// A record in a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(default)]
 pub struct Listed {
     /// Id of the record.

@@ -17,6 +17,7 @@ pub struct NodeSurvey {
 /// One node.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedNode {
+    /// Name of the node.
     pub name: String,
     /// Number of its blocks that count, summed over cells.
     pub blocks: usize,
@@ -44,6 +45,7 @@ pub struct EqualRuns {
 pub struct OddNode {
     /// Index into the comparison's cells.
     pub cell: usize,
+    /// Name of the node.
     pub node: String,
     /// Its level against the mean of the others, as a share.
     pub change: f64,

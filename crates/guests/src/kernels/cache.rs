@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use host::children;
 use host::durable::Seal;
 use host::paths::{self, check_private};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use setup::removal;
 
@@ -41,8 +42,9 @@ const KEY_DIGITS: usize = 16;
 pub const FORMAT: u32 = 1;
 
 /// A kernel in the cache, as `build.json` describes it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BuildInfo {
+    /// Version of this format.
     pub format: u32,
     /// The folder's name.
     pub key: String,

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use host::{Limit, given_file, unknown_of};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! fragments {
@@ -71,7 +72,7 @@ struct Fragment {
 }
 
 /// An option that did not get the requested value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnmetOption {
     /// Its name, such as `CONFIG_SMP`.
     pub option: String,

@@ -25,6 +25,7 @@ use host::descendants;
 use host::durable::Seal;
 use host::job_control::RunningSince;
 use host::terminal::talk;
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::journal::Journal;
 
@@ -58,7 +59,7 @@ pub struct Change {
 }
 
 /// A kernel that is ready to boot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BuiltKernel {
     /// The revision as this request names it.
     pub asked: String,
@@ -71,6 +72,7 @@ pub struct BuiltKernel {
     pub image_path: PathBuf,
     /// The folder of the image, configuration and log.
     pub folder: PathBuf,
+    /// What was built, from what.
     #[serde(flatten)]
     pub build: BuildInfo,
 }

@@ -10,18 +10,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::plan::commands;
+use answers::{Bisected, InsideMerge, SkippedCommit, Suspect, as_json};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
 use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source};
-use host::terminal::{print, print_line, talk};
+use host::terminal::{print, talk};
 use host::{HeldFolder, Limit, given_file, job_control, signals};
 use records::{Better, parse};
 use reports::{BisectionReport, CommitName, bisection_answer};
-use serde_json::{Value, json};
 use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
 
+pub use self::conclusion::Check;
 use self::conclusion::{Concluded, Manner};
 use self::inside::Inside;
 
@@ -340,18 +341,18 @@ fn conduct(session: Session, search: &SearchArguments, store: &Store) -> Result<
     signals::catch();
     job_control::follow_terminal();
     let Concluded { mut status, mut answer, inside } = conduct_one(session, search, store)?;
-    let within = inside.map(|inside| conduct_inside(inside, search, store));
-    if let Some(Ok(within)) = &within {
+    let mut within = inside.map(|inside| conduct_inside(inside, search, store));
+    if let Some(Ok(within)) = &mut within {
         // The branch alone may be as before: then the merge is the culprit, as named.
         if within.status != NOT_REPRODUCED {
             status = within.status;
         }
         if let Some(outer) = &mut answer {
-            outer["inside_merge"] = json!(within.answer);
+            outer.inside_merge = Some(Box::new(InsideMerge(within.answer.take())));
         }
     }
     if let Some(answer) = answer {
-        print_line(format_args!("{answer:#}"))?;
+        print(as_json(&answer)?)?;
     }
     within.transpose()?;
     Ok(ExitCode::from(status))
@@ -467,42 +468,39 @@ fn posterior(session: &Session) -> Vec<(usize, f64)> {
     }
 }
 
-fn as_json(session: &Session, answer: &Answer, checks: &[Value]) -> Value {
-    let (builds, build_s, run_s) = session.spent();
-    let (comparison_runs, comparison_s) = session.comparison_runs();
+fn bisected(session: &Session, answer: &Answer, checks: Vec<Check>) -> Bisected<Check> {
+    let (builds, build_seconds, run_seconds) = session.spent();
+    let (comparison_runs, comparison_seconds) = session.comparison_runs();
     let commits = &session.range.commits;
     let search = session.search();
-    let posterior: Vec<Value> = posterior(session)
-        .into_iter()
-        .filter(|(_, p)| *p > 1e-6)
-        .map(|(change, p)| json!({ "change": change, "commit": commits[change].id, "probability": p }))
-        .collect();
-    let skipped: Vec<Value> = session
-        .skipped()
-        .iter()
-        .map(|(commit, why)| json!({ "commit": commits[*commit].id, "why": why }))
-        .collect();
-    json!({
-        "bisection": session.bisection.id,
-        "metric": session.request.metric,
-        "answer": answer,
-        "named": answer.blamed().iter().map(|change| &commits[*change].id).collect::<Vec<_>>(),
-        "ends": search.and_then(bisection::Search::ends),
-        "runs": session.search_runs(),
-        "comparison_runs": comparison_runs,
-        "forecast": session.forecasted(),
-        "runs_most": search.and_then(bisection::Search::bound),
-        "builds": builds,
-        "build_seconds": build_s,
-        "run_seconds": run_s,
-        "comparison_seconds": comparison_s,
-        "waited_seconds": session.waited_s(),
-        "posterior": posterior,
-        "tested": search.map(|search| search.builds()),
-        "skipped": skipped,
-        "confirmed": checks,
-        "commits": commits.iter().map(|commit| &commit.id).collect::<Vec<_>>(),
-    })
+    let id = |commit: usize| commits[commit].id.clone();
+    let suspect = |(change, probability)| Suspect { change, commit: id(change), probability };
+    let posterior = posterior(session).into_iter().filter(|(_, p)| *p > 1e-6).map(suspect);
+    let skipped = session.skipped().iter();
+    let skipped =
+        skipped.map(|(commit, why)| SkippedCommit { commit: id(*commit), why: why.clone() });
+    Bisected {
+        bisection: session.bisection.id.clone(),
+        metric: session.request.metric.clone(),
+        named: answer.blamed().into_iter().map(id).collect(),
+        answer: answer.clone(),
+        ends: search.and_then(bisection::Search::ends),
+        runs: session.search_runs(),
+        comparison_runs,
+        forecast: session.forecasted(),
+        runs_most: search.and_then(bisection::Search::bound),
+        builds,
+        build_seconds,
+        run_seconds,
+        comparison_seconds,
+        waited_seconds: session.waited_s(),
+        posterior: posterior.collect(),
+        tested: search.map(|search| search.builds().to_vec()),
+        skipped: skipped.collect(),
+        confirmed: checks,
+        commits: commits.iter().map(|commit| commit.id.clone()).collect(),
+        inside_merge: None,
+    }
 }
 
 const LOG_LIMIT: Limit = Limit { bytes: 1 << 30, what: "a log" };

@@ -3,16 +3,19 @@
 
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
+use answers::{
+    AlgorithmManual, ExperimentManual, HostManual, HostNumber, ParameterEntry, UncompiledLoad,
+    WorkloadManual, as_json,
+};
 use anyhow::{Context, Result};
 use described_hosts::{DescribedHost, HOSTS, Number, Origin};
 use host::pager::page;
-use host::terminal::print_line;
+use host::terminal::print;
 use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, LoadInterface, Metric, OwnLoad, OwnParameter};
 use runner::{effects, planned_record};
-use serde_json::json;
 use setup::foreign::Foreign;
 use text::Style;
 use text::prose::reflowed;
@@ -20,7 +23,7 @@ use text::prose::wrapped;
 use text::stdout_width;
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
-use crate::verbs::list::all_metrics;
+use crate::verbs::list::{all_metrics, host_entry, lock_entry, mechanism_entry, metric_entry};
 use crate::{experiment_file, named};
 
 /// Whether something that comes with knee has this name.
@@ -29,12 +32,12 @@ pub fn has_page(name: &str) -> bool {
 }
 
 /// Prints the page of a name, or of a file; as JSON if asked.
-pub fn run(name: &str, as_json: bool) -> Result<()> {
+pub fn run(name: &str, is_json: bool) -> Result<()> {
     if let Some((_, text)) = HEADERS.iter().find(|(header, _)| *header == name) {
         return page(text);
     }
     if own_loads::is_own_load(name) {
-        return own_load(name, as_json);
+        return own_load(name, is_json);
     }
     let is_file = experiments::built_in(name).is_none() && named::is_experiment(name);
     let entry = if is_file {
@@ -44,7 +47,7 @@ pub fn run(name: &str, as_json: bool) -> Result<()> {
     } else {
         ManualEntry::find(name).with_context(|| format!("{name} has no manual page"))?
     };
-    if as_json { print_line(entry.json()?) } else { page(&entry.page(stdout_width())) }
+    if is_json { print(entry.json()?) } else { page(&entry.page(stdout_width())) }
 }
 
 /// Headers for C files, described by their own text.
@@ -56,17 +59,17 @@ const HEADERS: [(&str, &str); 3] = [
 
 /// Compiles a load and prints what it says about itself. A load that others wrote is not compiled, as that would run
 /// it: only its text is read.
-fn own_load(name: &str, as_json: bool) -> Result<()> {
+fn own_load(name: &str, is_json: bool) -> Result<()> {
     let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
     let own = OwnLoad { file: file.clone(), ..OwnLoad::default() };
     let own = Foreign::typed(own).with_code(&file)?;
     if let Some(why) = own.why_not_own() {
-        return text_of_load(name, as_json, &own_loads::look(&file)?, &why);
+        return text_of_load(name, is_json, &own_loads::look(&file)?, &why);
     }
     let own = own.permitted(false, |_| Ok(String::new()))?;
     let compiled = own_loads::compile(&own)?;
-    if as_json {
-        return print_line(serde_json::to_string_pretty(&compiled)?);
+    if is_json {
+        return print(as_json(&compiled)?);
     }
     let width = stdout_width();
     let mut text = format!("{}\n\n{}\n", own.name(), reflowed(&compiled.description, width));
@@ -88,14 +91,16 @@ fn own_load(name: &str, as_json: bool) -> Result<()> {
 }
 
 /// Prints what the text of a load says, which is not compiled, and `why`.
-fn text_of_load(name: &str, as_json: bool, load: &Option<ListedLoad>, why: &str) -> Result<()> {
+fn text_of_load(name: &str, is_json: bool, load: &Option<ListedLoad>, why: &str) -> Result<()> {
     let ListedLoad { interface, description, .. } = load.as_ref().with_context(|| {
         format!("{why}, so it is not compiled, and its text is that of no load")
     })?;
-    if as_json {
-        let json =
-            json!({ "description": description, "interface": interface, "not_compiled": why });
-        return print_line(format_args!("{json:#}"));
+    if is_json {
+        return print(as_json(&UncompiledLoad {
+            description: description.clone(),
+            interface: *interface,
+            not_compiled: why.to_string(),
+        })?);
     }
     let width = stdout_width();
     let mut text = format!("{name}\n\n{}\n", reflowed(description, width));
@@ -151,15 +156,15 @@ impl<'a> ManualEntry<'a> {
     }
 
     fn json(&self) -> Result<String> {
-        Ok(match self {
-            ManualEntry::Workload(workload) => format!("{:#}", workload_json(workload)),
-            ManualEntry::Lock(lock) => format!("{:#}", lock_json(lock)),
-            ManualEntry::Mechanism(mechanism) => format!("{:#}", mechanism_json(mechanism)),
-            ManualEntry::Metric(_, metric) => format!("{:#}", metric_json(metric)),
-            ManualEntry::Host(name, _) => format!("{:#}", host_json(&described_hosts::find(name)?)),
-            ManualEntry::Experiment(name, text) => format!("{:#}", experiment_json(name, text)?),
-            ManualEntry::Command(name, _) => serde_json::to_string_pretty(&commands::read(name)?)?,
-        })
+        match self {
+            ManualEntry::Workload(workload) => as_json(&workload_manual(workload)),
+            ManualEntry::Lock(lock) => as_json(&lock_manual(lock)),
+            ManualEntry::Mechanism(mechanism) => as_json(&mechanism_manual(mechanism)),
+            ManualEntry::Metric(_, metric) => as_json(&metric_entry(metric)),
+            ManualEntry::Host(name, _) => as_json(&host_manual(&described_hosts::find(name)?)),
+            ManualEntry::Experiment(name, text) => as_json(&experiment_manual(name, text)?),
+            ManualEntry::Command(name, _) => as_json(&commands::read(name)?),
+        }
     }
 }
 
@@ -188,12 +193,9 @@ fn experiment_page(name: &str, text: &str, width: usize) -> String {
     format!("{}\n\n{effects}", text.trim_end())
 }
 
-fn experiment_json(name: &str, text: &str) -> Result<serde_json::Value> {
-    let mut json = serde_json::to_value(experiments::parse_at(name, text, None)?.0)?;
-    if let Ok(effects) = experiment_effects(name, text) {
-        json["effects"] = serde_json::to_value(effects)?;
-    }
-    Ok(json)
+fn experiment_manual(name: &str, text: &str) -> Result<ExperimentManual> {
+    let experiment = experiments::parse_at(name, text, None)?.0;
+    Ok(ExperimentManual { experiment, effects: experiment_effects(name, text).ok() })
 }
 
 /// What an experiment at the size as written would start and change on this host.
@@ -258,27 +260,19 @@ fn mechanism_page(mechanism: &ListedMechanism, width: usize) -> String {
     page
 }
 
-fn mechanism_json(mechanism: &ListedMechanism) -> serde_json::Value {
-    json!({
-        "name": mechanism.name,
-        "kind": "mechanism",
-        "summary": mechanism.summary(),
-        "manual": mechanism.manual(),
-        "designs": mechanism.designs(),
-    })
+fn mechanism_manual(mechanism: &ListedMechanism) -> AlgorithmManual {
+    AlgorithmManual {
+        entry: mechanism_entry(mechanism),
+        manual: mechanism.manual(),
+        designs: Some(mechanism.designs()),
+    }
 }
 
-fn lock_json(lock: &ListedLock) -> serde_json::Value {
-    json!({
-        "name": lock.name,
-        "kind": lock.kind(),
-        "summary": lock.summary(),
-        "manual": lock.manual(),
-    })
+fn lock_manual(lock: &ListedLock) -> AlgorithmManual {
+    AlgorithmManual { entry: lock_entry(lock), manual: lock.manual(), designs: None }
 }
 
-/// A host as JSON, with its numbers in picoseconds or without a unit.
-fn host_json(host: &DescribedHost) -> serde_json::Value {
+fn host_manual(host: &DescribedHost) -> HostManual {
     let number = |(name, number): (&String, &Number)| {
         let (origin, of) = match &number.origin {
             Origin::Found(source) => ("found", source),
@@ -286,14 +280,10 @@ fn host_json(host: &DescribedHost) -> serde_json::Value {
             Origin::Assumed(why) => ("assumed", why),
         };
         let Number { low, middle, high, text, .. } = number;
-        let number = json!({
-            "low": low, "middle": middle, "high": high, "text": text, "origin": origin, "of": of,
-        });
-        (name.clone(), number)
+        let (low, middle, high, text) = (*low, *middle, *high, text.clone());
+        (name.clone(), HostNumber { low, middle, high, text, origin, of: of.clone() })
     };
-    let numbers: serde_json::Map<_, _> = host.numbers().iter().map(number).collect();
-    let DescribedHost { name, about, sources, .. } = host;
-    json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources, "numbers": numbers })
+    HostManual { entry: host_entry(host), numbers: host.numbers().iter().map(number).collect() }
 }
 
 fn forms(forms: &Forms) -> String {
@@ -318,21 +308,22 @@ fn parameter_lines(parameter: &Parameter, width: usize) -> String {
     wrapped(&format!("{head:26} {} ({values})", parameter.about), width, 27)
 }
 
-fn workload_json(workload: &Workload) -> serde_json::Value {
+fn workload_manual(workload: &Workload) -> WorkloadManual {
     let spec = workload.spec;
-    let parameter = |p: &Parameter| json!({"name": p.name, "default": p.default, "about": p.about});
-    json!({
-        "name": workload.name,
-        "family": spec.family.title(),
-        "summary": workload.summary(),
-        "manual": workload.manual(),
-        "operation": spec.operation,
-        "semantics": spec.semantics,
-        "aliases": spec.aliases,
-        "forms": forms(&spec.forms),
-        "needs": spec.needs.iter().map(|n| n.to_string()).collect::<Vec<_>>(),
-        "parameters": workload.parameters().map(parameter).collect::<Vec<_>>(),
-    })
+    let parameter =
+        |p: &Parameter| ParameterEntry { name: p.name, default: p.default, about: p.about };
+    WorkloadManual {
+        name: workload.name,
+        family: spec.family.title(),
+        summary: workload.summary(),
+        manual: workload.manual(),
+        operation: spec.operation,
+        semantics: spec.semantics,
+        aliases: spec.aliases,
+        forms: forms(&spec.forms),
+        needs: spec.needs.iter().map(|need| need.to_string()).collect(),
+        parameters: workload.parameters().map(parameter).collect(),
+    }
 }
 
 fn metric_page(name: &str, metric: &Metric, width: usize) -> String {
@@ -343,15 +334,4 @@ fn metric_page(name: &str, metric: &Metric, width: usize) -> String {
     page += &entry("kind", metric.kind.in_words(), width);
     page += "\n";
     page + &entry("show it", &format!("knee show last --metric {name}"), width)
-}
-
-fn metric_json(metric: &Metric) -> serde_json::Value {
-    json!({
-        "name": metric.name,
-        "unit": metric.unit,
-        "better": metric.better.name(),
-        "obtained": metric.obtained.name(),
-        "kind": metric.kind.name(),
-        "about": metric.about,
-    })
 }

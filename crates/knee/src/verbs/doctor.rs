@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use answers::as_json;
 use host::terminal::print;
 use lab::{calibrate, host_check};
 use setup::journal;
@@ -45,7 +46,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let findings = doctor::examine(arguments.dir.as_deref(), cfg!(feature = "bpf"));
     let text = if arguments.json {
-        serde_json::to_string_pretty(&findings)? + "\n"
+        as_json(&findings)?
     } else {
         doctor::page(&findings, text::stdout_width())
     };

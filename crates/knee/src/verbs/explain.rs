@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::{Arm, match_points};
+use answers::{LedgerDifference, Ledgers};
 use anyhow::{Result, bail, ensure};
 use host::terminal::{hint, print};
-use ledger::{Explained, answer, explain, gain_bound};
+use ledger::{Explained, answer, explain};
 use plan::commands;
 use records::{Experiment, Opened, Point, Profile, Variant};
 use runner::{End, Measured};
@@ -190,27 +191,13 @@ fn as_json(
     force: bool,
 ) -> Result<String> {
     let points: Vec<&Explained> = explained.iter().flatten().collect();
-    let mut differences = Vec::new();
-    for (before, after) in pairs(named, arms, explained, force)? {
-        let Some(answer) = answer(before.explained, after.explained, force) else { continue };
-        let bounds: Vec<_> =
-            answer.causes.iter().map(|cause| gain_bound(&answer.change, cause)).collect();
-        differences.push(serde_json::json!({
-            "before": { "name": before.name, "point": before.explained.point },
-            "after": { "name": after.name, "point": after.explained.point },
-            "per": explanations::ledger::unit_of_work(&after),
-            "causes": answer.causes,
-            "gains_without_causes": bounds,
-            "refused": answer.refused,
-            "bound_by_time": answer.bound_by_time,
-            "too_short_s": answer.too_short_s,
-            "disturbance_ns": answer.disturbance_ns,
-            "causes_within_disturbance": answer.causes_within_disturbance,
-            "change": answer.change,
-        }));
-    }
-    let json = serde_json::json!({ "points": points, "differences": differences });
-    Ok(serde_json::to_string_pretty(&json)? + "\n")
+    let pairs = pairs(named, arms, explained, force)?;
+    let differences = pairs.iter().filter_map(|(before, after)| {
+        let per = explanations::ledger::unit_of_work(after);
+        let (before, after) = ((before.name, before.explained), (after.name, after.explained));
+        LedgerDifference::new(before, after, per.to_string(), force)
+    });
+    answers::as_json(&Ledgers { points, differences: differences.collect() })
 }
 
 /// The report of each point, uncompared.

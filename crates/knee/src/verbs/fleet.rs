@@ -5,12 +5,12 @@ mod status;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::{CollectedRecord, as_json_line};
 use anyhow::{Context, Result, bail, ensure};
 use fleet::{Folder, Plan};
 use host::counted;
-use host::terminal::{hint, print_line};
+use host::terminal::{hint, print, print_line};
 use records::check_label;
-use serde_json::json;
 use setup::own_file;
 use store::Store;
 
@@ -168,10 +168,13 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
     for one in &collected {
         let nodes: Vec<&str> = one.nodes.iter().map(String::as_str).collect();
         if arguments.json {
-            let value = json!({
-                "record": one.id, "folder": one.folder, "nodes": nodes, "blocks": one.blocks, "runs": one.runs,
-            });
-            print_line(value)?;
+            print(as_json_line(&CollectedRecord {
+                record: one.id.clone(),
+                folder: one.folder.clone(),
+                nodes: one.nodes.iter().cloned().collect(),
+                blocks: one.blocks,
+                runs: one.runs,
+            })?)?;
             continue;
         }
         print_line(format_args!(

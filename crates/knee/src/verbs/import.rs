@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use answers::{ImportedRecord, as_json};
 use anyhow::{Result, bail, ensure};
-use host::terminal::{print_line, talk};
+use host::terminal::{print, print_line, talk};
 use host::unknown_of;
 use records::{Outcome, ReplicationUnit, Session};
-use serde_json::json;
 use store::import::{FORMATS, Imported, Input, Telling, assemble};
 use store::{Id, Store};
 use text::prose::counted;
@@ -66,8 +66,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     let (id, folder) = keep(imported, store)?;
     if arguments.json {
-        let made = json!({"record": id.as_str(), "folder": folder, "said": said});
-        print_line(format_args!("{made:#}"))?;
+        print(as_json(&ImportedRecord { record: id.as_str().to_string(), folder, said })?)?;
     } else {
         print_line(id.as_str())?;
     }

@@ -5,6 +5,7 @@ mod tables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use answers::as_json;
 use anyhow::{Context, Result, ensure};
 use guests::kernels::{
     self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
@@ -172,7 +173,7 @@ fn report(revision: &str, outcome: &Result<BuiltKernel>) {
 
 fn conclude(arguments: &BuildArguments, outcomes: &[(String, Result<BuiltKernel>)]) -> Result<()> {
     if arguments.json {
-        print_line(format_args!("{:#}", tables::kernels_json(outcomes)))
+        print(as_json(&tables::kernels_built(outcomes))?)
     } else {
         print(tables::kernels(outcomes))
     }
@@ -182,7 +183,7 @@ fn list(json: bool) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let builds = cache.list()?;
     if json {
-        print_line(serde_json::to_string_pretty(&builds)?)?;
+        print(as_json(&builds)?)?;
     } else if builds.is_empty() {
         let folder = cache.folder().display();
         let text =

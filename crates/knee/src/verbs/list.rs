@@ -5,17 +5,21 @@ use std::process::ExitCode;
 
 use algorithms::locks::{LOCKS, ListedLock};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
+use answers::{
+    AlgorithmEntry, CommandEntry, ExperimentEntry, HostEntry, ListedAlgorithms, ListedCommands,
+    ListedExperiments, ListedHosts, ListedLoads, ListedMetrics, ListedWorkloads, LoadEntry,
+    MetricEntry, WorkloadEntry, as_json,
+};
 use anyhow::{Context, Result, ensure};
 use described_hosts::{DescribedHost, HOSTS};
 use host::paths;
-use host::terminal::{hint, one_line, print, print_line};
+use host::terminal::{hint, one_line, print};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use own_loads::ListedLoad;
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{COUNTERS, METRICS, Metric};
-use serde_json::json;
 use store::{Filter, Index, Listed, Store};
 use text::prose::counted;
 use text::prose::wrapped;
@@ -89,15 +93,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.what {
         ListedKind::Loads => loads(arguments)?,
         ListedKind::Records => records(arguments, store)?,
-        ListedKind::Workloads if arguments.json => {
-            print_line(format_args!("{:#}", workloads_json()))?
-        }
+        ListedKind::Workloads if arguments.json => print(as_json(&workloads_listed())?)?,
         ListedKind::Workloads => print(workloads_text())?,
         ListedKind::Algorithms => algorithms(arguments.json)?,
         ListedKind::Hosts => described_hosts(arguments.json)?,
         ListedKind::Experiments => experiments(arguments.json)?,
         ListedKind::Commands => commands(arguments.json)?,
-        ListedKind::Metrics if arguments.json => print_line(format_args!("{:#}", metrics_json()))?,
+        ListedKind::Metrics if arguments.json => print(as_json(&metrics_listed())?)?,
         ListedKind::Metrics => print(metrics_text())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -119,7 +121,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     // What cannot be read has neither workload nor time.
     let others = if is_filtered { Vec::new() } else { index.others()? };
     if arguments.json {
-        return print_line(serde_json::to_string_pretty(&[newest, others].concat())?);
+        return print(as_json(&[newest, others].concat())?);
     }
     let count = index.count(&filter);
     if count + others.len() == 0 {
@@ -210,12 +212,15 @@ fn workloads_text() -> String {
     text
 }
 
-fn workloads_json() -> serde_json::Value {
-    let workload = |w: &workloads::Workload| {
-        json!({"name": w.name, "family": w.spec.family.title(), "summary": w.summary(),
-               "aliases": w.spec.aliases, "semantics": w.spec.semantics})
+fn workloads_listed() -> ListedWorkloads {
+    let workload = |w: &workloads::Workload| WorkloadEntry {
+        name: w.name,
+        family: w.spec.family.title(),
+        summary: w.summary(),
+        aliases: w.spec.aliases,
+        semantics: w.spec.semantics,
     };
-    WORKLOADS.iter().map(workload).collect()
+    ListedWorkloads(WORKLOADS.iter().map(workload).collect())
 }
 
 fn loads(arguments: &Arguments) -> Result<()> {
@@ -223,9 +228,12 @@ fn loads(arguments: &Arguments) -> Result<()> {
     let folder = folder.context("name the folder: knee list loads DIR")?;
     let list = own_loads::list(folder)?;
     if arguments.json {
-        let load = |load: &ListedLoad| json!({"file": load.file, "interface": load.interface.name(), "description": load.description});
-        let list: serde_json::Value = list.iter().map(load).collect();
-        return print_line(format_args!("{list:#}"));
+        let load = |load: ListedLoad| LoadEntry {
+            file: load.file,
+            interface: load.interface.name(),
+            description: load.description,
+        };
+        return print(as_json(&ListedLoads(list.into_iter().map(load).collect()))?);
     }
     let line = |load: &ListedLoad| {
         let name = load.file.file_name().unwrap_or_default().to_string_lossy();
@@ -237,12 +245,10 @@ fn loads(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn algorithms(as_json: bool) -> Result<()> {
-    if as_json {
-        let lock = |lock: &ListedLock| json!({"name": lock.name, "kind": lock.kind(), "summary": lock.summary()});
-        let mechanism = |mechanism: &ListedMechanism| json!({"name": mechanism.name, "kind": "mechanism", "summary": mechanism.summary()});
-        let list: Vec<_> = LOCKS.iter().map(lock).chain(MECHANISMS.iter().map(mechanism)).collect();
-        return print_line(format_args!("{:#}", json!(list)));
+fn algorithms(is_json: bool) -> Result<()> {
+    if is_json {
+        let list = LOCKS.iter().map(lock_entry).chain(MECHANISMS.iter().map(mechanism_entry));
+        return print(as_json(&ListedAlgorithms(list.collect()))?);
     }
     let line = |name: &str, summary: String| entry(name, 22, &summary);
     let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
@@ -250,16 +256,11 @@ fn algorithms(as_json: bool) -> Result<()> {
     print(locks.chain(mechanisms).collect::<String>())
 }
 
-fn described_hosts(as_json: bool) -> Result<()> {
+fn described_hosts(is_json: bool) -> Result<()> {
     let described =
         HOSTS.iter().map(|(name, _)| described_hosts::find(name)).collect::<Result<Vec<_>>>()?;
-    if as_json {
-        let host_json = |host: &DescribedHost| {
-            let DescribedHost { name, about, sources, .. } = host;
-            json!({ "name": name, "cpus": host.cpus(), "about": about, "sources": sources })
-        };
-        let list: serde_json::Value = described.iter().map(host_json).collect();
-        return print_line(format_args!("{list:#}"));
+    if is_json {
+        return print(as_json(&ListedHosts(described.iter().map(host_entry).collect()))?);
     }
     let host_text = |host: &DescribedHost| {
         let cpus = counted(host.cpus(), "CPU");
@@ -272,42 +273,34 @@ fn described_hosts(as_json: bool) -> Result<()> {
     print(described.iter().map(host_text).collect::<String>())
 }
 
-fn experiments(as_json: bool) -> Result<()> {
+fn experiments(is_json: bool) -> Result<()> {
     let mut list = Vec::new();
     let mut text = String::new();
     for (name, _) in EXPERIMENTS {
         let description = experiments::read_built_in(name)?.description;
-        if as_json {
-            list.push(json!({"name": name, "description": description}));
+        if is_json {
+            list.push(ExperimentEntry { name, description });
         } else {
             text += &entry(name, 22, &description);
         }
     }
-    if as_json {
-        print_line(format_args!("{:#}", serde_json::Value::from(list)))
-    } else {
-        print(text)
-    }
+    if is_json { print(as_json(&ListedExperiments(list))?) } else { print(text) }
 }
 
-fn commands(as_json: bool) -> Result<()> {
+fn commands(is_json: bool) -> Result<()> {
     let mut list = Vec::new();
     let mut text = String::new();
     for (name, _) in COMMANDS {
         let command = commands::read(name)?;
         let name = format!("{PREFIX}{name}");
-        if as_json {
-            list.push(json!({"name": name, "description": command.description,
-                             "run": command.run.text(), "primary": command.primary()}));
+        if is_json {
+            let (run, primary) = (command.run.text(), command.primary().to_string());
+            list.push(CommandEntry { name, description: command.description, run, primary });
         } else {
             text += &entry(&name, 22, &command.description);
         }
     }
-    if as_json {
-        print_line(format_args!("{:#}", serde_json::Value::from(list)))
-    } else {
-        print(text)
-    }
+    if is_json { print(as_json(&ListedCommands(list))?) } else { print(text) }
 }
 
 fn metrics_text() -> String {
@@ -324,10 +317,39 @@ fn metrics_text() -> String {
     head + &all_metrics().map(metric).collect::<String>() + per_operation
 }
 
-fn metrics_json() -> serde_json::Value {
-    let metric = |m: &Metric| {
-        json!({"name": m.name, "unit": m.unit, "better": m.better.name(),
-               "obtained": m.obtained.name(), "kind": m.kind.name(), "about": m.about})
-    };
-    all_metrics().map(metric).collect()
+fn metrics_listed() -> ListedMetrics {
+    ListedMetrics(all_metrics().map(metric_entry).collect())
+}
+
+/// A lock as data.
+pub fn lock_entry(lock: &ListedLock) -> AlgorithmEntry {
+    AlgorithmEntry { name: lock.name, kind: lock.kind(), summary: lock.summary() }
+}
+
+/// A mechanism as data.
+pub fn mechanism_entry(mechanism: &ListedMechanism) -> AlgorithmEntry {
+    AlgorithmEntry { name: mechanism.name, kind: "mechanism", summary: mechanism.summary() }
+}
+
+/// A described host as data, without its numbers.
+pub fn host_entry(host: &DescribedHost) -> HostEntry {
+    let DescribedHost { name, about, sources, .. } = host;
+    HostEntry {
+        name: name.clone(),
+        cpus: host.cpus(),
+        about: about.clone(),
+        sources: sources.clone(),
+    }
+}
+
+/// A metric as data.
+pub fn metric_entry(metric: &Metric) -> MetricEntry {
+    MetricEntry {
+        name: metric.name,
+        unit: metric.unit,
+        better: metric.better.name(),
+        obtained: metric.obtained.name(),
+        kind: metric.kind.name(),
+        about: metric.about,
+    }
 }

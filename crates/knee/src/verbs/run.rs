@@ -10,15 +10,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::{as_json, as_json_line};
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print, talk};
 use plan::{commands, experiments, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, OwnLoad, PointOrder,
     ProgramProbe, Scalar, Success, Variant, check_label, parse,
 };
-use reports::{Plan, plan_json};
+use reports::{Plan, plan_answer};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use setup::foreign::{Foreign, Permitted};
 use store::Store;
@@ -370,10 +371,7 @@ pub fn show_plan(arguments: &Arguments, experiment: &Experiment, store: &Store) 
     let effects = effects(&record)?;
     let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
     if arguments.json {
-        return print_line(format_args!(
-            "{:#}",
-            plan_json(&plan).context("writing the plan as JSON")?
-        ));
+        return print(as_json(&plan_answer(&plan))?);
     }
     print(reports::plan(&plan, &Style::for_stdout()))
 }
@@ -411,7 +409,7 @@ fn measure_with(
     let mut printed = Ok(());
     let measured = runner::measure(experiment, options, store, |_, run| {
         if arguments.json && printed.is_ok() {
-            printed = print_line(serde_json::to_string(run).expect("runs are plain data"));
+            printed = as_json_line(run).and_then(print);
         }
         ControlFlow::Continue(())
     })?;

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
+use answers::{ScreenedCell, ScreenedOption, Screening, as_json_line};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{effects, settings_of};
 use bisector::{check_metric, check_record};
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print, talk};
 use plan::variants;
 use records::{Experiment, Opened, Variant};
-use reports::{ScreenedCell, ScreenedOption};
 use runner::{End, Measured};
-use serde_json::json;
 use store::Store;
 use text::Style;
 
@@ -109,9 +108,8 @@ fn show(record: &Opened, arguments: &Arguments, settings: &[Vec<bool>]) -> Resul
     if !arguments.run.json {
         return print(reports::screening(&arguments.options, &cells, &Style::for_stdout()));
     }
-    let cells: Vec<_> =
-        cells.iter().map(|cell| json!({ "cell": cell.title, "effects": cell.effects })).collect();
-    print_line(json!({ "record": record.record.id, "options": arguments.options, "cells": cells }))
+    let (record, options) = (record.record.id.as_str(), &arguments.options[..]);
+    print(as_json_line(&Screening { record, options, cells: &cells })?)
 }
 
 /// An experiment with all settings as its variants.

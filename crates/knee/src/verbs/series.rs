@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::{Decision, Judgement};
+use answers::{Series, SeriesChange, SeriesPatch, SeriesVerdict, as_json_line};
 use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Patch, Range, Request, Source, series};
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print, talk};
 use host::{job_control, signals};
 use records::parse;
-use serde_json::{Value, json};
 use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
@@ -87,8 +87,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     };
     let id = &measured.record.record.id;
     if arguments.json {
-        let patches: Vec<Value> = measured.patches.iter().map(|p| as_json(p, &range)).collect();
-        print_line(json!({ "record": id, "metric": request.metric, "patches": patches }))?;
+        let patches = measured.patches.iter().map(|patch| patch_answer(patch, &range)).collect();
+        let (record, metric) = (id.clone(), request.metric.clone());
+        print(as_json_line(&Series { record, metric, patches })?)?;
     } else {
         print(table(&measured.patches, &range, &request, &Style::for_stdout()))?;
     }
@@ -190,27 +191,25 @@ fn verdict(judged: &Judgement, request: &Request) -> String {
     }
 }
 
-fn as_json(patch: &Patch, range: &Range) -> Value {
+fn patch_answer(patch: &Patch, range: &Range) -> SeriesPatch {
     let commit = &range.commits[patch.commit];
-    let judged = |judged: &Judgement| {
-        json!({
-            "change": judged.estimate.map(f64::exp_m1),
-            "interval": judged.interval.map(|(low, high)| [low.exp_m1(), high.exp_m1()]),
-            "blocks": judged.n,
-            "is": match judged.decision {
-                Decision::Changed { .. } => "changed",
-                Decision::Same => "same",
-                Decision::CannotTell { .. } => "cannot_tell",
-                Decision::TooFew { .. } => "too_few",
-            },
-        })
+    let judged = |judged: &Judgement| SeriesChange {
+        change: judged.estimate.map(f64::exp_m1),
+        interval: judged.interval.map(|(low, high)| [low.exp_m1(), high.exp_m1()]),
+        blocks: judged.n,
+        is: match judged.decision {
+            Decision::Changed { .. } => SeriesVerdict::Changed,
+            Decision::Same => SeriesVerdict::Same,
+            Decision::CannotTell { .. } => SeriesVerdict::CannotTell,
+            Decision::TooFew { .. } => SeriesVerdict::TooFew,
+        },
     };
-    json!({
-        "commit": commit.id,
-        "subject": commit.subject,
-        "equal_build": patch.is_equal,
-        "own": patch.own.as_ref().map(judged),
-        "from_base": patch.from_base.as_ref().map(judged),
-        "not_measured": patch.failed,
-    })
+    SeriesPatch {
+        commit: commit.id.clone(),
+        subject: commit.subject.clone(),
+        equal_build: patch.is_equal,
+        own: patch.own.as_ref().map(judged),
+        from_base: patch.from_base.as_ref().map(judged),
+        not_measured: patch.failed.clone(),
+    }
 }

@@ -4,6 +4,7 @@
 //! No test asserts a time; the time-outs are there to end a hang. `guests`, `file_systems` and `kills`
 //! take minutes: `make check` leaves them out (.ci/run-tests).
 
+mod answers;
 mod bad_input;
 mod bisect;
 mod bisect_faults;

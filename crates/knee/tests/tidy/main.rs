@@ -179,7 +179,10 @@ fn files_of_records_and_fleets_are_found_by_descriptor() {
 const ARROWS: &[(&str, &[&str])] = &[
     ("algorithms", &["machine"]),
     ("analysis", &["host", "records"]),
-    ("answers", &["analysis", "host", "laws", "records", "text", "workloads"]),
+    (
+        "answers",
+        &["analysis", "bisection", "host", "laws", "ledger", "records", "text", "workloads"],
+    ),
     ("bisection", &["analysis", "host"]),
     (
         "bisector",
@@ -200,6 +203,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "algorithms",
             "analysis",
+            "answers",
             "bisection",
             "c_locks",
             "calibration",
@@ -255,6 +259,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("worker", &["host", "probes", "records", "setup", "workloads"]),
     ("workloads", &["algorithms", "host", "machine"]),
 ];
+
+/// Where JSON is another tool's format, or the data of a page's own scripts.
+const FOREIGN_JSON: &[&str] =
+    &["crates/explanations/src/recording/firefox.rs", "crates/pages/src/html/data.rs"];
+
+#[test]
+fn what_is_printed_as_json_has_a_type() {
+    check(".rs", |path, text| {
+        let is_ours =
+            path.starts_with("crates/") && path.contains("/src/") && !path.contains("/tests");
+        let source = text.split("#[cfg(test)]").next().unwrap_or_default();
+        (is_ours && source.contains(concat!("json", "!(")) && !FOREIGN_JSON.contains(&path))
+            .then(|| "give it a type in crates/answers: knee schema describes it".to_string())
+    });
+}
 
 #[test]
 fn doc_comments_stand_alone() {

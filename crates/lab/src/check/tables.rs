@@ -1,10 +1,10 @@
 //! What was searched and what was found, as text.
 
+use answers::{BypassBound, BypassBounds};
 use std::collections::BTreeSet;
 
 use engines::checker::{Failure, Memory};
 use engines::{CodeSite, Mutant, Unsupported};
-use serde_json::{Value, json};
 use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Verdict};
@@ -97,8 +97,8 @@ fn bounds(fairness: &Fairness) -> String {
     }
 }
 
-/// The bounds as JSON.
-pub fn fairness_json(fairness: &Fairness) -> Value {
+/// The bounds as data.
+pub fn bypass_bounds(fairness: &Fairness) -> BypassBounds {
     let said = |bound: &Bound| {
         let (word, counted) = match bound {
             Bound::AtMost(counted) => ("bounded", counted),
@@ -106,13 +106,13 @@ pub fn fairness_json(fairness: &Fairness) -> Value {
             Bound::Unknown(counted) => ("unknown", counted),
         };
         let most = matches!(bound, Bound::AtMost(_)).then(|| counted.most());
-        let (acquires, entries): (Vec<u32>, Vec<u8>) = counted.entries.iter().copied().unzip();
-        json!({"bound": word, "most": most, "tasks": counted.tasks, "acquires": acquires, "entries": entries})
+        let (acquires, entries) = counted.entries.iter().copied().unzip();
+        BypassBound { bound: word, most, tasks: counted.tasks, acquires, entries }
     };
-    json!({
-        "exclusive": fairness.exclusive.as_ref().map(said),
-        "shared": fairness.shared.as_ref().map(said),
-    })
+    BypassBounds {
+        exclusive: fairness.exclusive.as_ref().map(said),
+        shared: fairness.shared.as_ref().map(said),
+    }
 }
 
 fn holds(memory: Memory) -> &'static str {

@@ -14,6 +14,7 @@ use crate::sweep::Sweep;
 /// Searches for knees, each on a curve of its own.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchCheck {
+    /// Number of curves.
     pub curves: u32,
     /// Runs of a sweep of all counts.
     pub sweep_runs: u32,

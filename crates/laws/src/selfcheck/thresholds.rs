@@ -18,7 +18,9 @@ use crate::law::closed_queue;
 /// Verdicts about locks with two states, by what share of the changed loads of a kind truly flips them.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThresholdCheck {
+    /// Number of locks of each kind.
     pub trials: u32,
+    /// What was said of each kind of lock.
     pub rows: Vec<ThresholdRow>,
     /// Share of locks with runs of one state alone in which two modes are seen.
     pub modes_wrongly: f64,
@@ -33,9 +35,17 @@ pub struct ThresholdRow {
     pub what: String,
     /// Locks in the row.
     pub locks: usize,
+    /// Share that is called fragile; null without such locks.
+    #[schemars(with = "Option<f64>")]
     pub fragile: f64,
+    /// Share that is called sensitive; null without such locks.
+    #[schemars(with = "Option<f64>")]
     pub sensitive: f64,
+    /// Share that is called robust; null without such locks.
+    #[schemars(with = "Option<f64>")]
     pub robust: f64,
+    /// Share of which nothing is said; null without such locks.
+    #[schemars(with = "Option<f64>")]
     pub cannot_tell: f64,
     /// Mean of the estimated shares of flips of the kind that flips most.
     pub flips: f64,

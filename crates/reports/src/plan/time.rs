@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use analysis::PointHistory;
+use answers::TimeRange;
 use records::{FileSystem, Point, Policy, Record, Until, parse};
 use text::prose::counted;
 use workloads::{Family, Workload};
@@ -13,36 +14,15 @@ use workloads::{Family, Workload};
 const AROUND_S: f64 = 0.05;
 
 /// Seconds to make, mount, unmount and check a new file system of 8 GiB, on fast and on slow disks.
-const FILE_SYSTEM_S: Range = Range { low: 0.3, high: 1.5 };
+const FILE_SYSTEM_S: TimeRange = TimeRange { low: 0.3, high: 1.5 };
 
 /// Bytes a second that ageing writes, on fast and on slow disks.
 const AGEING_BYTES_PER_S: [f64; 2] = [1e9, 1e8];
 
-/// A time in seconds that lies between two values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Range {
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Range {
-    fn exactly(seconds: f64) -> Range {
-        Range { low: seconds, high: seconds }
-    }
-
-    fn plus(self, other: Range) -> Range {
-        Range { low: self.low + other.low, high: self.high + other.high }
-    }
-
-    fn times(self, factor: f64) -> Range {
-        Range { low: self.low * factor, high: self.high * factor }
-    }
-}
-
 /// The time of a run of each point, with set-up and cleanup; `None` where nothing tells it.
-pub fn of_runs(record: &Record, past: &[Option<PointHistory>]) -> Vec<Option<Range>> {
+pub fn of_runs(record: &Record, past: &[Option<PointHistory>]) -> Vec<Option<TimeRange>> {
     let of_point = |(point, seen): (&Point, &Option<PointHistory>)| match (seen, point.until) {
-        (Some(seen), _) => Some(Range::exactly(seen.run_s)),
+        (Some(seen), _) => Some(TimeRange::exactly(seen.run_s)),
         (None, Until::Seconds(seconds)) => Some(assumed(record, point, seconds)),
         (None, Until::OperationsPerTask(_) | Until::End) => None,
     };
@@ -50,12 +30,12 @@ pub fn of_runs(record: &Record, past: &[Option<PointHistory>]) -> Vec<Option<Ran
 }
 
 /// A run of this length, of which no earlier record tells.
-fn assumed(record: &Record, point: &Point, seconds: f64) -> Range {
-    let run = Range::exactly(seconds + AROUND_S);
+fn assumed(record: &Record, point: &Point, seconds: f64) -> TimeRange {
+    let run = TimeRange::exactly(seconds + AROUND_S);
     // What a run created is removed after it, which may take as long as creating it.
     let family = Workload::find(&point.workload).map(|workload| workload.spec.family);
     let cleanup_s = if family == Some(Family::Files) { seconds } else { 0.0 };
-    let run = run.plus(Range { low: 0.0, high: cleanup_s });
+    let run = run.plus(TimeRange { low: 0.0, high: cleanup_s });
     match record.file_system(point) {
         Some(made) if made.kind != "tmpfs" && record.experiment.storage.policy != Policy::Kept => {
             run.plus(FILE_SYSTEM_S)
@@ -66,11 +46,12 @@ fn assumed(record: &Record, point: &Point, seconds: f64) -> Range {
 
 /// The time of all blocks and of what comes before them, without the points whose runs have an unknown
 /// length.
-pub fn total(record: &Record, past: &[Option<PointHistory>]) -> Range {
+pub fn total(record: &Record, past: &[Option<PointHistory>]) -> TimeRange {
     if let Some(adaptive) = record.experiment.adaptive {
-        return Range { low: 0.0, high: adaptive.budget_s };
+        return TimeRange { low: 0.0, high: adaptive.budget_s };
     }
-    let block = of_runs(record, past).into_iter().flatten().fold(Range::default(), Range::plus);
+    let block =
+        of_runs(record, past).into_iter().flatten().fold(TimeRange::default(), TimeRange::plus);
     let profiles = record.experiment.explain.as_ref().map_or(0, |e| e.profiles.len());
     let steps = (1 + profiles) as f64 * (1.0 + placebo_share(record));
     let blocks = f64::from(record.experiment.blocks());
@@ -79,7 +60,7 @@ pub fn total(record: &Record, past: &[Option<PointHistory>]) -> Range {
     // Comparisons repeat disturbed blocks, on this host as often as before.
     let repeats = past.iter().flatten().map(|seen| seen.repeats).fold(1.0, f64::max);
     let repeats = if record.variants.len() > 1 { repeats } else { 1.0 };
-    let planned = Range { low: planned.low, high: planned.high * repeats };
+    let planned = TimeRange { low: planned.low, high: planned.high * repeats };
     planned.plus(before(record, past))
 }
 
@@ -92,10 +73,10 @@ fn placebo_share(record: &Record) -> f64 {
 }
 
 /// The time before the first run: each file system is made once to try it, and aged if it is to be.
-fn before(record: &Record, past: &[Option<PointHistory>]) -> Range {
+fn before(record: &Record, past: &[Option<PointHistory>]) -> TimeRange {
     if past.iter().all(Option::is_some) {
         let longest = past.iter().flatten().map(|seen| seen.before_s).fold(0.0, f64::max);
-        return Range::exactly(longest);
+        return TimeRange::exactly(longest);
     }
     let made = record.points.iter().filter_map(|p| Some((p.dir.as_path(), record.file_system(p)?)));
     let made: BTreeSet<(&Path, &FileSystem)> = made.filter(|(_, f)| f.kind != "tmpfs").collect();
@@ -106,9 +87,9 @@ fn before(record: &Record, past: &[Option<PointHistory>]) -> Range {
             let written = storage.age.filled * (1.0 + 0.5 * f64::from(storage.age.rounds));
             let bytes = parse::bytes(&storage.size.0).unwrap_or(0) as f64 * written;
             let [low, high] = AGEING_BYTES_PER_S.map(|per_s| bytes / per_s);
-            Range { low, high }
+            TimeRange { low, high }
         }
-        Policy::Fresh | Policy::Kept => Range::default(),
+        Policy::Fresh | Policy::Kept => TimeRange::default(),
     };
     FILE_SYSTEM_S.plus(ageing).times(made.len() as f64)
 }

@@ -1,21 +1,24 @@
 //! Before a commit is blamed: comparisons by runs of their own. They are evidence, too, which may send the search on.
 
+use answers::{Bisected, BisectionCheck};
 use anyhow::Result;
 use bisection::{Answer, COMPARED_ANSWERS_MAX};
 use bisector::{
-    Bisection, Confirmation, Confirmed, Finished, LayoutCheck, Progress, Session, Source,
+    Bisection, Confirmation, Confirmed, Explained, Finished, LayoutCheck, Progress, Session, Source,
 };
 use host::signals;
 use host::terminal::{hint, print, talk};
 use reports::Layout;
-use serde_json::{Value, json};
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
 use text::quantity::signed;
 
 use super::inside::{self, Inside};
-use super::{answer_text, as_json, news};
+use super::{answer_text, bisected, news};
+
+/// A check of what a bisection names, as data.
+pub type Check = BisectionCheck<Confirmed, Explained, LayoutCheck>;
 
 /// How a bisection is concluded.
 pub struct Manner {
@@ -31,7 +34,7 @@ pub struct Concluded {
     /// The exit status.
     pub status: u8,
     /// The answer as JSON, if that is wanted.
-    pub answer: Option<Value>,
+    pub answer: Option<Bisected<Check>>,
     /// What to bisect next: the range that a merge brought, which was found by `--first-parent`.
     pub inside: Option<Inside>,
 }
@@ -39,7 +42,7 @@ pub struct Concluded {
 /// What comparisons said.
 #[derive(Default)]
 struct Checks {
-    values: Vec<Value>,
+    values: Vec<Check>,
     text: String,
     /// Comparisons of changes with their parents that the host did not disturb.
     compared: Vec<(usize, Confirmation)>,
@@ -61,11 +64,14 @@ pub fn conclude(
     } else {
         (answer, Checks { stands: true, ..Checks::default() })
     };
-    let json = manner.is_json.then(|| as_json(session, &answer, &checks.values));
-    if json.is_none() {
+    let stands = checks.stands;
+    let json = if manner.is_json {
+        Some(bisected(session, &answer, checks.values))
+    } else {
         let merges = within_merges(session, &answer);
         print(answer_text(session, &answer, &Style::for_stdout()) + &merges + &checks.text)?;
-    }
+        None
+    };
     if signals::received().is_some() {
         talk("interrupted while confirming; knee bisect --resume goes on");
         return Ok(Concluded { status: 130, answer: json, inside: None });
@@ -77,11 +83,11 @@ pub fn conclude(
     hint(format_args!("bisection {id} in {}", folder.display()));
     let status = match answer {
         Answer::NotReproduced { .. } => 3,
-        Answer::Named { .. } if checks.stands => 0,
+        Answer::Named { .. } if stands => 0,
         Answer::Named { .. } | Answer::Set { .. } | Answer::Several { .. } => 1,
     };
     let inside = match answer {
-        Answer::Named { change, .. } if checks.stands => inside::of_merge(session, change)?,
+        Answer::Named { change, .. } if stands => inside::of_merge(session, change)?,
         _ => None,
     };
     Ok(Concluded { status, answer: json, inside })
@@ -224,9 +230,12 @@ impl Checks {
     fn show(&mut self, confirmation: &Confirmation) {
         let Confirmation { what, record, comparison, confirmed } = confirmation;
         let id = &record.record.id;
-        self.values.push(
-            json!({ "what": what, "record": id, "confirmed": confirmed, "comparison": comparison }),
-        );
+        self.values.push(Check::Comparison {
+            what: what.clone(),
+            record: id.clone(),
+            confirmed: *confirmed,
+            comparison: comparison.clone(),
+        });
         let verdict = news::confirmed(*confirmed);
         let table = reports::comparison(comparison, Layout::Verdicts, "", Style::for_stdout());
         self.text += &format!("\n{what}: {verdict} (record {id})\n\n{table}");
@@ -259,7 +268,7 @@ fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks
         let last = commits[session.range.changes()].short();
         text += &format!(" after it (--good {} --bad {last})", commits[change].short());
     }
-    checks.values.push(json!({ "what": "one of several", "explained": explained }));
+    checks.values.push(Check::OneOfSeveral { what: "one of several", explained });
     checks.text += &format!("\n{}", wrapped(&(text + "."), Style::for_stdout().width, 0));
 }
 
@@ -278,7 +287,7 @@ fn check_layouts(
     match session.check_layouts(change, expected, tell)? {
         Ok(Some(check)) => {
             checks.text += &format!("\n{}", news::layouts(&check));
-            checks.values.push(json!({ "what": "layouts", "layouts": check }));
+            checks.values.push(Check::Layouts { what: "layouts", layouts: check.clone() });
             if !check.holds {
                 checks.layouts.push(check);
             }
@@ -286,7 +295,7 @@ fn check_layouts(
         Ok(None) => (),
         Err(why) => {
             checks.text += &format!("\nother layouts of the same code were not measured: {why}\n");
-            checks.values.push(json!({ "what": "layouts", "why_not": why }));
+            checks.values.push(Check::NoLayouts { what: "layouts", why_not: why.to_string() });
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! What a bisection may take, before anything is built.
 
+use answers::{BisectionPlan, as_json};
 use anyhow::Result;
 use bisection::Forecast;
 use bisector::{Range, Request};
 use host::counted;
-use serde_json::json;
 use text::Style;
 use text::table::{Align, Table};
 
@@ -17,13 +17,12 @@ pub fn plan(range: &Range, request: &Request, is_json: bool, style: &Style) -> R
     let forecasts =
         DISTANCES.map(|distance| Forecast::new(changes, distance, request.settings.runs_min));
     if is_json {
-        let value = json!({
-            "commits": changes,
-            "good": range.commits[0].id,
-            "bad": range.commits[changes].id,
-            "forecasts": forecasts,
+        return as_json(&BisectionPlan {
+            commits: changes,
+            good: range.commits[0].id.clone(),
+            bad: range.commits[changes].id.clone(),
+            forecasts: forecasts.to_vec(),
         });
-        return Ok(serde_json::to_string_pretty(&value)? + "\n");
     }
     let mut table = Table::new([
         ("change / spread of a run", Align::Right),

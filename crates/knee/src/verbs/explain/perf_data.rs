@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::{RecordingDifference, RecordingLedger, as_json};
 use anyhow::{Result, bail, ensure};
 use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
 use ledger::{RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings};
 use records::recording::Recording;
-use serde_json::json;
 use text::Style;
 
 use super::views::ProfileView;
@@ -76,7 +76,7 @@ impl Options {
             ([one], ProfileView::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);
                 if json {
-                    as_json(&json!({"name": one.name, "recorded": recorded}))
+                    as_json(&RecordingLedger { name: one.name, recorded: &recorded })
                 } else {
                     Ok(recording::ledger(one, &recorded, style))
                 }
@@ -127,12 +127,12 @@ impl Options {
         );
         let change = difference(&recorded[0].ledger, &recorded[1].ledger);
         if json {
-            return as_json(&json!({
-                "base": {"name": base.name, "recorded": recorded[0]},
-                "new": {"name": new.name, "recorded": recorded[1]},
-                "difference": change,
-                "causes": causes(&change),
-            }));
+            return as_json(&RecordingDifference {
+                base: RecordingLedger { name: base.name, recorded: &recorded[0] },
+                new: RecordingLedger { name: new.name, recorded: &recorded[1] },
+                difference: &change,
+                causes: causes(&change),
+            });
         }
         Ok(recording::changes(named, [&recorded[0], &recorded[1]], &change, style))
     }
@@ -149,10 +149,6 @@ impl Options {
         }
         Ok(())
     }
-}
-
-fn as_json(value: &serde_json::Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// The name of a file in reports.

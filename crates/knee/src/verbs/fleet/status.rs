@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use answers::{FleetClaim, FleetStatus, as_json};
 use anyhow::Result;
 use fleet::{ChunkState, Folder, HostCheck, Plan, slurm};
 use host::counted;
-use host::terminal::{hint, print_line};
-use serde_json::{Value, json};
+use host::terminal::{hint, print, print_line};
 
 /// Claims that are listed one by one.
 const CLAIMS_SHOWN: usize = 20;
@@ -34,12 +34,16 @@ pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
     // Slurm is asked only what the files cannot tell.
     let jobs = if free > 0 { slurm::jobs(&folder) } else { None };
     if json {
-        let value = json!({
-            "chunks": plan.chunks.len(), "done": done, "claimed": claimed, "free": free,
-            "work_left_s": left_s, "claims": claims.iter().map(ShownClaim::json).collect::<Vec<_>>(),
-            "hosts": checks, "pending": jobs.and_then(Result::ok).map(|jobs| jobs.pending),
-        });
-        print_line(format_args!("{value:#}"))?;
+        print(as_json(&FleetStatus {
+            chunks: plan.chunks.len(),
+            done,
+            claimed,
+            free,
+            work_left_s: left_s,
+            claims: claims.into_iter().map(ShownClaim::into_answer).collect(),
+            hosts: checks,
+            pending: jobs.and_then(Result::ok).map(|jobs| jobs.pending),
+        })?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let work = match left_s {
@@ -112,12 +116,10 @@ impl ShownClaim {
         format!("chunk {chunk}: {host}, {runs}{before}{}", silence.unwrap_or_default())
     }
 
-    fn json(&self) -> Value {
-        let silence_s = self.silence.map(|silence| silence.as_secs_f64());
-        json!({
-            "chunk": self.chunk, "claim": self.claim, "host": self.host, "runs": self.runs,
-            "silence_s": silence_s,
-        })
+    fn into_answer(self) -> FleetClaim {
+        let ShownClaim { chunk, claim, host, runs, silence } = self;
+        let silence_s = silence.map(|silence| silence.as_secs_f64());
+        FleetClaim { chunk, claim, host, runs, silence_s }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tables of the kernels just built, and of the kernels in the cache.
 
+use answers::{BuiltKernels, KernelOutcome};
 use anyhow::Result;
 use guests::kernels::{BuildInfo, BuiltKernel};
-use serde_json::{Value, json};
 use text::table::{Align, Table};
 
 /// Digits of a commit shown in tables.
@@ -36,13 +36,17 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
     if outcomes.is_empty() { String::new() } else { table.text() }
 }
 
-/// The kernels that were asked for, as JSON.
-pub fn kernels_json(outcomes: &[(String, Result<BuiltKernel>)]) -> Value {
-    let one = |(revision, outcome): &(String, Result<BuiltKernel>)| match outcome {
-        Ok(built) => json!(built),
-        Err(why) => json!({"asked": revision, "error": format!("{why:#}")}),
-    };
-    outcomes.iter().map(one).collect()
+/// The kernels that were asked for, as data.
+pub fn kernels_built(outcomes: &[(String, Result<BuiltKernel>)]) -> BuiltKernels<&BuiltKernel> {
+    fn one((revision, outcome): &(String, Result<BuiltKernel>)) -> KernelOutcome<&BuiltKernel> {
+        match outcome {
+            Ok(built) => KernelOutcome::Ready(built),
+            Err(why) => {
+                KernelOutcome::Failed { asked: revision.clone(), error: format!("{why:#}") }
+            }
+        }
+    }
+    BuiltKernels(outcomes.iter().map(one).collect())
 }
 
 /// The kernels in the cache.
@@ -140,7 +144,7 @@ mod tests {
             HEAD~3    -             failed         -    -  -
         "#]]
         .assert_eq(&kernels(&outcomes));
-        let json = kernels_json(&outcomes);
+        let json = serde_json::to_value(kernels_built(&outcomes)).unwrap();
         assert_eq!(json[1]["cached"], true);
         assert_eq!(json[0]["release"], "6.1.0-g1a2b3c4d5e6f");
         assert_eq!(json[2]["error"], "no");

@@ -1,0 +1,192 @@
+//! What a search over interleavings found: `knee check`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The algorithms that were checked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Checks(pub Vec<CheckedAlgorithm>);
+
+/// What the search of one algorithm found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CheckedAlgorithm {
+    /// Name of the algorithm, with the design of a mechanism.
+    pub name: String,
+    /// The verdict: `holds`, `nothing found`, `wrong` or `not checked`.
+    pub verdict: &'static str,
+    /// Why it was not checked; null if it was.
+    pub why: Option<String>,
+    /// What to do to have it checked; null if it was.
+    pub way_out: Option<String>,
+    /// Number of tasks.
+    pub threads: usize,
+    /// Number of acquisitions of each task.
+    pub acquires: u32,
+    /// Number of locks.
+    pub locks: usize,
+    /// The memory model that was searched: `sc` (sequentially consistent) or `x86` (total store order).
+    pub memory: &'static str,
+    /// Number of states that were searched; null if schedules were sampled.
+    pub states: Option<u64>,
+    /// Number of schedules that were sampled; null if all states were searched.
+    pub schedules: Option<u64>,
+    /// Number of steps of tasks that were taken.
+    pub steps: u64,
+    /// How often a waiting task is bypassed; null unless that was asked for.
+    pub bypass: Option<BypassBounds>,
+    /// Seconds that the search took.
+    pub seconds: f64,
+    /// Whether all interleavings were searched.
+    pub complete: bool,
+    /// What is wrong; null if nothing was found.
+    pub fault: Option<String>,
+    /// The schedule that shows the fault, for --replay; null if nothing was found.
+    pub schedule: Option<String>,
+    /// The steps of that schedule, a line each; null if nothing was found.
+    pub interleaving: Option<Vec<String>>,
+    /// Whether no shorter schedule shows a fault; null if nothing was found.
+    pub shortest: Option<bool>,
+}
+
+/// How often tasks enter before one that waits.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BypassBounds {
+    /// For tasks that enter alone; null if none waits.
+    pub exclusive: Option<BypassBound>,
+    /// For tasks that enter together; null if none waits.
+    pub shared: Option<BypassBound>,
+}
+
+/// A bound of bypassing, from searches with more and more acquisitions.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BypassBound {
+    /// Whether there is one: `bounded`, `none` or `unknown`.
+    pub bound: &'static str,
+    /// The most entries before a waiting task; null unless there is a bound.
+    pub most: Option<u8>,
+    /// Number of tasks.
+    pub tasks: usize,
+    /// Acquisitions of each task, a number for each search.
+    pub acquires: Vec<u32>,
+    /// The most entries before a waiting task, a number for each search.
+    pub entries: Vec<u8>,
+}
+
+/// A schedule that was followed with --replay.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FollowedSchedule {
+    /// The steps, a line each.
+    pub steps: Vec<String>,
+    /// What is wrong at its end; null if nothing is.
+    pub fault: Option<String>,
+}
+
+/// The designs that were compared with the kernel of this host.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct KernelComparisons(pub Vec<DesignAgainstKernel>);
+
+/// A design and the kernel, on equal random calls.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DesignAgainstKernel {
+    /// Name of the mechanism, with its design.
+    pub name: String,
+    /// Number of calls that were asked for.
+    pub calls: u64,
+    /// Number of requests that were granted, at once or later.
+    pub granted: u64,
+    /// Number of requests refused with EAGAIN.
+    pub refused: u64,
+    /// Number of requests refused with EDEADLK.
+    pub deadlocks: u64,
+    /// Number of requests that had to wait.
+    pub waited: u64,
+    /// Number of calls of F_GETLK.
+    pub asked: u64,
+    /// Number of processes that were forked.
+    pub forks: u64,
+    /// Number of exits and kills.
+    pub exits: u64,
+    /// Number of comparisons of the whole table.
+    pub tables: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// The first difference between both; null if there is none.
+    pub difference: Option<String>,
+}
+
+/// The algorithms whose mutants were judged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Mutants(pub Vec<MutatedAlgorithm>);
+
+/// The mutants of one algorithm, or why it was not checked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MutatedAlgorithm {
+    /// The algorithm was checked.
+    Judged {
+        /// Name of the algorithm.
+        name: String,
+        /// What became of each changed access.
+        mutants: Vec<Mutant>,
+    },
+    /// The algorithm was not checked.
+    NotChecked {
+        /// Name of the algorithm.
+        name: String,
+        /// "not checked".
+        verdict: &'static str,
+        /// Why it was not checked.
+        why: String,
+        /// What to do to have it checked.
+        way_out: String,
+    },
+}
+
+/// One changed access of an algorithm.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Mutant {
+    /// Line of the source file.
+    pub line: u32,
+    /// The source line.
+    pub source: String,
+    /// The change.
+    pub change: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: MutantFate,
+}
+
+/// What became of a mutant.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "fate", rename_all = "snake_case")]
+pub enum MutantFate {
+    /// A search found a fault.
+    Caught {
+        /// The fault.
+        fault: String,
+        /// Number of tasks of the search.
+        threads: usize,
+        /// Number of acquisitions of each task.
+        acquires: u32,
+        /// Number of locks.
+        locks: usize,
+        /// Settings that differ from those of other searches.
+        settings: BTreeMap<String, u64>,
+        /// Choices that differ from those of other searches.
+        choices: BTreeMap<String, String>,
+        /// The memory model that was searched: `sc` or `x86`.
+        memory: &'static str,
+    },
+    /// The change makes no difference.
+    Equivalent {
+        /// Why not.
+        why: String,
+    },
+    /// No search found a fault.
+    Survived,
+}
