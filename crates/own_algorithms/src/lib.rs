@@ -7,7 +7,6 @@
 
 #![warn(missing_docs)]
 
-pub mod folder;
 mod load;
 pub mod lock;
 pub mod mechanism;

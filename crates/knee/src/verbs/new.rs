@@ -1,5 +1,7 @@
 //! `knee new`: writes the start of something of the user's own.
 
+mod folder;
+
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +9,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use host::terminal::hint;
-use own_algorithms::folder::{self, Kind};
+
+use self::folder::Kind;
 
 /// What to write.
 #[derive(clap::Args)]

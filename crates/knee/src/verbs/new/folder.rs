@@ -18,31 +18,42 @@ pub enum Kind {
 
 /// The files of a new lock, by path in its folder. `own_lock` stands for its name.
 const LOCK: &[(&str, &str)] = &[
-    ("Makefile", include_str!("../new/lock/Makefile")),
-    ("src/main.rs", include_str!("../new/lock/src/main.rs")),
-    ("src/own_lock.rs", include_str!("../new/lock/src/own_lock.rs")),
-    ("examples/load.rs", include_str!("../new/lock/examples/load.rs")),
+    ("Makefile", include_str!("../../../../own_algorithms/new/lock/Makefile")),
+    ("src/main.rs", include_str!("../../../../own_algorithms/new/lock/src/main.rs")),
+    ("src/own_lock.rs", include_str!("../../../../own_algorithms/new/lock/src/own_lock.rs")),
+    ("examples/load.rs", include_str!("../../../../own_algorithms/new/lock/examples/load.rs")),
 ];
 
 /// The files of a new read-write lock, by path in its folder. `own_lock` stands for its name.
 const READ_WRITE_LOCK: &[(&str, &str)] = &[
-    ("Makefile", include_str!("../new/read_write_lock/Makefile")),
-    ("src/main.rs", include_str!("../new/read_write_lock/src/main.rs")),
-    ("src/own_lock.rs", include_str!("../new/read_write_lock/src/own_lock.rs")),
-    ("examples/load.rs", include_str!("../new/read_write_lock/examples/load.rs")),
+    ("Makefile", include_str!("../../../../own_algorithms/new/read_write_lock/Makefile")),
+    ("src/main.rs", include_str!("../../../../own_algorithms/new/read_write_lock/src/main.rs")),
+    (
+        "src/own_lock.rs",
+        include_str!("../../../../own_algorithms/new/read_write_lock/src/own_lock.rs"),
+    ),
+    (
+        "examples/load.rs",
+        include_str!("../../../../own_algorithms/new/read_write_lock/examples/load.rs"),
+    ),
 ];
 
 /// The files of a new mechanism, by path in its folder. `own_mechanism` stands for its name.
 const MECHANISM: &[(&str, &str)] = &[
-    ("Makefile", include_str!("../new/mechanism/Makefile")),
-    ("src/main.rs", include_str!("../new/mechanism/src/main.rs")),
-    ("src/own_mechanism.rs", include_str!("../new/mechanism/src/own_mechanism.rs")),
-    ("examples/load.rs", include_str!("../new/mechanism/examples/load.rs")),
+    ("Makefile", include_str!("../../../../own_algorithms/new/mechanism/Makefile")),
+    ("src/main.rs", include_str!("../../../../own_algorithms/new/mechanism/src/main.rs")),
+    (
+        "src/own_mechanism.rs",
+        include_str!("../../../../own_algorithms/new/mechanism/src/own_mechanism.rs"),
+    ),
+    ("examples/load.rs", include_str!("../../../../own_algorithms/new/mechanism/examples/load.rs")),
 ];
 
 /// The files of all. OWN_NAME and OWN_TREE stand for names.
-const ALL: &[(&str, &str)] =
-    &[("Cargo.toml", include_str!("../new/manifest.toml")), (".gitignore", "/target\n")];
+const ALL: &[(&str, &str)] = &[
+    ("Cargo.toml", include_str!("../../../../own_algorithms/new/manifest.toml")),
+    (".gitignore", "/target\n"),
+];
 
 /// Writes the crate of a new algorithm to a folder that must not exist, which gives the algorithm its name. `tree` is a
 /// source tree of knee, on which the crate depends by path.
