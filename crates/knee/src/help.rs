@@ -2,10 +2,14 @@
 
 mod examples;
 
+use std::ffi::OsString;
+
 use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use host::unknown;
 use text::prose::wrapped;
 
-use crate::verbs;
+use crate::{renamed, verbs};
 
 /// The groups of the overview. Each visible verb is in one.
 const GROUPS: [(&str, &[&str]); 5] = [
@@ -75,6 +79,31 @@ fn overview(knee: &Command, width: usize) -> String {
         page += &wrapped(&format!("  {:22}{about}", format!("{short}--{long}{value}")), width, 24);
     }
     page + &format!("\n{}", wrapped(EXIT_STATUS, width, 0))
+}
+
+/// What to say instead of clap about a verb that is missing or unknown; `None` about anything else.
+pub fn of_verb(error: &clap::Error, knee: &Command, line: &[OsString]) -> Option<String> {
+    if error.kind() == ErrorKind::MissingSubcommand && error.to_string().contains("'knee'") {
+        return knee.clone().render_help().to_string().into();
+    }
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let first = line.get(renamed::verb_at(line, knee)?)?.to_string_lossy();
+    let above = if first == *wrong { None } else { knee.find_subcommand(&*first) };
+    let (kind, old, list) = match above {
+        Some(above) => {
+            let name = above.get_name();
+            (format!("verb of knee {name}"), &[][..], format!("knee {name} -h"))
+        }
+        None => ("verb".to_string(), &renamed::RENAMED[..], "knee --help".to_string()),
+    };
+    let verbs = above.unwrap_or(knee).get_subcommands().filter(|verb| !verb.is_hide_set());
+    let old = old.iter().filter_map(|(old, _)| old.split(' ').next());
+    Some(format!("knee: {}", unknown(&kind, wrong, verbs.map(Command::get_name).chain(old), &list)))
 }
 
 #[cfg(test)]

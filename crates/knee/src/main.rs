@@ -65,13 +65,20 @@ fn parse() -> Result<Cli, ExitCode> {
     let words = renamed::with_new_names(words, &command);
     let shown = words.iter().map(|word| word.to_string_lossy().into_owned());
     host::set_command_line(shown.collect());
-    let (line, defaults) = defaults::apply(words, &command).map_err(|error| fail(&error))?;
+    let (line, defaults) =
+        defaults::apply(words.clone(), &command).map_err(|error| fail(&error))?;
     let matches = command.try_get_matches_from_mut(line);
     let read = matches.and_then(|matches| {
         command_line::check_action(&mut command, &matches)?;
         Cli::from_arg_matches(&matches)
     });
-    let mut cli = read.map_err(|error| help_or_error(&error))?;
+    let mut cli = read.map_err(|error| match help::of_verb(&error, &command, &words) {
+        Some(text) => {
+            talk(text.trim_end());
+            ExitCode::from(2)
+        }
+        None => help_or_error(&error),
+    })?;
     cli.output.apply();
     if let Verb::Run(arguments) = &mut cli.verb {
         arguments.what.defaults = defaults;

@@ -12,7 +12,7 @@ use host::terminal::talk;
 use host::{Limit, given_file, nearest, unknown_of};
 use perf_data::recognise;
 use plan::{Side, commands, experiments};
-use records::{Experiment, Opened, Record};
+use records::{Experiment, Load, Opened, OwnLoad, Record};
 use setup::foreign::Foreign;
 use store::Store;
 
@@ -32,6 +32,20 @@ pub fn is_load(word: &str) -> bool {
     word.starts_with(commands::PREFIX)
         || own_loads::is_own_load(word)
         || plan::workload(word).is_ok()
+}
+
+/// The load that a word names.
+pub fn load(word: &str) -> Result<Load> {
+    if own_loads::is_own_load(word) {
+        let file = std::path::absolute(word).with_context(|| format!("looking for {word}"))?;
+        return Ok(Load::new(OwnLoad { file, ..OwnLoad::default() }));
+    }
+    if word.starts_with(commands::PREFIX) {
+        return commands::read(word).map(|_| Load::new(word.to_string()));
+    }
+    let workload = plan::workload(word);
+    let workload = workload.map_err(|why| own_loads::why_no_load(word).unwrap_or(why))?;
+    Ok(Load::new(workload.name.to_string()))
 }
 
 /// Whether a word names something to measure, rather than a record.

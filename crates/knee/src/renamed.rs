@@ -49,7 +49,7 @@ pub fn with_new_names(mut line: Vec<OsString>, knee: &Command) -> Vec<OsString> 
 }
 
 /// Where the verb stands: the first word that is no option and no option's value. After `help`, the verb it is about.
-fn verb_at(line: &[OsString], knee: &Command) -> Option<usize> {
+pub fn verb_at(line: &[OsString], knee: &Command) -> Option<usize> {
     let takes_value = |word: &str| {
         let is_it = |argument: &&clap::Arg| {
             word.strip_prefix("--").is_some_and(|name| argument.get_long() == Some(name))

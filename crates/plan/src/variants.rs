@@ -257,13 +257,13 @@ mod tests {
         check(
             "[[variant]]\nname = 'fast'\nfactor = 'speed'\n[[exclude]]\nsped = 'fast'",
             expect_test::expect![[r#"
-                [[exclude]] names the factor 'sped', did you mean 'speed'?; there are speed
+                [[exclude]]: no factor is called "sped"; did you mean "speed"? There is speed
             "#]],
         );
         check(
             "[[variant]]\nname = 'fast'\nfactor = 'speed'\n[[exclude]]\nspeed = 'fats'",
             expect_test::expect![[r#"
-                [[exclude]] names the variant 'fats' of factor 'speed', did you mean 'fast'?
+                [[exclude]]: no variant of speed is called "fats"; did you mean "fast"? There is fast
             "#]],
         );
         check(

@@ -1,6 +1,6 @@
 //! Parsers of small texts in files and on the command line: sizes, percentages, command lines.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// Parses the size of a file system, a disk or a guest's memory, in bytes; k, M, G and T are powers of
 /// 1024. The size must be at least 1 MiB and below 1 PiB.
@@ -35,26 +35,66 @@ pub fn percent(text: &str) -> Result<f64> {
     })
 }
 
-/// The values of a parameter on the command line. A range of numbers stands for its values: `1..8` doubles
-/// up to its end (1, 2, 4, 8), `0..10:2.5` takes steps. Other texts stand for themselves.
-pub fn values(text: &str) -> Result<Vec<String>> {
-    const VALUES_MAX: f64 = 1000.0;
-    let (range, step) =
-        text.split_once(':').map_or((text, None), |(range, step)| (range, Some(step)));
+/// The values of a list on the command line: `1,2,4`, with ranges of numbers among them. `1..8` doubles up to its end
+/// (1, 2, 4, 8), `1..81*3` multiplies by 3, `0..10:2.5` takes steps, `1-4` is each whole number. Where a `|` separates
+/// the values, commas and `1-4` are text: `a,b|c,d` has two values, and `a,b|` one.
+pub fn list(text: &str) -> Result<Vec<String>> {
+    const USAGE: &str =
+        "write 1,2,4 or 1..64 or 1-8, or with | between values that have commas: 'a,b|c,d'";
+    ensure!(!text.is_empty(), "no value: {USAGE}");
+    let is_literal = text.contains('|');
+    let separator = if is_literal { '|' } else { ',' };
+    let items: Vec<&str> = text.strip_suffix('|').unwrap_or(text).split(separator).collect();
+    ensure!(
+        is_literal || items.iter().all(|item| !item.trim().is_empty()),
+        "'{text}' has an empty value: {USAGE}"
+    );
+    let values = items.into_iter().map(|item| match each_number(item) {
+        Some(numbers) if !is_literal => numbers.with_context(|| format!("'{item}': {USAGE}")),
+        _ => range(item),
+    });
+    Ok(values.collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// More values are a mistake in a range.
+const VALUES_MAX: f64 = 1000.0;
+
+/// The whole numbers from the first to the last: `1-4`. `None` if the text is something else.
+fn each_number(text: &str) -> Option<Result<Vec<String>>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+    if last < first || (last - first) as f64 >= VALUES_MAX {
+        return Some(Err(anyhow!("no range from a number up to a larger one")));
+    }
+    Some(Ok((first..=last).map(|number| number.to_string()).collect()))
+}
+
+/// The values of a range that doubles, multiplies or takes steps. Other texts stand for themselves.
+fn range(text: &str) -> Result<Vec<String>> {
+    let split = |sign| text.split_once(sign).map(|(range, by)| (range, Some((sign, by))));
+    let (range, by) = split(':').or_else(|| split('*')).unwrap_or((text, None));
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
     let ends = range.split_once("..").and_then(|(a, b)| Some((a, b, number(a)?, number(b)?)));
     let Some((first_text, last_text, first, last)) = ends else {
         return Ok(vec![text.to_string()]);
     };
     ensure!(first <= last, "the range {text} ends before it begins");
-    let Some(step_text) = step else {
+    let (step_text, factor) = match by {
+        Some((':', step)) => (Some(step), 2.0),
+        Some((_, factor)) => {
+            let factor = number(factor).filter(|factor| *factor > 1.0);
+            (None, factor.with_context(|| format!("the factor of {text} must be above 1"))?)
+        }
+        None => (None, 2.0),
+    };
+    let Some(step_text) = step_text else {
         ensure!(
             first > 0.0,
-            "the range {text} cannot double from {first_text}: give a step, {text}:1"
+            "the range {text} cannot multiply {first_text}: give a step, {range}:1"
         );
-        let doubled = std::iter::successors(Some(first), |value| Some(2.0 * value));
-        let values = doubled.take_while(|value| *value < last).map(|value| value.to_string());
-        return Ok(values.chain([last_text.to_string()]).collect());
+        let multiplied = std::iter::successors(Some(first), |value| Some(factor * value));
+        let below = multiplied.take_while(|value| *value < last).take(VALUES_MAX as usize);
+        return Ok(below.map(|value| value.to_string()).chain([last_text.to_string()]).collect());
     };
     let step = number(step_text).filter(|step| *step > 0.0);
     let step = step.with_context(|| format!("the step of {text} must be a number above 0"))?;
@@ -86,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn ranges_double_or_take_steps_and_other_texts_stay() {
+    fn lists_have_commas_and_ranges_and_other_texts_stay() {
         let check = |text: &str, expected: &str| {
-            let shown = match values(text) {
+            let shown = match list(text) {
                 Ok(values) => values.join(" "),
-                Err(why) => why.to_string(),
+                Err(why) => format!("{why:#}"),
             };
-            assert_eq!(shown, expected);
+            assert!(shown.starts_with(expected), "{text}: {shown}");
         };
         check("1..8", "1 2 4 8");
         check("1..6", "1 2 4 6");
@@ -101,10 +141,20 @@ mod tests {
         check("0..1:0.25", "0.00 0.25 0.50 0.75 1.00");
         check("0.1..0.3:0.1", "0.1 0.2 0.3");
         check("10..35:10", "10 20 30");
-        for text in ["", "a..b", "1-8", "../x", "1..", "a:b", "C.UTF-8", "1:2"] {
+        check("1,2,4", "1 2 4");
+        check("1-4,8..32", "1 2 3 4 8 16 32");
+        check("1..64*4", "1 4 16 64");
+        check("a|b", "a b");
+        check("1-4|5,6", "1-4 5,6");
+        check("a,b|", "a,b");
+        check("1,,2", "'1,,2' has an empty value: write 1,2,4 or");
+        check("", "no value: write");
+        check("8-1", "'8-1': write 1,2,4 or 1..64 or 1-8");
+        check("1..8*1", "the factor of 1..8*1 must be above 1");
+        for text in ["a..b", "../x", "1..", "a:b", "C.UTF-8", "1:2", "a-b", "-1"] {
             check(text, text);
         }
-        check("0..8", "the range 0..8 cannot double from 0: give a step, 0..8:1");
+        check("0..8", "the range 0..8 cannot multiply 0: give a step, 0..8:1");
         check("8..1", "the range 8..1 ends before it begins");
         check("1..8:0", "the step of 1..8:0 must be a number above 0");
         check("1..1e9:1", "the range 1..1e9:1 has more than 1000 values");

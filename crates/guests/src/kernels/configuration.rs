@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn an_unknown_fragment_is_refused_with_the_known_ones() {
         let error = Configuration::without(&["type".to_string()]).unwrap_err().to_string();
-        assert!(error.contains("did you mean 'types'?; there are boot, guest"), "{error}");
+        assert!(error.contains("did you mean \"types\"? There are boot, guest"), "{error}");
         let rest = Configuration::without(&["types".to_string()]).unwrap();
         assert!(!rest.has("types") && rest.has("boot"));
     }

@@ -38,7 +38,7 @@ pub fn fine_points(topology: &Topology, placement: Placement) -> Vec<u32> {
 }
 
 /// The counts that `spec` means: `all`, `cores`, `7`, `1..all` (both ends and the default points
-/// between them), `1-8` (every count), or several of them separated by commas.
+/// between them), `1-8` (every count), `1..8:2` (steps), `1..81*3` (multiplied), or several of them separated by commas.
 pub fn points(spec: &str, topology: &Topology, placement: Placement) -> anyhow::Result<Vec<u32>> {
     let order = topology.ordered(placement);
     if order.is_empty() {
@@ -67,6 +67,9 @@ struct Scale {
 
 impl Scale {
     fn counts(&self, part: &str) -> anyhow::Result<Vec<u32>> {
+        if let Some(counts) = self.stepped(part) {
+            return counts;
+        }
         if let Some((first, last)) = part.split_once("..") {
             let (first, last) = self.range(part, first, last)?;
             let inside = self.defaults.iter().copied().filter(|n| (first..=last).contains(n));
@@ -77,6 +80,23 @@ impl Scale {
             return Ok((first..=last).collect());
         }
         Ok(vec![self.count(part, part)?])
+    }
+
+    /// The counts of `1..8:2`, which takes steps, or of `1..81*3`, which multiplies; `None` if `part` is neither.
+    fn stepped(&self, part: &str) -> Option<anyhow::Result<Vec<u32>>> {
+        let sign = if part.contains(':') { ':' } else { '*' };
+        let (range, by) = part.split_once(sign)?;
+        let (first, last) = range.split_once("..")?;
+        let least = if sign == ':' { 1 } else { 2 };
+        let by = by.trim().parse::<u32>().ok().filter(|by| *by >= least)?;
+        let next = move |count: &u32| {
+            if sign == ':' { count.checked_add(by) } else { count.checked_mul(by) }
+        };
+        Some(self.range(part, first, last).map(|(first, last)| {
+            let counts = iter::successors(Some(first), next).take_while(|count| *count <= last);
+            let end = (sign == '*').then_some(last);
+            counts.chain(end).collect()
+        }))
     }
 
     fn range(&self, part: &str, first: &str, last: &str) -> anyhow::Result<(u32, u32)> {
@@ -95,7 +115,7 @@ impl Scale {
             number => number.parse().map_err(|_| {
                 anyhow!(
                     "'{part}' is not a number of CPUs: use a number, cores, all, 1..all (doubling, \
-                     plus the edges of the topology), 1-8 (each), or several separated by commas"
+                     plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
                 )
             })?,
         };

@@ -318,6 +318,8 @@ fn points_can_be_asked_for_in_words_numbers_and_ranges() {
     check("3..cores", expect!["[3, 4]"]);
     check("3..7", expect!["[3, 4, 7]"]);
     check("5..5", expect!["[5]"]);
+    check("1..7:2", expect!["[1, 3, 5, 7]"]);
+    check("1..8*3", expect!["[1, 3, 8]"]);
     check("3-6", expect!["[3, 4, 5, 6]"]);
     check("7-all", expect!["[7, 8]"]);
     check(" 8, 1-3,2..4 ", expect!["[1, 2, 3, 4, 8]"]);
@@ -348,31 +350,31 @@ fn points_that_cannot_be_are_explained() {
     check(
         "",
         expect![
-            "'' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), or several separated by commas"
+            "'' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
         ],
     );
     check(
         "1,,2",
         expect![
-            "'' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), or several separated by commas"
+            "'' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
         ],
     );
     check(
         "many",
         expect![
-            "'many' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), or several separated by commas"
+            "'many' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
         ],
     );
     check(
         "1..=2",
         expect![
-            "'1..=2' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), or several separated by commas"
+            "'1..=2' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
         ],
     );
     check(
         "-2",
         expect![
-            "'-2' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), or several separated by commas"
+            "'-2' is not a number of CPUs: use a number, cores, all, 1..all (doubling, plus the edges of the topology), 1-8 (each), 1..8:2 (steps), or several separated by commas"
         ],
     );
     check_points(

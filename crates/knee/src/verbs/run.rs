@@ -16,8 +16,8 @@ use host::Placement;
 use host::terminal::{hint, print, talk};
 use plan::{commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, OwnLoad, PointOrder,
-    ProgramProbe, Scalar, Success, Variant, check_label, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, PointOrder, ProgramProbe,
+    Scalar, Success, Variant, check_label, parse,
 };
 use reports::{Plan, plan_answer};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
@@ -78,16 +78,17 @@ pub struct Arguments {
     /// They follow -O2 -g -pthread, as in --cflags '-O3 -lfoo'. CC and CXX name another compiler.
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, hide_short_help = true, help_heading = LOAD)]
     cflags: Option<String>,
-    /// Values of `{NAME}` or of a parameter: NAME='1|2'
+    /// Values of `{NAME}` or of a parameter: NAME=1,2
     ///
-    /// Several values make an axis. 1..8 is 1, 2, 4, 8; 1..8:1 takes steps of 1.
+    /// Several values make an axis. 1..8 is 1, 2, 4, 8; 1..81*3 multiplies by 3; 1..8:2 takes steps of 2; 1-4 is
+    /// each number. Values with commas are separated by |: 'a,b|c', 'a,b|'.
     #[arg(long = "axis", value_name = "NAME=VALUES", value_parser = axis, help_heading = LOAD)]
     axes: Vec<(String, Vec<String>)>,
     /// Set a parameter of all workloads: NAME=1,2
     ///
-    /// `knee show` shows the parameters of a workload. Several values make an axis. 1..8 is 1, 2, 4, 8;
-    /// 1..8:1 takes steps of 1.
-    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = setting, help_heading = LOAD)]
+    /// `knee show` shows the parameters of a workload. Several values make an axis, written as
+    /// for --axis.
+    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = axis, help_heading = LOAD)]
     settings: Vec<(String, Vec<String>)>,
     /// Add time inside or outside the lock: inside=0,200ns,600ns
     ///
@@ -99,7 +100,7 @@ pub struct Arguments {
     doses: Vec<dose::Dose>,
     /// CPU counts: 1..all, 1-8, 4, cores, all or adaptive
     ///
-    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count. adaptive begins with
+    /// 1..all takes powers of two and the boundaries of the topology, 1-8 each count, 1..8:2 steps. adaptive begins with
     /// those of 1..all, and goes on with the counts that tell most about the knee for their time.
     #[arg(long, help_heading = LOAD)]
     pub cpus: Option<String>,
@@ -318,20 +319,10 @@ fn check_metrics(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-fn setting(text: &str) -> Result<(String, Vec<String>)> {
-    let (name, values) = text.split_once('=').context("must be NAME=VALUE")?;
-    Ok((name.to_string(), all_values(values, ',')?))
-}
-
+/// A parameter or an axis with its values.
 fn axis(text: &str) -> Result<(String, Vec<String>)> {
-    let (name, values) = text.split_once('=').context("must be NAME='VALUE|VALUE'")?;
-    Ok((name.to_string(), all_values(values, '|')?))
-}
-
-/// The values of a list, in which ranges stand for theirs.
-fn all_values(list: &str, separator: char) -> Result<Vec<String>> {
-    let values = list.split(separator).map(parse::values);
-    Ok(values.collect::<Result<Vec<_>>>()?.concat())
+    let (name, values) = text.split_once('=').context("must be NAME=1,2,4")?;
+    Ok((name.to_string(), parse::list(values)?))
 }
 
 /// Measures, keeps and shows.
@@ -617,20 +608,7 @@ fn of_workloads(names: &[String]) -> Result<Experiment> {
             !named::is_experiment(name),
             "{name} is an experiment: run it alone, or name workloads only"
         );
-        if own_loads::is_own_load(name) {
-            let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
-            let own = OwnLoad { file, ..OwnLoad::default() };
-            loads.push(Load::new(own));
-            continue;
-        }
-        let workload = if name.starts_with(commands::PREFIX) {
-            commands::read(name).map(|_| name.clone())?
-        } else {
-            let named =
-                plan::workload(name).map_err(|why| own_loads::why_no_load(name).unwrap_or(why))?;
-            named.name.to_string()
-        };
-        loads.push(Load::new(workload));
+        loads.push(named::load(name)?);
     }
     let name = loads.iter().map(Load::name).collect::<Vec<_>>().join(" ");
     Ok(Experiment { name, loads, ..Experiment::default() })

@@ -50,6 +50,13 @@ fn unknown_names_suggest_the_nearest() {
         &["no incident or publication is called \"I9\"; there are I1, I2", "cna-lock2"],
         2,
     );
+    check("rnu", &["no verb is called \"rnu\"; did you mean \"run\"?", "`knee --help` shows"], 2);
+    check("--width 80 forcast", &["did you mean \"forecast\"?"], 2);
+    check("fleet stauts", &["no verb of knee fleet is called", "did you mean \"status\"?"], 2);
+    check("--width 80", &["Usage: knee", "Exit status"], 2);
+    let lists = "run --command true --axis";
+    check(&format!("{lists} n=1,,2"), &["has an empty value: write 1,2,4"], 2);
+    check(&format!("{lists} n=8-1"), &["'8-1': write 1,2,4 or 1..64"], 2);
     check("scale none.csv", &["none.csv: No such file"], 2);
     check("scale forecast --to 0", &["0 is not in 1..=16384"], 2);
     check("run brk --budget 1m", &["--budget and --knee-within are for --cpus adaptive"], 2);
@@ -133,7 +140,7 @@ fn parameters_and_forms_that_a_workload_lacks_are_named() {
     check("run getppid --set hold_ns=3", &["getppid has no parameter 'hold_ns'", "idle_ns"], 2);
     check("run create_files --set sync=often", &["sync=often: must be one of none, fdatasync"], 2);
     check("run getppid --set idle_ns=-1", &["idle_ns=-1: must be a time from 0 to"], 2);
-    check("run getppid --set idle_ns", &["must be NAME=VALUE"], 2);
+    check("run getppid --set idle_ns", &["must be NAME=1,2,4"], 2);
     check("run getppid --as fibres", &["must be processes or threads"], 2);
     check("run brk --as threads", &["brk runs only as processes: all threads share"], 2);
 }

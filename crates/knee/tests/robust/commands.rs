@@ -213,7 +213,7 @@ fn what_cannot_work_is_refused_before_anything_runs() {
     check_refused(&["--command", "slepp 1"], &["no program 'slepp' is in PATH", "\"sleep\"?"]);
     check_refused(&["--command", "./no/such"], &["looking for", "no/such"]);
     check_refused(&["--command", "sleep '1"], &["has an unclosed quote"]);
-    let unknown = ["no placeholder of sleep is called \"opions\"", "known are cpus"];
+    let unknown = ["no placeholder of sleep is called \"opions\"", "here are cpus"];
     check_refused(&["--command", "sleep {opions}"], &unknown);
     let unused = ["no parameter of sleep is called \"n\"", "no {n} is in 'sleep 1'"];
     check_refused(&["--command", "sleep 1", "--axis", "n=1|2"], &unused);
@@ -230,7 +230,7 @@ fn what_cannot_work_is_refused_before_anything_runs() {
 fn parameters_make_a_matrix_and_variants_are_compared() {
     let home = Home::new();
     let arguments = ["--command", "sh -c 'exit $((X - X + {a} - {a} + {b} - {b}))'"];
-    let axes = ["--axis", "a=1|2", "--axis", "b=3|4"];
+    let axes = ["--axis", "a=1,2", "--axis", "b=3-4"];
     let variants = ["--variant", "one=env.X=1", "--variant", "two=env.X=2"];
     let mut command = home.knee("run --cpus 1 --blocks 4");
     let ended = home.start(command.args(arguments).args(axes).args(variants)).end();

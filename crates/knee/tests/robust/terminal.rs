@@ -138,6 +138,38 @@ fn the_short_help_of_each_verb_fits_a_screen() {
 }
 
 #[test]
+fn old_names_of_verbs_do_what_the_new_ones_do() {
+    let home = home_with_a_record();
+    for (old, new) in [
+        ("describe getppid", "show getppid"),
+        ("--quiet export last", "--quiet record export last"),
+        ("note last --width 80", "record note last --width 80"),
+        ("replay", "simulate replay"),
+        ("chunk nowhere", "fleet chunk nowhere"),
+        ("forecast --to 0", "scale forecast --to 0"),
+        ("selfcheck --host --share 0", "doctor verdicts --share 0"),
+        ("help rm", "help record rm"),
+    ] {
+        let (old, new) = (home.run(old), home.run(new));
+        assert_eq!(old.stdout, new.stdout);
+        assert_eq!(old.stderr, new.stderr);
+        assert_eq!(old.status.code(), new.status.code());
+    }
+}
+
+#[test]
+fn a_record_comes_before_the_manual_page_of_its_label() {
+    let home = home_with_a_record();
+    let (page, record) = (home.run("show getppid").stdout, home.run("show last").stdout);
+    assert_ne!(page, record);
+    assert!(home.run("record note last --label getppid").status.success());
+    assert!(home.run("show getppid").stdout.contains("getppid"));
+    assert_ne!(home.run("show getppid").stdout, page);
+    let refused = home.run("show ticket --counters");
+    assert!(refused.stderr.contains("--counters is for records"), "{}", refused.stderr);
+}
+
+#[test]
 fn colours_appear_only_where_they_are_wanted() {
     let home = home_with_a_record();
     let is_coloured = |arguments: &str, variable: (&str, &str)| {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::nearest;
+use host::{nearest, unknown_of};
 use records::{Command, CommandLine, OutputSource, parse};
 
 /// The placeholders that every command has, and what they stand for.
@@ -167,21 +167,19 @@ pub fn check<'a>(
         );
         ensure!(
             uses.contains(name),
-            "no parameter of {} is called \"{name}\"{}: no {{{name}}} is in '{}'",
+            "no {{{name}}} is in '{}', so no parameter of {} is called \"{name}\"{}",
+            command.run.text(),
             command.name,
-            nearest(name, uses.iter().map(String::as_str)),
-            command.run.text()
+            nearest(name, uses.iter().map(String::as_str))
         );
     }
     for name in &uses {
         let known: Vec<&str> = parameters.clone().map(String::as_str).chain(always()).collect();
         ensure!(
             known.contains(&name.as_str()),
-            "no placeholder of {} is called \"{name}\"{}; known are {}; --axis {name}='a|b' or a \
+            "{}; --axis {name}=a,b or a \
              parameter gives it values, {{{{{name}}}}} means the braces themselves",
-            command.name,
-            nearest(name, known.iter().copied()),
-            known.join(", ")
+            unknown_of(&format!("placeholder of {}", command.name), name, &known)
         );
     }
     Ok(())
@@ -259,12 +257,12 @@ mod tests {
         check_names(
             "a {opions}",
             &["options"],
-            "it has no parameter 'options', did you mean 'opions'?",
+            "no parameter of it is called \"options\"; did you mean \"opions\"?",
         );
         check_names(
             "a {scrath}",
             &[],
-            "unknown placeholder {scrath} in it, did you mean 'scratch'?; known are cpus, tasks,",
+            "no placeholder of it is called \"scrath\"; did you mean \"scratch\"? There are cpus, tasks,",
         );
         check_names("a", &["cpus"], "has the name of a placeholder");
         check_names("a", &["a b"], "cannot be the name of a parameter");
