@@ -1,4 +1,4 @@
-//! What there is, and what it is: `knee list` and `knee describe`.
+//! What there is, and what it is: `knee list` and `knee show`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

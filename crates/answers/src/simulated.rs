@@ -1,4 +1,4 @@
-//! What algorithms do on described hosts, and how that agrees with measurements: `knee simulate` and `knee replay`.
+//! What algorithms do on described hosts, and how that agrees with measurements: `knee simulate` and `knee simulate replay`.
 
 use std::collections::BTreeMap;
 

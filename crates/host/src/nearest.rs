@@ -34,7 +34,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
         match strsim::jaro_winkler(name, known).max(strsim::jaro_winkler(name, bare)) {
             _ if name.len() > 2 && known.contains(name) => 0.9,
             // One slip of the fingers: `rnu` for `run`.
-            _ if name.len() > 2 && strsim::osa_distance(name, known) == 1 => 0.9,
+            near if name.len() > 2 && strsim::osa_distance(name, known) == 1 => near.max(0.9),
             distance => distance,
         }
     };

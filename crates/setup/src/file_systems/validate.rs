@@ -282,7 +282,7 @@ mod tests {
         check_toml(
             "[[variant]]\nname = 'a'\nfile_system = { kind = 'xsf' }",
             expect_test::expect![
-                "file system of variant 'a': no kind of file system that knee can make is called "xsf"; did you mean "xfs"? There are btrfs, ext2, ext3, ext4, tmpfs and xfs"
+                r#"file system of variant 'a': no kind of file system that knee can make is called "xsf"; did you mean "xfs"? There are btrfs, ext2, ext3, ext4, tmpfs and xfs"#
             ],
         );
         check_toml(
