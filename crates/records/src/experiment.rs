@@ -20,13 +20,16 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::axes::Axes;
+use crate::command::Command;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
-use crate::load::Load;
+use crate::load::{Load, LoadWork};
+use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
-use crate::tasks::{Form, Until};
+use crate::tasks::Form;
 
 pub use adaptive::Adaptive;
 
@@ -234,37 +237,6 @@ impl Judging {
     }
 }
 
-/// Values whose combinations are the points. An absent axis has its default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Axes {
-    /// Numbers of CPUs: `"1..all"` (doubling, plus the edges of the topology), `"1-8"`
-    /// (each), `4`, `"cores"`, `"all"`. Default `"1..all"`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<Many<Scalar>>,
-    /// Numbers of tasks, independent of the CPUs; points with fewer tasks than CPUs are left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Many<u32>>,
-    /// Tasks per CPU. Default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks_per_cpu: Option<Many<u32>>,
-    /// Processes or threads. Default processes.
-    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub forms: Option<Many<Form>>,
-    /// Which CPUs first. Default `cores`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<Many<Placement>>,
-    /// Directories whose file system is measured. Default: the temporary directory, or for workloads
-    /// whose rate depends on files deleted there before, a tmpfs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dir: Option<Many<PathBuf>>,
-    /// Length of a run in seconds. Default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<Many<f64>>,
-    /// Number of operations of each task, instead of `seconds`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operations_per_task: Option<Many<u64>>,
-}
-
 impl Default for Experiment {
     fn default() -> Experiment {
         Experiment {
@@ -437,67 +409,27 @@ fn line_of(text: &str, path: &str) -> String {
     line.unwrap_or_default()
 }
 
-impl Axes {
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Axes::default()
+impl Experiment {
+    /// The loads that the user wrote.
+    pub fn own_loads(&self) -> impl Iterator<Item = &OwnLoad> {
+        self.loads.iter().filter_map(Load::own)
     }
 
-    fn check(&self) -> Result<()> {
-        let lengths = [
-            ("cpus", length(&self.cpus)),
-            ("tasks", length(&self.tasks)),
-            ("tasks_per_cpu", length(&self.tasks_per_cpu)),
-            ("as", length(&self.forms)),
-            ("placement", length(&self.placement)),
-            ("dir", length(&self.dir)),
-            ("seconds", length(&self.seconds)),
-            ("operations_per_task", length(&self.operations_per_task)),
-        ];
-        for (name, length) in lengths {
-            ensure!(length != Some(0), "{name} is an empty list: leave it out for the default");
-        }
-        ensure!(
-            self.tasks.is_none() || self.tasks_per_cpu.is_none(),
-            "tasks and tasks_per_cpu exclude each other: give one"
-        );
-        ensure!(
-            self.seconds.is_none() || self.operations_per_task.is_none(),
-            "seconds and operations_per_task exclude each other: give one"
-        );
-        let tasks = self.tasks.iter().chain(&self.tasks_per_cpu).flat_map(|many| &many.0);
-        for &n in tasks {
-            ensure!(n > 0, "0 tasks are asked for, at least 1 is needed");
-        }
-        for &s in self.seconds.iter().flat_map(|many| &many.0) {
-            Until::Seconds(s).check()?;
-        }
-        for &n in self.operations_per_task.iter().flat_map(|many| &many.0) {
-            Until::OperationsPerTask(n).check()?;
-        }
-        Ok(())
+    /// The loads that the user wrote, to be changed.
+    pub fn own_loads_mut(&mut self) -> impl Iterator<Item = &mut OwnLoad> {
+        self.loads.iter_mut().filter_map(|load| match &mut load.work {
+            LoadWork::Own(own) => Some(&mut **own),
+            _ => None,
+        })
     }
 
-    /// These axes; for those that are absent, the axes of `outer`.
-    pub fn over(&self, outer: &Axes) -> Axes {
-        let own_tasks = self.tasks.is_some() || self.tasks_per_cpu.is_some();
-        let own_end = self.seconds.is_some() || self.operations_per_task.is_some();
-        let tasks = if own_tasks { self } else { outer };
-        let end = if own_end { self } else { outer };
-        Axes {
-            cpus: self.cpus.clone().or_else(|| outer.cpus.clone()),
-            tasks: tasks.tasks.clone(),
-            tasks_per_cpu: tasks.tasks_per_cpu.clone(),
-            forms: self.forms.clone().or_else(|| outer.forms.clone()),
-            placement: self.placement.clone().or_else(|| outer.placement.clone()),
-            dir: self.dir.clone().or_else(|| outer.dir.clone()),
-            seconds: end.seconds.clone(),
-            operations_per_task: end.operations_per_task.clone(),
-        }
+    /// The commands that the experiment defines, to be changed.
+    pub fn commands_mut(&mut self) -> impl Iterator<Item = &mut Command> {
+        self.loads.iter_mut().filter_map(|load| match &mut load.work {
+            LoadWork::Command(command) => Some(&mut **command),
+            _ => None,
+        })
     }
-}
-
-fn length<T>(axis: &Option<Many<T>>) -> Option<usize> {
-    axis.as_ref().map(|many| many.0.len())
 }
 
 #[cfg(test)]

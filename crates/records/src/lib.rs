@@ -1,6 +1,7 @@
 //! The data that crosses a process boundary or lands on disk: job, events, run, profile, record,
 //! experiment; and what a perf.data holds. Types only: nothing here does IO, measures, judges or prints.
 
+mod axes;
 mod command;
 mod effect;
 mod event;
@@ -30,13 +31,14 @@ mod unavailable;
 mod values;
 mod warning;
 
+pub use axes::Axes;
 pub use command::{
     AnyStatus, Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Program,
     RATE, Success, TableColumn, TableRow, WALL,
 };
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
-pub use experiment::{Adaptive, Axes, Experiment, Judging, PointOrder, Variant};
+pub use experiment::{Adaptive, Experiment, Judging, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
 pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::axes::Axes;
 use crate::command::Command;
-use crate::experiment::{Axes, Experiment};
 use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 
@@ -158,28 +158,5 @@ impl Load {
     pub(crate) fn check(&self) -> Result<()> {
         let Some(command) = self.command() else { return Ok(()) };
         command.check().with_context(|| format!("in the command {}", self.name()))
-    }
-}
-
-impl Experiment {
-    /// The loads that the user wrote.
-    pub fn own_loads(&self) -> impl Iterator<Item = &OwnLoad> {
-        self.loads.iter().filter_map(Load::own)
-    }
-
-    /// The loads that the user wrote, to be changed.
-    pub fn own_loads_mut(&mut self) -> impl Iterator<Item = &mut OwnLoad> {
-        self.loads.iter_mut().filter_map(|load| match &mut load.work {
-            LoadWork::Own(own) => Some(&mut **own),
-            _ => None,
-        })
-    }
-
-    /// The commands that the experiment defines, to be changed.
-    pub fn commands_mut(&mut self) -> impl Iterator<Item = &mut Command> {
-        self.loads.iter_mut().filter_map(|load| match &mut load.work {
-            LoadWork::Command(command) => Some(&mut **command),
-            _ => None,
-        })
     }
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::axes::Axes;
 use crate::command::Command;
-use crate::experiment::{Axes, Variant};
+use crate::experiment::Variant;
 use crate::file_system::FileSystem;
 use crate::guest::Guest;
 use crate::load::{Load, LoadWork};
