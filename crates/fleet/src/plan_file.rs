@@ -265,7 +265,7 @@ mod tests {
         check(r#"{"experiment": {}}"#, "has format 2, but this knee reads 3");
         check(
             r#"{"sweep": {"words": ["replay", "I5"], "pieces": 3}}"#,
-            "run `knee simulate replay I5` there",
+            "run `knee replay I5` there",
         );
     }
 

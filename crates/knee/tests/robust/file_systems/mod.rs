@@ -253,7 +253,7 @@ fn a_file_system_that_its_check_finds_corrupt_is_a_failed_run() {
 fn what_cannot_be_made_is_refused_before_anything_is_measured() {
     let home = Home::new();
     let made = |fs: &str| format!("{RUN} --blocks 1 --size 128M --fs {fs}");
-    check_refused(&home, &made("etx4"), &["'etx4'", "it can make btrfs, ext2"]);
+    check_refused(&home, &made("etx4"), &["'etx4'", "There are btrfs, ext2"]);
     check_refused(&home, &format!("{RUN} --size 1G"), &["--size", "name them with --fs"]);
     check_refused(&home, &made("tmpfs --policy old"), &["'old'", "fresh, kept or aged"]);
     check_refused(&home, &format!("{RUN} --fs tmpfs --size 8GB"), &["8GB", "such as 8G"]);
