@@ -55,7 +55,7 @@ pub struct AlgorithmEntry {
     pub name: &'static str,
     /// The kind of lock, or `mechanism`.
     pub kind: &'static str,
-    /// What it is, in one sentence.
+    /// The algorithm in one sentence.
     pub summary: String,
 }
 
@@ -125,7 +125,7 @@ pub struct MetricEntry {
     pub better: &'static str,
     /// How a value is obtained: `exact`, `sampled`, `apportioned` or `imported`.
     pub obtained: &'static str,
-    /// What it is made of: `count`, `time`, `ticks` or `level`.
+    /// Kind of quantity: `count`, `time`, `ticks` or `level`.
     pub kind: &'static str,
     /// What it means.
     pub about: &'static str,
