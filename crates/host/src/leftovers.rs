@@ -1,11 +1,13 @@
 //! What a program leaves behind when it ends: servers of compilers, daemons of builds. They would disturb runs, and
 //! outlive knee. Each inherits a mark in its environment, whatever session or parent it moves to.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use crate::descendants::{self, adopt, descendants, has_children, signal};
@@ -37,22 +39,33 @@ impl Leftovers {
     /// Ends what is left of the program, once it has been waited for.
     pub fn end(self) {
         let since = Instant::now();
+        // A killed process loses its environment before it can be reaped.
+        let mut killed = BTreeSet::new();
         while has_children() && since.elapsed() < KILL_TIMEOUT {
             let left: Vec<i32> = descendants().into_iter().filter(|pid| self.is_of(*pid)).collect();
-            if left.is_empty() {
+            signal(&left, Signal::KILL);
+            killed.extend(left);
+            killed.retain(|pid| !is_gone(*pid));
+            if killed.is_empty() {
                 return;
             }
-            signal(&left, Signal::KILL);
             std::thread::sleep(Duration::from_millis(1));
-            for pid in left.into_iter().filter_map(Pid::from_raw) {
-                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
-            }
         }
     }
 
     fn is_of(&self, pid: i32) -> bool {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|one| one == self.mark.as_bytes())
+    }
+}
+
+/// Reaps a killed process, if it is dead and a child of this one; returns whether nothing of it remains.
+fn is_gone(pid: i32) -> bool {
+    let Some(pid) = Pid::from_raw(pid) else { return true };
+    match waitpid(Some(pid), WaitOptions::NOHANG) {
+        Ok(reaped) => reaped.is_some(),
+        // Its own parent reaps it, or this process once that parent is dead.
+        Err(_) => rustix::process::test_kill_process(pid) == Err(Errno::SRCH),
     }
 }
 
