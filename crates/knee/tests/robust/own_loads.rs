@@ -41,8 +41,9 @@ fn check_fails(body: &str, form: &str, part: &str) {
     let waits = ["counted no operation", "did not stop"].iter().any(|end| part.starts_with(end));
     let grace = if waits { 0.5 } else { 60.0 };
     // So long that the task runs in it, however busy the host is.
-    let arguments =
-        format!("run t.c --json --blocks 1 --cpus 1 --as {form} --stop-grace {grace} --seconds 0.5");
+    let arguments = format!(
+        "run t.c --json --blocks 1 --cpus 1 --as {form} --stop-grace {grace} --seconds 0.5"
+    );
     let ended = home.start(&mut home.knee(&arguments)).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     let record = home.record();
