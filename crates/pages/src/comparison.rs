@@ -9,7 +9,7 @@ use reports::{
 };
 use text::table::{Align, Table};
 
-use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone};
+use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone, Wide};
 use crate::reading;
 use crate::record::unfinished;
 
@@ -128,7 +128,8 @@ fn changes(comparison: &Comparison, parts: &ComparisonParts) -> Option<Section> 
         more => format!("The largest changes; {more} more are in the tables below"),
     };
     let table = PageTable { marks, ..PageTable::plain(&caption, table, reading::VERDICTS) };
-    Some(Section::open("What changed", vec![Block::Table(table)]))
+    let section = Section::open("What changed", vec![Block::Table(table)]);
+    Some(Section { is_summary: true, ..section })
 }
 
 /// Cells of a row, as its load's table has them.
@@ -177,7 +178,7 @@ fn section(
         };
         blocks.push(Block::Table(PageTable {
             marks: load.rows.iter().map(|row| mark(comparison, parts, row)).collect(),
-            narrow: load.narrow.clone(),
+            wide: Wide::Narrower(load.narrower.clone()),
             ..PageTable::plain(&caption, load.table.clone(), reading::VERDICTS)
         }));
     }
@@ -186,7 +187,13 @@ fn section(
         let table = PageTable::plain(title, table.clone(), reading::ALSO);
         blocks.push(Block::Table(PageTable { is_open: false, ..table }));
     }
-    Section { title: load.title.clone(), load: Some(load.setting.clone()), is_open, blocks }
+    Section {
+        title: load.title.clone(),
+        load: Some(load.setting.clone()),
+        is_open,
+        is_summary: false,
+        blocks,
+    }
 }
 
 /// What the record of some runs adds: facts, doubts about runs, how to measure again.

@@ -37,5 +37,5 @@ fn section(part: LedgerPart, is_open: bool) -> Section {
     }
     blocks.extend(part.flame.map(Block::Flame));
     blocks.push(Block::Folded("How far to trust this", part.notes));
-    Section { title: part.title, load: None, is_open, blocks }
+    Section { title: part.title, load: None, is_open, is_summary: false, blocks }
 }

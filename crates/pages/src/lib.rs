@@ -1,13 +1,15 @@
 //! Pages: what a comparison, a record, a ledger or a simulation says, for readers who were not there. Pure
 //! functions; nothing here reads files or measures.
 //!
-//!     comparison ─┐                  ┌─> HTML    one file, whole without scripts and network
-//!     record ─────┼─> Page (values) ─┼─> mail    72 columns, for a kernel list
-//!     ledger ─────┘                  └─> Markdown, for a tracker
+//!     comparison ─┐                  ┌─> terminal  within its width
+//!     record ─────┤                  ├─> HTML      one file, whole without scripts and network
+//!     ledger ─────┼─> Page (values) ─┼─> mail      72 columns, for a kernel list
+//!     check … ────┘                  └─> Markdown  for a tracker
 //!
 //! The values are those of the text reports, from [`reports`]: nothing is computed twice.
 
 mod comparison;
+mod fitted;
 mod html;
 mod ledger;
 mod listing;
@@ -16,6 +18,8 @@ mod markdown;
 mod page;
 pub mod reading;
 mod record;
+mod terminal;
+mod view;
 
 pub use crate::comparison::comparison;
 pub use crate::html::{HAS_BUNDLE, Purpose, html, policy};
@@ -23,5 +27,7 @@ pub use crate::ledger::ledgers;
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
 pub use crate::mail::mail;
 pub use crate::markdown::markdown;
-pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone};
+pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone, Wide};
 pub use crate::record::record;
+pub use crate::terminal::terminal;
+pub use crate::view::{View, ViewFlags};

@@ -2,13 +2,15 @@
 
 use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::shown;
+use text::Style;
 use text::prose::wrapped;
-use text::table::{Align, Table};
 
-use crate::page::{Block, LEDGER_DEPTH_MAX, PLACES, Page, PageTable, brief};
+use crate::fitted::fitted;
+use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, brief};
 
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
+const STYLE: Style = Style { width: WIDTH, ..Style::PLAIN };
 /// Columns of a ledger's names.
 const NAME: usize = 40;
 
@@ -26,7 +28,7 @@ pub fn mail(page: &Page) -> String {
     }
     for section in &page.sections {
         // What changed stands in the answer, and again in the tables of loads.
-        if section.blocks.iter().any(is_summary) && page.sections.len() > 1 {
+        if section.is_summary {
             continue;
         }
         let blocks: Vec<String> =
@@ -56,11 +58,6 @@ pub fn mail(page: &Page) -> String {
     cut(&shown(&text))
 }
 
-/// Whether a block repeats rows of other sections: the largest changes of all loads.
-fn is_summary(block: &Block) -> bool {
-    matches!(block, Block::Table(table) if !table.marks.is_empty() && table.narrow.is_empty())
-}
-
 fn block(block: &Block) -> String {
     match block {
         Block::Text(sentences) => list(sentences),
@@ -74,54 +71,14 @@ fn block(block: &Block) -> String {
 }
 
 fn table_text(block: &PageTable) -> String {
-    if !block.is_open {
-        return String::new();
-    }
-    if !block.narrow.is_empty() {
-        return block.narrow.clone();
-    }
-    let table = block.table.map(ascii);
-    let is_prose = |row: &Vec<String>| row.iter().any(|cell| cell.chars().count() > WIDTH);
-    let text =
-        if table.rows().iter().any(is_prose) { rows_as_list(&table) } else { stacked(&table) };
-    sentence(&block.caption, 2) + &text
-}
-
-/// A table with its caption, of the columns that fit, and the names of those that do not: for tables whose last
-/// columns matter least.
-pub fn first_columns(caption: &str, table: &Table) -> String {
-    let (text, lost) = table.map(ascii).within(WIDTH);
-    let lost = if lost.is_empty() {
-        String::new()
-    } else {
-        sentence(&format!("(not shown here: {})", lost.join(", ")), 1)
-    };
-    sentence(caption, 2) + &text + &lost
-}
-
-/// The whole table: columns that do not fit stand below.
-fn stacked(table: &Table) -> String {
-    let is_place = |(heading, _): &&(String, Align)| PLACES.contains(&heading.as_str());
-    let places = table.columns().iter().take_while(is_place).count().max(1);
-    let tables: Vec<String> = table.stacked(WIDTH, places).iter().map(Table::text).collect();
-    tables.join("\n")
-}
-
-/// Rows with sentences in them.
-fn rows_as_list(table: &Table) -> String {
-    let row = |cells: &Vec<String>| {
-        let cells: Vec<&str> =
-            cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
-        sentence(&format!("- {}", cells.join("; ")), 2)
-    };
-    table.rows().iter().map(row).collect()
+    if block.is_open { fitted(block, STYLE) } else { String::new() }
 }
 
 fn ledger(tree: &LedgerTree) -> String {
-    let mut lines = format!("{:<NAME$}", ascii(&tree.heading));
+    let mut lines = format!("{:<NAME$}", STYLE.spelled(&tree.heading));
     let room = (WIDTH - NAME) / (tree.columns.len() + 1).max(1);
     for column in tree.columns.iter().chain(tree.details.first()) {
-        lines += &format!("{:>room$}", shortened(&ascii(column), room - 1));
+        lines += &format!("{:>room$}", shortened(&STYLE.spelled(column), room - 1));
     }
     lines = format!("{}\n", lines.trim_end());
     node(&mut lines, &tree.root, room, 0);
@@ -158,12 +115,7 @@ fn sentence(text: &str, indent: usize) -> String {
 }
 
 fn wrapped_ascii(text: &str, indent: usize) -> String {
-    wrapped(&ascii(text), WIDTH, indent)
-}
-
-/// Symbols of ours as plain letters; names keep theirs.
-fn ascii(text: &str) -> String {
-    text.replace('±', "+-").replace('→', "->").replace(['“', '”'], "\"")
+    wrapped(&STYLE.spelled(text), WIDTH, indent)
 }
 
 /// A command in lines that a shell reads as one when they are pasted. A word that is longer than a line goes on

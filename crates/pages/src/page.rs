@@ -4,7 +4,7 @@ use analysis::{Contrast, Verdict};
 use explanations::ledger::LedgerTree;
 use explanations::recording::FlameGraph;
 use reports::{CurvePanel, LoadSetting};
-use text::table::Table;
+use text::table::{Narrower, Table};
 
 /// Headings of columns that say which row it is.
 pub const PLACES: [&str; 4] = ["CPUs", "tasks", "variant", "measured"];
@@ -92,13 +92,15 @@ pub struct Section {
     pub load: Option<LoadSetting>,
     /// Whether its blocks are shown before the reader asks.
     pub is_open: bool,
+    /// Whether it repeats rows of other sections, which a text does not need.
+    pub is_summary: bool,
     pub blocks: Vec<Block>,
 }
 
 impl Section {
     /// A section about no load in particular, which is shown at once.
     pub fn open(title: &str, blocks: Vec<Block>) -> Section {
-        Section { title: title.to_string(), load: None, is_open: true, blocks }
+        Section { title: title.to_string(), load: None, is_open: true, is_summary: false, blocks }
     }
 }
 
@@ -121,12 +123,21 @@ pub struct PageTable {
     pub table: Table,
     /// For each row what it says; empty for tables without verdicts.
     pub marks: Vec<RowMark>,
-    /// The table in at most 72 columns; empty where it is narrow enough as it is.
-    pub narrow: String,
+    pub wide: Wide,
     /// How to read it, a sentence each.
     pub reading: &'static [&'static str],
     /// Whether it is shown before the reader asks.
     pub is_open: bool,
+}
+
+/// What becomes of a table where lines are shorter than its rows.
+pub enum Wide {
+    /// Columns that do not fit stand below, behind those that say which row it is.
+    Stacked,
+    /// Columns that do not fit go, and are named: the last ones matter least.
+    FirstColumns,
+    /// The first of these that fits, or the last one.
+    Narrower(Vec<Narrower>),
 }
 
 /// What a row of verdicts says, for marks beside it and for programs that read the page.
@@ -238,7 +249,7 @@ impl PageTable {
             caption: caption.to_string(),
             table,
             marks: Vec::new(),
-            narrow: String::new(),
+            wide: Wide::Stacked,
             reading,
             is_open: true,
         }

@@ -9,8 +9,7 @@ use reports::{
 
 use text::prose::counted;
 
-use crate::mail::first_columns;
-use crate::page::{Block, Page, PageKind, PageTable, Section};
+use crate::page::{Block, Page, PageKind, PageTable, Section, Wide};
 use crate::reading;
 
 /// The page of a record: by these metrics, or without any the usual columns. `again` is the command that shows it.
@@ -150,9 +149,9 @@ fn section(part: RecordPart, is_open: bool) -> Section {
             _ if has("p99") => reading::LATENCIES,
             _ => reading::METRIC,
         };
-        let narrow = if is_of_rates { first_columns(&title, &table) } else { String::new() };
-        let table = PageTable { narrow, ..PageTable::plain(&title, table, reading) };
+        let wide = if is_of_rates { Wide::FirstColumns } else { Wide::Stacked };
+        let table = PageTable { wide, ..PageTable::plain(&title, table, reading) };
         blocks.extend([Block::Table(table), Block::Text(sentences)]);
     }
-    Section { title, load: setting, is_open, blocks }
+    Section { title, load: setting, is_open, is_summary: false, blocks }
 }

@@ -8,7 +8,6 @@ mod curves;
 mod exploratory;
 mod head;
 mod lkp;
-mod markdown;
 mod matrix;
 mod mean_stddev;
 mod nodes;
@@ -19,7 +18,6 @@ mod places;
 mod verdicts;
 
 use analysis::{Comparison, Verdict};
-use answers::as_json;
 use text::Style;
 
 pub use crate::compare::answer::VerdictCounts;
@@ -36,8 +34,6 @@ const WIDTH_LEAST: usize = 72;
 /// The form of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Layout {
-    /// Change, interval and verdict for each load and CPU count, and what bounds them
-    Verdicts,
     /// The table of the LKP bot: %stddev and %change, one row a metric
     Lkp,
     /// Mean and standard deviation of task time, wall time and single calls
@@ -48,24 +44,17 @@ pub enum Layout {
     Passes,
     /// The curves of all variants in one plot, with the linear ideal and the idle share
     Curves,
-    /// The verdicts as a GitHub table
-    Markdown,
-    /// Everything, for programs
-    Json,
 }
 
 /// A comparison in a layout. `again` is the command that makes it again; may be empty.
 pub fn comparison(comparison: &Comparison, layout: Layout, again: &str, style: Style) -> String {
     let style = Style { width: style.width.clamp(WIDTH_LEAST, WIDTH_MAX), ..style };
     match layout {
-        Layout::Verdicts => verdicts::verdicts(comparison, again, style),
         Layout::Lkp => lkp::lkp(comparison, again, style),
         Layout::MeanStddev => mean_stddev::mean_stddev(comparison, again, style),
         Layout::Matrix => matrix::matrix(comparison, again, style),
         Layout::Passes => passes::passes(comparison, again, style),
         Layout::Curves => curves::curves(comparison, again, style),
-        Layout::Markdown => markdown::markdown(comparison, again),
-        Layout::Json => as_json(comparison).expect("a comparison is plain data"),
     }
 }
 

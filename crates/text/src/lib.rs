@@ -40,6 +40,14 @@ impl Style {
         if self.terminal { "±" } else { "+-" }
     }
 
+    /// A text in the letters that the reader has: all of them on a terminal, else symbols of ours in ASCII.
+    pub fn spelled(self, text: &str) -> String {
+        if self.terminal {
+            return text.to_string();
+        }
+        text.replace('±', "+-").replace('→', "->").replace(['“', '”'], "\"")
+    }
+
     /// A title stands out where that is possible.
     pub fn bold(self, text: &str) -> String {
         if self.color { terminal::painted(text, 1) } else { text.to_string() }

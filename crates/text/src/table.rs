@@ -24,6 +24,16 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A table in a narrower form: fewer columns, or a table for each of several things.
+#[derive(Clone, Debug)]
+pub struct Narrower {
+    /// What its numbers are.
+    pub caption: String,
+    pub tables: Vec<Table>,
+    /// What it leaves out, and where that stands; may be empty.
+    pub left_out: &'static str,
+}
+
 impl Table {
     /// A table with these columns and no rows.
     pub fn new<H: Into<String>>(columns: impl IntoIterator<Item = (H, Align)>) -> Table {

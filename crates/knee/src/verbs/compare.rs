@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::terminal::{hint, print};
 use host::{paths, unknown, unknown_of};
+use pages::{View, ViewFlags};
 use records::{Experiment, Opened};
-use reports;
 use reports::{Layout, quoted};
 use runner::history;
 use store::Store;
@@ -30,12 +30,11 @@ pub struct Arguments {
     what: Vec<String>,
     #[command(flatten)]
     question: CompareQuestion,
-    /// Layout of the report [default: the experiment's, or verdicts]
-    #[arg(long, value_enum)]
+    #[command(flatten)]
+    view: ViewFlags,
+    /// Print a table in another layout than verdicts [default: the experiment's]
+    #[arg(long, value_enum, conflicts_with_all = ["view", "json"])]
     layout: Option<Layout>,
-    /// Print JSON (as --layout json)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     fail_if: FailIf,
 }
@@ -69,25 +68,28 @@ fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Resul
     let arms = named.arms();
     let experiment = &named.records[0].record.experiment;
     let layout = match arguments.layout {
-        _ if arguments.json => Layout::Json,
-        Some(layout) => layout,
-        None => layout(experiment)?,
+        None if arguments.view.view() == View::Terminal => layout(experiment)?,
+        asked => asked,
     };
     ensure!(
-        arms.len() > 1 || !needs_pairs(layout),
+        arms.len() > 1 || arguments.view.view() == View::Json || !needs_pairs(layout),
         "{} has no variants: measure some with `knee run --variant`, or name two records",
         named.records[0].record.id
     );
     let comparison = arguments.question.compared(&named, store)?;
     let again =
         host::command_line().iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ");
-    let style = Style::for_stdout();
-    let mut text = reports::comparison(&comparison, layout, &again, style);
-    if layout != Layout::Json {
-        text.extend(named.records.iter().map(|record| reports::doubts_of_runs(record, style)));
+    let records: Vec<&Opened> = named.records.iter().collect();
+    if let Some(layout) = layout {
+        let style = Style::for_stdout();
+        let mut text = reports::comparison(&comparison, layout, &again, style);
+        text.extend(records.iter().map(|record| reports::doubts_of_runs(record, style)));
+        print(text)?;
+    } else {
+        let page = || Ok(pages::comparison(&comparison, &records, &again));
+        arguments.view.print(|| Ok(&comparison), page)?;
     }
-    print(text)?;
-    if layout != Layout::Json {
+    if arguments.view.view() == View::Terminal {
         hint(format_args!("as a page: {}", page_command(what, store.root())));
     }
     Ok(arguments.fail_if.status(&comparison))
@@ -152,19 +154,22 @@ fn past(named: &NamedRecords, store: &Store) -> Result<Vec<Opened>> {
     }
 }
 
-/// The layout that an experiment sets.
-pub fn layout(experiment: &Experiment) -> Result<Layout> {
-    let Some(name) = &experiment.compare.layout else { return Ok(Layout::Verdicts) };
+/// The layout that an experiment sets; none for verdicts.
+pub fn layout(experiment: &Experiment) -> Result<Option<Layout>> {
+    const VERDICTS: &str = "verdicts";
+    let set = experiment.compare.layout.as_deref().filter(|name| *name != VERDICTS);
+    let Some(name) = set else { return Ok(None) };
     let layouts = || Layout::value_variants().iter().filter_map(|l| l.to_possible_value());
-    let names: Vec<String> = layouts().map(|value| value.get_name().to_string()).collect();
-    Layout::from_str(name, false).ok().with_context(|| {
+    let names = layouts().map(|value| value.get_name().to_string());
+    let names: Vec<String> = [VERDICTS.to_string()].into_iter().chain(names).collect();
+    Layout::from_str(name, false).map(Some).ok().with_context(|| {
         unknown_of("layout", name, &names.iter().map(String::as_str).collect::<Vec<_>>())
     })
 }
 
 /// Whether a layout shows nothing without two variants.
-pub fn needs_pairs(layout: Layout) -> bool {
-    matches!(layout, Layout::Verdicts | Layout::Lkp | Layout::Matrix | Layout::Markdown)
+pub fn needs_pairs(layout: Option<Layout>) -> bool {
+    matches!(layout, None | Some(Layout::Lkp | Layout::Matrix))
 }
 
 /// The comparison of all variants of one record.
@@ -182,6 +187,9 @@ pub fn of_record(record: &Opened) -> Result<Comparison> {
 /// The comparison of all variants of one record as text, below the record's header.
 pub fn shown(record: &Opened, comparison: &Comparison, style: Style) -> Result<String> {
     let layout = layout(&record.record.experiment)?;
+    let Some(layout) = layout else {
+        return Ok(pages::terminal(&pages::comparison(comparison, &[record], ""), style));
+    };
     let text = reports::comparison(comparison, layout, "", style);
     let doubts = reports::doubts_of_runs(record, style);
     Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))

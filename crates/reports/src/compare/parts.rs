@@ -3,7 +3,7 @@
 
 use analysis::{CellComparison, Comparison, Contrast, MetricComparison};
 use text::Style;
-use text::table::Table;
+use text::table::{Narrower, Table};
 
 use crate::compare::answer::{VerdictCounts, answers, counts};
 use crate::compare::change::{primary, verdict, without_values};
@@ -12,7 +12,7 @@ use crate::compare::exploratory::also_changed;
 use crate::compare::head::{lines, names};
 use crate::compare::notes::{closing, indexes, of_cells};
 use crate::compare::places::{Places, heading, loads, size};
-use crate::compare::verdicts::{Deviations, described, narrow, rows, table};
+use crate::compare::verdicts::{Deviations, described, narrower, rows, table};
 use crate::loads::LoadSetting;
 use text::WIDTH_MAX;
 
@@ -46,8 +46,8 @@ pub struct LoadPart {
     pub table: Table,
     /// What each row of the table is about.
     pub rows: Vec<ComparedRow>,
-    /// The table in at most 72 columns.
-    pub narrow: String,
+    /// The table in narrower forms, the widest first.
+    pub narrower: Vec<Narrower>,
     /// Where curves diverge, why there is no verdict, how many runs failed.
     pub notes: Vec<String>,
     /// Other metrics that changed.
@@ -127,7 +127,7 @@ fn load_part(
         why_no_values: if has_values { String::new() } else { without_values(comparison, load) },
         rows: described_rows.collect(),
         table: table(comparison, &rows, Deviations::Both, PAGE),
-        narrow: narrow(comparison, load),
+        narrower: narrower(comparison, load, PAGE),
         notes: of_cells(comparison, places, &cells),
         also: also_changed(comparison, &cells).map(|also| (also.title, also.table)),
         lanes: lane_parts(comparison, load),

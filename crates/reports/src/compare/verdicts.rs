@@ -1,39 +1,14 @@
-//! The verdicts: for each load a table with a row for each CPU count and variant, and
-//! below it what else there is to say. The layout that is printed unless another is asked for.
+//! The verdicts of a load as tables: a row for each CPU count and variant, as wide as all numbers need, and narrower.
 
 use analysis::{CellComparison, Comparison, Contrast, Design, MetricComparison, Verdict};
 use text::Style;
-use text::prose::wrapped;
 use text::quantity::short;
-use text::table::{Align, Table};
+use text::table::{Align, Narrower, Table};
 
-use crate::compare::WIDTH_LEAST;
 use crate::compare::change::{
     aligned, change, interval, percent, primary, value, verdict, without_values,
 };
-use crate::compare::exploratory::also_changed;
-use crate::compare::head::{head, names};
-use crate::compare::notes::{below, indexes, of_cells};
-use crate::compare::places::{Places, heading, loads};
-
-/// The whole report.
-pub fn verdicts(comparison: &Comparison, again: &str, style: Style) -> String {
-    let mut text = head(comparison, again, style);
-    let places = Places::new(comparison);
-    for load in loads(comparison) {
-        let title = wrapped(&heading(&load[0].1.key), style.width, 2);
-        text += &format!("\n{}\n", style.bold(title.trim_end()));
-        text += &tables(comparison, &load, style);
-        for line in of_cells(comparison, &places, &indexes(&load)) {
-            text += &wrapped(&line, style.width, 2);
-        }
-        if let Some(also) = also_changed(comparison, &indexes(&load)) {
-            let (table, _) = also.table.within(style.width);
-            text += &format!("{}{table}", wrapped(&also.title, style.width, 2));
-        }
-    }
-    text + &below(comparison, style)
-}
+use crate::compare::head::names;
 
 /// One row: a cell and a variant of it.
 pub struct VerdictRow<'a> {
@@ -77,25 +52,27 @@ pub enum Deviations {
 const DEVIATIONS: [Deviations; 4] =
     [Deviations::Both, Deviations::Baseline, Deviations::No, Deviations::Short];
 
-/// The first form that fits: all variants in one table before a table for each.
-fn tables(comparison: &Comparison, load: &[(usize, &CellComparison)], style: Style) -> String {
+/// The rows of a load in narrower forms, the widest first: all variants in one table before a table for each.
+pub fn narrower(
+    comparison: &Comparison,
+    load: &[(usize, &CellComparison)],
+    style: Style,
+) -> Vec<Narrower> {
     let rows = rows(comparison, load);
-    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= style.width);
-    let one = |deviations| table(comparison, &rows, deviations, style).text();
-    let each = |deviations| each_variant(comparison, load, deviations, style);
-    let forms = DEVIATIONS[..3].iter().map(|d| (one(*d), *d));
-    let forms = forms.chain(DEVIATIONS.iter().map(|d| (each(*d), *d)));
-    let found = forms.into_iter().find(|(text, _)| fits(text));
-    let (text, deviations) = found.unwrap_or_else(|| (each(Deviations::Short), Deviations::Short));
-    if load.iter().all(|(_, cell)| primary(cell).is_none()) {
-        return wrapped(&without_values(comparison, load), style.width, 2) + &text;
-    }
-    about(&rows, deviations, style) + &text + &left_out(deviations, style)
-}
-
-/// The rows of a load in at most 72 columns, for a mail.
-pub fn narrow(comparison: &Comparison, load: &[(usize, &CellComparison)]) -> String {
-    tables(comparison, load, Style { width: WIDTH_LEAST, ..Style::PLAIN })
+    let has_values = load.iter().any(|(_, cell)| primary(cell).is_some());
+    let form = |deviations: Deviations, tables: Vec<Table>| Narrower {
+        caption: if has_values {
+            about(&rows, deviations, style)
+        } else {
+            without_values(comparison, load)
+        },
+        tables,
+        left_out: left_out(deviations),
+    };
+    let one = |deviations| form(deviations, vec![table(comparison, &rows, deviations, style)]);
+    let each = |deviations| form(deviations, each_variant(comparison, load, deviations, style));
+    let together = [Deviations::Baseline, Deviations::No].map(one);
+    together.into_iter().chain(DEVIATIONS.map(each)).collect()
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".
@@ -107,7 +84,7 @@ fn about(rows: &[VerdictRow], deviations: Deviations, style: Style) -> String {
         }
         Deviations::No | Deviations::Short => String::new(),
     };
-    wrapped(&format!("{}, mean{deviation}", described(metric)), style.width, 2)
+    format!("{}, mean{deviation}", described(metric))
 }
 
 /// "operations_per_s (1/s, higher is better)".
@@ -125,30 +102,32 @@ pub fn described(metric: &MetricComparison) -> String {
     }
 }
 
-fn left_out(deviations: Deviations, style: Style) -> String {
-    let text = match deviations {
-        Deviations::Both => return String::new(),
-        Deviations::Baseline => "(no room for the other standard deviations; ",
-        Deviations::No => "(no room for standard deviations; ",
-        Deviations::Short => "(no room for standard deviations and all digits; ",
-    };
-    wrapped(&format!("{text}layout mean-stddev shows them)"), style.width, 1)
+fn left_out(deviations: Deviations) -> &'static str {
+    match deviations {
+        Deviations::Both => "",
+        Deviations::Baseline => {
+            "no room for the other standard deviations; --layout mean-stddev shows them"
+        }
+        Deviations::No => "no room for standard deviations; --layout mean-stddev shows them",
+        Deviations::Short => {
+            "no room for standard deviations and all digits; --layout mean-stddev shows them"
+        }
+    }
 }
 
+/// A table for each variant but the baseline.
 fn each_variant(
     comparison: &Comparison,
     load: &[(usize, &CellComparison)],
     deviations: Deviations,
     style: Style,
-) -> String {
-    let several = comparison.variants.len() > 2;
+) -> Vec<Table> {
     let one = |variant: usize| {
         let rows: Vec<VerdictRow> =
             rows(comparison, load).into_iter().filter(|row| row.variant == variant).collect();
-        table(comparison, &rows, deviations, style).text()
+        table(comparison, &rows, deviations, style)
     };
-    let tables: Vec<String> = (1..comparison.variants.len()).map(one).collect();
-    tables.join(if several { "\n" } else { "" })
+    (1..comparison.variants.len()).map(one).collect()
 }
 
 /// A column with its cells.

@@ -8,7 +8,7 @@ use bisector::{
 };
 use host::signals;
 use host::terminal::{hint, print, talk};
-use reports::Layout;
+
 use store::Store;
 use text::Style;
 use text::prose::wrapped;
@@ -237,7 +237,8 @@ impl Checks {
             comparison: comparison.clone(),
         });
         let verdict = news::confirmed(*confirmed);
-        let table = reports::comparison(comparison, Layout::Verdicts, "", Style::for_stdout());
+        let page = pages::comparison(comparison, &[], "");
+        let table = pages::terminal(&page, Style::for_stdout());
         self.text += &format!("\n{what}: {verdict} (record {id})\n\n{table}");
     }
 }

@@ -1,0 +1,70 @@
+//! A table as lines of text within a width: a terminal and a mail share it.
+
+use text::Style;
+use text::prose::wrapped;
+use text::table::{Align, Narrower, Table};
+
+use crate::page::{PLACES, PageTable, Wide};
+
+/// The table with its caption, in lines of at most the style's width where its cells allow that.
+pub fn fitted(of: &PageTable, style: Style) -> String {
+    let width = style.width;
+    let table = of.table.map(|cell| style.spelled(cell));
+    let captioned = |rows: &str| wrapped(&style.spelled(&of.caption), width, 2) + rows;
+    let text = table.text();
+    if fits(&text, width) {
+        return captioned(&text);
+    }
+    match &of.wide {
+        Wide::Narrower(forms) => {
+            let mut texts = forms.iter().map(|form| narrower(form, style));
+            let last = forms.last().map(|form| narrower(form, style));
+            texts.find(|text| fits(text, width)).or(last).unwrap_or_else(|| captioned(&text))
+        }
+        _ if has_sentences(&table, width) => captioned(&rows_as_list(&table, width)),
+        Wide::FirstColumns => captioned(&first_columns(&table, width)),
+        Wide::Stacked => captioned(&stacked(&table, width)),
+    }
+}
+
+fn fits(text: &str, width: usize) -> bool {
+    text.lines().all(|line| line.chars().count() <= width)
+}
+
+fn narrower(form: &Narrower, style: Style) -> String {
+    let text = |table: &Table| table.map(|cell| style.spelled(cell)).text();
+    let tables: Vec<String> = form.tables.iter().map(text).collect();
+    let left_out = match form.left_out {
+        "" => String::new(),
+        left_out => wrapped(&format!("({left_out})"), style.width, 1),
+    };
+    wrapped(&style.spelled(&form.caption), style.width, 2) + &tables.join("\n") + &left_out
+}
+
+/// The columns that fit, and the names of those that do not.
+fn first_columns(table: &Table, width: usize) -> String {
+    let (text, lost) = table.within(width);
+    text + &wrapped(&format!("(not shown here: {})", lost.join(", ")), width, 1)
+}
+
+/// The whole table: columns that do not fit stand below.
+fn stacked(table: &Table, width: usize) -> String {
+    let is_place = |(heading, _): &&(String, Align)| PLACES.contains(&heading.as_str());
+    let places = table.columns().iter().take_while(is_place).count().max(1);
+    let tables: Vec<String> = table.stacked(width, places).iter().map(Table::text).collect();
+    tables.join("\n")
+}
+
+fn has_sentences(table: &Table, width: usize) -> bool {
+    table.rows().iter().flatten().any(|cell| cell.chars().count() > width)
+}
+
+/// Rows with sentences in them.
+fn rows_as_list(table: &Table, width: usize) -> String {
+    let row = |cells: &Vec<String>| {
+        let cells: Vec<&str> =
+            cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
+        wrapped(&format!("- {}", cells.join("; ")), width, 2)
+    };
+    table.rows().iter().map(row).collect()
+}

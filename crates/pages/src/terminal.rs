@@ -1,0 +1,121 @@
+//! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
+
+use explanations::ledger::{LedgerNode, LedgerTree};
+use reports::CurvePanel;
+use text::Style;
+use text::plot::{Plot, Series, plot};
+use text::prose::wrapped;
+use text::table::{Align, Table};
+
+use crate::fitted::fitted;
+use crate::page::{Block, Page, Section};
+
+/// Columns for the labels of facts.
+const LABEL: usize = 12;
+
+/// The whole text.
+pub fn terminal(page: &Page, style: Style) -> String {
+    let mut text = heading(&format!("{}: {}", page.kind.name(), page.brief_title()), style);
+    for answer in &page.answers {
+        text += &sentence(answer, style);
+    }
+    if !page.counts.is_empty() {
+        let counts: Vec<String> =
+            page.counts.iter().map(|count| format!("{} {}", count.n, count.word)).collect();
+        text += &sentence(&format!("verdicts: {}", counts.join(", ")), style);
+    }
+    for section in page.sections.iter().filter(|section| !section.is_summary) {
+        text += &self::section(section, style);
+    }
+    for (title, sentences) in &page.doubts {
+        text += &format!("\n{}{}", heading(title, style), list(sentences, style));
+    }
+    if !page.method.is_empty() {
+        text.push('\n');
+        text.extend(page.method.iter().map(|one| sentence(one, style)));
+    }
+    let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
+    let again = page.again.iter().map(|command| ("rerun", command.as_str()));
+    let known: String = facts.chain(again).map(|fact| labelled(fact, style)).collect();
+    if known.is_empty() { text } else { format!("{text}\n{known}") }
+}
+
+fn heading(title: &str, style: Style) -> String {
+    style.bold(sentence(title, style).trim_end()) + "\n"
+}
+
+fn sentence(text: &str, style: Style) -> String {
+    wrapped(&style.spelled(text), style.width, 2)
+}
+
+/// A label with what stands behind it.
+fn labelled((label, value): (&str, &str), style: Style) -> String {
+    wrapped(&style.spelled(&format!("{label:<LABEL$}{value}")), style.width, LABEL)
+}
+
+fn section(section: &Section, style: Style) -> String {
+    let blocks = section.blocks.iter().map(|block| self::block(block, style));
+    let text: String = blocks.filter(|text| !text.is_empty()).collect();
+    if text.is_empty() {
+        return text;
+    }
+    let title =
+        if section.title.is_empty() { String::new() } else { heading(&section.title, style) };
+    format!("\n{title}{text}")
+}
+
+fn block(block: &Block, style: Style) -> String {
+    match block {
+        Block::Text(sentences) => sentences.iter().map(|one| sentence(one, style)).collect(),
+        Block::Curves(panel) => curves(panel, style),
+        Block::Table(table) => fitted(table, style),
+        Block::Ledger(tree) => table(&ledger(tree), style),
+        Block::Flame(graph) => table(&graph.functions, style),
+        Block::Folded(title, sentences) if !sentences.is_empty() => {
+            format!("{title}:\n{}", list(sentences, style))
+        }
+        Block::Folded(..) => String::new(),
+    }
+}
+
+fn list(sentences: &[String], style: Style) -> String {
+    sentences.iter().map(|one| sentence(&format!("- {one}"), style)).collect()
+}
+
+fn curves(panel: &CurvePanel, style: Style) -> String {
+    let series = panel.lines.iter().map(|line| Series {
+        name: line.name.clone(),
+        points: line.points.iter().map(|point| (point.cpus, point.spread.mean)).collect(),
+        idle: line.points.iter().filter_map(|point| Some((point.cpus, point.idle?))).collect(),
+    });
+    let title = match panel.title.as_str() {
+        "" => panel.metric.clone(),
+        title => format!("{}, {title}", panel.metric),
+    };
+    let drawn = plot(&Plot { title, series: series.collect(), ideal: panel.ideal }, style);
+    if drawn.is_empty() { drawn } else { format!("\n{drawn}") }
+}
+
+/// The columns that fit, and the names of those that do not.
+fn table(table: &Table, style: Style) -> String {
+    let (text, lost) = table.map(|cell| style.spelled(cell)).within(style.width);
+    if lost.is_empty() {
+        return text;
+    }
+    text + &wrapped(&format!("(columns that do not fit: {})", lost.join(", ")), style.width, 1)
+}
+
+/// The rows of a ledger, indented by depth.
+fn ledger(tree: &LedgerTree) -> Table {
+    let values = tree.columns.iter().chain(&tree.details);
+    let columns = values.map(|name| (name.clone(), Align::Right));
+    let mut rows = Table::new([(tree.heading.clone(), Align::Left)].into_iter().chain(columns));
+    node(&mut rows, &tree.root, 0);
+    rows
+}
+
+fn node(table: &mut Table, row: &LedgerNode, depth: usize) {
+    let name = format!("{}{}", "  ".repeat(depth), row.name);
+    table.row([&name].into_iter().chain(&row.values).chain(&row.details).cloned().collect());
+    row.rows.iter().for_each(|part| node(table, part, depth + 1));
+}

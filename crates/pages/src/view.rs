@@ -1,0 +1,69 @@
+//! The forms of an answer. Every verb that answers has one page and one value of a published type, and prints either
+//! through [`ViewFlags::print`]: no verb writes a form of its own.
+
+use std::io::Write;
+
+use answers::as_json;
+use anyhow::{Context, Result};
+use host::terminal::{WRITING, print};
+use schemars::JsonSchema;
+use serde::Serialize;
+use text::Style;
+
+use crate::{Page, Purpose, html, mail, markdown, terminal};
+
+/// A form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum View {
+    /// Text within the width of the terminal
+    Terminal,
+    /// A mail of 72 columns for a kernel list
+    Mail,
+    /// Markdown for a tracker
+    Markdown,
+    /// A page in HTML that needs no network and no scripts
+    Html,
+    /// JSON of a published type (`knee schema`)
+    Json,
+}
+
+/// In which form to print an answer.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct ViewFlags {
+    /// Form of the answer: terminal, mail, markdown, html, json [default: terminal]
+    #[arg(long, value_name = "FORM", value_enum, hide_possible_values = true)]
+    view: Option<View>,
+    /// Print JSON, as --view json
+    #[arg(long, conflicts_with = "view")]
+    json: bool,
+}
+
+impl ViewFlags {
+    /// The form that the user asked for.
+    pub fn view(self) -> View {
+        if self.json { View::Json } else { self.view.unwrap_or(View::Terminal) }
+    }
+
+    /// Prints an answer: `value` as JSON, `page` in all other forms. Only the one that is asked for is made.
+    ///
+    /// # Errors
+    /// Says that standard output failed, or which value has no JSON form.
+    pub fn print<T: Serialize + JsonSchema>(
+        self,
+        value: impl FnOnce() -> Result<T>,
+        page: impl FnOnce() -> Result<Page>,
+    ) -> Result<()> {
+        match self.view() {
+            View::Json => print(as_json(&value()?)?),
+            View::Terminal => print(terminal(&page()?, Style::for_stdout())),
+            View::Mail => print(mail(&page()?)),
+            View::Markdown => print(markdown(&page()?)),
+            View::Html => print_html(&html(&page()?, Purpose::File)),
+        }
+    }
+}
+
+/// Prints HTML, in which the writer has escaped what would control a terminal.
+fn print_html(html: &str) -> Result<()> {
+    std::io::stdout().lock().write_all(html.as_bytes()).context(WRITING)
+}
