@@ -19,7 +19,8 @@ pub fn terminal(page: &Page, style: Style) -> String {
     for answer in &page.answers {
         text += &sentence(answer, style);
     }
-    if !page.counts.is_empty() {
+    // One answer has them already.
+    if page.answers.len() > 1 && !page.counts.is_empty() {
         let counts: Vec<String> =
             page.counts.iter().map(|count| format!("{} {}", count.n, count.word)).collect();
         text += &sentence(&format!("verdicts: {}", counts.join(", ")), style);
@@ -27,7 +28,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     for section in page.sections.iter().filter(|section| !section.is_summary) {
         text += &self::section(section, style);
     }
-    for (title, sentences) in &page.doubts {
+    for (title, sentences) in page.doubts.iter().filter(|(_, sentences)| !sentences.is_empty()) {
         text += &format!("\n{}{}", heading(title, style), list(sentences, style));
     }
     if !page.method.is_empty() {
@@ -61,7 +62,7 @@ fn section(section: &Section, style: Style) -> String {
     }
     let title =
         if section.title.is_empty() { String::new() } else { heading(&section.title, style) };
-    format!("\n{title}{text}")
+    format!("\n{title}{}\n", text.trim_end())
 }
 
 fn block(block: &Block, style: Style) -> String {
@@ -93,7 +94,7 @@ fn curves(panel: &CurvePanel, style: Style) -> String {
         title => format!("{}, {title}", panel.metric),
     };
     let drawn = plot(&Plot { title, series: series.collect(), ideal: panel.ideal }, style);
-    if drawn.is_empty() { drawn } else { format!("\n{drawn}") }
+    if drawn.is_empty() { drawn } else { format!("{drawn}\n") }
 }
 
 /// The columns that fit, and the names of those that do not.

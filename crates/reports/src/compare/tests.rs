@@ -6,16 +6,17 @@ use expect_test::Expect;
 use host::terminal::shown;
 use text::Style;
 
-use crate::compare::tests::fixtures::{attributes, creation, curve, locks, oddities, repairs};
+use crate::compare::tests::fixtures::{
+    attributes, creation, curve, fleet, locks, oddities, repairs,
+};
 use crate::compare::{Layout, comparison};
 
 mod fixtures;
 mod lkp;
 mod recorded;
 mod tables;
-mod verdicts;
 
-const AGAIN: &str = "knee compare last --layout verdicts";
+const AGAIN: &str = "knee compare last --layout lkp";
 const MAIL: Style = Style { width: 100, terminal: false, color: false };
 const NARROW_MAIL: Style = Style { width: 72, terminal: false, color: false };
 const TERMINAL: Style = Style { width: 100, terminal: true, color: true };
@@ -35,20 +36,12 @@ fn without_codes(line: &str) -> String {
 
 #[test]
 fn what_all_layouts_promise() {
-    let samples = [attributes(), creation(), curve(), locks(), oddities(), repairs()];
-    let layouts = [
-        Layout::Verdicts,
-        Layout::Lkp,
-        Layout::MeanStddev,
-        Layout::Matrix,
-        Layout::Passes,
-        Layout::Curves,
-    ];
+    let samples = [attributes(), creation(), curve(), fleet(), locks(), oddities(), repairs()];
     let styles = [MAIL, NARROW_MAIL, TERMINAL, NARROW];
     for (i, sample) in samples.iter().enumerate() {
-        for layout in layouts {
+        for layout in Layout::value_variants() {
             for style in styles {
-                let text = shown(&comparison(sample, layout, AGAIN, style));
+                let text = shown(&comparison(sample, *layout, AGAIN, style));
                 let which = format!("sample {i}, {layout:?}, {style:?}");
                 for line in text.lines() {
                     assert_eq!(line, line.trim_end(), "{which}");
@@ -87,12 +80,4 @@ fn nothing_in_common_is_said_and_no_panic() {
             }
         }
     }
-}
-
-#[test]
-fn programs_get_everything() {
-    let text = comparison(&creation(), Layout::Json, AGAIN, MAIL);
-    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["cells"][0]["metrics"][0]["contrasts"][0]["method"], "welch");
-    assert_eq!(value["cells"][0]["passes"][1][3]["metrics"]["fs_mark.files_per_s"], 300592.0);
 }

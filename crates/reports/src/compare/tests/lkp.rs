@@ -15,7 +15,7 @@ fn the_bot_s_table_of_three_commits() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             ====================================================================================================
             workload/tasks:
@@ -123,7 +123,7 @@ fn the_bot_s_table_in_a_narrow_terminal() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             ========================================================================
             workload/cpus/tasks:
@@ -230,7 +230,7 @@ fn the_bot_s_table_of_three_commits_in_a_narrow_mail() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             ========================================================================
             workload/tasks:

@@ -17,7 +17,7 @@ fn means_and_deviations_of_locks() {
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron, 3.10.0-rc4-00049-ge0b71e1; record
                         20261120-160212-90be11
             design      separate boots of each variant, one value a boot
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, 32 CPUs, 128 tasks
             task_time_s (s): sum over tasks of the time from first operation to stop (lockperf's figure); not
@@ -85,7 +85,7 @@ fn means_and_deviations_of_locks_in_a_narrow_mail() {
                         B = 3.10.0-rc4-00049-ge0b71e1: on opteron,
                         3.10.0-rc4-00049-ge0b71e1; record 20261120-160212-90be11
             design      separate boots of each variant, one value a boot
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             flock_own, processes, 20000 operations per task, /dev/shm, 32 CPUs, 128
               tasks
@@ -129,7 +129,7 @@ fn the_matrix_of_repairs() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             xfs_repair, to its end, 16 CPUs
             wall_s (s, lower is better), mean; ratio = after/before
@@ -161,7 +161,7 @@ fn a_curve_as_a_narrow_matrix() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             posix_lock_shared idle_ns=100, processes, 1 s
             operations_per_s (1/s, higher is better), mean, below it the ratio to
@@ -224,7 +224,7 @@ fn the_matrix_of_five_variants_in_a_narrow_terminal() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             [1mcreate_files, processes, 1 s, /mnt/scratch, 8 CPUs[0m
             operations_per_s (1/s, higher is better), mean, below it the ratio to
@@ -266,7 +266,7 @@ fn passes_as_fs_mark_prints_them() {
             record      20261120-115530-7f3a9c
             design      not interleaved: the variants were measured one after the other, so a difference may be
                         the host's drift: no verdict
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             [1mfs_mark, processes, 50000 operations per task, /mnt/scratch, 120 CPUs, 16 tasks[0m
 
@@ -327,7 +327,7 @@ fn passes_of_our_own_files_have_no_overhead() {
             record      20261120-115530-7f3a9c
             design      not interleaved: the variants were measured one after the
                         other, so a difference may be the host's drift: no verdict
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             [1mcreate_files size_bytes=4096, processes, 50000 operations per task,
               /mnt/scratch, 120 CPUs, 16 tasks[0m
@@ -377,7 +377,7 @@ fn passes_of_another_load_with_blocks_left_out() {
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until
                         decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             posix_lock_shared idle_ns=100, processes, 1 s, 16 CPUs
 
@@ -431,7 +431,7 @@ fn curves_of_all_variants_in_one_plot() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      blocks with one run of each variant in random order, until decided
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             posix_lock_shared idle_ns=100, processes, 1 s
                        operations/s
@@ -495,7 +495,7 @@ fn one_variant_alone_is_one_table() {
             record      20261120-115530-7f3a9c
             design      one variant, nothing to compare: give knee compare a second record, of another kernel or
                         host
-            rerun       knee compare last --layout verdicts
+            rerun       knee compare last --layout lkp
 
             posix_lock_shared, processes, 10000 operations per task, /dev/shm, 128 tasks
             flock_own, processes, 20000 operations per task, /dev/shm, 128 tasks
