@@ -19,6 +19,8 @@ use crate::studied::not_checked;
 pub const HEADER: &str = include_str!("../c/knee_lock.h");
 /// The header with the kernel's words.
 pub const KERNEL_HEADER: &str = include_str!("../c/knee_kernel.h");
+/// A lock that compiles, for a user to begin with.
+pub const EXAMPLE: &str = include_str!("../c/example.c");
 
 /// Largest file that is read as a lock.
 const FILE_BYTES_MAX: u64 = 4 << 20;

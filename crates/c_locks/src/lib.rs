@@ -30,6 +30,6 @@ mod task;
 mod types;
 mod x86;
 
-pub use compile::{HEADER, KERNEL_HEADER, compile};
+pub use compile::{EXAMPLE, HEADER, KERNEL_HEADER, compile};
 pub use program::Program;
 pub use studied::{judge, point, refuse_faulty, with_tasks};

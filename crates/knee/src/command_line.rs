@@ -47,7 +47,7 @@ pub enum Verb {
     Check(lab::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs
     Simulate(Box<Simulate>),
-    /// Write the start of a load, lock or mechanism of your own
+    /// Write the start of a load or lock of your own, in C
     New(verbs::new::Arguments),
     /// List records, loads, algorithms, hosts, experiments or metrics
     List(verbs::list::Arguments),

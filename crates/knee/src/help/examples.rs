@@ -115,7 +115,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         ["knee simulate ticket,mcs --host generic-2s", "knee simulate my_lock.c --cpus 1..all"],
     ),
     ("simulate replay", ["knee simulate replay I5", "knee simulate replay --all"]),
-    ("new", ["knee new load my_load.c", "knee new lock my_lock"]),
+    ("new", ["knee new load my_load.c", "knee new lock my_lock.c"]),
     ("list", ["knee list -n 50 --since 7d", "knee list workloads"]),
     ("show", ["knee show last --counters", "knee show posix_lock_shared"]),
     ("report", ["knee report last --html page.html", "knee report base new --markdown"]),

@@ -362,52 +362,23 @@ fn the_loads_of_a_folder_are_listed_with_their_descriptions() {
 }
 
 #[test]
-fn a_new_lock_or_mechanism_is_a_crate_with_its_name_and_is_never_written_over() {
-    let home = Home::new();
-    for (kind, name) in
-        [("lock", "my_lock"), ("read-write-lock", "my_readers"), ("mechanism", "my_path")]
-    {
-        let ended = home.start(&mut home.knee(&format!("new {kind} {name}"))).end();
-        assert!(ended.status.success(), "{}", ended.stderr);
-        let folder = home.path(name);
-        let source = format!("src/{name}.rs");
-        for file in ["Cargo.toml", "Makefile", "src/main.rs", "examples/load.rs", &source] {
-            let text = fs::read_to_string(folder.join(file)).unwrap();
-            assert!(text.contains(name), "{file}: {text}");
-            for template in ["OWN_", "own_lock", "own_mechanism"] {
-                assert!(!text.contains(template), "{file}: {text}");
-            }
-        }
-        // Cargo accepts the manifest, and finds what it needs in the lock file, without a network.
-        let cargo = |words: &str| {
-            let mut cargo = Command::new(env!("CARGO"));
-            let answered = cargo.args(words.split(' ')).current_dir(&folder).output().unwrap();
-            assert!(answered.status.success(), "{}", String::from_utf8_lossy(&answered.stderr));
-            String::from_utf8_lossy(&answered.stdout).into_owned()
-        };
-        let tree = cargo("tree --offline --depth 1");
-        assert!(tree.contains("own_algorithms v"), "{tree}");
-        let own = cargo("metadata --offline --no-deps --format-version 1");
-        let own: serde_json::Value = serde_json::from_str(&own).unwrap();
-        let targets = own["packages"][0]["targets"].as_array().unwrap();
-        assert_eq!(targets.len(), 2, "a program and a load: {own}");
-        let mut make = Command::new("make");
-        let words = ["--dry-run", "check", "mutants", "simulate", "run"];
-        let planned = make.args(words).current_dir(&folder).output().unwrap();
-        let planned = String::from_utf8_lossy(&planned.stdout).into_owned();
-        assert!(planned.contains(&format!("examples/lib{name}.a")), "{planned}");
-    }
+fn a_new_lock_holds_and_is_never_written_over() {
+    let Some(home) = home("own_locks", &[]) else { return };
+    let ended = |words: &str| home.start(&mut home.knee(words)).end();
+    let written = ended("new lock my_lock.c");
+    assert_eq!(written.status.code(), Some(0), "{}", written.stderr);
+    let checked = ended("check my_lock.c");
+    assert!(checked.stdout.contains("holds"), "{} {}", checked.stdout, checked.stderr);
+    let mutants = ended("check my_lock.c --mutants");
+    assert_eq!(mutants.status.code(), Some(0), "{}", mutants.stdout);
     for (words, part) in [
-        ("new lock my_lock", "creating my_lock: File exists"),
-        ("new mechanism my_lock", "creating my_lock: File exists"),
-        ("new lock My-Lock", "use lower-case letters"),
-        ("new mechanism loop", "no word of the language"),
-        ("new lock other --tree .", "no source tree of knee"),
-        ("new load x.c --tree .", "leave it out"),
+        ("new lock my_lock.c", "exists already, and is left as it is"),
+        ("new load my_lock.c", "exists already, and is left as it is"),
+        ("new lock other", "a new lock is a file in C: name it other.c"),
     ] {
-        let refused = home.start(&mut home.knee(words)).end();
+        let refused = ended(words);
         assert_eq!(refused.status.code(), Some(2), "{words}: {}", refused.stderr);
         assert!(refused.stderr.contains(part), "{words}: {}", refused.stderr);
     }
-    assert!(!home.path("other").exists() && !home.path("x.c").exists());
+    assert!(!home.path("other").exists());
 }

@@ -227,7 +227,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["analysis", "records"]),
     ("machine", &[]),
     ("own_loads", &["host", "records", "setup"]),
-    ("own_algorithms", &["algorithms", "described_hosts", "engines", "host", "machine", "studies"]),
     ("pages", &["analysis", "answers", "explanations", "host", "records", "reports", "text"]),
     ("perf_data", &["records"]),
     ("plan", &["analysis", "host", "laws", "records", "workloads"]),

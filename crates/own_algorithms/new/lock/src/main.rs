@@ -1,7 +1,0 @@
-//! The program of the lock in own_lock.rs.
-
-mod own_lock;
-
-fn main() -> std::process::ExitCode {
-    own_algorithms::lock::main::<own_lock::OwnLock>("own_lock", include_str!("own_lock.rs"))
-}
