@@ -1,7 +1,7 @@
 //! A small fuzzer: it damages valid examples, and finds inputs on which a reader panics, allocates an
 //! absurd amount of memory, or does not read back what it has written.
 //!
-//!     KNEE_FUZZ_INPUTS   number of inputs that all fuzzing tests share (50 000; `make fuzz` has more)
+//!     KNEE_FUZZ_INPUTS   number of inputs that all fuzzing tests share (12 000; `make fuzz` has more)
 //!     KNEE_SEED          seed of the series of inputs (1)
 //!     KNEE_FUZZ_INPUT    number of the only input to feed, which is printed
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 const INPUTS: u64 = 200_000;
 
 /// Default number of inputs of all fuzzing tests together.
-const FEW: u64 = 50_000;
+const FEW: u64 = 12_000;
 
 /// Feeds damaged examples to `feed`, on all CPUs. `feed` gets the fuzzer of one input, and returns what
 /// is wrong. `share` is this test's part of [`INPUTS`], `replay` the command that runs the test.

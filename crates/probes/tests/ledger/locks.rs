@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use records::ProfileKind;
+use records::{ProfileKind, Window};
 
-use crate::{cpus, on_all_cpus, skip, watch};
+use crate::{cpus, must_show, on_all_cpus, skip, watch};
 
 #[test]
 fn contention_spins_for_the_lock_of_a_file_by_its_name() {
@@ -25,9 +25,10 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
     let Some(named) = look(ProfileKind::Names) else { return };
     let is_file_lock =
         |members: &[String]| members.iter().any(|member| member == "file_lock_context.flc_lock");
-    let locks = &timed.windows[0].locks;
-    let spun = locks.iter().filter(|lock| is_file_lock(&lock.members));
-    let spins: u64 = spun.map(|lock| lock.spins).sum();
+    let spins = |window: &Window| {
+        let spun = window.locks.iter().filter(|lock| is_file_lock(&lock.members));
+        spun.map(|lock| lock.spins).sum::<u64>()
+    };
     let [a, b] =
         [&timed, &named].map(|observed| observed.unavailable_probes.get("contention_begin"));
     if let Some(why) = a.or(b) {
@@ -39,17 +40,18 @@ fn contention_spins_for_the_lock_of_a_file_by_its_name() {
     if let Some(why) = timed.unavailable_probes.get("bpf_get_kmem_cache") {
         return skip("contention", why);
     }
-    if spins == 0 && cpus().len() == 2 && !is_paravirtual() {
+    if spins(&timed.windows[0]) == 0 && cpus().len() == 2 && !is_paravirtual() {
         return skip(
             "contention",
             "of two CPUs only one waits, of which native spinlocks say nothing",
         );
     }
-    assert!(spins > 0, "{locks:?}");
-    let waits = &named.windows[0].locks;
-    let callers = waits.iter().filter(|lock| is_file_lock(&lock.members)).flat_map(|l| &l.callers);
-    let callers: Vec<&String> = callers.map(|(caller, _)| caller).collect();
-    assert!(callers.iter().any(|caller| *caller == "posix_lock_inode"), "{waits:?}");
+    must_show("contention", || look(ProfileKind::Time), |window| spins(window) > 0);
+    let is_called = |window: &Window| {
+        let of_files = window.locks.iter().filter(|lock| is_file_lock(&lock.members));
+        of_files.flat_map(|lock| &lock.callers).any(|(caller, _)| caller == "posix_lock_inode")
+    };
+    must_show("contention by name", || look(ProfileKind::Names), is_called);
 }
 
 fn is_paravirtual() -> bool {

@@ -4,7 +4,6 @@
 
 mod locks;
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -56,6 +55,32 @@ fn watch_by(test: &str, plan: WatchPlan, example: impl FnOnce(Marker)) -> Option
         assert_eq!(observed.windows[0].broken_law(), None);
     }
     Some(observed)
+}
+
+/// Watches until the window shows what the example causes: kernels do not report every switch, and other tasks come
+/// and go. If other tasks had a tenth of the CPUs each time, this host cannot show it now.
+fn must_show(
+    test: &str,
+    mut watch: impl FnMut() -> Option<Observations>,
+    shows: impl Fn(&Window) -> bool,
+) {
+    const TRIES: usize = 3;
+    let mut seen: Vec<Window> = Vec::new();
+    for _ in 0..TRIES {
+        let Some(mut observed) = watch() else { return };
+        let window = observed.windows.remove(0);
+        if shows(&window) {
+            return;
+        }
+        seen.push(window);
+    }
+    let is_disturbed =
+        |one: &Window| time_ns(one, Base::Other, CpuState::Rest) > one.budget_ns() / 10;
+    if seen.iter().all(is_disturbed) {
+        return skip(test, "other tasks had more than a tenth of the CPUs each time");
+    }
+    let told: Vec<_> = seen.iter().map(|one| (&one.idle, &one.waits, &one.locks)).collect();
+    panic!("{test}: {told:?}");
 }
 
 fn skip(test: &str, why: &str) {
@@ -215,47 +240,38 @@ fn reader_and_sleeper() -> Option<Observations> {
 
 #[test]
 fn idle_time_is_charged_to_the_wait_that_ended_it() {
-    // Kernels do not report every switch, and other tasks may have the CPU in between.
-    const TRIES: usize = 3;
-    let mut seen = Vec::new();
-    for _ in 0..TRIES {
-        let Some(observed) = reader_and_sleeper() else { return };
-        let window = &observed.windows[0];
-        if idle_ms(window, "pipe (read)") >= 100 {
-            return;
-        }
-        seen.push(window.idle.clone());
-    }
-    panic!("{seen:?}");
+    let is_charged = |window: &Window| idle_ms(window, "pipe (read)") >= 100;
+    must_show("idle by what ended it", reader_and_sleeper, is_charged);
 }
 
 #[test]
 fn tasks_that_share_a_cpu_wait_for_each_other() {
-    let observed = watch("tasks that share a CPU", ProfileKind::Time, 0, |marker| {
-        on_one_cpu(marker, &[&|| spin(200), &|| spin(200)]);
-    });
-    let Some(observed) = observed else { return };
+    let share = || {
+        watch("tasks that share a CPU", ProfileKind::Time, 0, |marker| {
+            on_one_cpu(marker, &[&|| spin(200), &|| spin(200)]);
+        })
+    };
     let name = match cpus().len() {
         1 => records::OWN_TASK,
         _ => records::OWN_TASK_ON_THE_ONLY_CPUS,
     };
-    assert!(waited_ms(&observed.windows[0], name) >= 50, "{:?}", observed.windows[0].waits);
+    must_show("tasks that share a CPU", share, |window| waited_ms(window, name) >= 50);
 }
 
 #[test]
 fn a_task_waits_for_tasks_of_others() {
-    let observed = watch("tasks of others", ProfileKind::Time, 0, |marker| {
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                pin(cpus()[0]);
-                spin(250);
+    let share = || {
+        watch("tasks of others", ProfileKind::Time, 0, |marker| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    pin(cpus()[0]);
+                    spin(250);
+                });
+                on_one_cpu(marker, &[&|| spin(200)]);
             });
-            on_one_cpu(marker, &[&|| spin(200)]);
-        });
-    });
-    let Some(observed) = observed else { return };
-    let waits = &observed.windows[0].waits;
-    assert!(waited_ms(&observed.windows[0], records::OTHER_TASK) >= 50, "{waits:?}");
+        })
+    };
+    must_show("tasks of others", share, |window| waited_ms(window, records::OTHER_TASK) >= 50);
 }
 
 /// A cgroup of its own; removed when it goes out of scope.
@@ -311,10 +327,13 @@ fn idle_time_that_a_quota_causes_has_its_name() {
         return skip("quota", "no cgroup with a quota of CPU time can be made here");
     };
     let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
-    let Some(observed) = group.watch("quota", script) else { return };
-    let window = &observed.windows[0];
-    assert!(idle_ms(window, "quota of a cgroup") >= 40, "{:?}", window.idle);
-    assert!(waited_ms(window, records::QUOTA) >= 40, "{:?}", window.waits);
+    must_show(
+        "quota",
+        || group.watch("quota", script),
+        |window| {
+            idle_ms(window, "quota of a cgroup") >= 40 && waited_ms(window, records::QUOTA) >= 40
+        },
+    );
 }
 
 #[test]
@@ -324,11 +343,13 @@ fn idle_time_that_reclaim_causes_has_its_name() {
     };
     let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/reclaim");
     let script = format!("dd if=/dev/zero of={file} bs=1M count=300 2> /dev/null; rm {file}");
-    let Some(observed) = group.watch("reclaim", &script) else { return };
-    let window = &observed.windows[0];
     // In whichever call: a page cache that is full of dirty pages waits for their writeback.
-    let waits = window.idle.iter().filter(|share| share.name.starts_with("memory reclaim"));
-    assert!(waits.map(|share| share.ns).sum::<u64>() >= 1_000_000, "{:?}", window.idle);
+    let waits = |window: &Window| {
+        let of_reclaim =
+            window.idle.iter().filter(|share| share.name.starts_with("memory reclaim"));
+        of_reclaim.map(|share| share.ns).sum::<u64>() >= 1_000_000
+    };
+    must_show("reclaim", || group.watch("reclaim", &script), waits);
 }
 
 fn cpu_clock_ns() -> u64 {
@@ -462,13 +483,14 @@ fn flushes_of_another_cpu_are_counted_by_reason_with_the_interrupts_that_ask_for
     assert!(sent > 0 && pages >= sent, "{sent} flushes of {pages} pages");
     assert!(calls <= sent + 100, "{calls} interrupts for {sent} flushes");
     let senders = &named.windows[0].senders;
-    if calls == 0 || senders.is_empty() {
+    let of_calls = senders.iter().filter(|(event, _)| event.starts_with("ipi.call"));
+    let functions: Vec<&String> = of_calls.flat_map(|(_, senders)| senders.keys()).collect();
+    if calls == 0 || functions.is_empty() {
         return skip(
             "senders of flushes",
             "the other CPU had other tasks: no flush needed an interrupt",
         );
     }
-    let functions: Vec<&String> = senders.values().flat_map(BTreeMap::keys).collect();
     assert!(functions.iter().any(|name| name.contains("flush_tlb")), "{senders:?}");
 }
 

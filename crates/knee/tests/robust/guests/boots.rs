@@ -74,7 +74,10 @@ fn a_debian_kernel_runs_what_this_host_runs() {
     for (workload, names) in counts {
         let all = [&record, &here].map(|record| per_operation(record, workload, names));
         let [guest, host] = all.map(|values| values.iter().sum::<f64>() / values.len() as f64);
-        assert!((guest / host - 1.0).abs() < 0.02, "{names:?}/op: {guest} there, {host} here");
+        // A busy host preempts tasks, which adds switches on one side or the other.
+        let most = if workload == "context_switch" { 1.5 } else { 1.02 };
+        let ratio = guest / host;
+        assert!(ratio > 1.0 / most && ratio < most, "{names:?}/op: {guest} there, {host} here");
     }
 }
 
