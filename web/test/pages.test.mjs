@@ -109,31 +109,29 @@ test("without scripts every verdict and every curve stands in the page", { skip 
   await record.context.close();
 });
 
-test("axe finds nothing, in light and in dark", { skip }, async () => {
-  for (const name of Object.keys(files)) {
-    for (const colorScheme of ["light", "dark"]) {
-      const { context, page } = await open(browser, address(name), { colorScheme, bypassCSP: true });
-      await page.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
-      await page.addScriptTag({ path: axe });
-      const { violations } = await page.evaluate(() => globalThis.axe.run());
-      const found = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
-      assert.deepEqual(found, [], `${name}, ${colorScheme}`);
-      await context.close();
-    }
+/** What axe finds on a page in light and in dark, which differ in nothing but their colours. */
+async function found(address) {
+  const all = [];
+  for (const [colorScheme, rules] of [
+    ["light", {}],
+    ["dark", { runOnly: ["color-contrast"] }],
+  ]) {
+    const { context, page } = await open(browser, address, { colorScheme, bypassCSP: true });
+    await page.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
+    await page.addScriptTag({ path: axe });
+    const { violations } = await page.evaluate((rules) => globalThis.axe.run(rules), rules);
+    all.push(...violations.map((one) => `${colorScheme}, ${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`));
+    await context.close();
   }
+  return all;
+}
+
+test("axe finds nothing, in light and in dark", { skip }, async () => {
+  for (const name of Object.keys(files)) assert.deepEqual(await found(address(name)), [], name);
 });
 
 test("axe finds nothing in the list of records, in light and in dark", { skip }, async () => {
-  await served(async (home) => {
-    for (const colorScheme of ["light", "dark"]) {
-      const { context, page } = await open(browser, home, { colorScheme, bypassCSP: true });
-      await page.addScriptTag({ path: axe });
-      const { violations } = await page.evaluate(() => globalThis.axe.run());
-      const found = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
-      assert.deepEqual(found, [], colorScheme);
-      await context.close();
-    }
-  });
+  await served(async (home) => assert.deepEqual(await found(home), []));
 });
 
 test("the list is walked by keyboard", { skip }, async () => {
@@ -485,7 +483,7 @@ test("hostile requests reach nothing and change nothing", { skip, timeout: 240_0
     const before = listing(records);
     const next = random(20261124);
     const statuses = new Map();
-    const COUNT = Number(process.env.KNEE_REQUESTS ?? 2_000);
+    const COUNT = Number(process.env.KNEE_REQUESTS ?? 500);
     for (let sent = 0; sent < COUNT; sent += 20) {
       const all = Array.from({ length: 20 }, () => ask(port, hostile(next, port, id, key)));
       for (const answer of await Promise.all(all)) {

@@ -60,7 +60,7 @@ fn every_nanosecond_of_every_look_is_in_a_row_and_nothing_stays_attached() {
     for load in ["getppid", "posix_lock_shared", "futex --as threads", "create_files"] {
         let home = Home::new();
         let before = programs();
-        let Some(record) = explained(&home, &format!("{load} --seconds 0.5 --blocks 2")) else {
+        let Some(record) = explained(&home, &format!("{load} --seconds 0.2 --blocks 2")) else {
             return;
         };
         let looks = store::profiles(&record).unwrap();
