@@ -9,7 +9,7 @@ use crate::page::{PLACES, PageTable, Wide};
 /// The table with its caption, in lines of at most the style's width where its cells allow that.
 pub fn fitted(of: &PageTable, style: Style) -> String {
     let width = style.width;
-    let table = of.table.map(|cell| style.spelled(cell));
+    let table = spelled(&of.table, style);
     let captioned = |rows: &str| wrapped(&style.spelled(&of.caption), width, 2) + rows;
     let text = table.text();
     if fits(&text, width) {
@@ -27,12 +27,21 @@ pub fn fitted(of: &PageTable, style: Style) -> String {
     }
 }
 
+/// The cells in the letters that the reader has. "+-" is wider than "±", so that a cell without deviation, which ends
+/// in blanks to stand evenly below those with one, gets one more.
+fn spelled(table: &Table, style: Style) -> Table {
+    table.map(|cell| {
+        let is_padded = cell.ends_with(' ') && !cell.contains('±') && !style.terminal;
+        style.spelled(cell) + if is_padded { " " } else { "" }
+    })
+}
+
 fn fits(text: &str, width: usize) -> bool {
     text.lines().all(|line| line.chars().count() <= width)
 }
 
 fn narrower(form: &Narrower, style: Style) -> String {
-    let text = |table: &Table| table.map(|cell| style.spelled(cell)).text();
+    let text = |table: &Table| spelled(table, style).text();
     let tables: Vec<String> = form.tables.iter().map(text).collect();
     let left_out = match form.left_out {
         "" => String::new(),

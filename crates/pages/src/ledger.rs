@@ -10,18 +10,10 @@ pub fn ledgers(title: &str, parts: Vec<LedgerPart>) -> Page {
     let answers: Vec<String> =
         parts.iter().take(1).map(|part| part.answer.clone()).filter(|a| !a.is_empty()).collect();
     let sections = parts.into_iter().enumerate().map(|(index, part)| section(part, index == 0));
-    Page {
-        title: title.to_string(),
-        kind: PageKind::Explanation,
-        is_growing: false,
-        answers,
-        counts: Vec::new(),
-        sections: sections.collect(),
-        method: Vec::new(),
-        doubts: Vec::new(),
-        facts: Vec::new(),
-        again: Vec::new(),
-    }
+    let mut page = Page::new(title, PageKind::Explanation);
+    page.answers = answers;
+    page.sections = sections.collect();
+    page
 }
 
 fn section(part: LedgerPart, is_open: bool) -> Section {

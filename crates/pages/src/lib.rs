@@ -18,6 +18,7 @@ mod markdown;
 mod page;
 pub mod reading;
 mod record;
+mod scaling;
 mod terminal;
 mod view;
 
@@ -29,5 +30,6 @@ pub use crate::mail::mail;
 pub use crate::markdown::markdown;
 pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone, Wide};
 pub use crate::record::record;
+pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};
 pub use crate::terminal::terminal;
 pub use crate::view::{View, ViewFlags};

@@ -50,6 +50,9 @@ pub enum PageKind {
     Bisection,
     Simulation,
     Replay,
+    Scaling,
+    Forecast,
+    Fragility,
 }
 
 impl PageKind {
@@ -62,6 +65,9 @@ impl PageKind {
             PageKind::Bisection => "Bisection",
             PageKind::Simulation => "Simulation",
             PageKind::Replay => "Replay, simulated",
+            PageKind::Scaling => "Scaling",
+            PageKind::Forecast => "Forecast",
+            PageKind::Fragility => "Fragility",
         }
     }
 }
@@ -173,6 +179,22 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 impl Page {
+    /// A page that says nothing yet.
+    pub fn new(title: &str, kind: PageKind) -> Page {
+        Page {
+            title: title.to_string(),
+            kind,
+            is_growing: false,
+            answers: Vec::new(),
+            counts: Vec::new(),
+            sections: Vec::new(),
+            method: Vec::new(),
+            doubts: Vec::new(),
+            facts: Vec::new(),
+            again: Vec::new(),
+        }
+    }
+
     /// The title, cut where it has long names.
     pub fn brief_title(&self) -> String {
         cut(&self.title, TITLE_MAX)

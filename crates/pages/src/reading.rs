@@ -35,6 +35,12 @@ pub const METRIC: &[&str] = &[
      and max are over runs.",
 ];
 
+/// Resource usage and counters of a record.
+pub const TOTALS: &[&str] = &[
+    "Each row is a metric, each column a number of CPUs. Values are means over runs; a standard deviation of at least \
+     2 % of the mean stands behind it. “/op” is per operation.",
+];
+
 /// Durations of single operations.
 pub const LATENCIES: &[&str] = &[
     "p50, p99 and p99.9 are the durations that 50 %, 99 % and 99.9 % of operations stay below; each is the \
@@ -55,6 +61,18 @@ pub const DOSES: &[&str] = &[
      100 % is time in which no other task gets on.",
     "A gain is what the rate would grow by if that time were taken away, in brackets where a measurement of it \
      will lie.",
+];
+
+/// Forecasts.
+pub const FORECAST: &[&str] = &[
+    "Each row is a number of CPUs, with the rate by the law that explains the curve best, and the interval that holds \
+     it 9 of 10 times if one of the laws is right.",
+];
+
+/// Differences at changed loads.
+pub const FRAGILE: &[&str] = &[
+    "Each row is a small change of the load, with the difference between both sides under it, and the probability that \
+     the verdict is another one there.",
 ];
 
 /// Ledgers.

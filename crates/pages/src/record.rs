@@ -3,8 +3,8 @@
 use answers::DoseReport;
 use records::{Opened, RecordState};
 use reports::{
-    FormPart, MissingSources, RecordPart, dose_part, dose_sentence, doubt_lists, facts,
-    record_parts,
+    CurvePanel, Detail, FormPart, MissingSources, RecordPart, dose_part, dose_sentence,
+    doubt_lists, facts, record_parts,
 };
 
 use text::prose::counted;
@@ -12,17 +12,19 @@ use text::prose::counted;
 use crate::page::{Block, Page, PageKind, PageTable, Section, Wide};
 use crate::reading;
 
-/// The page of a record: by these metrics, or without any the usual columns. `again` is the command that shows it.
-pub fn record(opened: &Opened, metrics: &[String], again: &str) -> Page {
-    let parts = record_parts(opened, metrics);
+/// The page of a record, with what `detail` asks for. `again` is the command that shows it; may be empty.
+pub fn record(opened: &Opened, detail: &Detail, again: &str) -> Page {
+    let parts = record_parts(opened, detail);
     let doses = answers::doses(&analysis::curves(opened));
     let mut answers: Vec<String> = doses.iter().filter_map(dose_sentence).collect();
     answers.extend(parts.iter().flat_map(|part| self::answers(part, parts.len() > 1)));
     if answers.is_empty() {
         // Of several metrics the first decides.
         let firsts = parts.iter().filter_map(|part| part.forms.first());
-        answers.extend(firsts.filter_map(only_value));
-        answers.push(without_curves(opened));
+        answers.extend(firsts.filter_map(values));
+        if !parts.iter().flat_map(|part| &part.panels).any(CurvePanel::is_curve) {
+            answers.push(without_curves(opened));
+        }
     }
     let all = answers.len();
     answers.truncate(ANSWERS_MAX);
@@ -30,32 +32,34 @@ pub fn record(opened: &Opened, metrics: &[String], again: &str) -> Page {
         answers.push(format!("{} more are below", counted(all - ANSWERS_MAX, "answer")));
     }
     answers.extend(unfinished(opened));
-    let (mut known, mut commands) = (Vec::new(), vec![again.to_string()]);
-    for (label, text) in facts(opened).into_iter().filter(|(_, text)| !text.is_empty()) {
-        if label == "rerun" {
-            commands.push(text);
-        } else {
-            known.push((label.to_string(), text));
+    let is_open = parts.len() <= OPEN_MAX;
+    let loads = parts.into_iter().map(|part| section(part, is_open));
+    Page {
+        answers,
+        sections: dosed(doses.iter()).into_iter().chain(loads).collect(),
+        method: vec![METHOD.to_string()],
+        ..about(opened, detail, again)
+    }
+}
+
+/// A page without an answer: what was measured, where, what to doubt, and how to have it again.
+pub fn about(opened: &Opened, detail: &Detail, again: &str) -> Page {
+    let mut page = Page::new(&opened.record.experiment.name, PageKind::Measurement);
+    page.is_growing = opened.record.state == RecordState::Growing;
+    page.again = vec![again.to_string()];
+    for (label, text) in facts(opened) {
+        match label {
+            "rerun" => page.again.push(text),
+            label => page.facts.push((label.to_string(), text)),
         }
     }
-    let doubts = doubt_lists(opened, MissingSources::OfTables);
-    let doubts = doubts.into_iter().filter(|(_, sentences)| !sentences.is_empty());
-    let is_open = parts.len() <= OPEN_MAX;
-    Page {
-        title: opened.record.experiment.name.clone(),
-        kind: PageKind::Measurement,
-        is_growing: opened.record.state == RecordState::Growing,
-        answers,
-        counts: Vec::new(),
-        sections: dosed(doses)
-            .into_iter()
-            .chain(parts.into_iter().map(|part| section(part, is_open)))
-            .collect(),
-        method: vec![METHOD.to_string()],
-        doubts: doubts.map(|(title, sentences)| (title.to_string(), sentences)).collect(),
-        facts: known,
-        again: commands,
-    }
+    page.again.retain(|command| !command.is_empty());
+    page.facts.retain(|(_, text)| !text.is_empty());
+    let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
+    let doubts = doubt_lists(opened, missing).into_iter();
+    let doubts = doubts.filter(|(_, sentences)| !sentences.is_empty());
+    page.doubts = doubts.map(|(title, sentences)| (title.to_string(), sentences)).collect();
+    page
 }
 
 /// Loads whose answer stands at the top.
@@ -74,25 +78,36 @@ fn without_curves(opened: &Opened) -> String {
     "No run finished: there is nothing to show".to_string()
 }
 
-/// The value of a table with one row: "lock_mcs, processes: 1 200 000 operations/s, standard deviation 3000,
-/// n = 5".
-fn only_value(form: &FormPart) -> Option<String> {
-    let [row] = form.table.rows() else { return None };
-    let cells: Vec<(&str, &str)> = form
-        .table
-        .columns()
-        .iter()
-        .zip(row)
-        .map(|((heading, _), cell)| (heading.lines().next().unwrap_or_default(), cell.trim()))
-        .collect();
-    let cell =
-        |name: &str| cells.iter().find(|(heading, _)| *heading == name).map(|(_, cell)| *cell);
-    let n = cells.iter().position(|(heading, _)| *heading == "n")?;
-    let (metric, value) = cells.get(n + 1).filter(|(_, value)| *value != "-")?;
+/// The value of a table with one row, or those of the first and the last: "lock_mcs, processes: 1 200 000 operations/s,
+/// standard deviation 3000, n = 5", "lock_mcs, processes: 0.2 stat.ctxt/op on 1 CPU, 3.1 on 8 CPUs".
+fn values(form: &FormPart) -> Option<String> {
+    let headings: Vec<&str> = form.table.columns().iter().map(|(name, _)| name.as_str()).collect();
+    let column = |name: &str| headings.iter().position(|heading| *heading == name);
+    let n = column("n")?;
+    let metric = headings.get(n + 1)?.lines().next()?;
     let title = form.title.split(": ").next().unwrap_or_default();
-    let deviation = cell("stddev").filter(|deviation| *deviation != "-");
-    let deviation = deviation.map(|one| format!(", standard deviation {one}")).unwrap_or_default();
-    Some(format!("{title}: {value} {metric}{deviation}, n = {}", cells[n].1))
+    let cell = |row: &[String], at: usize| {
+        let text = row.get(at).map(|cell| cell.trim().to_string());
+        text.filter(|text| text != "-")
+    };
+    match form.table.rows() {
+        [] => None,
+        [row] => {
+            let value = cell(row, n + 1)?;
+            let deviation = column("stddev").and_then(|at| cell(row, at));
+            let deviation = deviation.map(|one| format!(", standard deviation {one}"));
+            let deviation = deviation.unwrap_or_default();
+            Some(format!("{title}: {value} {metric}{deviation}, n = {}", row[n]))
+        }
+        [first, .., last] => {
+            let at = |row: &[String]| {
+                let cpus = cell(row, column("CPUs")?)?;
+                Some((cell(row, n + 1)?, counted(cpus.parse().ok()?, "CPU")))
+            };
+            let ((low, fewest), (high, most)) = (at(first)?, at(last)?);
+            Some(format!("{title}: {low} {metric} on {fewest}, {high} on {most}"))
+        }
+    }
 }
 
 /// Says so of a record that lacks runs.
@@ -128,30 +143,42 @@ fn answers(part: &RecordPart, several: bool) -> Vec<String> {
 }
 
 /// What doses of time say, where the record has some.
-fn dosed(reports: Vec<DoseReport>) -> Option<Section> {
-    let parts = reports.iter().map(dose_part);
-    let block = |FormPart { title, table, sentences }: FormPart| {
-        [Block::Table(PageTable::plain(&title, table, reading::DOSES)), Block::Text(sentences)]
-    };
-    let blocks: Vec<Block> = parts.flat_map(block).collect();
+pub fn dosed<'a>(reports: impl Iterator<Item = &'a DoseReport>) -> Option<Section> {
+    let parts = reports.map(dose_part);
+    let blocks: Vec<Block> =
+        parts.flat_map(|part| blocks(part, "", (reading::DOSES, Wide::Stacked))).collect();
     (!blocks.is_empty()).then(|| Section::open("What doses of time say", blocks))
 }
 
 fn section(part: RecordPart, is_open: bool) -> Section {
-    let RecordPart { title, setting, forms, panels } = part;
-    let mut blocks: Vec<Block> =
-        panels.into_iter().filter(|panel| panel.is_curve()).map(Block::Curves).collect();
-    for FormPart { title, table, sentences } in forms {
-        let has = |name: &str| table.columns().iter().any(|(heading, _)| heading == name);
-        let is_of_rates = !has("p99") && !has("median");
-        let reading = match () {
-            _ if is_of_rates => reading::RATES,
-            _ if has("p99") => reading::LATENCIES,
-            _ => reading::METRIC,
+    let RecordPart { title, setting, forms, details, panels } = part;
+    let drawn = panels.into_iter().filter(|panel| panel.is_curve()).map(Block::Curves);
+    let forms = forms.into_iter().map(|form| {
+        let has = |name: &str| form.table.columns().iter().any(|(heading, _)| heading == name);
+        let kind = match () {
+            () if has("p99") => (reading::LATENCIES, Wide::Stacked),
+            () if has("median") => (reading::METRIC, Wide::Stacked),
+            () => (reading::RATES, Wide::FirstColumns),
         };
-        let wide = if is_of_rates { Wide::FirstColumns } else { Wide::Stacked };
-        let table = PageTable { wide, ..PageTable::plain(&title, table, reading) };
-        blocks.extend([Block::Table(table), Block::Text(sentences)]);
-    }
+        (form, kind)
+    });
+    let details = details.into_iter().map(|form| (form, (reading::TOTALS, Wide::Stacked)));
+    let tables = forms.chain(details).flat_map(|(form, kind)| blocks(form, &title, kind));
+    let blocks = drawn.chain(tables).collect();
     Section { title, load: setting, is_open, is_summary: false, blocks }
+}
+
+/// A table with what stands below it. Its caption leaves out what the title above says.
+pub fn blocks(
+    form: FormPart,
+    above: &str,
+    (reading, wide): (&'static [&'static str], Wide),
+) -> Vec<Block> {
+    let FormPart { title, table, sentences } = form;
+    let caption = title.strip_prefix(above).unwrap_or(&title).trim_start_matches([',', ':', ' ']);
+    let below = Block::Text(sentences);
+    if table.rows().is_empty() {
+        return vec![Block::Text(vec![caption.to_string()]), below];
+    }
+    vec![Block::Table(PageTable { wide, ..PageTable::plain(caption, table, reading) }), below]
 }

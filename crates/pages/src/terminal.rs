@@ -55,14 +55,26 @@ fn labelled((label, value): (&str, &str), style: Style) -> String {
 }
 
 fn section(section: &Section, style: Style) -> String {
-    let blocks = section.blocks.iter().map(|block| self::block(block, style));
-    let text: String = blocks.filter(|text| !text.is_empty()).collect();
+    let mut text = String::new();
+    let mut before: Option<&Block> = None;
+    for block in &section.blocks {
+        let own = self::block(block, style);
+        if own.is_empty() {
+            continue;
+        }
+        // Sentences belong to what stands above them, all else stands apart.
+        let is_apart = !matches!(block, Block::Text(_)) || matches!(before, Some(Block::Curves(_)));
+        if before.replace(block).is_some() && is_apart {
+            text.push('\n');
+        }
+        text += &own;
+    }
     if text.is_empty() {
         return text;
     }
     let title =
         if section.title.is_empty() { String::new() } else { heading(&section.title, style) };
-    format!("\n{title}{}\n", text.trim_end())
+    format!("\n{title}{text}")
 }
 
 fn block(block: &Block, style: Style) -> String {
@@ -93,8 +105,7 @@ fn curves(panel: &CurvePanel, style: Style) -> String {
         "" => panel.metric.clone(),
         title => format!("{}, {title}", panel.metric),
     };
-    let drawn = plot(&Plot { title, series: series.collect(), ideal: panel.ideal }, style);
-    if drawn.is_empty() { drawn } else { format!("{drawn}\n") }
+    plot(&Plot { title, series: series.collect(), ideal: panel.ideal }, style)
 }
 
 /// The columns that fit, and the names of those that do not.

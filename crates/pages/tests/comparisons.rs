@@ -120,6 +120,7 @@ fn the_verdicts_on_a_curve() {
             ahead, by that band: `spin` at 1 CPU, no difference shown at 2-8 CPUs, `mutex` at 16 CPUs
             cannot tell, 8 CPUs: about 14 more blocks would tell
             failed, and not counted: 1 run of `mutex` (16 CPUs)
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 2 of 5 tested
               change  95 % interval    n   adj. p  metric        where
             +12.0 pp  [+10.2, +13.9]  60  < 0.001  idle_percent  8 CPUs
@@ -194,6 +195,7 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
               `mutex` at 16 CPUs
             cannot tell, 8 CPUs: about 14 more blocks would tell
             failed, and not counted: 1 run of `mutex` (16 CPUs)
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 2 of 5 tested
               change  95 % interval    n   adj. p  metric        where
             +12.0 pp  [+10.2, +13.9]  60  < 0.001  idle_percent  8 CPUs
@@ -249,10 +251,11 @@ fn the_verdicts_on_five_variants() {
                8  a        310 000 +- 6000  322 000 +- 6000   +3.9%  [+2.4, +5.3]   10  faster, >= 2 %
                8  b        310 000 +- 6000  310 000 +- 6000   -0.1%  [-1.2, +1.0]   10  same
                8  c        310 000 +- 6000  333 000 +- 4000   +7.4%  -               2  no verdict
-               8  d        310 000 +- 6000         -              -  -               0  no verdict
+               8  d        310 000 +- 6000        -               -  -               0  no verdict
             no verdict, `c`: 2 of 10 blocks are whole; a verdict needs 4 blocks
             no verdict, `d`: no run finished; a verdict needs 4 blocks
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 2 of 4 tested
              change  95 % interval   n   adj. p  metric                  where
               +12.0  [+9.5, +14.0]  10  < 0.001  time.major_page_faults  a
@@ -312,6 +315,7 @@ fn the_verdicts_on_five_variants_in_a_narrow_pipe() {
             no verdict, `c`: 2 of 10 blocks are whole; a verdict needs 4 blocks
             no verdict, `d`: no run finished; a verdict needs 4 blocks
             failed, and not counted: 8 runs of `c`, 10 runs of `d`
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 2 of 4 tested
              change  95 % interval   n   adj. p  metric                  where
               +12.0  [+9.5, +14.0]  10  < 0.001  time.major_page_faults  a
@@ -353,6 +357,7 @@ fn long_names_get_letters() {
             task_time_s (s, lower is better), mean +- standard deviation of runs
             CPUs  tasks              A              B   change  95 % interval       n  verdict
               32    128  30 890 +- 270  25 500 +- 340  -17.43%  [-17.69, -17.18]  100  faster, >= 2 %
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 1 of 1 tested
              change  95 % interval       n   adj. p  metric
             -17.30%  [-17.60, -17.00]  100  < 0.001  wall_s
@@ -361,6 +366,7 @@ fn long_names_get_letters() {
             task_time_s (s, lower is better), mean +- standard deviation of runs
             CPUs  tasks           A             B    change  95 % interval         n  verdict
               32    128  1350 +- 40  8.48 +- 0.35  -99.371%  [-99.376, -99.366]  100  faster, >= 2 %
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 1 of 1 tested
               change  95 % interval         n   adj. p  metric
             -99.340%  [-99.350, -99.320]  100  < 0.001  wall_s
@@ -370,6 +376,7 @@ fn long_names_get_letters() {
             CPUs  tasks                      A           B   change  95 % interval       n  verdict
               32    128  24 130 000 +- 210 000  19 920 000  -17.40%  [-17.70, -17.10]  100  faster, >= 2 %
             (no room for the other standard deviations; --layout mean-stddev shows them)
+
             also changed (exploratory, Benjamini-Hochberg q = 0.05): 1 of 1 tested
             change  95 % interval     n   adj. p  metric
             +14.5%  [+12.9, +16.1]  100  < 0.001  latency.stddev_ns
@@ -517,6 +524,7 @@ fn the_verdicts_of_a_record() {
         operations_per_s (1/s, higher is better), mean +- standard deviation of runs
         CPUs               wait                   try  change  95 % interval   n  verdict
            2  860 000 +- 70 000  1 700 000 +- 400 000    +90%  [+50, +140]    10  faster, >= 2 %
+
         also changed (exploratory, Benjamini-Hochberg q = 0.05): 3 of 23 tested
          change  95 % interval      n  adj. p  metric
           -1900  [-3600, -1100]    10  0.0075  time.voluntary_context_switches

@@ -7,6 +7,7 @@ use pages::{Page, Purpose, comparison, html, mail, markdown, record};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::Opened;
+use reports::Detail;
 
 /// Pages in each form, each with [`NAMES`] names; `make fuzz` sets $KNEE_HOSTILE_PAGES to ten times as many.
 const PAGES: usize = 50;
@@ -113,7 +114,10 @@ fn pages_with(mut name: impl FnMut() -> String) -> [Page; 2] {
     let compared = compare(&arms, &CompareOptions::default()).unwrap();
     let mut measured = golden(MEASURED);
     rename(&mut measured, &mut name);
-    [comparison(&compared, &[&opened], "knee report"), record(&measured, &[], "knee report")]
+    [
+        comparison(&compared, &[&opened], "knee report"),
+        record(&measured, &Detail::default(), "knee report"),
+    ]
 }
 
 /// The elements and the names of their attributes, in order. What stands between backquotes is code, and lists

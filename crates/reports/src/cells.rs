@@ -1,11 +1,9 @@
-//! Tables of metrics, one row a metric: cells across, names right-most, as LKP prints
-//! them. Many cells make several tables below each other.
+//! Tables of metrics, one row a metric: cells across.
 
 use std::collections::BTreeSet;
 
 use analysis::{Curve, CurveCell};
 use records::{METRICS, Outcome};
-use text::Style;
 use text::prose::counted_or_unknown;
 use text::quantity::short;
 use text::table::{Align, Table};
@@ -15,15 +13,15 @@ use crate::known_metric;
 /// A standard deviation below this share of the mean is not printed.
 const DEVIATION_SHOWN: f64 = 0.02;
 
-/// All metrics of time(1).
-pub fn time(curves: &[&Curve], style: Style) -> String {
+/// All metrics of time(1); no row where no run has one.
+pub fn time(curves: &[&Curve]) -> Table {
     let names = METRICS.iter().map(|metric| metric.name).filter(|name| name.starts_with("time."));
-    by_metric(curves, names.map(String::from).collect(), style)
+    by_metric(curves, names.map(String::from).collect())
 }
 
-/// What the kernel counted for each operation, and the state of the CPUs.
-pub fn counters(curves: &[&Curve], style: Style) -> String {
-    by_metric(curves, counter_names(curves), style)
+/// What the kernel counted for each operation, and the state of the CPUs; no row where no run has one of them.
+pub fn counters(curves: &[&Curve]) -> Table {
+    by_metric(curves, counter_names(curves))
 }
 
 /// Counters that say why something does not scale, in the order of asking.
@@ -61,44 +59,19 @@ fn counter_names(curves: &[&Curve]) -> Vec<String> {
     levels.into_iter().chain(counted.map(|name| format!("{name}{per}"))).collect()
 }
 
-fn by_metric(curves: &[&Curve], names: Vec<String>, style: Style) -> String {
+fn by_metric(curves: &[&Curve], names: Vec<String>) -> Table {
     let cells: Vec<&CurveCell> = curves.iter().flat_map(|curve| &curve.cells).collect();
     let known = |name: &String| cells.iter().any(|cell| cell.spread(name).is_some());
     let names: Vec<String> = names.into_iter().filter(known).collect();
-    if names.is_empty() {
-        return "no run has any of these metrics\n".to_string();
-    }
-    let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
     let with_tasks = curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0));
-    let columns: Vec<(String, Vec<String>)> =
-        cells.iter().map(|cell| (heading(cell, with_tasks), values(cell, &names, style))).collect();
-    tables(&columns, &labels, style)
-}
-
-/// As many columns in a table as the width allows.
-fn tables(columns: &[(String, Vec<String>)], labels: &[String], style: Style) -> String {
-    let mut texts = Vec::new();
-    let mut rest = columns;
-    while !rest.is_empty() {
-        let fits = |n: &usize| {
-            let text = table(&rest[..*n], labels);
-            text.lines().all(|line| line.chars().count() <= style.width)
-        };
-        let n = (1..=rest.len()).take_while(fits).last().unwrap_or(1);
-        texts.push(table(&rest[..n], labels));
-        rest = &rest[n..];
+    let columns: Vec<Vec<String>> = cells.iter().map(|cell| values(cell, &names)).collect();
+    let headings = cells.iter().map(|cell| (heading(cell, with_tasks), Align::Right));
+    let mut table = Table::new([("metric".to_string(), Align::Left)].into_iter().chain(headings));
+    for (row, name) in names.iter().enumerate() {
+        let cells = columns.iter().map(|column| column[row].clone());
+        table.row([label(name)].into_iter().chain(cells).collect());
     }
-    texts.join("\n")
-}
-
-fn table(columns: &[(String, Vec<String>)], labels: &[String]) -> String {
-    let headings = columns.iter().map(|(heading, _)| (heading.as_str(), Align::Right));
-    let mut table = Table::new(headings.chain([("", Align::Left)]));
-    for (row, label) in labels.iter().enumerate() {
-        let cells = columns.iter().map(|(_, cells)| cells[row].clone());
-        table.row(cells.chain([label.clone()]).collect());
-    }
-    table.text()
+    table
 }
 
 fn heading(cell: &CurveCell, with_tasks: bool) -> String {
@@ -119,8 +92,8 @@ fn label(name: &str) -> String {
 }
 
 /// Means with their relative deviations, padded so that the means end evenly.
-fn values(cell: &CurveCell, names: &[String], style: Style) -> Vec<String> {
-    let parts: Vec<(String, String)> = names.iter().map(|name| parts(cell, name, style)).collect();
+fn values(cell: &CurveCell, names: &[String]) -> Vec<String> {
+    let parts: Vec<(String, String)> = names.iter().map(|name| parts(cell, name)).collect();
     let width = parts.iter().map(|(_, deviation)| deviation.chars().count()).max();
     let padded = |(mean, deviation): &(String, String)| {
         format!("{mean}{deviation:<0$}", width.unwrap_or_default())
@@ -128,12 +101,12 @@ fn values(cell: &CurveCell, names: &[String], style: Style) -> Vec<String> {
     parts.iter().map(padded).collect()
 }
 
-fn parts(cell: &CurveCell, name: &str, style: Style) -> (String, String) {
+fn parts(cell: &CurveCell, name: &str) -> (String, String) {
     let Some(spread) = cell.spread(name) else {
         return ("-".to_string(), String::new());
     };
     let relative = spread.stddev.map(|stddev| stddev / spread.mean.abs());
     let shown = relative.filter(|share| share.is_finite() && *share >= DEVIATION_SHOWN);
-    let deviation = shown.map(|share| format!(" {}{:.0}%", style.plus_minus(), 100.0 * share));
+    let deviation = shown.map(|share| format!(" ±{:.0}%", 100.0 * share));
     (short(spread.mean), deviation.unwrap_or_default())
 }

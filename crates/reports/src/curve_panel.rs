@@ -2,7 +2,7 @@
 //! and what laws say about each line. Pages draw them; they read no record themselves.
 
 use analysis::{Comparison, Curve, CurveCell, RunValues, Spread};
-use laws::{Scaling, Sweep, scaling};
+use laws::{Forecast, ForecastPoint, Scaling, Sweep, scaling};
 use records::Run;
 
 use crate::LanePart;
@@ -10,6 +10,8 @@ use crate::LanePart;
 /// The metric whose idle share explains it.
 const RATE: &str = "operations_per_s";
 const IDLE: &str = "idle_percent";
+/// The line of a curve that was measured, beside what is forecast.
+const MEASURED: &str = "measured";
 
 /// What most curves run over.
 pub const OVER_CPUS: &str = "CPUs";
@@ -190,6 +192,39 @@ pub fn for_values(metric: &str, over: &str, lines: Vec<(String, Vec<Reaching>)>)
         ideal: None,
         lines: lines.into_iter().map(line).collect(),
     }
+}
+
+/// A curve, with what laws say about it.
+pub fn for_sweep(metric: &str, sweep: &Sweep, scaling: Option<&Scaling>) -> CurvePanel {
+    let measured = sweep.points().iter().filter_map(|point| {
+        let spread = Spread::from_values(&point.rates)?;
+        let (cpus, band) = (point.cpus, around(&spread));
+        Some(PanelPoint { cpus, tasks: cpus, spread, band, idle: None, runs: Vec::new() })
+    });
+    let points: Vec<PanelPoint> = measured.collect();
+    let ideal = points.first().map(|first| first.spread.mean / f64::from(first.cpus));
+    CurvePanel {
+        title: String::new(),
+        metric: metric.to_string(),
+        unit: "1/s".to_string(),
+        over: OVER_CPUS.to_string(),
+        ideal: ideal.filter(|rate| *rate > 0.0),
+        lines: vec![PanelLine {
+            name: MEASURED.to_string(),
+            form: String::new(),
+            points,
+            scaling: scaling.cloned(),
+        }],
+    }
+}
+
+/// A curve and what it is forecast to be, each point with its interval.
+pub fn for_forecast(metric: &str, sweep: &Sweep, forecast: &Forecast) -> CurvePanel {
+    let point = |point: &ForecastPoint| (point.cpus, point.rate.value, point.rate.interval);
+    let line = ("forecast".to_string(), forecast.points.iter().map(point).collect());
+    let mut panel = for_sweep(metric, sweep, None);
+    panel.lines.extend(for_values(metric, OVER_CPUS, vec![line]).lines);
+    panel
 }
 
 impl PanelLine {

@@ -2,8 +2,7 @@
 
 use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
-use text::Style;
-use text::prose::{number_or_dash, wrapped};
+use text::prose::number_or_dash;
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
@@ -170,16 +169,6 @@ fn table(curves: &[&Curve], columns: &[Column]) -> Table {
         }
     }
     table
-}
-
-/// A table as lines that fit, and which columns do not.
-pub fn text(table: &Table, style: Style) -> String {
-    let (mut text, lost) = table.within(style.width);
-    if !lost.is_empty() {
-        let lost = format!("(columns that do not fit: {}; --json has all)", lost.join(", "));
-        text += &wrapped(&lost, style.width, 0);
-    }
-    text
 }
 
 /// A mean to the digits that its spread allows.

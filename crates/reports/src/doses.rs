@@ -2,17 +2,11 @@
 
 use answers::{DosePoint, DoseReport};
 use laws::Estimate;
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
 use crate::form_part::FormPart;
-
-/// The reports of doses as text.
-pub fn doses_text(reports: &[DoseReport], style: &Style) -> String {
-    reports.iter().map(|report| dose_text(report, style)).collect()
-}
 
 /// The title and table of doses, and why some CPU counts are not in it.
 pub fn dose_part(report: &DoseReport) -> FormPart {
@@ -55,16 +49,6 @@ pub fn dose_sentence(report: &DoseReport) -> Option<String> {
     };
     let (on, form) = (counted(cpus as usize, "CPU"), report.form.name());
     Some(format!("{}, {form}: on {on}, {} of {time} is serial", report.workload, percent(serial)))
-}
-
-fn dose_text(report: &DoseReport, style: &Style) -> String {
-    let FormPart { title, table, sentences } = dose_part(report);
-    let title = wrapped(&title, style.width, 2);
-    let has_rows = !table.rows().is_empty();
-    let table = if has_rows { table.within(style.width).0 } else { String::new() };
-    let sentences: String =
-        sentences.iter().map(|sentence| wrapped(sentence, style.width, 2)).collect();
-    format!("\n{}\n{table}{sentences}", style.bold(title.trim_end()))
 }
 
 /// `96 % (92 to 99)`.

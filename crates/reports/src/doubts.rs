@@ -18,11 +18,6 @@ pub enum MissingSources {
     All,
 }
 
-/// Doubts, failures and missing sources; empty if there are none.
-pub fn doubts(opened: &Opened, missing: MissingSources, style: Style) -> String {
-    sections(&doubt_lists(opened, missing), style)
-}
-
 /// Headings with what a reader should doubt, what failed, and what could not be read. Lists may be empty.
 pub fn doubt_lists(opened: &Opened, missing: MissingSources) -> [(&'static str, Vec<String>); 3] {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));

@@ -2,19 +2,15 @@
 
 use answers::FragileReport;
 use laws::{Change, ChangedLoad, Estimate, Fragility, FragilityAnswer, Modes, Zone};
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::{short, signed};
 use text::table::{Align, Table};
 
-/// The report as text.
-pub fn fragile_text(report: &FragileReport, style: &Style) -> String {
+use crate::form_part::FormPart;
+
+/// The differences at each changed load, and what they mean. The title says between what.
+pub fn fragile_part(report: &FragileReport) -> FormPart {
     let FragileReport { workload, variants: [a, b], cpus, tasks, metric, fragility, .. } = report;
-    let title = format!(
-        "{workload}: {b} against {a}, {} on {}, by {metric}",
-        counted(*tasks as usize, "task"),
-        counted(*cpus as usize, "CPU")
-    );
     let mut table = Table::new([
         ("load", Align::Left),
         ("difference", Align::Right),
@@ -33,20 +29,16 @@ pub fn fragile_text(report: &FragileReport, style: &Style) -> String {
     for one in &fragility.changed {
         row(&one.name, &one.difference, one.zone, format!("{:.0}", 100.0 * one.flips));
     }
-    let lines = sentences(report);
-    let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
-    let first = wrapped(&answer(report), style.width, 2);
-    let title = wrapped(&title, style.width, 2);
-    format!(
-        "{}\n{}\n{}{lines}",
-        style.bold(title.trim_end()),
-        style.bold(first.trim_end()),
-        table.within(style.width).0
-    )
+    let title = format!(
+        "{workload}: {b} against {a}, {} on {}, by {metric}",
+        counted(*tasks as usize, "task"),
+        counted(*cpus as usize, "CPU")
+    );
+    FormPart { title, table, sentences: sentences(report) }
 }
 
 /// "fragile: 5 of 9 small changes of the load would flip it".
-fn answer(report: &FragileReport) -> String {
+pub fn fragile_answer(report: &FragileReport) -> String {
     let Fragility { zone, sure, changed, fragile_to, flips, answer, .. } = &report.fragility;
     let [a, b] = &report.variants;
     let verdict = match zone {
@@ -183,7 +175,9 @@ mod tests {
             in_guests: false,
             fragility: fragility(&situation("at", Some(0.0), 0.3), &around, 0.02).unwrap(),
         };
-        expected.assert_eq(&fragile_text(&report, &Style::PLAIN));
+        let FormPart { title, table, sentences } = fragile_part(&report);
+        let lines = [vec![title, fragile_answer(&report)], sentences].concat().join("\n");
+        expected.assert_eq(&format!("{}{lines}\n", table.text()));
     }
 
     #[test]
@@ -195,17 +189,15 @@ mod tests {
                 ("12 ns more inside (1 %)", None, 0.01),
             ],
             expect![[r#"
-                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
-                fragile: 'after' is better than 'before' by more than 2 %, but a task more or less (1 of 2 such
-                  changes) or more work inside the lock (1 of 1 such changes) flips that
                 load                     difference  90 % interval               flips %
                 as it is                    +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more                +0.0 %  [-0.8 %, +0.8 %]    same        100
                 one task less               +55.0 %  [+53.8 %, +56.2 %]  better        0
                 12 ns more inside (1 %)      +1.0 %  [+0.2 %, +1.8 %]    same        100
+                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
+                fragile: 'after' is better than 'before' by more than 2 %, but a task more or less (1 of 2 such changes) or more work inside the lock (1 of 1 such changes) flips that
                 it flips where less than half of the difference is left
-                by a straight line through the numbers of tasks, it flips at 4.42 tasks (90 % interval: 4.39 to
-                  4.44)
+                by a straight line through the numbers of tasks, it flips at 4.42 tasks (90 % interval: 4.39 to 4.44)
                 not changed: the boot. Virtual machines boot for each block (--kernel)
             "#]],
         );
@@ -219,13 +211,12 @@ mod tests {
                 ("one task less", Some(0.75_f64.ln()), 0.3),
             ],
             expect![[r#"
-                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
-                robust: 'after' is better than 'before' by more than 2 %, and stays so over 2 small changes of the
-                  load (no kind of change flips it with a mean probability above 0 %)
                 load           difference  90 % interval               flips %
                 as it is          +30.0 %  [+29.0 %, +31.0 %]  better
                 one task more     +31.0 %  [+30.0 %, +32.0 %]  better        0
                 one task less     +30.0 %  [+29.0 %, +31.0 %]  better        0
+                lock_mcs: after against before, 4 tasks on 4 CPUs, by operations_per_s
+                robust: 'after' is better than 'before' by more than 2 %, and stays so over 2 small changes of the load (no kind of change flips it with a mean probability above 0 %)
                 it flips where less than half of the difference is left
                 the difference does not clearly depend on the number of tasks
                 not changed: the boot. Virtual machines boot for each block (--kernel)

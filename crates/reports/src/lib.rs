@@ -40,22 +40,21 @@ pub use crate::compare::{
 };
 pub use crate::csv::{csv, csv_header};
 pub use crate::curve_panel::{
-    CurvePanel, Laws, OVER_CPUS, PanelLine, PanelPoint, PanelRun, Reaching, for_lane as lane_panel,
+    CurvePanel, Laws, OVER_CPUS, PanelLine, PanelPoint, PanelRun, Reaching,
+    for_forecast as forecast_panel, for_lane as lane_panel, for_sweep as sweep_panel,
     for_values as value_panel,
 };
 pub use crate::curve_table::RATE;
-pub use crate::doses::{dose_part, dose_sentence, doses_text};
+pub use crate::doses::{dose_part, dose_sentence};
 pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
 pub use crate::effects::effects;
-pub use crate::fragile::fragile_text;
+pub use crate::fragile::{fragile_answer, fragile_part};
 pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::hysteresis_sentence;
 pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, plan, plan_answer};
-pub use crate::scale::{forecast, name as law_name, scale};
-pub use crate::scaling::{
-    Detail, FormPart, RecordPart, detailed, record_parts, scaling, titled_curves,
-};
+pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
+pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
 pub use crate::screening::screening;
 pub use crate::selfcheck::selfcheck;
 pub use crate::selfcheck_bisect::selfcheck_bisect;

@@ -5,10 +5,11 @@ use laws::{
     Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace,
     RestsOn, Scaling, Term,
 };
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
+
+use crate::form_part::FormPart;
 
 /// The knee, a cliff and a fall of a curve, a sentence each.
 pub fn sentences(found: &Scaling) -> Vec<String> {
@@ -77,31 +78,45 @@ fn knee(found: &Scaling) -> String {
     format!("knee at {about}{range}: the fewest with 90 % of the highest rate")
 }
 
-/// All that is known of a curve, below its title. Laws are of one task a CPU; other curves only have the sentences.
-pub fn scale(found: &Scaling, has_task_per_cpu: bool, style: &Style) -> String {
-    if !has_task_per_cpu {
-        let lines = sentences(found);
-        return lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
+/// What a curve says, as sentences.
+pub struct ScalePart {
+    /// The knee, a cliff, a fall, and the law.
+    pub answers: Vec<String>,
+    /// The peak, and what was measured.
+    pub sentences: Vec<String>,
+    /// Each law with its terms and how well it fits.
+    pub laws: Vec<String>,
+}
+
+impl ScalePart {
+    /// A curve that says nothing, and why.
+    pub fn unusable(why: &str) -> ScalePart {
+        ScalePart { answers: vec![why.to_string()], sentences: Vec::new(), laws: Vec::new() }
     }
+}
+
+/// All that is known of a curve. Laws are of one task a CPU; other curves only have the knee, a cliff and a fall.
+pub fn scale_part(found: &Scaling, has_task_per_cpu: bool) -> ScalePart {
+    let mut answers = sentences(found);
+    if !has_task_per_cpu {
+        return ScalePart { answers, sentences: Vec::new(), laws: Vec::new() };
+    }
+    answers.push(law(found));
     let noise = found.noise_percent.map_or(
         "not known, since each point ran once, so no number has an interval".into(),
         |noise| format!("{} %", rounded(noise, 2)),
     );
     let counts: Vec<String> = found.cpus.iter().map(u32::to_string).collect();
     let measured = format!("measured at {} CPUs; noise of a run: {noise}", counts.join(", "));
-    let lines = sentences(found).into_iter().chain([peak(found), law(found), measured]);
-    let lines: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
-    let laws = found.laws.iter().map(|law| wrapped(&described(law), style.width, 4));
-    let heading = if found.noise_percent.is_some() {
-        "all laws, with intervals if they fit:"
-    } else {
-        "all laws:"
-    };
-    format!("{lines}{heading}\n{}", laws.collect::<String>())
+    ScalePart {
+        answers,
+        sentences: vec![peak(found), measured],
+        laws: found.laws.iter().map(described).collect(),
+    }
 }
 
-/// A forecast as a table, with what it rests on.
-pub fn forecast(found: &Forecast, style: &Style) -> String {
+/// A forecast as a table, with what it rests on. The first two sentences are the answer.
+pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
     let has_measured = found.points.iter().any(|point| point.measured.is_some());
     let mut headings =
         vec![("CPUs", Align::Right), ("rate", Align::Right), ("90 % interval", Align::Left)];
@@ -117,6 +132,11 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
         row.extend(has_measured.then_some(measured));
         table.row(row);
     }
+    FormPart { title: title.to_string(), table, sentences: forecast_sentences(found) }
+}
+
+fn forecast_sentences(found: &Forecast) -> Vec<String> {
+    let has_measured = found.points.iter().any(|point| point.measured.is_some());
     let names: Vec<&str> = found.laws.iter().map(|law| name(*law)).collect();
     let (first, others) = names.split_first().expect("a forecast has a law");
     let covers = match others {
@@ -130,8 +150,7 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
         (true, false) => "a forecast where \"no\" stands under measured",
         (false, _) => "a forecast, not measured",
     };
-    let mut lines = vec![format!("{what}, by {first}{doses}{covers}")];
-    lines.push(forecast_knee(&found.knee));
+    let mut lines = vec![forecast_knee(&found.knee), format!("{what}, by {first}{doses}{covers}")];
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
         let percent = 100.0 * share;
@@ -143,8 +162,14 @@ pub fn forecast(found: &Forecast, style: &Style) -> String {
     lines.extend(why.map(|why| {
         format!("not checked against the upper half of the curve, of which the lower half says too little: {why}")
     }));
-    let lines: String = lines.iter().map(|line| wrapped(line, style.width, 2)).collect();
-    table.within(style.width).0 + &lines
+    lines
+}
+
+/// The rate at the most CPUs of a forecast: "5.71M/s at 32 CPUs (5.6M/s to 5.8M/s)".
+pub fn forecast_answer(found: &Forecast) -> Option<String> {
+    let ForecastPoint { cpus, rate, .. } = found.points.iter().max_by_key(|point| point.cpus)?;
+    let rate = ranged(rate, |rate| format!("{}/s", short(rate)));
+    Some(format!("{}: {rate}", counted(*cpus as usize, "CPU")))
 }
 
 /// "knee scale forecast at 23 CPUs (20 to 27)".
@@ -232,7 +257,7 @@ fn described(fitted: &FittedLaw) -> String {
         let within = rounded(fitted.deviation_percent, 2);
         let (name, terms) = (name(fitted.law), terms(fitted));
         return format!(
-            "  {name}: fits within {within} %, though the runs can tell the difference{p}; {terms}"
+            "{name}: fits within {within} %, though the runs can tell the difference{p}; {terms}"
         );
     }
     let verdict = if fitted.fits { "fits" } else { "does not fit" };
@@ -242,7 +267,7 @@ fn described(fitted: &FittedLaw) -> String {
         near if near < 0.01 => "below 0.01 %".to_string(),
         near => format!("{} %", rounded(near, 2)),
     };
-    format!("  {}: {verdict} ({off} off{p}); {}", name(fitted.law), terms(fitted))
+    format!("{}: {verdict} ({off} off{p}); {}", name(fitted.law), terms(fitted))
 }
 
 /// A law's name for people.
@@ -341,7 +366,8 @@ mod tests {
     fn a_forecast_says_which_of_its_counts_were_measured() {
         let told = |to: &[u32]| {
             let found = laws::forecast(&one_lock(&[1, 2, 4, 8, 16]), &[], to).unwrap();
-            forecast(&found, &Style { width: 200, terminal: false, color: false })
+            let FormPart { table, sentences, .. } = forecast_part("", &found);
+            table.text() + &sentences.join("\n")
         };
         let both = told(&[8, 32]);
         assert!(both.contains("a forecast where \"no\" stands under measured"), "{both}");
@@ -363,7 +389,7 @@ mod tests {
         };
         assert_eq!(
             described(&near),
-            "  Amdahl's law: fits within 0.15 %, though the runs can tell the difference, p = 0.002; "
+            "Amdahl's law: fits within 0.15 %, though the runs can tell the difference, p = 0.002; "
         );
     }
 }

@@ -1,28 +1,24 @@
-//! The scaling report: a head, a table, a sentence and a plot for each load, and doubts
-//! at the end. What `knee run` prints when it is done, and what `knee show` prints.
+//! What a record says of each load, as titles, tables and sentences.
 
 mod parts;
 
-use std::collections::BTreeSet;
-
-use analysis::{Curve, Spread, curves};
+use analysis::{Curve, CurveCell, Spread, curves};
 use records::{Opened, Outcome, Pass, Point, RecordState, Warmup};
-use text::Style;
-use text::plot::{Plot, Series, plot};
-use text::prose::{counted, counted_or_unknown, wrapped};
+use text::prose::{counted, counted_or_unknown};
 use text::quantity::duration_ns;
+use text::table::Table;
 
 use crate::curve_table::{self, RATE};
-use crate::doses::doses_text;
-use crate::doubts::{MissingSources, doubts};
-use crate::header::{different, header, length};
+use crate::header::{different, length};
 use crate::hysteresis::hysteresis_sentence;
-use crate::loads::{forms, lanes, loads, operation, parameters, setting};
+use crate::loads::{operation, parameters, setting};
 use crate::scale;
 use crate::{cells, known_metric};
 
 pub use crate::form_part::FormPart;
 pub use crate::scaling::parts::{RecordPart, record_parts};
+
+const NO_METRIC: &str = "no run has any of these metrics";
 
 /// What to show beside or instead of the usual.
 #[derive(Clone, Debug, Default)]
@@ -35,68 +31,20 @@ pub struct Detail {
     pub counters: bool,
 }
 
-/// The report of a record, as `knee run` ends with it.
-pub fn scaling(record: &Opened, style: &Style) -> String {
-    detailed(record, &Detail::default(), style)
-}
-
-/// The report with more, or other, numbers.
-pub fn detailed(record: &Opened, detail: &Detail, style: &Style) -> String {
-    let style = *style;
-    let curves = curves(record);
-    let report = Report { record, detail, style };
-    let mut text = header(record, style);
-    let mut commands = BTreeSet::new();
-    for load in loads(&curves) {
-        let point = load[0].point;
-        if point.command.is_none() || !detail.metrics.is_empty() {
-            text += &report.load(&load);
-        } else if commands.insert(&point.workload) {
-            let all = curves.iter().filter(|curve| curve.point.workload == point.workload);
-            text += &report.command(&all.collect::<Vec<_>>());
-        }
-    }
-    text += &doses_text(&answers::doses(&curves), &style);
-    let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
-    text + &doubts(record, missing, style)
-}
-
 /// The curves of a record with their titles.
-pub fn titled_curves<'a>(record: &'a Opened, style: &Style) -> Vec<(String, Curve<'a>)> {
-    let report = Report { record, detail: &Detail::default(), style: *style };
-    let titled = |curve: Curve<'a>| {
-        let title = report.heading(curve.point);
-        let lane = lane(&curve);
-        (if lane.is_empty() { title } else { format!("{title}  {}\n", lane.trim_start()) }, curve)
-    };
-    curves(record).into_iter().map(titled).collect()
+pub fn titled_curves(record: &Opened) -> Vec<(String, Curve<'_>)> {
+    let report = Report { record, detail: &Detail::default() };
+    let title =
+        |curve: &Curve| report.name(curve.point) + &lane(curve) + &report.operation(curve.point);
+    curves(record).into_iter().map(|curve| (title(&curve), curve)).collect()
 }
 
 struct Report<'a> {
     record: &'a Opened,
     detail: &'a Detail,
-    style: Style,
 }
 
 impl Report<'_> {
-    fn load(&self, curves: &[&Curve]) -> String {
-        if self.detail.metrics.is_empty() {
-            return match curves[0].point.pass {
-                Pass::Rate => self.rates(curves),
-                Pass::Latency => self.latencies(curves),
-            };
-        }
-        let metrics = self.detail.metrics.iter().filter(|metric| has(curves, metric));
-        let mut text: String = metrics.map(|metric| self.metric(curves, metric)).collect();
-        for form in forms(curves) {
-            let details = self.details(&form);
-            if !details.is_empty() {
-                text += &(self.heading(form[0].point) + details.trim_start_matches('\n'));
-            }
-        }
-        text
-    }
-
     /// All points of a command in one table: its parameters are what is of interest.
     fn command_part(&self, curves: &[&Curve]) -> FormPart {
         let point = curves[0].point;
@@ -117,25 +65,6 @@ impl Report<'_> {
             table: curve_table::commands(curves, &self.record.record),
             sentences: self.single_runs(curves).into_iter().chain(failed(curves)).collect(),
         }
-    }
-
-    fn command(&self, curves: &[&Curve]) -> String {
-        let mut text = self.form_text(&self.command_part(curves));
-        let metric = self.record.record.deciding(curves[0].point);
-        for curve in curves {
-            let details = self.details(&[curve]);
-            let plot = self.plots(&[curve], &metric);
-            if !details.is_empty() || !plot.is_empty() {
-                text += &format!("{}{}{plot}", self.heading(curve.point), details.trim_start());
-            }
-        }
-        text
-    }
-
-    fn rates(&self, curves: &[&Curve]) -> String {
-        let form =
-            |curves: Vec<&Curve>| self.form_text(&self.rate_part(&curves)) + &self.details(&curves);
-        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, RATE)
     }
 
     fn rate_part(&self, curves: &[&Curve]) -> FormPart {
@@ -159,18 +88,6 @@ impl Report<'_> {
         }
     }
 
-    fn metric(&self, curves: &[&Curve], metric: &str) -> String {
-        let form = |curves: Vec<&Curve>| self.form_text(&self.metric_part(&curves, metric));
-        forms(curves).into_iter().map(form).collect::<String>() + &self.plots(curves, metric)
-    }
-
-    fn latencies(&self, curves: &[&Curve]) -> String {
-        let form = |curves: Vec<&Curve>| {
-            self.form_text(&self.latency_part(&curves)) + &self.details(&curves)
-        };
-        forms(curves).into_iter().map(form).collect()
-    }
-
     fn latency_part(&self, curves: &[&Curve]) -> FormPart {
         let closed = "closed loop: coordinated omission applies (a task that waits does not \
                       issue the operations that would have waited too)";
@@ -182,53 +99,39 @@ impl Report<'_> {
         }
     }
 
-    fn form_text(&self, part: &FormPart) -> String {
-        let table = curve_table::text(&part.table, self.style);
-        self.as_heading(&part.title) + &table + &self.lines(part.sentences.iter().cloned())
-    }
-
-    /// The tables of time(1) and of counters, if requested.
-    fn details(&self, curves: &[&Curve]) -> String {
-        let mut text = String::new();
-        if self.detail.time {
-            text += &format!("\n{}", cells::time(curves, self.style));
-        }
-        if self.detail.counters {
-            text += &format!("\n{}", cells::counters(curves, self.style));
-        }
-        text
-    }
-
-    fn lines(&self, lines: impl IntoIterator<Item = String>) -> String {
-        lines.into_iter().map(|line| wrapped(&line, self.style.width, 2)).collect()
+    /// The tables of time(1) and of the kernel's counters, if requested.
+    fn details(&self, curves: &[&Curve]) -> Vec<FormPart> {
+        let part = |what: &str, table: Table| FormPart {
+            title: format!("{}: {what}", self.name(curves[0].point)),
+            sentences: table.rows().is_empty().then(|| NO_METRIC.to_string()).into_iter().collect(),
+            table,
+        };
+        let time = self.detail.time.then(|| part("resource usage of a run", cells::time(curves)));
+        let counters =
+            self.detail.counters.then(|| part("counters of the kernel", cells::counters(curves)));
+        time.into_iter().chain(counters).collect()
     }
 
     /// "posix_lock_shared hold_ns=100, processes: what one operation is".
     fn title(&self, point: &Point) -> String {
-        let mut title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
-        title += &format!(", {}", point.form.name());
+        self.name(point) + &self.operation(point)
+    }
+
+    fn operation(&self, point: &Point) -> String {
+        let operation = operation(&self.record.record, point);
+        operation.map(|operation| format!(": {operation}")).unwrap_or_default()
+    }
+
+    /// "posix_lock_shared hold_ns=100, processes".
+    fn name(&self, point: &Point) -> String {
+        let mut name = load_name(point);
+        name += &format!(", {}", point.form.name());
         if !point.variant.is_empty() {
-            title += &format!(", {}", point.variant);
+            name += &format!(", {}", point.variant);
         }
-        title += &self.apart(|point| point.placement.to_string(), point);
-        title += &self.apart(|point| point.dir.display().to_string(), point);
-        title += &self.apart(|point| length(point.until), point);
-        if point.pass == Pass::Latency {
-            title += ", each operation timed";
-        }
-        if let Some(operation) = operation(&self.record.record, point) {
-            title += &format!(": {operation}");
-        }
-        title
-    }
-
-    fn heading(&self, point: &Point) -> String {
-        self.as_heading(&self.title(point))
-    }
-
-    fn as_heading(&self, title: &str) -> String {
-        let lines = wrapped(title, self.style.width, 2);
-        format!("\n{}\n", self.style.bold(lines.trim_end()))
+        name += &self.apart(|point| point.placement.to_string(), point);
+        name += &self.apart(|point| point.dir.display().to_string(), point);
+        name + &self.apart(|point| length(point.until), point)
     }
 
     /// A point's value, where the record has points with another.
@@ -247,7 +150,7 @@ impl Report<'_> {
             return None;
         }
         let cpus = |n: u32| counted(n as usize, "CPU");
-        let compared = |cell: &analysis::CurveCell| {
+        let compared = |cell: &CurveCell| {
             let ratio = cell.spread(metric)?.mean / base;
             let ideal = cell.point.cpus as f64 / first.point.cpus as f64;
             Some((ratio_text(ratio), ratio_text(ideal)))
@@ -322,16 +225,12 @@ impl Report<'_> {
         };
         single.then(|| format!("n = 1: no spread is known; {remedy}"))
     }
+}
 
-    /// One plot for each number of tasks a CPU, with its forms together.
-    fn plots(&self, curves: &[&Curve], metric: &str) -> String {
-        let plots = lanes(curves).into_iter().map(|lane| {
-            let drawing = drawing(&lane, metric);
-            let text = plot(&drawing, self.style);
-            if text.is_empty() { text } else { format!("\n{text}") }
-        });
-        plots.collect()
-    }
+/// "lock_ticket hold_ns=200": the workload with its parameters.
+fn load_name(point: &Point) -> String {
+    let name = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
+    if point.pass == Pass::Rate { name } else { format!("{name}, each operation timed") }
 }
 
 /// Whether a metric could follow the CPUs.
@@ -364,7 +263,7 @@ fn ratio_text(ratio: f64) -> String {
 
 fn failed(curves: &[&Curve]) -> Vec<String> {
     let cells = curves.iter().flat_map(|curve| &curve.cells).filter(|cell| cell.failed > 0);
-    let note = |cell: &analysis::CurveCell| {
+    let note = |cell: &CurveCell| {
         let cpus = counted_or_unknown(cell.point.cpus, "CPU");
         let verb = if cell.failed == 1 { "does" } else { "do" };
         format!("{} on {cpus} failed and {verb} not count", counted(cell.failed, "run"))
@@ -422,26 +321,4 @@ fn timing_cost(curves: &[&Curve]) -> Option<String> {
     let cost = Spread::from_values(&costs)?.median;
     let cost = duration_ns(cost);
     Some(format!("reading the clock costs {cost} for each operation, included above"))
-}
-
-/// The forms of one lane, with the ideal that the better one sets at the fewest CPUs.
-fn drawing(curves: &[&Curve], metric: &str) -> Plot {
-    let values = |curve: &Curve, metric: &str| -> Vec<(u32, f64)> {
-        let value = |cell: &analysis::CurveCell| Some((cell.point.cpus, cell.spread(metric)?.mean));
-        // Imported cells may have no CPU count to stand over.
-        curve.cells.iter().filter_map(value).filter(|(cpus, _)| *cpus > 0).collect()
-    };
-    let series: Vec<Series> = curves
-        .iter()
-        .map(|curve| Series {
-            name: format!("{}{}", curve.point.form.name(), lane(curve)),
-            points: values(curve, metric),
-            idle: if metric == RATE { values(curve, "idle_percent") } else { Vec::new() },
-        })
-        .collect();
-    let fewest = series.iter().flat_map(|s| &s.points).map(|(cpus, _)| *cpus).min();
-    let firsts = series.iter().flat_map(|s| &s.points).filter(|(c, _)| Some(*c) == fewest);
-    let per_cpu = firsts.map(|(cpus, value)| value / *cpus as f64).fold(0.0, f64::max);
-    let title = if metric == RATE { "operations/s".to_string() } else { metric.to_string() };
-    Plot { title, series, ideal: is_rate(metric).then_some(per_cpu).filter(|rate| *rate > 0.0) }
 }

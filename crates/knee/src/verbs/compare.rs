@@ -11,7 +11,7 @@ use host::terminal::{hint, print};
 use host::{paths, unknown, unknown_of};
 use pages::{View, ViewFlags};
 use records::{Experiment, Opened};
-use reports::{Layout, quoted};
+use reports::{Detail, Layout, quoted};
 use runner::history;
 use store::Store;
 use text::Style;
@@ -168,7 +168,7 @@ pub fn layout(experiment: &Experiment) -> Result<Option<Layout>> {
 }
 
 /// Whether a layout shows nothing without two variants.
-pub fn needs_pairs(layout: Option<Layout>) -> bool {
+fn needs_pairs(layout: Option<Layout>) -> bool {
     matches!(layout, None | Some(Layout::Lkp | Layout::Matrix))
 }
 
@@ -184,13 +184,17 @@ pub fn of_record(record: &Opened) -> Result<Comparison> {
     compare(&arms, &options).map_err(anyhow::Error::msg)
 }
 
-/// The comparison of all variants of one record as text, below the record's header.
-pub fn shown(record: &Opened, comparison: &Comparison, style: Style) -> Result<String> {
+/// What a measurement ends with: the comparison of its variants, or its curves.
+pub fn conclusion(record: &Opened, style: Style) -> Result<String> {
     let layout = layout(&record.record.experiment)?;
+    if record.record.variants.len() < 2 && needs_pairs(layout) {
+        return Ok(pages::terminal(&pages::record(record, &Detail::default(), ""), style));
+    }
+    let comparison = of_record(record)?;
     let Some(layout) = layout else {
-        return Ok(pages::terminal(&pages::comparison(comparison, &[record], ""), style));
+        return Ok(pages::terminal(&pages::comparison(&comparison, &[record], ""), style));
     };
-    let text = reports::comparison(comparison, layout, "", style);
+    let text = reports::comparison(&comparison, layout, "", style);
     let doubts = reports::doubts_of_runs(record, style);
     Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }

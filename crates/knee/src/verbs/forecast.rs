@@ -4,17 +4,16 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use answers::{CurveForecast, Forecasts, SimulatedHandOver, as_json};
+use answers::{CurveForecast, Forecasts, SimulatedHandOver};
 use anyhow::{Context, Result, bail, ensure};
-use host::terminal::print;
 use laws::{Known, Quantity, forecast};
+use pages::{CurvePart, ViewFlags};
 use records::parse;
+use reports::forecast_panel;
 use store::Store;
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::duration_ns as duration_text;
 
-use super::scale::CurveSource;
+use super::scale::{CurveSource, Sweeps, TitledSweep};
 
 /// What to forecast, from what.
 #[derive(clap::Args, Debug)]
@@ -47,9 +46,8 @@ pub struct Arguments {
     /// Lock to simulate, from `knee list algorithms`
     #[arg(long, value_name = "LOCK", requires = "host")]
     lock: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// A time with its uncertainty.
@@ -78,7 +76,6 @@ fn uncertain(text: &str, default_percent: f64) -> Result<UncertainTime> {
 
 /// Prints forecasts of all curves that allow one.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let style = Style::for_stdout();
     let known = |quantity, time: Option<UncertainTime>| {
         time.map(|time| Known { quantity, log: (time.ns / 1e9).ln(), deviation: time.deviation })
     };
@@ -92,35 +89,34 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             .into_iter()
             .flatten()
             .collect();
-    let sweeps = arguments.source.sweeps(store, &style)?;
-    let forecasts = sweeps.all.into_iter().map(|one| {
-        let found = one.sweep.and_then(|sweep| forecast(&sweep, &known, &arguments.to));
-        (one.title, one.identity, found)
+    let Sweeps { all, title, record, .. } = arguments.source.sweeps(store)?;
+    let mut parts = Vec::new();
+    let forecasts = all.into_iter().map(|one| {
+        let TitledSweep { title, identity: curve, has_task_per_cpu, sweep, .. } = one;
+        let made = sweep.and_then(|sweep| {
+            let found = forecast(&sweep, &known, &arguments.to)?;
+            Ok((forecast_panel(&arguments.source.metric, &sweep, &found), found))
+        });
+        let (panel, says) = match made {
+            Ok((panel, forecast)) => {
+                let hand_over = simulated.clone();
+                (Some(panel), CurveForecast::Made { curve, forecast, hand_over })
+            }
+            Err(refused) => (None, CurveForecast::Refused { curve, refused }),
+        };
+        parts.push(CurvePart { title, panel, has_task_per_cpu });
+        says
     });
-    let forecasts: Vec<_> = forecasts.collect();
-    if let [(_, _, Err(why))] = &forecasts[..] {
-        bail!("{why}");
+    let forecasts = Forecasts(forecasts.collect());
+    if let [CurveForecast::Refused { refused, .. }] = &forecasts.0[..] {
+        bail!("{refused}");
     }
-    if arguments.json {
-        let all = forecasts.iter().map(|(_, curve, found)| match found {
-            Ok(found) => CurveForecast::Made {
-                curve: curve.clone(),
-                forecast: found.clone(),
-                hand_over: simulated.clone(),
-            },
-            Err(why) => CurveForecast::Refused { curve: curve.clone(), refused: why.clone() },
-        });
-        print(as_json(&Forecasts(all.collect()))?)?;
-    } else {
-        let told = simulated.as_ref().map(|one| wrapped(&sentence(one), style.width, 2));
-        let told = told.unwrap_or_default();
-        let texts = forecasts.iter().map(|(title, _, found)| match found {
-            Ok(found) => title.clone() + &reports::forecast(found, &style) + &told,
-            Err(why) => format!("{title}{why}\n"),
-        });
-        print(texts.collect::<String>().trim_start_matches('\n').to_string())?;
-    }
-    let has_one = forecasts.iter().any(|(_, _, found)| found.is_ok());
+    let page = || {
+        let hand_over = simulated.as_ref().map(sentence);
+        Ok(pages::forecasts(&title, record.as_ref(), parts, &forecasts, hand_over))
+    };
+    arguments.view.print(|| Ok(&forecasts), page)?;
+    let has_one = forecasts.0.iter().any(|one| matches!(one, CurveForecast::Made { .. }));
     Ok(if has_one { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 

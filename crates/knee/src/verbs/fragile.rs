@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use answers::{FragileAnswer, as_json};
+use answers::FragileAnswer;
 use anyhow::{Context, Result, bail, ensure};
-use host::terminal::{hint, print, talk};
+use host::terminal::{hint, talk};
+use pages::ViewFlags;
 use plan::OperatingPoint;
 use records::{Experiment, Opened, Point, RecordState, Until};
 use runner::{End, Measured, Options};
 use setup::foreign::Foreign;
 use store::Store;
-use text::Style;
 
 use super::find::{find, open_foreign};
 use crate::{experiment_file, named};
@@ -41,9 +41,8 @@ pub struct Arguments {
     /// Measure again what a record that is not yours measured, without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
     yes: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// Measures around a verdict, and prints whether it survives.
@@ -51,7 +50,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let verdict = Verdict::resolve(&arguments.what, store)?;
     let is_around = verdict.look().record.record.experiment.perturbed;
     if is_around && !arguments.resume {
-        show(&verdict.look().record, arguments.json)?;
+        show(&verdict.look().record, arguments.view)?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = verdict.try_map(|verdict| {
@@ -70,19 +69,17 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         talk("interrupted: finished runs are kept; the same command with --resume does the rest");
         return Ok(ExitCode::from(130));
     }
-    show(&record, arguments.json)?;
+    show(&record, arguments.view)?;
     Ok(if record.record.runs_failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn show(record: &Opened, is_json: bool) -> Result<()> {
+fn show(record: &Opened, view: ViewFlags) -> Result<()> {
     if record.record.state != RecordState::Whole {
         talk(format_args!("{} is not whole: some runs are missing", record.record.id));
     }
     let fragile = answers::fragile(record).map_err(anyhow::Error::msg)?;
-    if is_json {
-        return print(as_json(&FragileAnswer { fragile })?);
-    }
-    print(reports::fragile_text(&fragile, &Style::for_stdout()))
+    let answer = FragileAnswer { fragile };
+    view.print(|| Ok(&answer), || Ok(pages::fragile(record, &answer.fragile)))
 }
 
 /// A verdict that was reached.

@@ -420,12 +420,7 @@ fn conclude(
     };
     let record = store::open(folder)?;
     if !arguments.json {
-        let style = Style::for_stdout();
-        let layout = compare::layout(&record.record.experiment)?;
-        printed = print(match record.record.variants.len() {
-            0 | 1 if compare::needs_pairs(layout) => reports::scaling(&record, &style),
-            _ => compare::shown(&record, &compare::of_record(&record)?, style)?,
-        });
+        printed = compare::conclusion(&record, Style::for_stdout()).and_then(print);
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if record.runs.iter().any(|run| run.finished()) {

@@ -6,15 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Curve;
-use answers::{CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings, as_json};
+use answers::{CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings};
 use anyhow::{Result, bail};
-use host::terminal::print;
-use laws::{Hysteresis, Sweep, scaling};
+use laws::{Hysteresis, Sweep};
 use ledger::explain;
+use pages::{CurvePart, ViewFlags};
 use records::{Opened, Profile};
-use reports::{doses_text, titled_curves};
+use reports::{sweep_panel, titled_curves};
 use store::Store;
-use text::Style;
 
 use super::find::find;
 
@@ -28,7 +27,7 @@ pub struct CurveSource {
     which: String,
     /// Rate metric of the record to analyse
     #[arg(long, value_name = "NAME", default_value = "operations_per_s")]
-    metric: String,
+    pub metric: String,
     /// Rate columns of the file; several columns are repeated runs
     #[arg(long = "rate", value_name = "COLUMN", value_delimiter = ',')]
     rates: Vec<String>,
@@ -39,6 +38,10 @@ pub struct Sweeps {
     pub all: Vec<TitledSweep>,
     /// What doses among them say.
     pub doses: Vec<DoseReport>,
+    /// What they are of, in a few words.
+    pub title: String,
+    /// The record that has them; none of a file.
+    pub record: Option<Opened>,
 }
 
 /// A curve with its title.
@@ -58,25 +61,25 @@ pub struct TitledSweep {
 
 impl CurveSource {
     /// The curves, at least one.
-    pub fn sweeps(&self, store: &Store, style: &Style) -> Result<Sweeps> {
+    pub fn sweeps(&self, store: &Store) -> Result<Sweeps> {
         let path = Path::new(&self.which);
         if path.extension().is_some_and(|extension| extension == "csv") {
             let runs = curve_file::read(path, &self.rates)?;
-            let title = format!("\n{}\n", self.which);
             let identity = CurveIdentity::File { file: self.which.clone() };
             let all = vec![TitledSweep {
-                title,
+                title: String::new(),
                 identity,
                 has_task_per_cpu: true,
                 sweep: Sweep::without_zeros(runs),
                 grows: None,
                 hysteresis: None,
             }];
-            return Ok(Sweeps { all, doses: Vec::new() });
+            let title = self.which.clone();
+            return Ok(Sweeps { all, doses: Vec::new(), title, record: None });
         }
         let record = store::open(&find(&self.which, store)?)?;
         let (titles, curves): (Vec<String>, Vec<Curve>) =
-            titled_curves(&record, style).into_iter().unzip();
+            titled_curves(&record).into_iter().unzip();
         if curves.is_empty() {
             bail!("{} has no finished run", record.record.id);
         }
@@ -91,7 +94,8 @@ impl CurveSource {
                 .map(|sweep| sweep.with_doses(answers::dosed_points(&curves, curve, &self.metric))),
         };
         let all = titles.iter().zip(&curves).map(sweep).collect();
-        Ok(Sweeps { all, doses: answers::doses(&curves) })
+        let (doses, title) = (answers::doses(&curves), record.record.experiment.name.clone());
+        Ok(Sweeps { all, doses, title, record: Some(record) })
     }
 }
 
@@ -113,43 +117,32 @@ fn grows(record: &Opened, curve: &Curve, profiles: &[Profile]) -> Option<String>
 pub struct Arguments {
     #[command(flatten)]
     source: CurveSource,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// Prints what the curves say. Curves with too few CPU counts are named.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let style = Style::for_stdout();
-    let Sweeps { all, doses } = arguments.source.sweeps(store, &style)?;
+    let Sweeps { all, doses, title, record } = arguments.source.sweeps(store)?;
     let why = all.iter().find_map(|one| one.sweep.as_ref().err());
     let says_nothing =
         |one: &TitledSweep| one.sweep.is_err() && one.grows.is_none() && one.hysteresis.is_none();
     if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(says_nothing)) {
         bail!("{why}");
     }
-    if arguments.json {
-        let curve = |one: TitledSweep| {
-            let TitledSweep { identity, sweep, grows, hysteresis, .. } = one;
-            ScalingEntry::Curve(CurveScaling::new(identity, &sweep, grows, hysteresis))
-        };
-        let doses = doses.into_iter().map(|dose| ScalingEntry::Dose { dose });
-        print(as_json(&Scalings(all.into_iter().map(curve).chain(doses).collect()))?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    // Where doses were measured, curves too short for a law are no news.
-    let shown = all.iter().filter(|one| doses.is_empty() || !says_nothing(one));
-    let texts = shown.map(|one| {
-        let scale = match &one.sweep {
-            Ok(sweep) => reports::scale(&scaling(sweep), one.has_task_per_cpu, &style),
-            Err(why) => format!("{why}\n"),
-        };
-        let loops = one.hysteresis.as_ref().map(reports::hysteresis_sentence);
-        let more = [loops, one.grows.clone()].into_iter().flatten();
-        let more: String = more.map(|line| text::prose::wrapped(&line, style.width, 2)).collect();
-        one.title.clone() + &scale + &more
+    let mut parts = Vec::new();
+    let curves = all.into_iter().map(|one| {
+        let TitledSweep { title, identity, has_task_per_cpu, sweep, grows, hysteresis } = one;
+        let says = CurveScaling::new(identity, &sweep, grows, hysteresis);
+        let panel =
+            |sweep: &Sweep| sweep_panel(&arguments.source.metric, sweep, says.scaling.as_ref());
+        parts.push(CurvePart { title, panel: sweep.as_ref().ok().map(panel), has_task_per_cpu });
+        ScalingEntry::Curve(says)
     });
-    let text = texts.collect::<String>() + &doses_text(&doses, &style);
-    print(text.trim_start_matches('\n').to_string())?;
+    let curves: Vec<ScalingEntry> = curves.collect();
+    let doses = doses.into_iter().map(|dose| ScalingEntry::Dose { dose });
+    let says = Scalings(curves.into_iter().chain(doses).collect());
+    let page = || Ok(pages::scaling(&title, record.as_ref(), parts, &says));
+    arguments.view.print(|| Ok(&says), page)?;
     Ok(ExitCode::SUCCESS)
 }

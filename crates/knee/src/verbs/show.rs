@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use answers::{as_json, summary};
+use answers::summary;
 use anyhow::{Context, Result, anyhow, bail};
-use host::terminal::{print, talk};
+use host::terminal::talk;
 use host::{given_file, unknown};
+use pages::{View, ViewFlags};
 use records::Opened;
-use reports::{Detail, ShownMetrics, detailed, metric_names, shown_metrics, svg};
+use reports::{Detail, ShownMetrics, metric_names, shown_metrics, svg};
 use store::Store;
-use text::Style;
 
 use super::describe;
 use crate::named::{self, Shown};
@@ -35,11 +35,10 @@ pub struct Arguments {
     #[arg(long)]
     counters: bool,
     /// Draw the curves into this file as SVG, of the metrics of --metric or of what decides
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "counters", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "counters", "view", "json"])]
     svg: Option<PathBuf>,
-    /// Print a summary of each cell as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// Prints the record's report.
@@ -48,7 +47,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         Ok(Shown::Record(folder)) => folder,
         Ok(Shown::Page) => {
             refuse_options_of_records(arguments)?;
-            describe::run(&arguments.which, arguments.json)?;
+            describe::run(&arguments.which, arguments.view.view() == View::Json)?;
             return Ok(ExitCode::SUCCESS);
         }
         Err(why) => return Err(unknown_name(&arguments.which, why)),
@@ -65,17 +64,15 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         written.with_context(|| format!("writing {}", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let text = if arguments.json {
-        as_json(&summary(&record, &arguments.metrics))?
-    } else {
+    let page = || {
         let detail = Detail {
             metrics: metrics(arguments, &record),
             time: arguments.time,
             counters: arguments.counters,
         };
-        detailed(&record, &detail, &Style::for_stdout())
+        Ok(pages::record(&record, &detail, ""))
     };
-    print(text)?;
+    arguments.view.print(|| Ok(summary(&record, &arguments.metrics)), page)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,6 +83,7 @@ fn refuse_options_of_records(arguments: &Arguments) -> Result<()> {
         (arguments.time, "--time"),
         (arguments.counters, "--counters"),
         (arguments.svg.is_some(), "--svg"),
+        (![View::Terminal, View::Json].contains(&arguments.view.view()), "--view"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, flag)) => {

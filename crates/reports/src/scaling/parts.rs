@@ -4,17 +4,12 @@ use std::collections::BTreeSet;
 
 use analysis::{Curve, curves};
 use records::{Opened, Pass};
-use text::Style;
 
 use crate::curve_panel::{CurvePanel, for_curves};
 use crate::curve_table::RATE;
 use crate::known_metric;
-use crate::loads::{LoadSetting, forms, lanes, loads, parameters};
-use crate::scaling::{Detail, FormPart, Report, has, lane};
-use text::WIDTH_MAX;
-
-/// Pages have no width and know all symbols.
-const PAGE: Style = Style { width: WIDTH_MAX, terminal: true, color: false };
+use crate::loads::{LoadSetting, forms, lanes, loads};
+use crate::scaling::{Detail, FormPart, Report, has, lane, load_name};
 
 /// A load: its tables, one for each form, and its curves.
 pub struct RecordPart {
@@ -22,20 +17,20 @@ pub struct RecordPart {
     /// What its tasks did; `None` for commands.
     pub setting: Option<LoadSetting>,
     pub forms: Vec<FormPart>,
+    /// Tables of time(1) and of counters, if they were asked for.
+    pub details: Vec<FormPart>,
     pub panels: Vec<CurvePanel>,
 }
 
-/// All loads of a record, as the scaling report shows them: these metrics, or without any the columns of each
-/// kind of load.
-pub fn record_parts(record: &Opened, metrics: &[String]) -> Vec<RecordPart> {
+/// All loads of a record: by the requested metrics, or without any the columns of each kind of load.
+pub fn record_parts(record: &Opened, detail: &Detail) -> Vec<RecordPart> {
     let curves = curves(record);
-    let detail = Detail { metrics: metrics.to_vec(), ..Detail::default() };
-    let report = Report { record, detail: &detail, style: PAGE };
+    let report = Report { record, detail };
     let mut commands = BTreeSet::new();
     let mut parts = Vec::new();
     for load in loads(&curves) {
         let point = load[0].point;
-        if !metrics.is_empty() {
+        if !detail.metrics.is_empty() {
             parts.extend(report.part_of_metrics(&load));
         } else if point.command.is_none() {
             parts.push(report.load_part(&load));
@@ -56,9 +51,10 @@ impl Report<'_> {
         let panel = |lane: Vec<&Curve>| self.panel(&lane, RATE);
         let drawn = if is_rate { lanes(load) } else { Vec::new() };
         RecordPart {
-            title: load_title(load),
+            title: load_name(load[0].point),
             setting: setting(load),
             forms: forms(load).into_iter().map(form).collect(),
+            details: self.details_of_forms(load),
             panels: drawn.into_iter().map(panel).collect(),
         }
     }
@@ -73,10 +69,11 @@ impl Report<'_> {
         let panels = metrics()
             .flat_map(|metric| lanes(load).into_iter().map(move |lane| self.panel(&lane, metric)));
         (!parts.is_empty()).then(|| RecordPart {
-            title: load_title(load),
+            title: load_name(load[0].point),
             setting: setting(load),
             panels: panels.collect(),
             forms: parts.into_iter().flatten().collect(),
+            details: self.details_of_forms(load),
         })
     }
 
@@ -87,8 +84,13 @@ impl Report<'_> {
             title: point.workload.clone(),
             setting: None,
             forms: vec![self.command_part(curves)],
+            details: curves.iter().flat_map(|curve| self.details(&[curve])).collect(),
             panels: curves.iter().map(|curve| self.panel(&[curve], &metric)).collect(),
         }
+    }
+
+    fn details_of_forms(&self, load: &[&Curve]) -> Vec<FormPart> {
+        forms(load).iter().flat_map(|curves| self.details(curves)).collect()
     }
 
     fn panel(&self, curves: &[&Curve], metric: &str) -> CurvePanel {
@@ -103,13 +105,6 @@ impl Report<'_> {
         let title = lane(curves[0]).trim_start().to_string();
         for_curves(title, curves, &names, metric, unit)
     }
-}
-
-/// "lock_ticket hold_ns=200": the workload with its parameters.
-fn load_title(load: &[&Curve]) -> String {
-    let point = load[0].point;
-    let title = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
-    if point.pass == Pass::Rate { title } else { format!("{title}, each operation timed") }
 }
 
 fn setting(load: &[&Curve]) -> Option<LoadSetting> {

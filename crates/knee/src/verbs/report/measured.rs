@@ -5,7 +5,7 @@ use explanations::ledger::{LedgerPart, LedgerSide, difference_part, explained_pa
 use ledger::Explained;
 use pages::{Page, comparison, ledgers, record};
 use records::{Opened, Profile};
-use reports::{quoted, shown_metrics};
+use reports::{Detail, quoted, shown_metrics};
 use store::Store;
 use text::prose::counted;
 
@@ -55,7 +55,7 @@ fn of_named(
         [one] if arms.len() < 2 => {
             let asked = question.metrics(&arms)?;
             let metrics = if asked.is_empty() { shown_metrics(one).shown } else { asked.to_vec() };
-            record(one, &metrics, again)
+            record(one, &Detail { metrics, ..Detail::default() }, again)
         }
         _ => comparison(&question.compared(named, store)?, &records, again),
     };
