@@ -23,7 +23,7 @@ mod terminal;
 mod view;
 
 pub use crate::comparison::comparison;
-pub use crate::html::{HAS_BUNDLE, Purpose, html, policy};
+pub use crate::html::{HAS_BUNDLE, Purpose, html, policy, svg};
 pub use crate::ledger::ledgers;
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
 pub use crate::mail::mail;
@@ -32,4 +32,4 @@ pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section,
 pub use crate::record::record;
 pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};
 pub use crate::terminal::terminal;
-pub use crate::view::{View, ViewFlags};
+pub use crate::view::{View, ViewFlags, print_html};

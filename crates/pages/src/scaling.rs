@@ -48,7 +48,8 @@ pub fn scaling(
         let unusable = || ScalePart::unusable(curve.unusable.as_deref().unwrap_or_default());
         let ScalePart { mut answers, mut sentences, laws } = found.unwrap_or_else(unusable);
         if several {
-            page.answers.extend(answers.first().map(|answer| format!("{title}: {answer}")));
+            let name = name(&title);
+            page.answers.extend(answers.first().map(|answer| format!("{name}: {answer}")));
             sentences = [answers, sentences].concat();
         } else {
             page.answers.append(&mut answers);
@@ -60,6 +61,11 @@ pub fn scaling(
     }
     page.sections.extend(dosed(doses()));
     page
+}
+
+/// The title without what an operation is.
+fn name(title: &str) -> &str {
+    title.split(": ").next().unwrap_or(title)
 }
 
 fn dose(entry: &ScalingEntry) -> Option<&DoseReport> {
@@ -80,7 +86,8 @@ pub fn forecasts(
     let mut page = empty(title, PageKind::Forecast, record);
     let several = parts.len() > 1;
     for (CurvePart { title, panel, .. }, says) in parts.into_iter().zip(&says.0) {
-        let named = |answer: String| if several { format!("{title}: {answer}") } else { answer };
+        let name = name(&title);
+        let named = |answer: String| if several { format!("{name}: {answer}") } else { answer };
         let found = match says {
             CurveForecast::Made { forecast, .. } => forecast,
             CurveForecast::Refused { refused, .. } => {

@@ -53,17 +53,34 @@ impl ViewFlags {
         value: impl FnOnce() -> Result<T>,
         page: impl FnOnce() -> Result<Page>,
     ) -> Result<()> {
+        if self.view() == View::Json { print(as_json(&value()?)?) } else { self.print_page(page) }
+    }
+
+    /// Prints the page of an answer whose JSON went out as it came: nothing with `--json`.
+    ///
+    /// # Errors
+    /// Says that standard output failed.
+    pub fn print_page(self, page: impl FnOnce() -> Result<Page>) -> Result<()> {
         match self.view() {
-            View::Json => print(as_json(&value()?)?),
+            View::Json => Ok(()),
             View::Terminal => print(terminal(&page()?, Style::for_stdout())),
             View::Mail => print(mail(&page()?)),
             View::Markdown => print(markdown(&page()?)),
-            View::Html => print_html(&html(&page()?, Purpose::File)),
+            View::Html => print_html(&page()?, Purpose::File),
         }
     }
 }
 
-/// Prints HTML, in which the writer has escaped what would control a terminal.
-fn print_html(html: &str) -> Result<()> {
-    std::io::stdout().lock().write_all(html.as_bytes()).context(WRITING)
+impl From<View> for ViewFlags {
+    fn from(view: View) -> ViewFlags {
+        ViewFlags { view: Some(view), json: false }
+    }
+}
+
+/// Prints a page as HTML, in which the writer has escaped what would control a terminal.
+///
+/// # Errors
+/// Says that standard output failed.
+pub fn print_html(page: &Page, purpose: Purpose) -> Result<()> {
+    std::io::stdout().lock().write_all(html(page, purpose).as_bytes()).context(WRITING)
 }

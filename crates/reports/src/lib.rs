@@ -25,7 +25,6 @@ mod selfcheck_bisect;
 mod selfcheck_host;
 mod selfcheck_scale;
 mod shown_metrics;
-mod svg;
 mod will_it_scale;
 
 use records::known_metric;
@@ -61,7 +60,6 @@ pub use crate::selfcheck_bisect::selfcheck_bisect;
 pub use crate::selfcheck_host::selfcheck_host;
 pub use crate::selfcheck_scale::selfcheck_scale;
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
-pub use crate::svg::svg;
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

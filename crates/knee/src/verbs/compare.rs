@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::{Arm, CompareOptions, Comparison, compare, rounded};
+use answers::as_json;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use host::terminal::{hint, print};
 use host::{paths, unknown, unknown_of};
-use pages::{View, ViewFlags};
+use pages::{Page, View, ViewFlags};
 use records::{Experiment, Opened};
 use reports::{Detail, Layout, quoted};
 use runner::history;
@@ -56,43 +57,63 @@ pub struct CompareQuestion {
 /// Prints the comparison; for records with the same variants, one comparison per variant.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
+    let mut whole: Option<Page> = None;
     for what in each_variant(&arguments.what, store) {
-        let own = compare_named(arguments, &what, store)?;
+        let (comparison, page) = compare_named(arguments, &what, store)?;
+        let own = arguments.fail_if.status(&comparison);
         status = if own == ExitCode::SUCCESS { status } else { own };
+        whole = match (whole, page) {
+            (Some(first), Some(page)) => Some(first.and(page)),
+            (first, page) => first.or(page),
+        };
+    }
+    if let Some(page) = whole {
+        arguments.view.print_page(|| Ok(page))?;
+    }
+    if arguments.view.view() == View::Terminal {
+        hint(format_args!("as a page: {}", page_command(&arguments.what, store.root())));
     }
     Ok(status)
 }
 
-fn compare_named(arguments: &Arguments, what: &[String], store: &Store) -> Result<ExitCode> {
+/// The comparison with its page, unless it is printed already: as JSON or in a layout.
+fn compare_named(
+    arguments: &Arguments,
+    what: &[String],
+    store: &Store,
+) -> Result<(Comparison, Option<Page>)> {
     let named = NamedRecords::resolve(what, store)?;
     let arms = named.arms();
     let experiment = &named.records[0].record.experiment;
+    let view = arguments.view.view();
     let layout = match arguments.layout {
-        None if arguments.view.view() == View::Terminal => layout(experiment)?,
+        None if view == View::Terminal => layout(experiment)?,
         asked => asked,
     };
     ensure!(
-        arms.len() > 1 || arguments.view.view() == View::Json || !needs_pairs(layout),
+        arms.len() > 1 || view == View::Json || !needs_pairs(layout),
         "{} has no variants: measure some with `knee run --variant`, or name two records",
         named.records[0].record.id
     );
     let comparison = arguments.question.compared(&named, store)?;
-    let again =
-        host::command_line().iter().map(|word| reports::quoted(word)).collect::<Vec<_>>().join(" ");
+    let words = host::command_line();
+    let again = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let records: Vec<&Opened> = named.records.iter().collect();
-    if let Some(layout) = layout {
-        let style = Style::for_stdout();
-        let mut text = reports::comparison(&comparison, layout, &again, style);
-        text.extend(records.iter().map(|record| reports::doubts_of_runs(record, style)));
-        print(text)?;
-    } else {
-        let page = || Ok(pages::comparison(&comparison, &records, &again));
-        arguments.view.print(|| Ok(&comparison), page)?;
-    }
-    if arguments.view.view() == View::Terminal {
-        hint(format_args!("as a page: {}", page_command(what, store.root())));
-    }
-    Ok(arguments.fail_if.status(&comparison))
+    let page = match layout {
+        Some(layout) => {
+            let style = Style::for_stdout();
+            let mut text = reports::comparison(&comparison, layout, &again, style);
+            text.extend(records.iter().map(|record| reports::doubts_of_runs(record, style)));
+            print(text)?;
+            None
+        }
+        None if view == View::Json => {
+            print(as_json(&comparison)?)?;
+            None
+        }
+        None => Some(pages::comparison(&comparison, &records, &again)),
+    };
+    Ok((comparison, page))
 }
 
 /// The command that writes and, on a screen, opens the page of these records, which lie in the folder `records`.
@@ -174,14 +195,35 @@ fn needs_pairs(layout: Option<Layout>) -> bool {
 
 /// The comparison of all variants of one record.
 pub fn of_record(record: &Opened) -> Result<Comparison> {
+    of_record_by(record, None)
+}
+
+/// The comparison of all variants of one record by this metric, or by the experiment's.
+fn of_record_by(record: &Opened, primary: Option<&String>) -> Result<Comparison> {
     let variants = record.record.variants.iter().map(|variant| variant.name.as_str());
     let mut arms: Vec<Arm> = variants.map(|name| Arm { name, record, variant: name }).collect();
     if arms.is_empty() {
         arms.push(Arm { name: kernel_release(record), record, variant: "" });
     }
     let metrics = record.record.experiment.compare.shown.clone();
-    let options = CompareOptions { metrics, ..CompareOptions::default() };
+    let primary = primary.cloned();
+    let options = CompareOptions { primary, metrics, ..CompareOptions::default() };
     compare(&arms, &options).map_err(anyhow::Error::msg)
+}
+
+/// The page with the curves of a record: of these metrics, or of what decides. Curves of variants stand together.
+pub fn curves_page(record: &Opened, metrics: &[String]) -> Result<Page> {
+    if record.record.variants.len() < 2 {
+        let detail = Detail { metrics: metrics.to_vec(), ..Detail::default() };
+        return Ok(pages::record(record, &detail, ""));
+    }
+    let page = |metric| Ok(pages::comparison(&of_record_by(record, metric)?, &[record], ""));
+    match metrics {
+        [] => page(None),
+        [first, others @ ..] => others
+            .iter()
+            .try_fold(page(Some(first))?, |all, metric| Ok(all.and(page(Some(metric))?))),
+    }
 }
 
 /// What a measurement ends with: the comparison of its variants, or its curves.

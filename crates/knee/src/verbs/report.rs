@@ -8,11 +8,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use host::durable::write_durably_for_user;
-use host::terminal::{hint, print, talk};
+use host::terminal::{hint, talk};
 use lab::report::{beside, replay, simulation};
-use pages::{HAS_BUNDLE, Page, Purpose};
+use pages::{HAS_BUNDLE, Page, Purpose, View, ViewFlags, print_html};
 use store::Store;
 
 use super::compare::CompareQuestion;
@@ -24,7 +24,7 @@ pub struct Arguments {
     /// Records or variants, named as for `knee compare` [default: last]
     what: Vec<String>,
     /// Write one HTML file, which needs no network and no scripts; `-` is standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["mail", "markdown"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "mail", "markdown"])]
     html: Option<PathBuf>,
     /// Leave scripts out of the HTML file, for places that refuse them: no zoom, no flame graph
     #[arg(long, requires = "html")]
@@ -32,11 +32,14 @@ pub struct Arguments {
     /// Open the HTML file in a browser
     #[arg(long, requires = "html")]
     open: bool,
-    /// Print a mail of 72 columns for a kernel list [default]
-    #[arg(long, conflicts_with = "markdown")]
+    /// Form of the page: mail, markdown, html, terminal [default: mail]
+    #[arg(long, value_name = "FORM", value_enum, hide_possible_values = true)]
+    view: Option<View>,
+    /// Print a mail, as --view mail
+    #[arg(long, conflicts_with_all = ["view", "markdown"], hide = true)]
     mail: bool,
-    /// Print Markdown for a tracker
-    #[arg(long)]
+    /// Print Markdown, as --view markdown
+    #[arg(long, conflicts_with = "view", hide = true)]
     markdown: bool,
     #[command(flatten)]
     question: CompareQuestion,
@@ -59,18 +62,22 @@ pub struct Arguments {
 
 /// Writes or prints the page.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let view = if arguments.markdown { Some(View::Markdown) } else { arguments.view };
+    ensure!(
+        view != Some(View::Json),
+        "a report has no JSON: knee show, compare and explain print its numbers with --json"
+    );
     let page = page(arguments, store)?;
     let purpose = if arguments.no_scripts { Purpose::FileWithoutScripts } else { Purpose::File };
     match &arguments.html {
-        Some(path) if path.as_os_str() == "-" => print_bytes(&pages::html(&page, purpose))?,
+        Some(path) if path.as_os_str() == "-" => print_html(&page, purpose)?,
         Some(path) => {
             written(path, &page, purpose)?;
             if arguments.open {
                 browser::open(&path.to_string_lossy());
             }
         }
-        None if arguments.markdown => print(pages::markdown(&page))?,
-        None => print(pages::mail(&page))?,
+        None => ViewFlags::from(view.unwrap_or(View::Mail)).print_page(|| Ok(page))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,6 +94,7 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         "--html",
         "--mail",
         "--markdown",
+        "--view",
         "--no-scripts",
         "--open",
         "--smallest-effect",
@@ -126,10 +134,4 @@ fn written(path: &Path, page: &Page, purpose: Purpose) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Prints HTML, in which the writer has escaped what would control a terminal.
-fn print_bytes(html: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(html.as_bytes()).context(host::terminal::WRITING)
 }

@@ -10,9 +10,10 @@ use host::terminal::talk;
 use host::{given_file, unknown};
 use pages::{View, ViewFlags};
 use records::Opened;
-use reports::{Detail, ShownMetrics, metric_names, shown_metrics, svg};
+use reports::{Detail, ShownMetrics, metric_names, shown_metrics};
 use store::Store;
 
+use super::compare::curves_page;
 use super::describe;
 use crate::named::{self, Shown};
 
@@ -55,7 +56,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let record = store::open(&folder)?;
     check_metrics(&arguments.metrics, &record)?;
     if let Some(path) = &arguments.svg {
-        let drawn = svg(&record, &arguments.metrics);
+        let drawn = pages::svg(&curves_page(&record, &arguments.metrics)?);
         let drawn = drawn.with_context(|| {
             let id = &record.record.id;
             format!("{id} has no curve: that takes values at two CPU counts (--cpus 1..all)")

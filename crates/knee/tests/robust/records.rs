@@ -56,7 +56,7 @@ fn the_curves_of_a_record_become_an_svg_file() {
     done(&home, "show a --svg a.svg");
     let drawn = fs::read_to_string(home.path("a.svg")).unwrap();
     assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
-    assert!(drawn.contains("getppid, operations_per_s"), "{drawn}");
+    assert!(drawn.contains("getppid: operations/s over CPUs"), "{drawn}");
     refused(&home, "show a --svg /proc/none/a.svg", "creating /proc/none/a.svg");
     done(&home, RUN);
     refused(&home, "show last --svg b.svg", "has no curve");

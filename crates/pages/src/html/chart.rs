@@ -10,6 +10,7 @@ use text::prose::counted;
 use text::quantity::short;
 
 use crate::html::Markup;
+use crate::html::markup::Attributes;
 use crate::html::table::how_to_read;
 use crate::reading;
 
@@ -115,8 +116,11 @@ pub fn chart(markup: &mut Markup, panel: &CurvePanel, id: &str) {
             values(markup, &place, &panel.over);
             field(markup, panel, &place);
         });
-        if panel.lines.iter().flat_map(|line| &line.points).any(|point| point.idle.is_some()) {
-            markup.element("div", &[("class", "plot idle")], |markup| idle(markup, panel, &place));
+        if has_idle(panel) {
+            markup.element("div", &[("class", "plot idle")], |markup| {
+                idle_axis(markup);
+                idle(markup, panel, &place);
+            });
         }
         let is_over_cpus = panel.over == OVER_CPUS;
         how_to_read(markup, if is_over_cpus { reading::CURVES } else { reading::VALUES });
@@ -138,27 +142,76 @@ fn caption(panel: &CurvePanel) -> String {
 
 fn legend(markup: &mut Markup, panel: &CurvePanel) {
     markup.element("ul", &[("class", "legend")], |markup| {
-        for (index, line) in panel.lines.iter().enumerate() {
+        for (index, name) in names(panel).into_iter().enumerate() {
             markup.element("li", &[], |markup| {
-                let size = [("width", "30"), ("height", "12"), ("aria-hidden", "true")];
-                markup.element("svg", &size, |markup| {
-                    let class = format!("curve {}", style(panel, index));
-                    markup.empty("polyline", &[("class", &class), ("points", "0,6 30,6")]);
-                    mark(markup, index, ("15", "6"), "");
-                });
-                markup.text(&line.name);
-            });
-        }
-        if panel.ideal.is_some() {
-            markup.element("li", &[], |markup| {
-                let size = [("width", "30"), ("height", "12"), ("aria-hidden", "true")];
-                markup.element("svg", &size, |markup| {
-                    markup.empty("polyline", &[("class", "ideal"), ("points", "0,6 30,6")]);
-                });
-                markup.text("linear ideal");
+                sample(markup, panel, index, &[("aria-hidden", "true")]);
+                markup.text(name);
             });
         }
     });
+}
+
+/// The lines of a drawing, and the ideal if there is one.
+fn names(panel: &CurvePanel) -> Vec<&str> {
+    let names = panel.lines.iter().map(|line| line.name.as_str());
+    names.chain(panel.ideal.map(|_| "linear ideal")).collect()
+}
+
+/// How a line looks, or behind the last of them the ideal.
+fn sample(markup: &mut Markup, panel: &CurvePanel, index: usize, at: Attributes) {
+    let is_ideal = index == panel.lines.len();
+    let class = if is_ideal { "ideal".into() } else { format!("curve {}", style(panel, index)) };
+    let size = [&[("width", "30"), ("height", "12")], at].concat();
+    markup.element("svg", &size, |markup| {
+        markup.empty("polyline", &[("class", &class), ("points", "0,6 30,6")]);
+        if !is_ideal {
+            mark(markup, index, ("15", "6"), "");
+        }
+    });
+}
+
+/// Room left of the field, for labels of values.
+const AXIS: f64 = 60.0;
+/// A line of text.
+const LINE: f64 = 18.0;
+
+/// The drawing below `top` in an SVG file of this width, with title and legend. Says where it ends.
+pub fn picture(
+    markup: &mut Markup,
+    title: &str,
+    panel: &CurvePanel,
+    (width, top): (f64, f64),
+) -> f64 {
+    let Some(place) = Place::new(panel) else { return top };
+    let heading = format!("{title}: {}", caption(panel));
+    let mut y = top + LINE;
+    markup.leaf("text", &[("class", "title"), ("y", &y.to_string())], &heading);
+    for (index, name) in names(panel).into_iter().enumerate() {
+        y += LINE;
+        sample(markup, panel, index, &[("y", &(y - 10.0).to_string())]);
+        markup.leaf("text", &[("x", "38"), ("y", &y.to_string())], name);
+    }
+    let mut beside = |height: f64, left: &dyn Fn(&mut Markup), right: &dyn Fn(&mut Markup)| {
+        let fields = [(0.0, AXIS, left), (AXIS, width - AXIS, right)];
+        for (x, width, content) in fields {
+            let [x, y, width, height] = [x, y + LINE, width, height].map(|n| n.to_string());
+            let size = [("x", &*x), ("y", &*y), ("width", &*width), ("height", &*height)];
+            markup.element("svg", &[&size[..], &[("overflow", "visible")]].concat(), content);
+        }
+        y += LINE + height;
+    };
+    let height = HEIGHT + below(&panel.over);
+    beside(height, &|markup| values(markup, &place, &panel.over), &|markup| {
+        field(markup, panel, &place);
+    });
+    if has_idle(panel) {
+        beside(IDLE_HEIGHT, &idle_axis, &|markup| idle(markup, panel, &place));
+    }
+    y + LINE
+}
+
+fn has_idle(panel: &CurvePanel) -> bool {
+    panel.lines.iter().flat_map(|line| &line.points).any(|point| point.idle.is_some())
 }
 
 /// The classes of a line: its colour, and whether it is of threads beside processes.
@@ -370,18 +423,26 @@ fn span(
     markup.leaf("text", &[&text[..], &[("text-anchor", anchor)]].concat(), label);
 }
 
-/// The share of time in which CPUs were idle, on a scale of its own from 0 to 100 %.
-fn idle(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
-    let y = |percent: f64| 4.0 + (IDLE_HEIGHT - 8.0) * (1.0 - (percent / 100.0).clamp(0.0, 1.0));
+/// Where a share in percent lies in the field of idle shares.
+fn idle_y(percent: f64) -> f64 {
+    4.0 + (IDLE_HEIGHT - 8.0) * (1.0 - (percent / 100.0).clamp(0.0, 1.0))
+}
+
+/// The share of time in which CPUs were idle has a scale of its own from 0 to 100 %.
+fn idle_axis(markup: &mut Markup) {
     let height = format!("{IDLE_HEIGHT:.0}");
     let axis =
         [("class", "axis"), ("width", "52"), ("height", height.as_str()), ("aria-hidden", "true")];
     markup.element("svg", &axis, |markup| {
         for (percent, text) in [(100.0, "100 %"), (0.0, "idle 0")] {
-            let y = format!("{:.1}", y(percent) + 4.0);
+            let y = format!("{:.1}", idle_y(percent) + 4.0);
             markup.leaf("text", &[("x", "46"), ("y", &y), ("text-anchor", "end")], text);
         }
     });
+}
+
+fn idle(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
+    let height = format!("{IDLE_HEIGHT:.0}");
     let field = [
         ("class", "field"),
         ("width", "100%"),
@@ -391,7 +452,7 @@ fn idle(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
     ];
     markup.element("svg", &field, |markup| {
         for percent in [0.0, 100.0] {
-            let y = format!("{:.1}", y(percent));
+            let y = format!("{:.1}", idle_y(percent));
             let class = if percent == 0.0 { "base" } else { "grid" };
             let ends = [("class", class), ("x1", "0"), ("x2", "100%"), ("y1", &y), ("y2", &y)];
             markup.empty("line", &ends);
@@ -407,7 +468,7 @@ fn idle(markup: &mut Markup, panel: &CurvePanel, place: &Place) {
             for (index, line) in panel.lines.iter().enumerate() {
                 let points = line.points.iter().filter_map(|point| {
                     let x = 10.0 * place.x(f64::from(point.cpus));
-                    Some(format!("{x:.1},{:.1}", y(point.idle?)))
+                    Some(format!("{x:.1},{:.1}", idle_y(point.idle?)))
                 });
                 let along = points.collect::<Vec<_>>().join(" ");
                 let class = format!("curve thin {}", style(panel, index));

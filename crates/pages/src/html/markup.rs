@@ -93,6 +93,11 @@ impl Markup {
         self.element(name, attributes, |markup| markup.html.push_str(text));
     }
 
+    /// What another writer wrote.
+    pub fn written(&mut self, other: Markup) {
+        self.html.push_str(&other.html);
+    }
+
     /// Data for scripts, which no parser takes for markup or for a script.
     pub fn data(&mut self, id: &'static str, kind: &'static str, json: &serde_json::Value) {
         let json = shown(&json.to_string());

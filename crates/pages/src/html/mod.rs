@@ -8,6 +8,7 @@ mod hash;
 mod interval;
 mod ledger;
 mod markup;
+mod svg;
 mod table;
 
 use crate::page::{Block, Page, Section, brief};
@@ -18,6 +19,7 @@ use flame::flame;
 use hash::source_hash;
 use ledger::ledger;
 pub use markup::Markup;
+pub use svg::svg;
 use table::table;
 
 const STYLE: &str = include_str!("page.css");
