@@ -42,3 +42,4 @@ mod snapshots;
 mod strangers;
 mod terminal;
 mod variants;
+mod views;

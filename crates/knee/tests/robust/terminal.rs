@@ -29,7 +29,7 @@ fn record_folder(home: &Home) -> PathBuf {
     home.path("records/7f/20261120-115530-7f3a9c")
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();

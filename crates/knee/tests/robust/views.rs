@@ -1,0 +1,95 @@
+//! Every verb that has an answer prints it in each form of `--view`: within 72 columns as a mail, as one document in
+//! HTML, as JSON that a parser reads.
+
+use std::path::Path;
+
+use serde_json::{Deserializer, Value};
+
+use crate::home::Home;
+use crate::terminal::{all_verbs, copy};
+
+/// A command for each verb with `--view`. FILE is a curve.
+const COMMANDS: &[(&str, &str)] = &[
+    ("compare", "compare 20261120-165542"),
+    ("compare fragile", "compare fragile fragile"),
+    ("report", "report 20261120-165542"),
+    ("scale", "scale 20261120-115530"),
+    ("scale forecast", "scale forecast FILE --to 8"),
+    ("show", "show 20261120-115530 --time --counters"),
+];
+
+/// What has no value beside its page.
+const WITHOUT_JSON: &[&str] = &["report"];
+
+const CURVE: &str = "cpus,rate\n1,100\n1,101\n2,180\n2,181\n4,300\n4,302\n8,450\n8,455\n";
+
+#[test]
+fn every_verb_with_an_answer_prints_each_form() {
+    let home = Home::new();
+    measure_around_a_verdict(&home);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/golden");
+    for record in ["v1/20261120-115530-7f3a9c", "v2/20261120-165542-d10222"] {
+        let id = &record["v1/".len()..];
+        copy(&golden.join(record), &home.path("records").join(&id[16..18]).join(id));
+    }
+    std::fs::write(home.path("curve.csv"), CURVE).unwrap();
+    let curve = home.path("curve.csv").display().to_string();
+    let mut wrong = Vec::new();
+    for verb in all_verbs(&home) {
+        let help = home.run(&format!("{verb} --help")).stdout;
+        if !help.contains("--view <FORM>") {
+            continue;
+        }
+        let Some((_, command)) = COMMANDS.iter().find(|(name, _)| *name == verb) else {
+            wrong.push(format!("{verb} has --view, and COMMANDS has no command for it"));
+            continue;
+        };
+        let command = command.replace("FILE", &curve);
+        wrong.extend(FORMS.iter().filter_map(|form| what_is_wrong(&home, &verb, &command, form)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+const FORMS: [&str; 5] = ["terminal", "mail", "markdown", "html", "json"];
+
+fn what_is_wrong(home: &Home, verb: &str, command: &str, form: &str) -> Option<String> {
+    let ended = home.run(&format!("{command} --view {form}"));
+    let text = ended.stdout;
+    let says = |what: String| Some(format!("knee {command} --view {form}: {what}"));
+    if form == "json" && WITHOUT_JSON.contains(&verb) {
+        return (ended.status.code() != Some(2)).then(|| format!("{command} refuses no JSON"));
+    }
+    if text.trim().is_empty() {
+        return says(format!("prints nothing: {}", ended.stderr));
+    }
+    match form {
+        "mail" => {
+            // A word that is longer than a line stays whole.
+            let wide = |line: &&str| line.chars().count() > 72 && line.trim().contains(' ');
+            says(format!("wider than 72 columns: {}", text.lines().find(wide)?))
+        }
+        "markdown" => (!text.starts_with("## ")).then(|| format!("{command}: no heading: {text}")),
+        "html" => {
+            let is_one = text.starts_with("<!doctype html>")
+                && text.matches("<html").count() == 1
+                && text.trim_end().ends_with("</html>");
+            if is_one { None } else { says("is not one document".to_string()) }
+        }
+        "json" => {
+            let values: Result<Vec<Value>, _> =
+                Deserializer::from_str(&text).into_iter::<Value>().collect();
+            says(format!("no JSON: {}", values.err()?))
+        }
+        _ => None,
+    }
+}
+
+/// A record of small changes of a load, which is named `fragile`.
+fn measure_around_a_verdict(home: &Home) {
+    let run = "run posix_lock_shared --cpus 1 --seconds 0.01 --blocks 3 --variant a=idle_ns=0 \
+               --variant b=idle_ns=100 --label verdict";
+    assert!(home.run(run).status.success());
+    let around = home.run("compare fragile verdict --blocks 3 --seconds 0.01");
+    assert_eq!(around.status.code(), Some(0), "{}", around.stderr);
+    assert!(home.run("record note last --label fragile").status.success());
+}
