@@ -6,13 +6,24 @@ use text::table::{Align, Narrower, Table};
 
 use crate::page::{PLACES, PageTable, Wide};
 
+/// Columns in which a sentence can be read.
+const PROSE_MIN: usize = 24;
+
 /// The table with its caption, in lines of at most the style's width where its cells allow that.
 pub fn fitted(of: &PageTable, style: Style) -> String {
     let width = style.width;
     let table = spelled(&of.table, style);
-    let captioned = |rows: &str| wrapped(&style.spelled(&of.caption), width, 2) + rows;
+    let captioned = |rows: &str| match of.caption.as_str() {
+        "" => rows.to_string(),
+        caption => wrapped(&style.spelled(caption), width, 2) + rows,
+    };
     let text = table.text();
     if fits(&text, width) {
+        return captioned(&text);
+    }
+    if matches!(of.wide, Wide::Prose)
+        && let Some(text) = table.hanging(width, PROSE_MIN)
+    {
         return captioned(&text);
     }
     match &of.wide {
@@ -23,7 +34,7 @@ pub fn fitted(of: &PageTable, style: Style) -> String {
         }
         _ if has_sentences(&table, width) => captioned(&rows_as_list(&table, width)),
         Wide::FirstColumns => captioned(&first_columns(&table, width)),
-        Wide::Stacked => captioned(&stacked(&table, width)),
+        Wide::Stacked | Wide::Prose => captioned(&stacked(&table, width)),
     }
 }
 

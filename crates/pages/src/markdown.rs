@@ -64,7 +64,11 @@ fn block(block: &Block) -> String {
 }
 
 fn table_text(block: &PageTable) -> String {
-    let text = format!("{}\n\n{}\n", escaped(&block.caption), block.table.markdown());
+    let caption = match block.caption.as_str() {
+        "" => String::new(),
+        caption => format!("{}\n\n", escaped(caption)),
+    };
+    let text = format!("{caption}{}\n", block.table.markdown());
     if block.is_open { text } else { folded(&block.caption, &block.table.markdown()) }
 }
 

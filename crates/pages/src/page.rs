@@ -53,6 +53,10 @@ pub enum PageKind {
     Scaling,
     Forecast,
     Fragility,
+    Check,
+    Health,
+    List,
+    Manual,
 }
 
 impl PageKind {
@@ -68,7 +72,16 @@ impl PageKind {
             PageKind::Scaling => "Scaling",
             PageKind::Forecast => "Forecast",
             PageKind::Fragility => "Fragility",
+            PageKind::Check => "Check",
+            PageKind::Health => "Host",
+            PageKind::List => "List",
+            PageKind::Manual => "Manual",
         }
+    }
+
+    /// Whether the reader of a terminal, who has just typed the question, still needs a title.
+    pub fn has_title_on_a_terminal(self) -> bool {
+        !matches!(self, PageKind::Check | PageKind::Health | PageKind::List | PageKind::Manual)
     }
 }
 
@@ -124,7 +137,7 @@ pub enum Block {
 
 /// A table with what a reader needs to understand it.
 pub struct PageTable {
-    /// What its numbers are.
+    /// What its numbers are; empty where the title of its section says that.
     pub caption: String,
     pub table: Table,
     /// For each row what it says; empty for tables without verdicts.
@@ -142,6 +155,8 @@ pub enum Wide {
     Stacked,
     /// Columns that do not fit go, and are named: the last ones matter least.
     FirstColumns,
+    /// Cells of the last column go on below where they begin.
+    Prose,
     /// The first of these that fits, or the last one.
     Narrower(Vec<Narrower>),
 }
@@ -204,6 +219,8 @@ impl Page {
     pub fn facts_title(&self) -> &'static str {
         match self.kind {
             PageKind::Simulation | PageKind::Replay => "What was simulated, and where",
+            PageKind::Check => "What was checked",
+            PageKind::List | PageKind::Manual => "Also",
             _ => "What was measured, and where",
         }
     }
@@ -265,6 +282,11 @@ impl Tone {
 }
 
 impl PageTable {
+    /// A table of names, or values, and in the last column sentences about them.
+    pub fn of_prose(table: Table) -> PageTable {
+        PageTable { wide: Wide::Prose, ..PageTable::plain("", table, &[]) }
+    }
+
     /// A table without verdicts.
     pub fn plain(caption: &str, table: Table, reading: &'static [&'static str]) -> PageTable {
         PageTable {

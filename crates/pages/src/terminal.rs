@@ -1,44 +1,49 @@
 //! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
 
 use explanations::ledger::{LedgerNode, LedgerTree};
-use reports::CurvePanel;
+use reports::{CurvePanel, OVER_CPUS, PanelLine};
 use text::Style;
-use text::plot::{Plot, Series, plot};
+use text::plot::{Plot, SYMBOLS, Series, plot};
 use text::prose::wrapped;
 use text::table::{Align, Table};
 
 use crate::fitted::fitted;
-use crate::page::{Block, Page, Section};
+use crate::page::{Block, Page, PageKind, Section};
 
 /// Columns for the labels of facts.
 const LABEL: usize = 12;
 
-/// The whole text.
+/// The whole text: parts with an empty line between them.
 pub fn terminal(page: &Page, style: Style) -> String {
-    let mut text = heading(&format!("{}: {}", page.kind.name(), page.brief_title()), style);
-    for answer in &page.answers {
-        text += &sentence(answer, style);
+    let sections: Vec<&Section> = page.sections.iter().filter(|one| !one.is_summary).collect();
+    let has_titles = page.kind.has_title_on_a_terminal() || sections.len() > 1;
+    let mut parts = vec![answer(page, style)];
+    parts.extend(sections.into_iter().map(|one| section(one, has_titles, style)));
+    for (title, sentences) in page.doubts.iter().filter(|(_, sentences)| !sentences.is_empty()) {
+        parts.push(heading(title, style) + &list(sentences, style));
     }
+    parts.push(page.method.iter().map(|one| sentence(one, style)).collect());
+    let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
+    let again = page.again.iter().map(|command| ("rerun", command.as_str()));
+    parts.push(facts.chain(again).map(|fact| labelled(fact, style)).collect());
+    parts.retain(|part| !part.is_empty());
+    parts.join(if page.kind == PageKind::List { "" } else { "\n" })
+}
+
+/// The title, the sentences that answer, and the verdicts counted.
+fn answer(page: &Page, style: Style) -> String {
+    let mut text = String::new();
+    if page.kind.has_title_on_a_terminal() {
+        text += &heading(&format!("{}: {}", page.kind.name(), page.brief_title()), style);
+    }
+    text.extend(page.answers.iter().map(|one| sentence(one, style)));
     // One answer has them already.
     if page.answers.len() > 1 && !page.counts.is_empty() {
         let counts: Vec<String> =
             page.counts.iter().map(|count| format!("{} {}", count.n, count.word)).collect();
         text += &sentence(&format!("verdicts: {}", counts.join(", ")), style);
     }
-    for section in page.sections.iter().filter(|section| !section.is_summary) {
-        text += &self::section(section, style);
-    }
-    for (title, sentences) in page.doubts.iter().filter(|(_, sentences)| !sentences.is_empty()) {
-        text += &format!("\n{}{}", heading(title, style), list(sentences, style));
-    }
-    if !page.method.is_empty() {
-        text.push('\n');
-        text.extend(page.method.iter().map(|one| sentence(one, style)));
-    }
-    let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
-    let again = page.again.iter().map(|command| ("rerun", command.as_str()));
-    let known: String = facts.chain(again).map(|fact| labelled(fact, style)).collect();
-    if known.is_empty() { text } else { format!("{text}\n{known}") }
+    text
 }
 
 fn heading(title: &str, style: Style) -> String {
@@ -54,7 +59,7 @@ fn labelled((label, value): (&str, &str), style: Style) -> String {
     wrapped(&style.spelled(&format!("{label:<LABEL$}{value}")), style.width, LABEL)
 }
 
-fn section(section: &Section, style: Style) -> String {
+fn section(section: &Section, has_title: bool, style: Style) -> String {
     let mut text = String::new();
     let mut before: Option<&Block> = None;
     for block in &section.blocks {
@@ -69,12 +74,8 @@ fn section(section: &Section, style: Style) -> String {
         }
         text += &own;
     }
-    if text.is_empty() {
-        return text;
-    }
-    let title =
-        if section.title.is_empty() { String::new() } else { heading(&section.title, style) };
-    format!("\n{title}{text}")
+    let has_title = has_title && !section.title.is_empty() && !text.is_empty();
+    if has_title { heading(&section.title, style) + &text } else { text }
 }
 
 fn block(block: &Block, style: Style) -> String {
@@ -95,17 +96,25 @@ fn list(sentences: &[String], style: Style) -> String {
     sentences.iter().map(|one| sentence(&format!("- {one}"), style)).collect()
 }
 
+/// Curves over CPUs, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
 fn curves(panel: &CurvePanel, style: Style) -> String {
-    let series = panel.lines.iter().map(|line| Series {
+    if panel.over != OVER_CPUS {
+        return String::new();
+    }
+    let series = |line: &PanelLine| Series {
         name: line.name.clone(),
         points: line.points.iter().map(|point| (point.cpus, point.spread.mean)).collect(),
         idle: line.points.iter().filter_map(|point| Some((point.cpus, point.idle?))).collect(),
-    });
+    };
     let title = match panel.title.as_str() {
         "" => panel.metric.clone(),
         title => format!("{}, {title}", panel.metric),
     };
-    plot(&Plot { title, series: series.collect(), ideal: panel.ideal }, style)
+    let drawings = panel.lines.chunks(SYMBOLS).map(|lines| {
+        let series = lines.iter().map(series).collect();
+        plot(&Plot { title: title.clone(), series, ideal: panel.ideal }, style)
+    });
+    drawings.filter(|drawn| !drawn.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// The columns that fit, and the names of those that do not.

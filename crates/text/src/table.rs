@@ -4,6 +4,7 @@
 use host::terminal::one_line;
 
 use crate::markdown;
+use crate::prose::wrapped;
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -69,6 +70,31 @@ impl Table {
         let fit = fit.count().max(1);
         let lost = self.columns[fit..].iter().map(|(heading, _)| heading.replace('\n', " "));
         (self.first_columns(fit), lost.collect())
+    }
+
+    /// The table as lines of at most `width`, in which the cells of the last column go on below where they begin; if
+    /// that leaves less than `least` for them, they stand below their rows. `None` if the other columns are too wide.
+    pub fn hanging(&self, width: usize, least: usize) -> Option<String> {
+        const BELOW: usize = 4;
+        let last = self.columns.len() - 1;
+        let others = self.picked(&(0..last).collect::<Vec<_>>());
+        let indent: usize = others.widths().iter().map(|column| column + GAP).sum();
+        if indent + least <= width {
+            return Some(self.text().lines().map(|line| wrapped(line, width, indent)).collect());
+        }
+        let text = others.text();
+        let headings = text.lines().count() - self.rows.len();
+        let below = |(index, line): (usize, &str)| {
+            let cell = match (index + 1).checked_sub(headings) {
+                None => "",
+                Some(0) => &self.columns[last].0,
+                Some(row) => &self.rows[row - 1][last],
+            };
+            let lines = [line.to_string(), format!("{:BELOW$}{cell}", "")];
+            let lines = lines.iter().filter(|line| !line.trim().is_empty());
+            lines.map(|line| wrapped(line, width, BELOW)).collect::<String>()
+        };
+        (indent <= width + GAP).then(|| text.lines().enumerate().map(below).collect())
     }
 
     /// Tables that each fit into `width`: what does not fit beside the first columns follows below, where the
@@ -209,6 +235,27 @@ mod tests {
             überlang           7  -  late
         "#]]
         .assert_eq(&table().text());
+    }
+
+    #[test]
+    fn cells_of_the_last_column_go_on_below_where_they_begin() {
+        let mut table = Table::new([("name", Align::Left), ("about", Align::Left)]);
+        table.row(["a", "first second third"].map(String::from).into());
+        expect![[r#"
+            name  about
+            a     first second
+                  third
+        "#]]
+        .assert_eq(&table.hanging(18, 12).unwrap());
+        expect![[r#"
+            name
+                about
+            a
+                first second
+                third
+        "#]]
+        .assert_eq(&table.hanging(18, 13).unwrap());
+        assert_eq!(table.hanging(3, 13), None);
     }
 
     #[test]

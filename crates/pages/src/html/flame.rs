@@ -25,6 +25,6 @@ pub fn flame(markup: &mut Markup, graph: &FlameGraph, id: &str) {
             graph.functions.clone(),
             reading::FLAME,
         );
-        table(markup, &PageTable { is_open: false, ..functions });
+        table(markup, "Functions", &PageTable { is_open: false, ..functions });
     });
 }

@@ -196,7 +196,7 @@ fn section(markup: &mut Markup, part: &Section, index: usize) {
             match block {
                 Block::Text(sentences) => list(markup, "notes", sentences),
                 Block::Curves(panel) => chart(markup, panel, &format!("{id}-{number}")),
-                Block::Table(block) => table(markup, block),
+                Block::Table(block) => table(markup, &part.title, block),
                 Block::Ledger(tree) => ledger(markup, tree, &format!("{id}-{number}")),
                 Block::Flame(graph) => flame(markup, graph, &format!("{id}-{number}")),
                 Block::Folded(title, sentences) => folded(markup, title, sentences),

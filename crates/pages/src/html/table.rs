@@ -6,24 +6,27 @@ use crate::html::Markup;
 use crate::html::interval::{interval, reach};
 use crate::page::{PLACES, PageTable, RowMark};
 
-/// The table; one that is not open is folded.
-pub fn table(markup: &mut Markup, block: &PageTable) {
+/// The table of a section with this title; one that is not open is folded.
+pub fn table(markup: &mut Markup, title: &str, block: &PageTable) {
+    let label = if block.caption.is_empty() { title } else { &block.caption };
     if block.is_open {
-        return content(markup, block);
+        return content(markup, label, block);
     }
     markup.element("details", &[("class", "folded")], |markup| {
-        markup.leaf("summary", &[], &block.caption);
-        content(markup, block);
+        markup.leaf("summary", &[], label);
+        content(markup, label, block);
     });
 }
 
-fn content(markup: &mut Markup, block: &PageTable) {
+fn content(markup: &mut Markup, label: &str, block: &PageTable) {
     let region = [("class", "scroll"), ("role", "group"), ("tabindex", "0")];
-    let labelled = [&region[..], &[("aria-label", block.caption.as_str())]].concat();
+    let labelled = [&region[..], &[("aria-label", label)]].concat();
     let reach = reach(&block.marks);
     markup.element("div", &labelled, |markup| {
         markup.element("table", &[], |markup| {
-            markup.element("caption", &[], |markup| markup.sentence(&block.caption));
+            if !block.caption.is_empty() {
+                markup.element("caption", &[], |markup| markup.sentence(&block.caption));
+            }
             markup.element("thead", &[], |markup| head(markup, block, reach.is_some()));
             markup.element("tbody", &[], |markup| {
                 for (index, cells) in block.table.rows().iter().enumerate() {
