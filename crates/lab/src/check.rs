@@ -1,7 +1,7 @@
 //! `knee check`: model-checks algorithms, by searching all interleavings of their tasks, or
 //! tests that the search catches their mutants.
 
-mod tables;
+mod page;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use answers::{
     CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons, Mutant,
-    MutantFate, Mutants, MutatedAlgorithm, as_json,
+    MutantFate, Mutants, MutatedAlgorithm,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use c_locks::Program;
@@ -21,13 +21,13 @@ use engines::checker::{
     Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
     search,
 };
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, talk};
 use host::unknown;
+use pages::ViewFlags;
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::fairness;
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_lock, with_mechanism};
-use text::Style;
 
 /// What to check.
 #[derive(clap::Args)]
@@ -88,9 +88,8 @@ pub struct Arguments {
     /// Compile and run files that others wrote without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
     yes: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// A memory model, by its name on the command line.
@@ -198,29 +197,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [subject] = subjects[..] else { bail!("--replay: name a single algorithm") };
         return follow(arguments, subject, schedule);
     }
-    let style = Style::for_stdout();
     let mut results = Vec::new();
     for &subject in &subjects {
         hint(format_args!("checking {} …", subject.name()));
         results.push(check(arguments, subject)?);
     }
-    if arguments.json {
-        print(as_json(&Checks(results.iter().map(checked).collect()))?)?;
-    } else {
-        print(tables::checked(&results, &style))?;
-        for (checked, subject) in results.iter().zip(&subjects) {
-            match checked.verdict() {
-                Verdict::Holds | Verdict::NothingFound => {}
-                Verdict::NotChecked(why) => {
-                    print(tables::not_checked(&checked.name, &why, style.width))?;
-                }
-                Verdict::Wrong(failure) => {
-                    let again = replay_command(arguments, *subject, checked, failure);
-                    print(tables::failed_check(&checked.name, failure, &again))?;
-                }
-            }
-        }
-    }
+    let again = || {
+        let failed = results.iter().zip(&subjects).filter_map(|(checked, subject)| {
+            let Verdict::Wrong(failure) = checked.verdict() else { return None };
+            Some(replay_command(arguments, *subject, checked, failure))
+        });
+        failed.collect()
+    };
+    arguments.view.print(
+        || Ok(Checks(results.iter().map(checked).collect())),
+        || Ok(page::results(&results, again())),
+    )?;
     Ok(status(&results))
 }
 
@@ -382,7 +374,7 @@ fn replay_command(
     };
     let memory = match arguments.memory() {
         memory if memory == Memory::of_this_machine() => String::new(),
-        memory => format!(" --memory {}", tables::memory(memory)),
+        memory => format!(" --memory {}", page::memory(memory)),
     };
     let name = match subject {
         Subject::InC(program) => quoted(&program.file.display().to_string()),
@@ -408,13 +400,15 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
         replay(setup, &options(arguments), &schedule)
     })??;
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
-    if arguments.json {
-        let fault = fault.as_ref().map(Fault::to_string);
-        print(as_json(&FollowedSchedule { steps, fault })?)?;
-    } else {
-        let end = fault.as_ref().map_or("nothing is wrong\n".to_string(), |f| format!("{f}\n"));
-        print(steps.join("\n") + "\n" + &end)?;
-    }
+    arguments.view.print(
+        || {
+            Ok(FollowedSchedule {
+                steps: steps.clone(),
+                fault: fault.as_ref().map(Fault::to_string),
+            })
+        },
+        || Ok(page::followed(&subject.name(), &steps, fault.as_ref())),
+    )?;
     Ok(match fault {
         None => ExitCode::SUCCESS,
         Some(Fault::Unsupported(_)) => ExitCode::from(NOT_CHECKED),
@@ -439,7 +433,7 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
             continue;
         }
         hint(format_args!("comparing {name} with the kernel …"));
-        all.push(one_against_kernel(arguments, &name, design, calls)?);
+        all.push(one_against_kernel(name, design, calls, arguments.seed));
     }
     ensure!(
         !all.is_empty(),
@@ -447,41 +441,22 @@ fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Re
          design"
     );
     let same = all.iter().all(|one| one.difference.is_none());
-    if arguments.json {
-        print(as_json(&KernelComparisons(all))?)?;
-    }
+    let page = page::against_kernel(&all, arguments.seed);
+    arguments.view.print(|| Ok(KernelComparisons(all)), || Ok(page))?;
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Compares one design with the kernel. Returns the outcome, and prints it as text unless JSON was asked for.
-fn one_against_kernel(
-    arguments: &Arguments,
-    name: &str,
-    design: Design,
-    calls: u64,
-) -> Result<DesignAgainstKernel> {
+/// Compares one design with the kernel.
+fn one_against_kernel(name: String, design: Design, calls: u64, seed: u64) -> DesignAgainstKernel {
     let since = Instant::now();
-    let compared = compare(calls, design, arguments.seed);
+    let compared = compare(calls, design, seed);
     let seconds = since.elapsed().as_secs_f64();
     let difference = compared.as_ref().err().map(|why| format!("{why:#}"));
     let KernelComparison {
         granted, refused, deadlocks, waited, asked, forks, exits, tables, ..
     } = compared.unwrap_or_default();
-    if !arguments.json {
-        let verdict = difference.as_deref().unwrap_or("no difference");
-        print_line(format_args!(
-            "{name}: {calls} calls in {seconds:.1} s: {granted} granted, {refused} EAGAIN, \
-             {deadlocks} EDEADLK, {waited} waited, {asked} asked, {forks} forks, {exits} \
-             exits, {tables} tables: {verdict}"
-        ))?;
-        if difference.is_some() {
-            let seed = arguments.seed;
-            let again = format!("knee check {name} --against-kernel {calls} --seed {seed}");
-            print_line(format_args!("rerun: {again}"))?;
-        }
-    }
-    Ok(DesignAgainstKernel {
-        name: name.to_string(),
+    DesignAgainstKernel {
+        name,
         calls,
         granted,
         refused,
@@ -493,7 +468,7 @@ fn one_against_kernel(
         tables,
         seconds,
         difference,
-    })
+    }
 }
 
 fn checked(checked: &CheckResult) -> CheckedAlgorithm {
@@ -508,11 +483,11 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         threads: checked.size.threads,
         acquires: checked.size.acquires,
         locks: checked.size.locks,
-        memory: tables::memory(checked.memory),
+        memory: page::memory(checked.memory),
         states: checked.states,
         schedules: checked.schedules,
         steps: checked.steps,
-        bypass: checked.fairness.as_ref().map(tables::bypass_bounds),
+        bypass: checked.fairness.as_ref().map(page::bypass_bounds),
         seconds: checked.seconds,
         complete: matches!(verdict, Verdict::Holds),
         fault: failure.map(|failure| failure.fault.to_string()),
@@ -542,17 +517,8 @@ fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
         };
         all.push((name, not_checked_apart(judged)?));
     }
-    if arguments.json {
-        let all = all.iter().map(|(name, judged)| mutated(name, judged));
-        print(as_json(&Mutants(all.collect()))?)?;
-    } else {
-        for (name, judged) in &all {
-            print(match judged {
-                Ok(judged) => tables::mutants(name, judged),
-                Err(why) => tables::not_checked(name, why, Style::for_stdout().width),
-            })?;
-        }
-    }
+    let value = || Mutants(all.iter().map(|(name, judged)| mutated(name, judged)).collect());
+    arguments.view.print(|| Ok(value()), || Ok(page::mutants(&all)))?;
     let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
     let any_survived = |(_, judged): &(_, Judged)| judged.iter().flatten().any(survived);
     Ok(if all.iter().any(any_survived) {
@@ -600,7 +566,7 @@ fn mutant(judged: &JudgedMutant) -> Mutant {
                 locks: size.locks,
                 settings: settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
                 choices: choices.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect(),
-                memory: tables::memory(*memory),
+                memory: page::memory(*memory),
             }
         }
         Fate::Equivalent(why) => MutantFate::Equivalent { why: why.to_string() },

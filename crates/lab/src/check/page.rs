@@ -1,0 +1,415 @@
+//! What was searched and what was found, as a page.
+
+use std::collections::BTreeSet;
+
+use answers::{BypassBound, BypassBounds, DesignAgainstKernel};
+use engines::checker::{Failure, Fault, Memory};
+use engines::{CodeSite, Mutant, Unsupported};
+use pages::{Block, Page, PageKind, PageTable, Section};
+use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
+use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
+use studies::checks::{CheckResult, CheckSize, Verdict};
+use text::prose::counted;
+use text::table::{Align, Table};
+
+use super::Judged;
+
+/// The memory model, in the words of the command line.
+pub fn memory(memory: Memory) -> &'static str {
+    match memory {
+        Memory::SequentiallyConsistent => "sc",
+        Memory::TotalStoreOrder => "x86",
+    }
+}
+
+/// The page of checks, with the commands that replay their failures.
+pub fn results(all: &[CheckResult], again: Vec<String>) -> Page {
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    let mut sections = vec![Section::open("Results", vec![plain(table(all))])];
+    for one in all {
+        sections.extend(match one.verdict() {
+            Verdict::Wrong(failure) => Some(interleaving(&one.name, failure)),
+            Verdict::NotChecked(why) => accesses(&one.name, &why),
+            Verdict::Holds | Verdict::NothingFound => None,
+        });
+    }
+    Page { answers: answers(all), sections, method: legend(all), again, ..empty(&names.join(", ")) }
+}
+
+fn empty(title: &str) -> Page {
+    Page::new(title, PageKind::Check)
+}
+
+fn plain(table: Table) -> Block {
+    Block::Table(PageTable::plain("", table, &[]))
+}
+
+/// The worst first; all that hold in one sentence.
+fn answers(all: &[CheckResult]) -> Vec<String> {
+    let mut answers = Vec::new();
+    for one in all {
+        if let Verdict::Wrong(Failure { fault, .. }) = one.verdict() {
+            answers.push(format!("{} is WRONG: {fault}", one.name));
+        }
+    }
+    for one in all {
+        if let Verdict::NotChecked(why) = one.verdict() {
+            answers.extend(not_checked(&one.name, &why));
+        }
+    }
+    let named = |test: fn(&Verdict) -> bool| {
+        let names = all.iter().filter(|one| test(&one.verdict())).map(|one| one.name.as_str());
+        names.collect::<Vec<&str>>()
+    };
+    let CheckSize { threads, acquires, locks } = all[0].size;
+    let nested = if locks > 1 { format!(", {locks} locks nested") } else { String::new() };
+    let tasks = format!(
+        "{} with {} each{nested}",
+        counted(threads, "task"),
+        counted(acquires as usize, "acquire")
+    );
+    match &named(|verdict| matches!(verdict, Verdict::NothingFound))[..] {
+        [] => {}
+        names => answers.push(format!(
+            "{}: nothing found in {} of {tasks}",
+            brief(names, "algorithm"),
+            counted(all[0].schedules.unwrap_or_default() as usize, "random schedule"),
+        )),
+    }
+    match &named(|verdict| matches!(verdict, Verdict::Holds))[..] {
+        [] => {}
+        [name] => answers.push(format!("{name} holds in every interleaving of {tasks}")),
+        names => {
+            let names = brief(names, "algorithm");
+            answers.push(format!("{names} hold in every interleaving of {tasks}"));
+        }
+    }
+    answers
+}
+
+/// Names, or how many there are: the table has all.
+fn brief(names: &[&str], what: &str) -> String {
+    const NAMES_MAX: usize = 8;
+    if names.len() > NAMES_MAX { counted(names.len(), what) } else { names.join(", ") }
+}
+
+/// Why something could not be checked, and the way out.
+fn not_checked(name: &str, unsupported: &Unsupported) -> [String; 2] {
+    let Unsupported { why, way_out } = unsupported;
+    let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
+    [format!("{name}: not checked: {why}"), format!("way out: {way_out}")]
+}
+
+/// What else is to be said of why something could not be checked: a list of accesses.
+fn accesses(name: &str, unsupported: &Unsupported) -> Option<Section> {
+    let accesses = unsupported.why.lines().skip(1).map(|line| line.trim().to_string());
+    let accesses: Vec<String> = accesses.collect();
+    let title = format!("Not checked in {name}");
+    (!accesses.is_empty()).then(|| Section::open(&title, vec![Block::Text(accesses)]))
+}
+
+/// A row for each check.
+fn table(all: &[CheckResult]) -> Table {
+    let has_bounds = all.iter().any(|one| one.fairness.is_some());
+    let mut columns = vec![
+        ("algorithm", Align::Left),
+        ("tasks", Align::Right),
+        ("acquires\neach", Align::Right),
+        ("model", Align::Left),
+        ("states", Align::Right),
+        ("steps", Align::Right),
+        ("s", Align::Right),
+        ("verdict", Align::Left),
+    ];
+    columns.extend(has_bounds.then_some(("bypass", Align::Left)));
+    let mut table = Table::new(columns);
+    for one in all {
+        let searched = one.states.or(one.schedules).filter(|_| one.refused.is_none());
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_string());
+        let mut row = vec![
+            one.name.clone(),
+            one.size.threads.to_string(),
+            one.size.acquires.to_string(),
+            memory(one.memory).to_string(),
+            or_none(searched.map(|searched| searched.to_string())),
+            or_none(searched.map(|_| one.steps.to_string())),
+            or_none(searched.map(|_| format!("{:.3}", one.seconds))),
+            verdict(one),
+        ];
+        row.extend(has_bounds.then(|| one.fairness.as_ref().map(bounds).unwrap_or_default()));
+        table.row(row);
+    }
+    table
+}
+
+/// What the verdicts in the table claim.
+fn legend(all: &[CheckResult]) -> Vec<String> {
+    let memory_of = |test: fn(&Verdict) -> bool| {
+        all.iter().find(|one| test(&one.verdict())).map(|one| one.memory)
+    };
+    let holding = memory_of(|verdict| matches!(verdict, Verdict::Holds)).map(holds);
+    let bypass = all.iter().any(|one| one.fairness.is_some()).then_some(BOUNDED_BYPASS);
+    let sampled = memory_of(|verdict| matches!(verdict, Verdict::NothingFound))
+        .map(|_| "states: random schedules tried; this proves nothing about the others");
+    [holding, bypass, sampled].into_iter().flatten().map(str::to_string).collect()
+}
+
+const BOUNDED_BYPASS: &str = "bypass: how often others enter while a task waits; none: more often with every acquire \
+     more, so a waiter can starve. Searched apart: 2 and 3 tasks, as far as possible up to 16 acquires each, each store \
+     immediately visible; while a reader waits, writers are counted";
+
+/// The bounds of a lock, in a cell.
+fn bounds(fairness: &Fairness) -> String {
+    let said = |bound: &Bound| match bound {
+        Bound::AtMost(counted) if counted.tasks == TASKS_MOST => counted.most().to_string(),
+        Bound::AtMost(counted) => format!("{} ({} tasks)", counted.most(), counted.tasks),
+        Bound::None(_) => "none".to_string(),
+        Bound::Unknown(counted) => format!("not known, {} or more", counted.most()),
+    };
+    match (&fairness.exclusive, &fairness.shared) {
+        (None, None) if fairness.is_known => "nobody waits".to_string(),
+        (None, None) => "not known".to_string(),
+        (Some(alone), None) => said(alone),
+        (None, Some(readers)) => format!("readers {}", said(readers)),
+        (Some(writers), Some(readers)) => {
+            format!("writers {}, readers {}", said(writers), said(readers))
+        }
+    }
+}
+
+/// The bounds as data.
+pub fn bypass_bounds(fairness: &Fairness) -> BypassBounds {
+    let said = |bound: &Bound| {
+        let (word, counted) = match bound {
+            Bound::AtMost(counted) => ("bounded", counted),
+            Bound::None(counted) => ("none", counted),
+            Bound::Unknown(counted) => ("unknown", counted),
+        };
+        let most = matches!(bound, Bound::AtMost(_)).then(|| counted.most());
+        let (acquires, entries) = counted.entries.iter().copied().unzip();
+        BypassBound { bound: word, most, tasks: counted.tasks, acquires, entries }
+    };
+    BypassBounds {
+        exclusive: fairness.exclusive.as_ref().map(said),
+        shared: fairness.shared.as_ref().map(said),
+    }
+}
+
+fn holds(memory: Memory) -> &'static str {
+    match memory {
+        Memory::TotalStoreOrder => {
+            "holds: in every interleaving, with store buffers as on x86: mutual exclusion, the order \
+             of entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
+             by acquire and release; not searched: reordering of atomic accesses on weaker hardware"
+        }
+        Memory::SequentiallyConsistent => {
+            "holds: in every interleaving, each step immediately visible to all tasks: mutual \
+             exclusion, the order of entry where claimed, no deadlock, an end to every wait, and \
+             plain accesses ordered by acquire and release; not searched: store buffers (--memory \
+             x86), weaker hardware"
+        }
+    }
+}
+
+fn verdict(checked: &CheckResult) -> String {
+    match checked.verdict() {
+        Verdict::Wrong(failure) => format!("WRONG: {}", failure.fault.word()),
+        verdict => verdict.word().to_string(),
+    }
+}
+
+/// The interleaving that leads to a failure.
+fn interleaving(name: &str, failure: &Failure) -> Section {
+    let Failure { steps, is_shortest, .. } = failure;
+    let no_shorter = is_shortest.then(|| "no shorter interleaving is wrong".to_string());
+    let sentences = Block::Text(no_shorter.into_iter().collect());
+    Section::open(&format!("Interleaving of {name}"), vec![trace(steps), sentences])
+}
+
+/// The steps of an interleaving: which task does what, and in which line of the source.
+fn trace(steps: &[String]) -> Block {
+    if steps.is_empty() {
+        return Block::Text(vec!["(before the first step)".to_string()]);
+    }
+    let columns = ["task", "step", "at"];
+    let mut table = Table::new(columns.map(|name| (name, Align::Left)));
+    for step in steps {
+        let (task, step) = step.split_once(' ').unwrap_or((step, ""));
+        let (step, place) = match step.rsplit_once("  ") {
+            Some((step, place)) if !step.trim().is_empty() => (step.trim_end(), place),
+            Some(_) | None => (step, ""),
+        };
+        table.row([task, step, place].map(str::to_string).into());
+    }
+    plain(table)
+}
+
+/// The page of a schedule that was replayed.
+pub fn followed(name: &str, steps: &[String], fault: Option<&Fault>) -> Page {
+    let answer = fault.map_or("nothing is wrong".to_string(), Fault::to_string);
+    let sections = vec![Section::open("Interleaving", vec![trace(steps)])];
+    Page { answers: vec![answer], sections, ..empty(&format!("a schedule of {name}")) }
+}
+
+/// The page of designs that were compared with the running kernel.
+pub fn against_kernel(all: &[DesignAgainstKernel], seed: u64) -> Page {
+    let columns =
+        ["s", "granted", "EAGAIN", "EDEADLK", "waited", "asked", "forks", "exits", "tables"];
+    let columns = columns.map(|name| (name, Align::Right));
+    let mut table = Table::new([("design", Align::Left)].into_iter().chain(columns));
+    let (mut answers, mut again) = (Vec::new(), Vec::new());
+    for one in all {
+        let DesignAgainstKernel { name, calls, difference, .. } = one;
+        let counts = [one.granted, one.refused, one.deadlocks, one.waited, one.asked, one.forks];
+        let counts = counts.into_iter().chain([one.exits, one.tables]).map(|n| n.to_string());
+        let cells = [name.clone(), format!("{:.1}", one.seconds)];
+        table.row(cells.into_iter().chain(counts).collect());
+        answers.extend(difference.as_ref().map(|why| format!("{name}: {why}")));
+        let rerun = format!("knee check {name} --against-kernel {calls} --seed {seed}");
+        again.extend(difference.is_some().then_some(rerun));
+    }
+    let same = all.iter().filter(|one| one.difference.is_none()).map(|one| one.name.as_str());
+    let same: Vec<&str> = same.collect();
+    if let ([_, ..], Some(one)) = (&same[..], all.first()) {
+        let (designs, calls) = (brief(&same, "design"), one.calls);
+        answers.push(format!("{designs}: no difference from the kernel in {calls} calls each"));
+    }
+    let sections = vec![Section::open("Calls", vec![plain(table)])];
+    Page { answers, sections, again, ..empty("file locks and those of the kernel") }
+}
+
+/// The page of mutants: what was changed in each algorithm, and how that came out.
+pub fn mutants(all: &[(String, Judged)]) -> Page {
+    let (mut answers, mut sections) = (Vec::new(), Vec::new());
+    for (name, judged) in all {
+        match judged {
+            Ok(judged) if judged.is_empty() => answers.push(format!(
+                "{name}: built from other locks, it has no access of its own to mutate"
+            )),
+            Ok(judged) => {
+                let count =
+                    |test: fn(&Fate) -> bool| judged.iter().filter(|one| test(&one.fate)).count();
+                let survived = match count(|fate| matches!(fate, Fate::Survived)) {
+                    0 => String::new(),
+                    survived => format!(", {survived} SURVIVED"),
+                };
+                answers.push(format!(
+                    "{name}: {} of {} found, {} equivalent{survived}",
+                    count(|fate| matches!(fate, Fate::Caught(_))),
+                    counted(judged.len(), "mutant"),
+                    count(|fate| matches!(fate, Fate::Equivalent(_))),
+                ));
+                sections.push(mutants_of(name, judged));
+            }
+            Err(why) => {
+                answers.extend(not_checked(name, why));
+                sections.extend(accesses(name, why));
+            }
+        }
+    }
+    let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    Page { answers, sections, ..empty(&format!("mutants of {}", names.join(", "))) }
+}
+
+fn mutants_of(name: &str, judged: &[JudgedMutant]) -> Section {
+    let mut table = Table::new([
+        ("line", Align::Right),
+        ("change", Align::Left),
+        ("found as", Align::Left),
+        ("with", Align::Left),
+        ("access", Align::Left),
+    ]);
+    let mut reasons = Vec::new();
+    let files: BTreeSet<_> = judged.iter().map(|one| one.mutant.site.file).collect();
+    let place = |CodeSite { file, line, .. }: CodeSite| match files.len() {
+        0 | 1 => line.to_string(),
+        _ => format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)),
+    };
+    for one in judged {
+        let (fate, with) = match &one.fate {
+            Fate::Caught(caught) => (caught.fault.word().to_string(), found_with(caught)),
+            Fate::Equivalent(why) => {
+                let Mutant { site, change } = one.mutant;
+                let line = if files.len() > 1 { "" } else { "line " };
+                reasons.push(format!("{line}{}, {change}: {why}", place(site)));
+                ("equivalent".to_string(), String::new())
+            }
+            Fate::Survived => ("SURVIVED".to_string(), String::new()),
+        };
+        table.row(vec![
+            place(one.mutant.site),
+            one.mutant.change.to_string(),
+            fate,
+            with,
+            one.line.clone(),
+        ]);
+    }
+    Section::open(
+        &format!("Mutants of {name}"),
+        vec![Block::Table(PageTable::of_prose(table)), Block::Text(reasons)],
+    )
+}
+
+/// The tasks and settings that caught a mutant.
+fn found_with(caught: &CaughtMutant) -> String {
+    let CaughtMutant { size: CheckSize { threads, acquires, locks }, settings, choices, .. } =
+        caught;
+    let mut with = format!("{threads}x{acquires} {}", memory(caught.memory));
+    if *locks > 1 {
+        with += ", 2 locks";
+    }
+    settings.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    choices.iter().for_each(|(name, value)| with += &format!(", {name} {value}"));
+    with
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use text::Style;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_shown_step_by_step() {
+        let steps = ["t0 lock.next add 1 -> 0      ticket.rs:9", "t1   enters"]
+            .map(str::to_string)
+            .to_vec();
+        let fault = Fault::NotExclusive("both".into());
+        let schedule = "0.1".parse().unwrap();
+        let failure = Failure { fault, schedule, steps, is_shortest: true };
+        let checked = CheckResult {
+            name: "ticket".to_string(),
+            size: CheckSize { threads: 2, acquires: 1, locks: 1 },
+            memory: Memory::SequentiallyConsistent,
+            states: Some(12),
+            schedules: None,
+            steps: 15,
+            seconds: 0.0,
+            gave_up: false,
+            failure: Some(failure),
+            refused: None,
+            fairness: None,
+        };
+        expect![[r#"
+            ticket is WRONG: no mutual exclusion: both
+
+            Results
+                              acquires
+            algorithm  tasks      each  model  states  steps      s  verdict
+            ticket         2         1  sc         12     15  0.000  WRONG: exclusion
+
+            Interleaving of ticket
+            task  step                  at
+            t0    lock.next add 1 -> 0  ticket.rs:9
+            t1      enters
+            no shorter interleaving is wrong
+
+            rerun       knee check …
+        "#]]
+        .assert_eq(&pages::terminal(
+            &results(&[checked], vec!["knee check …".into()]),
+            Style::PLAIN,
+        ));
+    }
+}
