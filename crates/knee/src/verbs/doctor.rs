@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use answers::as_json;
 use host::terminal::print;
 use lab::{calibrate, host_check};
+use pages::ViewFlags;
 use setup::journal;
 
 /// What to look at.
@@ -17,12 +17,11 @@ pub struct Arguments {
     /// Also look at this directory, as one where workloads would work
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// Print the findings as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub view: ViewFlags,
     /// Only undo what killed knees left (directories, mounts, loop devices, kernel settings),
     /// and say what was undone
-    #[arg(long, conflicts_with_all = ["dir", "json"])]
+    #[arg(long, conflicts_with_all = ["dir", "json", "view"])]
     pub clean: bool,
 }
 
@@ -45,12 +44,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return clean();
     }
     let findings = doctor::examine(arguments.dir.as_deref(), cfg!(feature = "bpf"));
-    let text = if arguments.json {
-        as_json(&findings)?
-    } else {
-        doctor::page(&findings, text::stdout_width())
-    };
-    print(text)?;
+    let page = doctor::page(&findings);
+    arguments.view.print(|| Ok(findings), || Ok(page))?;
     Ok(ExitCode::SUCCESS)
 }
 

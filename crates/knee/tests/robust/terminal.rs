@@ -90,7 +90,7 @@ fn may_be_wide(line: &str, arguments: &str, width: usize) -> bool {
 }
 
 /// Where the text of a finding begins.
-const DOCTOR_INDENT: usize = 31;
+const DOCTOR_INDENT: usize = 29;
 
 /// The lines that are too wide.
 #[track_caller]

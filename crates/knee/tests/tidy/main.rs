@@ -191,7 +191,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("c_locks", &["algorithms", "engines", "machine", "own_loads", "setup", "studies"]),
     ("calibration", &["algorithms", "analysis", "described_hosts", "host", "machine", "studies"]),
     ("described_hosts", &["engines", "host"]),
-    ("doctor", &["host", "probes", "records", "setup"]),
+    ("doctor", &["host", "pages", "probes", "records", "setup", "text"]),
     ("engines", &["machine"]),
     ("explanations", &["analysis", "answers", "laws", "ledger", "records", "reports", "text"]),
     ("fleet", &["host", "plan", "records", "store"]),
