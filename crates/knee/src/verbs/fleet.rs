@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use fleet::{Folder, Plan};
 use host::counted;
 use host::terminal::{hint, print, print_line};
+use pages::ViewFlags;
 use records::check_label;
 use setup::own_file;
 use store::Store;
@@ -34,9 +35,8 @@ enum FleetAction {
     Status {
         /// Directory of the fleet
         directory: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        view: ViewFlags,
     },
     Collect(CollectArguments),
     Chunk(chunk::Arguments),
@@ -97,7 +97,7 @@ impl Arguments {
 pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     match arguments.action {
         FleetAction::Plan(arguments) => make_plan(*arguments, store),
-        FleetAction::Status { directory, json } => status::status(&directory, json),
+        FleetAction::Status { directory, view } => status::status(&directory, view),
         FleetAction::Collect(arguments) => collect(&arguments, store),
         FleetAction::Chunk(arguments) => chunk::run(&arguments),
     }

@@ -5,15 +5,13 @@ mod tables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use answers::as_json;
 use anyhow::{Context, Result, ensure};
 use guests::kernels::{
     self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
 };
-use host::terminal::{hint, print, print_line, talk};
+use host::terminal::{hint, print_line, talk};
 use host::{job_control, signals};
-use text::prose::wrapped;
-use text::stdout_width;
+use pages::{Page, PageKind, View, ViewFlags};
 
 use super::boot;
 
@@ -30,9 +28,8 @@ enum KernelAction {
     Build(BuildArguments),
     /// List the built kernels, newest first
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        view: ViewFlags,
     },
     /// Remove built kernels
     Remove {
@@ -85,15 +82,14 @@ struct BuildArguments {
     /// Directory for sources and objects during the build [default: next to the built kernels]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.action {
         KernelAction::Build(arguments) => build(arguments),
-        KernelAction::List { json } => list(*json),
+        KernelAction::List { view } => list(*view),
         KernelAction::Remove { keys } => remove(keys),
         KernelAction::Boot(arguments) => boot::run(arguments),
     }
@@ -172,26 +168,25 @@ fn report(revision: &str, outcome: &Result<BuiltKernel>) {
 }
 
 fn conclude(arguments: &BuildArguments, outcomes: &[(String, Result<BuiltKernel>)]) -> Result<()> {
-    if arguments.json {
-        print(as_json(&tables::kernels_built(outcomes))?)
-    } else {
-        print(tables::kernels(outcomes))
-    }
+    let value = || Ok(tables::kernels_built(outcomes));
+    arguments.view.print(value, || Ok(tables::kernels(outcomes)))
 }
 
-fn list(json: bool) -> Result<ExitCode> {
+fn list(view: ViewFlags) -> Result<ExitCode> {
     let cache = Cache::open()?;
     let builds = cache.list()?;
-    if json {
-        print(as_json(&builds)?)?;
-    } else if builds.is_empty() {
-        let folder = cache.folder().display();
-        let text =
+    let folder = cache.folder().display();
+    let page = if builds.is_empty() {
+        let none =
             format!("No kernels in {folder} yet. Build one with: knee kernel build --git DIR");
-        print(wrapped(&text, stdout_width(), 0))?;
+        Page { answers: vec![none], ..Page::new("kernels", PageKind::List) }
     } else {
-        print(tables::kernels_kept(&builds))?;
-        hint(format_args!("in {}", cache.folder().display()));
+        tables::kernels_kept(&builds)
+    };
+    let is_empty = builds.is_empty();
+    view.print(|| Ok(builds), || Ok(page))?;
+    if view.view() == View::Terminal && !is_empty {
+        hint(format_args!("in {folder}"));
     }
     Ok(ExitCode::SUCCESS)
 }

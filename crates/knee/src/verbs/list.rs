@@ -8,22 +8,22 @@ use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use answers::{
     AlgorithmEntry, CommandEntry, ExperimentEntry, HostEntry, ListedAlgorithms, ListedCommands,
     ListedExperiments, ListedHosts, ListedLoads, ListedMetrics, ListedWorkloads, LoadEntry,
-    MetricEntry, WorkloadEntry, as_json,
+    MetricEntry, WorkloadEntry,
 };
 use anyhow::{Context, Result, ensure};
 use described_hosts::{DescribedHost, HOSTS};
 use host::paths;
-use host::terminal::{hint, one_line, print};
+use host::terminal::{hint, one_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use own_loads::ListedLoad;
+use pages::{Block, Page, PageKind, PageTable, Section, View, ViewFlags};
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{COUNTERS, METRICS, Metric};
 use store::{Filter, Index, Listed, Store};
 use text::prose::counted;
-use text::prose::wrapped;
-use text::stdout_width;
+use text::table::{Align, Table};
 use workloads::{Family, WORKLOADS};
 
 use crate::flags::{since, until};
@@ -59,9 +59,8 @@ pub struct Arguments {
     /// With a date, records of that day are listed too.
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Timestamp>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -90,17 +89,16 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         arguments.folder.is_none() || matches!(arguments.what, ListedKind::Loads),
         "only `knee list loads` takes a folder"
     );
+    let view = arguments.view;
     match arguments.what {
-        ListedKind::Loads => loads(arguments)?,
         ListedKind::Records => records(arguments, store)?,
-        ListedKind::Workloads if arguments.json => print(as_json(&workloads_listed())?)?,
-        ListedKind::Workloads => print(workloads_text())?,
-        ListedKind::Algorithms => algorithms(arguments.json)?,
-        ListedKind::Hosts => described_hosts(arguments.json)?,
-        ListedKind::Experiments => experiments(arguments.json)?,
-        ListedKind::Commands => commands(arguments.json)?,
-        ListedKind::Metrics if arguments.json => print(as_json(&metrics_listed())?)?,
-        ListedKind::Metrics => print(metrics_text())?,
+        ListedKind::Workloads => view.print(|| Ok(workloads_listed()), || Ok(workloads_page()))?,
+        ListedKind::Loads => loads(arguments)?,
+        ListedKind::Algorithms => view.print(|| Ok(algorithms()), || Ok(algorithms_page()))?,
+        ListedKind::Hosts => described_hosts(view)?,
+        ListedKind::Experiments => experiments(view)?,
+        ListedKind::Commands => commands(view)?,
+        ListedKind::Metrics => view.print(|| Ok(metrics_listed()), || Ok(metrics_page()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -120,96 +118,120 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     let newest = index.matching(&filter, arguments.limit);
     // What cannot be read has neither workload nor time.
     let others = if is_filtered { Vec::new() } else { index.others()? };
-    if arguments.json {
-        return print(as_json(&[newest, others].concat())?);
-    }
     let count = index.count(&filter);
-    if count + others.len() == 0 {
-        let root = store.root().display();
-        let text = if is_filtered {
-            format!("No record in {root} matches: `knee list` shows all")
-        } else {
-            format!("No records in {root} yet. Make one with: knee run first-look")
-        };
-        return print(wrapped(&text, stdout_width(), 0));
+    let root = store.root().display();
+    let page = match (count + others.len(), is_filtered) {
+        (0, true) => nothing(&format!("No record in {root} matches: `knee list` shows all")),
+        (0, false) => {
+            nothing(&format!("No records in {root} yet. Make one with: knee run first-look"))
+        }
+        _ => records_page(&newest, count, &others),
+    };
+    arguments.view.print(|| Ok([newest, others].concat()), || Ok(page))?;
+    if arguments.view.view() == View::Terminal {
+        hint("see also: knee list workloads|loads|algorithms|hosts|experiments|commands|metrics");
     }
-    let mut text: String = newest.iter().map(record_line).collect();
-    if count > newest.len() {
-        text += &format!("… and {} older (-n {count} lists all)\n", count - newest.len());
-    }
-    if !others.is_empty() {
-        text += "not finished, or not readable:\n";
-        text += &others.iter().map(other_lines).collect::<String>();
-    }
-    print(text)?;
-    hint("see also: knee list workloads|loads|algorithms|hosts|experiments|commands|metrics");
     Ok(())
 }
 
-/// The line of a finished record, with the local time of its start; a note has a line of its own.
-pub fn record_line(record: &Listed) -> String {
+/// The page of an empty list.
+fn nothing(why: &str) -> Page {
+    Page { answers: vec![why.to_string()], ..Page::new("records", PageKind::List) }
+}
+
+/// The page of the newest of `count` records, and of folders that are no finished record.
+fn records_page(newest: &[Listed], count: usize, others: &[Listed]) -> Page {
+    let mut blocks = vec![records_table(newest)];
+    if count > newest.len() {
+        let older = format!("… and {} older (-n {count} lists all)", count - newest.len());
+        blocks.push(Block::Text(vec![older]));
+    }
+    let mut page = of_blocks("records", blocks);
+    if !others.is_empty() {
+        let others = others.iter().map(other_sentence).collect();
+        page.doubts.push(("not finished, or not readable:".to_string(), others));
+    }
+    page
+}
+
+/// A page of one list.
+fn of_blocks(title: &str, blocks: Vec<Block>) -> Page {
+    Page { sections: vec![Section::open(title, blocks)], ..Page::new(title, PageKind::List) }
+}
+
+/// Names with what they are.
+fn names(rows: impl IntoIterator<Item = (String, String)>) -> Block {
+    prose([""; 2], rows.into_iter().map(|(name, about)| [name, about]))
+}
+
+/// A table whose last column is prose.
+fn prose<const N: usize>(
+    headings: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Block {
+    let mut table = Table::new(headings.map(|heading| (heading, Align::Left)));
+    rows.into_iter().for_each(|row| table.row(row.into()));
+    Block::Table(PageTable::of_prose(table))
+}
+
+/// Finished records, with the local time of their start; a note has a row of its own.
+pub fn records_table<'a>(records: impl IntoIterator<Item = &'a Listed>) -> Block {
+    let rows = |record: &Listed| {
+        let note = Some(record.note.replace('\n', " ")).filter(|note| !note.is_empty());
+        let note = note.map(|note| [String::new(), String::new(), note]);
+        [record_row(record)].into_iter().chain(note).collect::<Vec<_>>()
+    };
+    prose([""; 3], records.into_iter().flat_map(rows))
+}
+
+fn record_row(record: &Listed) -> [String; 3] {
     let planned = counted(record.planned as usize, "run");
     let runs = match (record.failed, record.runs + record.failed < record.planned) {
         (0, false) => counted(record.runs as usize, "run"),
         (0, true) => format!("{} of {planned}", record.runs),
         (failed, _) => format!("{} of {planned}, {failed} failed", record.runs),
     };
-    let Listed { id, state, host, kernel, name, label, note, .. } = record;
+    let Listed { id, state, host, kernel, name, label, .. } = record;
     let partial = if state == "partial" { "  partial" } else { "" };
     let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
     let local = |started: Timestamp| started.to_zoned(TimeZone::system());
     let started =
         record.started.map(|started| local(started).strftime("%Y-%m-%d %H:%M").to_string());
     let started = started.unwrap_or("-".to_string());
-    let line = format!("{id}  {started}  {label}{name}  {runs}{partial}  {host} {kernel}");
-    let note = match note.as_str() {
-        "" => String::new(),
-        note => wrapped(&format!("    {}", note.replace('\n', " ")), stdout_width(), 4),
-    };
-    wrapped(&one_line(&line), stdout_width(), 4) + &note
+    [id.clone(), started, format!("{label}{name}  {runs}{partial}  {host} {kernel}")]
 }
 
-/// The lines of a folder that is no finished record.
-fn other_lines(other: &Listed) -> String {
+/// What is known of a folder that is no finished record.
+fn other_sentence(other: &Listed) -> String {
     let Listed { id, state, reason, name, .. } = other;
     let runs = if other.planned == 0 {
         String::new()
     } else {
         format!("  {name}, {} of {}", other.runs, counted(other.planned as usize, "run"))
     };
-    wrapped(&one_line(&format!("{id}  {state}{runs}: {reason}")), stdout_width(), 4)
+    one_line(&format!("{id}  {state}{runs}: {reason}"))
 }
 
-/// A name, and beside it, from the same column on, the words about it. A long name has a line of its own.
-fn entry(name: &str, column: usize, about: &str) -> String {
-    if about.trim().is_empty() {
-        return format!("{name}\n");
-    }
-    let lines = wrapped(&format!("{:1$}{about}", "", column + 2), stdout_width(), column + 2);
-    match name.chars().count() {
-        0 => lines,
-        length if length > column => format!("{name}\n{lines}"),
-        length => format!("{name}{}", &lines[length..]),
-    }
-}
-
-fn workloads_text() -> String {
+fn workloads_page() -> Page {
     let mut families: Vec<Family> = WORKLOADS.iter().map(|w| w.spec.family).collect();
     families.sort();
     families.dedup();
-    let mut text = String::new();
-    for family in families {
-        text += &format!("{}\n", family.title());
-        for workload in WORKLOADS.iter().filter(|w| w.spec.family == family) {
+    let widest = WORKLOADS.iter().map(|workload| workload.name.len()).max().unwrap_or_default();
+    let section = |family: Family| {
+        let of_family = WORKLOADS.iter().filter(|workload| workload.spec.family == family);
+        let rows = of_family.map(|workload| {
             let aliases = match workload.spec.aliases {
                 [] => String::new(),
                 some => format!(" ({})", some.join(", ")),
             };
-            let about = format!("{}{aliases}", workload.summary());
-            text += &entry(&format!("  {}", workload.name), 32, &about);
-        }
-    }
-    text
+            // All families have their columns at the same place.
+            let name = format!("  {:widest$}", workload.name);
+            (name, format!("{}{aliases}", workload.summary()))
+        });
+        Section::open(family.title(), vec![names(rows)])
+    };
+    let sections = families.into_iter().map(section).collect();
+    Page { sections, ..Page::new("workloads", PageKind::List) }
 }
 
 fn workloads_listed() -> ListedWorkloads {
@@ -227,94 +249,78 @@ fn loads(arguments: &Arguments) -> Result<()> {
     let folder = arguments.folder.as_deref();
     let folder = folder.context("name the folder: knee list loads DIR")?;
     let list = own_loads::list(folder)?;
-    if arguments.json {
-        let load = |load: ListedLoad| LoadEntry {
-            file: load.file,
-            interface: load.interface.name(),
-            description: load.description,
-        };
-        return print(as_json(&ListedLoads(list.into_iter().map(load).collect()))?);
-    }
-    let line = |load: &ListedLoad| {
-        let name = load.file.file_name().unwrap_or_default().to_string_lossy();
-        entry(&one_line(&name), 22, &one_line(&load.description))
+    let load = |load: &ListedLoad| LoadEntry {
+        file: load.file.clone(),
+        interface: load.interface.name(),
+        description: load.description.clone(),
     };
-    let text: String = list.iter().map(line).collect();
-    print(text)?;
-    hint(format_args!("run one with: knee run {}", list[0].file.display()));
+    let row = |load: &ListedLoad| {
+        let name = load.file.file_name().unwrap_or_default().to_string_lossy();
+        (one_line(&name), one_line(&load.description))
+    };
+    arguments.view.print(
+        || Ok(ListedLoads(list.iter().map(load).collect())),
+        || Ok(of_blocks("loads", vec![names(list.iter().map(row))])),
+    )?;
+    if arguments.view.view() == View::Terminal {
+        hint(format_args!("run one with: knee run {}", list[0].file.display()));
+    }
     Ok(())
 }
 
-fn algorithms(is_json: bool) -> Result<()> {
-    if is_json {
-        let list = LOCKS.iter().map(lock_entry).chain(MECHANISMS.iter().map(mechanism_entry));
-        return print(as_json(&ListedAlgorithms(list.collect()))?);
-    }
-    let line = |name: &str, summary: String| entry(name, 22, &summary);
-    let locks = LOCKS.iter().map(|lock| line(lock.name, lock.summary()));
-    let mechanisms = MECHANISMS.iter().map(|one| line(one.name, one.summary()));
-    print(locks.chain(mechanisms).collect::<String>())
+fn algorithms() -> ListedAlgorithms {
+    let list = LOCKS.iter().map(lock_entry).chain(MECHANISMS.iter().map(mechanism_entry));
+    ListedAlgorithms(list.collect())
 }
 
-fn described_hosts(is_json: bool) -> Result<()> {
+fn algorithms_page() -> Page {
+    let rows = algorithms().0.into_iter().map(|one| (one.name.to_string(), one.summary));
+    of_blocks("algorithms", vec![names(rows)])
+}
+
+fn described_hosts(view: ViewFlags) -> Result<()> {
     let described =
         HOSTS.iter().map(|(name, _)| described_hosts::find(name)).collect::<Result<Vec<_>>>()?;
-    if is_json {
-        return print(as_json(&ListedHosts(described.iter().map(host_entry).collect()))?);
-    }
-    let host_text = |host: &DescribedHost| {
-        let cpus = counted(host.cpus(), "CPU");
-        format!(
-            "{}, {cpus}\n{}",
-            host.name,
-            wrapped(&format!("    {}", host.about), stdout_width(), 4)
-        )
-    };
-    print(described.iter().map(host_text).collect::<String>())
+    let row =
+        |host: &DescribedHost| [host.name.clone(), counted(host.cpus(), "CPU"), host.about.clone()];
+    view.print(
+        || Ok(ListedHosts(described.iter().map(host_entry).collect())),
+        || Ok(of_blocks("hosts", vec![prose([""; 3], described.iter().map(row))])),
+    )
 }
 
-fn experiments(is_json: bool) -> Result<()> {
-    let mut list = Vec::new();
-    let mut text = String::new();
-    for (name, _) in EXPERIMENTS {
+fn experiments(view: ViewFlags) -> Result<()> {
+    let entry = |(name, _): &(&'static str, &str)| {
         let description = experiments::read_built_in(name)?.description;
-        if is_json {
-            list.push(ExperimentEntry { name, description });
-        } else {
-            text += &entry(name, 22, &description);
-        }
-    }
-    if is_json { print(as_json(&ListedExperiments(list))?) } else { print(text) }
-}
-
-fn commands(is_json: bool) -> Result<()> {
-    let mut list = Vec::new();
-    let mut text = String::new();
-    for (name, _) in COMMANDS {
-        let command = commands::read(name)?;
-        let name = format!("{PREFIX}{name}");
-        if is_json {
-            let (run, primary) = (command.run.text(), command.primary().to_string());
-            list.push(CommandEntry { name, description: command.description, run, primary });
-        } else {
-            text += &entry(&name, 22, &command.description);
-        }
-    }
-    if is_json { print(as_json(&ListedCommands(list))?) } else { print(text) }
-}
-
-fn metrics_text() -> String {
-    let line = |name: &str, unit: &str, better: &str, obtained: &str, about: &str| {
-        let head = format!("{name:34} {unit:6} {better:7} {obtained:12}");
-        if stdout_width() < 100 {
-            return format!("{}\n{}", head.trim_end(), entry("", 2, about));
-        }
-        entry(&head, 61, about)
+        Ok(ExperimentEntry { name, description })
     };
-    let metric = |m: &Metric| line(m.name, m.unit, m.better.name(), m.obtained.name(), m.about);
-    let head = line("metric", "unit", "better", "obtained", "meaning");
-    let per_operation = "\nCOUNTER/op is the value of a counter per operation.\n";
-    head + &all_metrics().map(metric).collect::<String>() + per_operation
+    let list: Vec<ExperimentEntry> = EXPERIMENTS.iter().map(entry).collect::<Result<_>>()?;
+    let row = |one: &ExperimentEntry| (one.name.to_string(), one.description.clone());
+    let page = of_blocks("experiments", vec![names(list.iter().map(row))]);
+    view.print(|| Ok(ListedExperiments(list)), || Ok(page))
+}
+
+fn commands(view: ViewFlags) -> Result<()> {
+    let entry = |(name, _): &(&str, &str)| {
+        let command = commands::read(name)?;
+        let (run, primary) = (command.run.text(), command.primary().to_string());
+        let name = format!("{PREFIX}{name}");
+        Ok(CommandEntry { name, description: command.description, run, primary })
+    };
+    let list: Vec<CommandEntry> = COMMANDS.iter().map(entry).collect::<Result<_>>()?;
+    let row = |one: &CommandEntry| (one.name.clone(), one.description.clone());
+    let page = of_blocks("commands", vec![names(list.iter().map(row))]);
+    view.print(|| Ok(ListedCommands(list)), || Ok(page))
+}
+
+fn metrics_page() -> Page {
+    let row = |m: &Metric| {
+        [m.name, m.unit, m.better.name(), m.obtained.name(), m.about].map(str::to_string)
+    };
+    let headings = ["metric", "unit", "better", "obtained", "meaning"];
+    let mut page = of_blocks("metrics", vec![prose(headings, all_metrics().map(row))]);
+    page.method.push("COUNTER/op is the value of a counter per operation.".to_string());
+    page
 }
 
 fn metrics_listed() -> ListedMetrics {

@@ -7,11 +7,13 @@ use host::paths;
 use host::question;
 use host::terminal::{print, talk};
 use jiff::{SignedDuration, Timestamp};
+use pages::{Page, PageKind, Section, terminal};
 use records::parse;
 use store::{Index, Listed, Store};
+use text::Style;
 use text::prose::counted;
 
-use super::list::record_line;
+use super::list::records_table;
 use super::rm::remove;
 use crate::flags::age;
 
@@ -45,8 +47,10 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         talk(format_args!("nothing to remove of {}", counted(records.len(), "record")));
         return Ok(ExitCode::SUCCESS);
     }
-    let lines = superfluous.iter().map(|record| record_line(record));
-    print(lines.collect::<String>())?;
+    let table = records_table(superfluous.iter().copied());
+    let sections = vec![Section::open("records", vec![table])];
+    let page = Page { sections, ..Page::new("records to remove", PageKind::List) };
+    print(terminal(&page, Style::for_stdout()))?;
     let bytes: u64 = superfluous.iter().map(|record| record.bytes).sum();
     let (number, of) = (superfluous.len(), counted(records.len(), "record"));
     let question = format!("Remove these {number} of {of} for good ({} KiB)?", bytes >> 10);

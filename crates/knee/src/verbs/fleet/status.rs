@@ -4,17 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use answers::{FleetClaim, FleetStatus, as_json};
+use answers::{FleetClaim, FleetStatus};
 use anyhow::Result;
 use fleet::{ChunkState, Folder, HostCheck, Plan, slurm};
 use host::counted;
-use host::terminal::{hint, print, print_line};
+use host::terminal::hint;
+use pages::{Block, Page, PageKind, Section, View, ViewFlags};
 
 /// Claims that are listed one by one.
 const CLAIMS_SHOWN: usize = 20;
 
 /// Prints the status of a fleet.
-pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
+pub fn status(directory: &Path, view: ViewFlags) -> Result<ExitCode> {
     let (folder, plan) = Folder::open(directory)?;
     let survey = folder.survey(plan.chunks.len())?;
     let [done, claimed, free] = survey.counts();
@@ -26,58 +27,54 @@ pub fn status(directory: &Path, json: bool) -> Result<ExitCode> {
         ChunkState::Claimed { claim } => Some((chunk, *claim)),
         _ => None,
     });
-    let shown = if json { usize::MAX } else { CLAIMS_SHOWN };
+    let shown = if view.view() == View::Json { usize::MAX } else { CLAIMS_SHOWN };
     let claims =
         claims.take(shown).map(|(chunk, claim)| ShownClaim::new(&folder, chunk, claim, now));
     let claims = claims.collect::<Result<Vec<ShownClaim>>>()?;
     let checks = folder.checks()?;
     // Slurm is asked only what the files cannot tell.
     let jobs = if free > 0 { slurm::jobs(&folder) } else { None };
-    if json {
-        print(as_json(&FleetStatus {
-            chunks: plan.chunks.len(),
-            done,
-            claimed,
-            free,
-            work_left_s: left_s,
-            claims: claims.into_iter().map(ShownClaim::into_answer).collect(),
-            hosts: checks,
-            pending: jobs.and_then(Result::ok).map(|jobs| jobs.pending),
-        })?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let work = match left_s {
         s if s > 0.0 => {
             format!("; about {s:.0} s of one host's work left (estimated when planned)")
         }
         _ => String::new(),
     };
-    print_line(format_args!(
-        "{done} of {} done, {claimed} claimed, {free} free{work}",
-        counted(plan.chunks.len(), "chunk"),
-    ))?;
-    for claim in &claims {
-        print_line(claim.line(&plan))?;
-    }
-    if claimed > CLAIMS_SHOWN {
-        print_line(format_args!("and {} more claimed", claimed - CLAIMS_SHOWN))?;
-    }
-    for line in checks.iter().flat_map(lines) {
-        print_line(line)?;
-    }
-    match jobs {
-        Some(Ok(jobs)) => {
-            for (reason, count) in &jobs.pending {
-                print_line(format_args!("{} of Slurm pending: {reason}", counted(*count, "job")))?;
-            }
-            for line in failed_jobs(&jobs, directory) {
-                print_line(line)?;
-            }
-        }
+    let chunks = counted(plan.chunks.len(), "chunk");
+    let answer = format!("{done} of {chunks} done, {claimed} claimed, {free} free{work}");
+    let mut obstacles: Vec<String> = checks.iter().flat_map(lines).collect();
+    match &jobs {
+        Some(Ok(jobs)) => obstacles.extend(pending_jobs(jobs).chain(failed_jobs(jobs, directory))),
         Some(Err(why)) => hint(format_args!("why jobs are pending is unknown: {why:#}")),
         None => (),
     }
+    let page = Page {
+        answers: vec![answer],
+        sections: claimed_chunks(&claims, claimed, &plan).into_iter().collect(),
+        doubts: vec![("What stands in the way".to_string(), obstacles)],
+        ..Page::new(&format!("chunks of {}", directory.display()), PageKind::List)
+    };
+    let value = FleetStatus {
+        chunks: plan.chunks.len(),
+        done,
+        claimed,
+        free,
+        work_left_s: left_s,
+        claims: claims.into_iter().map(ShownClaim::into_answer).collect(),
+        hosts: checks,
+        pending: jobs.and_then(Result::ok).map(|jobs| jobs.pending),
+    };
+    view.print(|| Ok(value), || Ok(page))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The chunks that are claimed; nothing if none is.
+fn claimed_chunks(claims: &[ShownClaim], claimed: usize, plan: &Plan) -> Option<Section> {
+    let mut lines: Vec<String> = claims.iter().map(|claim| claim.line(plan)).collect();
+    if claimed > claims.len() {
+        lines.push(format!("and {} more claimed", claimed - claims.len()));
+    }
+    (!lines.is_empty()).then(|| Section::open("Claimed chunks", vec![Block::Text(lines)]))
 }
 
 /// A chunk that is being measured, or whose owner died.
@@ -121,6 +118,14 @@ impl ShownClaim {
         let silence_s = silence.map(|silence| silence.as_secs_f64());
         FleetClaim { chunk, claim, host, runs, silence_s }
     }
+}
+
+/// Why jobs wait.
+fn pending_jobs(jobs: &slurm::Jobs) -> impl Iterator<Item = String> {
+    let line = |(reason, count): (&String, &usize)| {
+        format!("{} of Slurm pending: {reason}", counted(*count, "job"))
+    };
+    jobs.pending.iter().map(line)
 }
 
 /// What jobs failed on which nodes. A job that cannot even start knee leaves nothing else.

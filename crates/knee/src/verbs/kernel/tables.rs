@@ -1,15 +1,16 @@
-//! Tables of the kernels just built, and of the kernels in the cache.
+//! Pages of the kernels just built, and of the kernels in the cache.
 
 use answers::{BuiltKernels, KernelOutcome};
 use anyhow::Result;
 use guests::kernels::{BuildInfo, BuiltKernel};
+use pages::{Block, Page, PageKind, PageTable, Section};
 use text::table::{Align, Table};
 
 /// Digits of a commit shown in tables.
 const COMMIT_DIGITS: usize = 12;
 
 /// The requested kernels by revision, with outcome and path of the image.
-pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
+pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> Page {
     let mut table = Table::new([
         ("revision", Align::Left),
         ("commit", Align::Left),
@@ -33,7 +34,10 @@ pub fn kernels(outcomes: &[(String, Result<BuiltKernel>)]) -> String {
             Err(_) => vec![revision.clone(), dash(), "failed".to_string(), dash(), dash(), dash()],
         });
     }
-    if outcomes.is_empty() { String::new() } else { table.text() }
+    let table = PageTable::plain("", table, &[]);
+    let section =
+        (!outcomes.is_empty()).then(|| Section::open("kernels", vec![Block::Table(table)]));
+    Page { sections: section.into_iter().collect(), ..Page::new("built kernels", PageKind::List) }
 }
 
 /// The kernels that were asked for, as data.
@@ -50,7 +54,7 @@ pub fn kernels_built(outcomes: &[(String, Result<BuiltKernel>)]) -> BuiltKernels
 }
 
 /// The kernels in the cache.
-pub fn kernels_kept(builds: &[BuildInfo]) -> String {
+pub fn kernels_kept(builds: &[BuildInfo]) -> Page {
     let mut table = Table::new([
         ("key", Align::Left),
         ("release", Align::Left),
@@ -68,10 +72,14 @@ pub fn kernels_kept(builds: &[BuildInfo]) -> String {
             short(&build.commit),
             megabytes(build),
             build.built.strftime("%Y-%m-%d %H:%M").to_string(),
-            build.subject.chars().take(50).collect(),
+            build.subject.clone(),
         ]);
     }
-    table.text()
+    let blocks = vec![Block::Table(PageTable::of_prose(table))];
+    Page {
+        sections: vec![Section::open("kernels", blocks)],
+        ..Page::new("kernels", PageKind::List)
+    }
 }
 
 fn short(commit: &str) -> String {
@@ -90,6 +98,7 @@ mod tests {
     use anyhow::anyhow;
     use expect_test::expect;
     use host::durable::Seal;
+    use text::Style;
 
     use super::*;
 
@@ -143,12 +152,12 @@ mod tests {
             mybranch  1a2b3c4d5e6f  cached         -  7.3  /c/0011223344556677/bzImage
             HEAD~3    -             failed         -    -  -
         "#]]
-        .assert_eq(&kernels(&outcomes));
+        .assert_eq(&pages::terminal(&kernels(&outcomes), Style::PLAIN));
         let json = serde_json::to_value(kernels_built(&outcomes)).unwrap();
         assert_eq!(json[1]["cached"], true);
         assert_eq!(json[0]["release"], "6.1.0-g1a2b3c4d5e6f");
         assert_eq!(json[2]["error"], "no");
-        assert_eq!(kernels(&[]), "");
+        assert_eq!(pages::terminal(&kernels(&[]), Style::PLAIN), "");
     }
 
     #[test]
@@ -157,6 +166,6 @@ mod tests {
             key               release              revision  commit         MB  built             subject
             0011223344556677  6.1.0-g1a2b3c4d5e6f  v6.1      1a2b3c4d5e6f  7.3  2026-11-21 03:00  Linux 6.1
         "#]]
-        .assert_eq(&kernels_kept(&[build("v6.1", 1.0)]));
+        .assert_eq(&pages::terminal(&kernels_kept(&[build("v6.1", 1.0)]), Style::PLAIN));
     }
 }
