@@ -8,14 +8,16 @@ use std::process::ExitCode;
 use analysis::host_check::{HostCheck, HostCheckRow};
 use analysis::{Arm, CompareOptions, Spread, Verdict, compare};
 use anyhow::{Context, Result, ensure};
-use host::terminal::{print, talk};
+use host::terminal::talk;
 use host::{job_control, random, signals};
+use pages::ViewFlags;
 use records::{Axes, Experiment, Judging, Load, Many, Opened, Run, Scalar, Variant};
 use runner::progress::Progress;
 use runner::{End, new_record};
 use setup::journal::Journal;
 use store::{Id, Store};
-use text::Style;
+
+use crate::selfcheck::host::page;
 
 /// Something to compare with itself and with more of its own work.
 struct Case {
@@ -79,9 +81,8 @@ pub struct Arguments {
     /// Directory for the files of the workloads [default: the temporary directory]
     #[arg(long, default_value_os_t = host::paths::temporary(), hide_default_value = true)]
     dir: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// Compares, and prints how often the verdicts were right. The status is 1 if an error rate misses its target.
@@ -92,12 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.share
     );
     let (check, end) = check(arguments)?;
-    let text = if arguments.json {
-        answers::as_json(&check)?
-    } else {
-        reports::selfcheck_host(&check, &Style::for_stdout())
-    };
-    print(text)?;
+    arguments.view.print(|| Ok(&check), || Ok(page(&check)))?;
     Ok(match end {
         End::Interrupted => ExitCode::from(130),
         End::Complete if check.missed() => ExitCode::FAILURE,

@@ -1,6 +1,7 @@
 //! `knee simulate replay`: simulates published incidents and measurements, and compares with their reports.
 
-pub mod tables;
+pub mod page;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +9,19 @@ use std::process::ExitCode;
 
 use answers::{
     DrawnInterval, Incidents, ListedIncident, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
-    ReplayTarget, ReplayedIncident, Replays, as_json,
+    ReplayTarget, ReplayedIncident, Replays,
 };
 use anyhow::{Context, Result, ensure};
 use described_hosts::Origin;
-use host::terminal::{hint, print};
+use host::terminal::hint;
 use host::{Limit, given_file, unknown_of};
+use pages::{View, ViewFlags};
 use setup::foreign::Foreign;
 use setup::own_file;
 use studies::replays::{
     Figure, GradedTarget, INCIDENTS, Incident, Input, Interval, Replay, Reported, SimulatedSide,
     locks_in_c, publications, read_publication, replay_all,
 };
-use text::Style;
-use text::prose::wrapped;
-use text::stdout_width;
 
 use crate::c_files::{self, LockInC};
 
@@ -41,9 +40,8 @@ pub struct ReplayArguments {
     /// Seed of all random choices: a seed gives the same tables on every computer
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
     /// Compile and run what files of others decide without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
     yes: bool,
@@ -52,31 +50,22 @@ pub struct ReplayArguments {
 /// Replays the incidents and prints their tables.
 pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
     if arguments.names.is_empty() && !arguments.all {
-        return list(arguments.json).map(|()| ExitCode::SUCCESS);
+        return list(arguments.view).map(|()| ExitCode::SUCCESS);
     }
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
     let incidents: Vec<_> =
         if arguments.all { listed().collect() } else { find_all(&arguments.names, arguments.yes)? };
     let names: Vec<_> = incidents.iter().map(|incident| incident.name).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
-    show(&replay_all(&incidents, arguments.draws, arguments.seed)?, arguments)
-}
-
-fn show(replays: &[Replay], arguments: &ReplayArguments) -> Result<ExitCode> {
-    for replay in replays.iter().filter(|_| !arguments.json) {
-        print(tables::replayed(replay, arguments.draws, Style::for_stdout()) + "\n")?;
-    }
-    if replays.len() > 1 && !arguments.json {
-        print(tables::summary(replays, Style::for_stdout()))?;
-    }
-    if arguments.json {
-        print(as_json(&Replays {
-            obtained: "simulated",
-            draws: arguments.draws,
-            seed: arguments.seed,
-            replays: replays.iter().map(replayed).collect(),
-        })?)?;
-    }
+    let ReplayArguments { draws, seed, .. } = *arguments;
+    let replays = replay_all(&incidents, draws, seed)?;
+    let value = || Replays {
+        obtained: "simulated",
+        draws,
+        seed,
+        replays: replays.iter().map(replayed).collect(),
+    };
+    arguments.view.print(|| Ok(value()), || Ok(page::pages(&replays, draws)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,22 +121,17 @@ fn find(name: &str) -> Result<&'static Incident> {
 }
 
 /// Prints which incidents and publications there are.
-fn list(is_json: bool) -> Result<()> {
-    if is_json {
-        let incident = |incident: &'static Incident| ListedIncident {
-            name: incident.name.to_string(),
-            title: incident.title.to_string(),
-        };
-        return print(as_json(&Incidents(listed().map(incident).collect()))?);
+fn list(view: ViewFlags) -> Result<()> {
+    let incident = |incident: &'static Incident| ListedIncident {
+        name: incident.name.to_string(),
+        title: incident.title.to_string(),
+    };
+    view.print(|| Ok(Incidents(listed().map(incident).collect())), || Ok(page::list(listed())))?;
+    if view.view() == View::Terminal {
+        hint(
+            "replay one: knee simulate replay I5; all, in a minute of CPU time: knee simulate replay --all",
+        );
     }
-    let width = stdout_width();
-    let lines = listed().map(|incident| {
-        wrapped(&format!("{}  {}", incident.name, incident.title), width, incident.name.len() + 2)
-    });
-    print(lines.collect::<String>())?;
-    hint(
-        "replay one: knee simulate replay I5; all, in a minute of CPU time: knee simulate replay --all",
-    );
     Ok(())
 }
 

@@ -1,5 +1,4 @@
 //! Pages about replays and simulations, also beside what was measured.
 
 pub mod beside;
-pub mod replay;
 pub mod simulation;

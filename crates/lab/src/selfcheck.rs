@@ -1,16 +1,17 @@
 //! `knee selfcheck`: how often knee's rule for verdicts is right, compared with the rules of other tools, by simulation.
 
+mod bisect;
+pub mod host;
+mod scale;
+mod verdicts;
+
 use std::process::ExitCode;
 
 use analysis::selfcheck::selfcheck;
-use answers::as_json;
 use anyhow::{Context, Result, ensure};
 use bisection::selfcheck::{BisectPart, bisect_check};
-use host::terminal::print;
 use laws::selfcheck::{Part, scale_check};
-use schemars::JsonSchema;
-use serde::Serialize;
-use text::Style;
+use pages::ViewFlags;
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -39,9 +40,8 @@ pub struct Arguments {
     /// --trials is then the number of ranges of each kind, 200 by default.
     #[arg(long, conflicts_with = "scale")]
     bisect: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// The parts that `--only` names, or all.
@@ -66,25 +66,21 @@ fn parts<P: Copy>(
 
 /// Checks and prints. The status is 1 if an error rate of verdicts misses its target.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let style = &Style::for_stdout();
-    let Arguments { trials, seed, only, .. } = arguments;
+    let Arguments { trials, seed, only, view, .. } = arguments;
     if arguments.scale {
         let parts = parts(only, "--scale", &Part::ALL, Part::word)?;
         let check = scale_check(trials.unwrap_or(200), *seed, &parts);
-        return show(&check, reports::selfcheck_scale(&check, style), arguments.json);
+        view.print(|| Ok(&check), || Ok(scale::page(&check)))?;
+        return Ok(ExitCode::SUCCESS);
     }
     if arguments.bisect {
         let parts = parts(only, "--bisect", &BisectPart::ALL, BisectPart::word)?;
         let check = bisect_check(trials.unwrap_or(200), *seed, &parts);
-        return show(&check, reports::selfcheck_bisect(&check, style), arguments.json);
+        view.print(|| Ok(&check), || Ok(bisect::page(&check)))?;
+        return Ok(ExitCode::SUCCESS);
     }
     ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");
     let check = selfcheck(trials.unwrap_or(4000), *seed);
-    let shown = show(&check, reports::selfcheck(&check, style), arguments.json)?;
-    Ok(if check.missed() { ExitCode::FAILURE } else { shown })
-}
-
-fn show(check: &(impl Serialize + JsonSchema), table: String, is_json: bool) -> Result<ExitCode> {
-    print(if is_json { as_json(check)? } else { table })?;
-    Ok(ExitCode::SUCCESS)
+    view.print(|| Ok(&check), || Ok(verdicts::page(&check)))?;
+    Ok(if check.missed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -1,5 +1,6 @@
 //! `knee simulate`: runs algorithms on a described host, in virtual time.
 
+pub mod page;
 pub mod tables;
 
 use std::path::Path;
@@ -9,7 +10,7 @@ use algorithms::locks::LOCKS;
 use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use answers::{
     AlgorithmCurves, AlgorithmPoint, NativeAgreement, NativeAgreements, PlacementRatio,
-    SimulatedAlgorithm, SimulatedLoad, SimulatedRatio, as_json,
+    SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
 };
 use anyhow::{Context, Result, bail, ensure};
 use c_locks::Program;
@@ -19,13 +20,13 @@ use engines::simulated::{NS, Noise, Preemption, Time};
 use host::terminal::{hint, print};
 use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest, unknown};
+use pages::{View, ViewFlags};
 use records::parse;
 use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, RateRatio, SimulatedCurve, SimulatedPoint,
     Variation,
 };
-use text::Style;
 use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
@@ -36,6 +37,8 @@ use crate::c_files;
 pub struct SimulateArguments {
     #[command(flatten)]
     what: Arguments,
+    #[command(flatten)]
+    view: ViewFlags,
     /// Compile and run what files of others decide without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
     yes: bool,
@@ -165,9 +168,6 @@ pub struct Arguments {
     /// On this host, after `knee doctor calibrate > hosts/mine.toml`, with `--host mine`.
     #[arg(long, conflicts_with_all = ["trace", "tasks", "preempt_anywhere", "unpinned", "noise"])]
     check: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Arguments {
@@ -184,28 +184,29 @@ impl Arguments {
 
 /// Simulates the algorithms and prints their curves.
 pub fn run(arguments: &SimulateArguments) -> Result<ExitCode> {
-    let SimulateArguments { what: arguments, yes } = arguments;
+    let SimulateArguments { what: arguments, view, yes } = arguments;
     if let Some(accesses) = arguments.trace {
+        ensure!(view.view() == View::Terminal, "--trace prints lines of text: leave --view out");
         return trace(arguments, accesses, *yes);
     }
     let prepared = prepared(arguments, *yes)?;
+    let again = page::this_command;
     if arguments.check {
         let Prepared { locks, host, counts, load, .. } = &prepared;
         let conditions = conditions(arguments, host)?;
-        return check(arguments, locks, host, *load, &conditions, counts);
+        let found = check(arguments, locks, *load, &conditions, counts)?;
+        view.print(
+            || Ok(native_agreements(&found, host, *load)),
+            || Ok(page::agreements(&found, host, *load, again())),
+        )?;
+        return Ok(ExitCode::SUCCESS);
     }
     hint(format_args!("simulating {} …", prepared.names().join(", ")));
-    show(&simulated(arguments, prepared)?, arguments)
-}
-
-/// Prints a simulation.
-fn show(simulation: &Simulation, arguments: &Arguments) -> Result<ExitCode> {
-    let Simulation { curves, host, load, .. } = simulation;
-    if arguments.json {
-        print(as_json(&algorithm_curves(curves, host, *load, arguments))?)?;
-    } else {
-        print(tables::simulated(simulation, Style::for_stdout()))?;
-    }
+    let simulation = simulated(arguments, prepared)?;
+    view.print(
+        || Ok(algorithm_curves(&simulation, arguments)),
+        || Ok(page::page(&simulation, again())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -466,11 +467,10 @@ fn with_operations(
 fn check(
     arguments: &Arguments,
     names: &[&str],
-    host: &DescribedHost,
     load: LockLoad,
     conditions: &Conditions,
     counts: &[u32],
-) -> Result<ExitCode> {
+) -> Result<Agreements> {
     let allowed = host::affinity::get().context("reading the CPU affinity")?;
     let (here, _) = topology::of_process(Path::new("/sys"), &allowed);
     let cpus = here.order(arguments.placement);
@@ -482,19 +482,13 @@ fn check(
         cpus.len()
     );
     hint(format_args!("running {} natively …", counted(names.len(), "lock")));
-    let found = native_check::agreements(names, load, conditions, counts, &cpus)?;
-    if arguments.json {
-        print(as_json(&native_agreements(found, host, load))?)?;
-    } else {
-        print(tables::agreements(&found, host, load, Style::for_stdout()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    native_check::agreements(names, load, conditions, counts, &cpus)
 }
 
-fn native_agreements(found: Agreements, host: &DescribedHost, load: LockLoad) -> NativeAgreements {
-    let one = |one: Agreement| NativeAgreement {
+fn native_agreements(found: &Agreements, host: &DescribedHost, load: LockLoad) -> NativeAgreements {
+    let one = |one: &Agreement| NativeAgreement {
         agrees: one.agrees(),
-        name: one.name,
+        name: one.name.clone(),
         cpus: one.cpus,
         native_operations_per_s: one.native,
         simulated_operations_per_s: one.simulated,
@@ -504,7 +498,7 @@ fn native_agreements(found: Agreements, host: &DescribedHost, load: LockLoad) ->
         host: host.name.clone(),
         load: simulated_load(load),
         transfer_ns_meanwhile: found.transfer_ns,
-        agreements: found.all.into_iter().map(one).collect(),
+        agreements: found.all.iter().map(one).collect(),
     }
 }
 
@@ -624,12 +618,8 @@ fn work(text: &str) -> Result<Work> {
     Ok(Work { ns: parse::time_ns(time)?, variation: Some(variation) })
 }
 
-fn algorithm_curves(
-    all: &[SimulatedCurve],
-    host: &DescribedHost,
-    load: LockLoad,
-    arguments: &Arguments,
-) -> AlgorithmCurves {
+fn algorithm_curves(simulation: &Simulation, arguments: &Arguments) -> AlgorithmCurves {
+    let Simulation { curves: all, host, load, .. } = simulation;
     let baseline = arguments.baseline.as_ref();
     let baseline = baseline.and_then(|name| all.iter().find(|one| one.name == *name));
     let one = |simulated: &SimulatedCurve| {
@@ -647,7 +637,7 @@ fn algorithm_curves(
         pinned: !arguments.unpinned,
         noise_mean_ns: arguments.noise.map(|noise| noise.mean / NS),
         noise_interval_ns: arguments.noise.map(|noise| noise.interval / NS),
-        load: simulated_load(load),
+        load: simulated_load(*load),
         seed: arguments.seed,
         draws: arguments.draws,
         baseline: arguments.baseline.clone(),

@@ -20,10 +20,6 @@ mod plan;
 mod scale;
 mod scaling;
 mod screening;
-mod selfcheck;
-mod selfcheck_bisect;
-mod selfcheck_host;
-mod selfcheck_scale;
 mod shown_metrics;
 mod will_it_scale;
 
@@ -55,10 +51,6 @@ pub use crate::plan::{Plan, plan, plan_answer};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
 pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
 pub use crate::screening::screening;
-pub use crate::selfcheck::selfcheck;
-pub use crate::selfcheck_bisect::selfcheck_bisect;
-pub use crate::selfcheck_host::selfcheck_host;
-pub use crate::selfcheck_scale::selfcheck_scale;
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 

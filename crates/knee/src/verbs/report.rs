@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use host::durable::write_durably_for_user;
 use host::terminal::{hint, talk};
-use lab::report::{beside, replay, simulation};
+use lab::replay;
+use lab::report::{beside, simulation};
+use lab::simulate::page as simulated;
 use pages::{HAS_BUNDLE, Page, Purpose, View, ViewFlags, print_html};
 use store::Store;
 
@@ -87,7 +89,7 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
         return bisection::page(which, store);
     }
     if let Some(name) = &arguments.replay {
-        return replay::page(name, arguments.yes);
+        return replay::page::named(name, arguments.yes);
     }
     let (what, words) = (&arguments.what, &arguments.simulate);
     let own = [
@@ -112,7 +114,8 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
     }
     if what.is_empty() {
         let request = simulation::Request::parse(words)?;
-        return Ok(simulation::page(&request.simulation(arguments.yes)?, words));
+        let simulation = request.simulation(arguments.yes)?;
+        return Ok(simulated::page(&simulation, simulated::command(words)));
     }
     // A record that is not there is said before the simulation takes its time.
     let measured = measured::page(what, &arguments.question, store)?;

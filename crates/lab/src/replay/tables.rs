@@ -1,42 +1,14 @@
-//! A replayed incident, as text: what was put in, what was predicted, and what is wrong with that.
+//! A replayed incident, as tables and sentences: what was put in, what was predicted, and what is wrong with that.
 
 use described_hosts::Origin;
 use studies::replays::{
     Figure, Grade, GradedTarget, Input, Interval, Provenance, Replay, Reported, SimulatedSide,
 };
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::short;
 use text::table::{Align, Table};
 
-/// One incident.
-pub fn replayed(replay: &Replay, draws: u64, style: Style) -> String {
-    let Replay { incident, rows, .. } = replay;
-    let mut text = style.bold(&format!("{}  {}", incident.name, incident.title)) + "\n";
-    for source in incident.sources {
-        text += &wrapped(&format!("    {source}"), style.width, 6);
-    }
-    text += "\n";
-    text += &inputs(replay, style);
-    text += "\n";
-    text += &table(rows).within(style.width).0;
-    if let Some(sides) = sides(rows) {
-        text += &format!("\n{}", sides.within(style.width).0);
-    }
-    if let Some(figure) = &replay.figure {
-        text += &format!("\n{}\n", figure.title);
-        text += &figure_table(figure).within(style.width).0;
-    }
-    text += "\n";
-    text += &wrapped(&basis(replay, draws), style.width, 2);
-    for limitation in incident.limitations {
-        text += &wrapped(&format!("- {limitation}"), style.width, 2);
-    }
-    text
-}
-
 /// How many predictions of several replays have which grade.
-pub fn summary(replays: &[Replay], style: Style) -> String {
+pub fn summary(replays: &[Replay]) -> String {
     let rows = replays.iter().flat_map(|replay| &replay.rows).map(|row| row.grade);
     let grades: Vec<Grade> = rows.filter(|grade| *grade != Grade::Fitted).collect();
     let count = |of: &[Grade]| grades.iter().filter(|grade| of.contains(grade)).count();
@@ -46,15 +18,14 @@ pub fn summary(replays: &[Replay], style: Style) -> String {
     let strict = count(&[Grade::Quantitative, Grade::NoChange]);
     let in_direction = grades.len() - count(&[Grade::NotPredicted]);
     let percent = |part: usize| 100.0 * part as f64 / grades.len().max(1) as f64;
-    let text = format!(
+    format!(
         "{} predictions: {}; the direction is right in {in_direction} ({:.0} %), the size by the strict rule \
          (quantitative or no change) in {strict} ({:.0} %)",
         grades.len(),
         each.join(", "),
         percent(in_direction),
         percent(strict)
-    );
-    wrapped(&text, style.width, 2)
+    )
 }
 
 /// What a replay rests on, in a sentence.
@@ -99,17 +70,6 @@ pub fn input_lines(replay: &Replay) -> Vec<InputLine> {
         InputLine { origin: "fitted", text, chosen_late: None }
     });
     replay.inputs.iter().map(line).chain(fitted).collect()
-}
-
-fn inputs(replay: &Replay, style: Style) -> String {
-    let mut text = String::new();
-    for InputLine { origin, text: input, chosen_late } in input_lines(replay) {
-        text += &wrapped(&format!("{origin:8}  {input}"), style.width, 10);
-        if let Some(when_and_why) = chosen_late {
-            text += &wrapped(&format!("          chosen late: {when_and_why}"), style.width, 10);
-        }
-    }
-    text
 }
 
 /// What was reported and predicted.
@@ -201,55 +161,4 @@ pub fn figure_table(figure: &Figure) -> Table {
         table.row(row.iter().enumerate().map(value).collect());
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-    use studies::replays::{INCIDENTS, replay};
-
-    use super::*;
-
-    #[test]
-    fn a_replay_is_the_same_on_every_computer() {
-        let incident = INCIDENTS.iter().find(|one| one.name == "I4").unwrap();
-        let replay = replay(incident, 2, 1).unwrap();
-        expect![[r#"
-            I4  write faults on three file systems, 160 processes
-                D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14
-
-            found     tasks: 160 (the report)
-            assumed   tick: 1..4 ms (1000, 300 or 250 ticks a second in kernels of that time)
-            assumed   work of a fault: 3000..8000 ns (a fault that finds a page in the cache and marks it dirty,
-                      through a file system)
-            assumed   work under the lock: 50..200 ns (one to a few hundred instructions besides the list)
-
-            target                         reported             predicted  grade
-            more time in spinlocks on xfs     0.125  0.0653 (0.06..0.142)  ratio order
-            faults/s, xfs / ext4              0.875  0.942 (0.868..0.949)  ratio order
-            faults/s, ext4 / ext3               0.8     1.28 (1.25..1.72)  not predicted, open
-
-            ns from one operation to the next  simulated
-            faults/s, xfs / ext4               48.8 / 46
-            faults/s, ext4 / ext3                46 / 59
-
-            faults/s, over those of one task on ext4
-            tasks   ext3    ext4     xfs
-                1   1.00    1.00    1.00
-               10  10.02   10.03   10.03
-               20  19.84   20.05   20.02
-               40  38.65   40.12   39.66
-               60  55.46   59.98   58.68
-               80  69.67   79.79   76.83
-              120  81.50   93.71   90.49
-              160  83.49  107.26  101.04
-
-            simulated on westmere-ex-8s: 26 numbers found, 0 measured, 26 assumed as ranges, 0 fitted; in
-              brackets the lowest and highest of 3 draws of all ranges
-            - a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to the
-              lock of the list. How long a tick was is not reported
-            - ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the
-              locks of their journals, which make ext3 slower
-        "#]].assert_eq(&replayed(&replay, 2, Style::PLAIN));
-    }
 }

@@ -11,7 +11,8 @@ use text::prose::counted;
 use text::quantity::{fixed, short};
 use text::table::{Align, Table};
 
-use crate::report::simulation::{Request, page as simulated_page, values};
+use crate::report::simulation::Request;
+use crate::simulate::page::{command, page as simulated_page, values};
 use crate::simulate::tables;
 
 /// The measured page with the simulated curves beside those of their loads, and what was simulated below.
@@ -62,7 +63,7 @@ pub fn beside(mut page: Page, words: &[String], mut yes: bool) -> Result<Page> {
                 add(section, curve, &title);
             }
         }
-        simulated.push(below(simulated_page(&simulation, &words), &title));
+        simulated.push(below(simulated_page(&simulation, command(&words)), &title));
     }
     for Growth { curve, .. } in &grown {
         let told = format!("{curve}: best at ");

@@ -1,4 +1,4 @@
-//! What was simulated, as text: rates over CPUs, where the time goes, and what it rests on.
+//! What was simulated, as tables and sentences: rates over CPUs, where the time goes, and what it rests on.
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,21 @@ use described_hosts::{DescribedHost, Origin};
 use engines::simulated::{NS, Noise, Time};
 use ledger::{IDLE, WORK};
 use studies::simulations::{LockLoad, SimulatedCurve, SimulatedPoint, Variation};
-use text::Style;
-use text::plot::{Plot, SYMBOLS, Series, plot};
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
 use super::Simulation;
 
-/// Algorithms on a host, also as multiples of the baseline among them.
-pub fn simulated(simulation: &Simulation, style: Style) -> String {
-    let all = &simulation.curves;
-    let mut text = style.bold(wrapped(&title(simulation), style.width, 2).trim_end());
-    text += "\n";
-    text += &rates(all, style);
-    text += "\n";
-    if let Some(baseline) = baseline(simulation) {
-        text += &ratios(all, baseline, style);
-        text += "\n";
-    }
-    text += &curves(all, style);
-    text += "\n";
-    text += &ledgers(all, style);
-    text += "\n";
-    text += &effects(all, style);
-    text + &wrapped(&basis(simulation), style.width, 2)
-}
-
 /// What was simulated, and on which host.
 pub fn title(simulation: &Simulation) -> String {
-    let Simulation { host, load, has_locks, noise, .. } = simulation;
-    let load = load_text(*load, *has_locks);
-    format!("simulated on {}: {load}{}", host.name, noise.map(noise_text).unwrap_or_default())
+    format!("simulated on {}: {}", simulation.host.name, setting(simulation))
+}
+
+/// The load and the noise in words.
+pub fn setting(simulation: &Simulation) -> String {
+    let Simulation { load, has_locks, noise, .. } = simulation;
+    load_text(*load, *has_locks) + &noise.map(noise_text).unwrap_or_default()
 }
 
 /// ", each CPU taken for 20 us after 1 ms (both exp)".
@@ -47,7 +30,8 @@ fn noise_text(noise: Noise) -> String {
     format!(", each CPU taken for {} after {} (both exp)", text(noise.mean), text(noise.interval))
 }
 
-fn baseline(simulation: &Simulation) -> Option<&SimulatedCurve> {
+/// The curve that the others are compared with.
+pub fn baseline(simulation: &Simulation) -> Option<&SimulatedCurve> {
     let name = simulation.baseline.as_ref()?;
     simulation.curves.iter().find(|one| one.name == *name)
 }
@@ -71,7 +55,7 @@ fn load_text(load: LockLoad, has_locks: bool) -> String {
 }
 
 /// "200 ns inside with 2 lines written and 2 read, 1 us outside (exp)".
-fn of_locks(load: LockLoad) -> String {
+pub fn of_locks(load: LockLoad) -> String {
     let locks = if load.locks > 1 { format!("{} locks, ", load.locks) } else { String::new() };
     format!(
         "{locks}{} inside with {} written and {} read, {} outside ({})",
@@ -84,25 +68,15 @@ fn of_locks(load: LockLoad) -> String {
 }
 
 /// Simulated rates beside native ones.
-pub fn agreements(
-    found: &Agreements,
-    host: &DescribedHost,
-    load: LockLoad,
-    style: Style,
-) -> String {
-    let title = format!("simulated on {} and native on this host: {}", host.name, of_locks(load));
-    let mut text = style.bold(wrapped(&title, style.width, 2).trim_end());
-    text += "\n";
-    let head = [
+pub fn agreements(all: &[Agreement]) -> Table {
+    let mut table = Table::new([
         ("lock", Align::Left),
         ("CPUs", Align::Right),
         ("native\noperations/s", Align::Right),
         ("simulated\noperations/s", Align::Right),
         ("simulated / native\n(quartiles)", Align::Right),
-        ("", Align::Left),
-    ];
-    let mut table = Table::new(head.map(|(name, align)| (name.to_string(), align)));
-    let all = &found.all;
+        ("verdict", Align::Left),
+    ]);
     for one in all {
         let Agreement { name, cpus, native, simulated, ratio } = one;
         table.row(vec![
@@ -114,47 +88,42 @@ pub fn agreements(
             if one.agrees() { "agrees" } else { "DIFFERS" }.to_string(),
         ]);
     }
-    text += &within(&table, style);
+    table
+}
+
+/// How many agree, a sentence for each number of CPUs.
+pub fn how_many_agree(all: &[Agreement]) -> Vec<String> {
     let (least, most) = (AGREES.start(), AGREES.end());
     let counts: BTreeSet<usize> = all.iter().map(|one| one.cpus).collect();
-    for cpus in counts {
+    let sentence = |cpus: usize| {
         let at_cpus: Vec<_> = all.iter().filter(|one| one.cpus == cpus).collect();
         let agree = at_cpus.iter().filter(|one| one.agrees()).count();
         let cpu_count = counted(cpus, "CPU");
-        text += &format!("at {cpu_count}: {agree} of {} within {least} to {most}\n", at_cpus.len());
-    }
-    if let (Some(now), Some(number)) =
-        (&found.transfer_ns, host.numbers().get("transfer.node.load_modified"))
-    {
-        text += &format!(
-            "here a cache line took {:.0} ns ({:.0}..{:.0}) from CPU to CPU; the host's description says {}\n",
-            now.median, now.low, now.high, number.text
-        );
-    }
-    text
+        format!("at {cpu_count}: {agree} of {} within {least} to {most}", at_cpus.len())
+    };
+    counts.into_iter().map(sentence).collect()
 }
 
-/// As many side by side as fit a line.
-const ABREAST: usize = 4;
-
-fn rates(all: &[SimulatedCurve], style: Style) -> String {
-    texts(&rate_tables(all), style)
+/// What a cache line took meanwhile, beside what the host's description says.
+pub fn transfer(found: &Agreements, host: &DescribedHost) -> Option<String> {
+    let now = found.transfer_ns.as_ref()?;
+    let numbers = host.numbers();
+    let number = numbers.get("transfer.node.load_modified")?;
+    Some(format!(
+        "here a cache line took {:.0} ns ({:.0}..{:.0}) from CPU to CPU; the host's description says {}",
+        now.median, now.low, now.high, number.text
+    ))
 }
 
-/// Tables of the rates, as many curves in each as fit a line.
-pub fn rate_tables(all: &[SimulatedCurve]) -> Vec<Table> {
+/// The rates of all curves.
+pub fn rates(all: &[SimulatedCurve]) -> Table {
     let all: Vec<&SimulatedCurve> = all.iter().collect();
     let head = |one: &SimulatedCurve| format!("{}\noperations/s", one.name);
     by_cpus(&all, head, |_, point| rate(point))
 }
 
-fn texts(tables: &[Table], style: Style) -> String {
-    tables.iter().map(|table| within(table, style)).collect::<Vec<_>>().join("\n")
-}
-
-/// The rates of all others as multiples of the baseline's, and where they part from it.
-fn ratios(all: &[SimulatedCurve], baseline: &SimulatedCurve, style: Style) -> String {
-    let others: Vec<&SimulatedCurve> = all.iter().filter(|one| one.name != baseline.name).collect();
+/// The rates of all others as multiples of the baseline's.
+pub fn ratios(others: &[&SimulatedCurve], baseline: &SimulatedCurve) -> Table {
     let head = |one: &SimulatedCurve| format!("{}\n/ {}", one.name, baseline.name);
     let ratio = |index: usize, point: &SimulatedPoint| {
         let ratio = point.ratio_to(&baseline.points[index]);
@@ -163,17 +132,7 @@ fn ratios(all: &[SimulatedCurve], baseline: &SimulatedCurve, style: Style) -> St
             _ => format!("{:.2} ({:.2}..{:.2})", ratio.middle, ratio.low, ratio.high),
         }
     };
-    let table = texts(&by_cpus(&others, head, ratio), style);
-    let lines = others.iter().flat_map(|one| {
-        [Some(parting(one, baseline)), by_placement(one, baseline)].into_iter().flatten()
-    });
-    let lines: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
-    let points = |one: &SimulatedCurve| {
-        let points = one.points.iter().zip(&baseline.points);
-        points.map(|(point, base)| (point.cpus as u32, point.ratio_to(base).middle)).collect()
-    };
-    let title = format!("operations/s over those of {}, simulated", baseline.name);
-    table + &lines + "\n" + &plots(&others, &title, points, style)
+    by_cpus(others, head, ratio)
 }
 
 /// "cna: the placement decides whether it is faster than mcs at 16 CPUs: 0.80..0.92 compact, 1.10..1.31 scatter".
@@ -220,22 +179,19 @@ fn by_cpus(
     all: &[&SimulatedCurve],
     head: impl Fn(&SimulatedCurve) -> String,
     cell: impl Fn(usize, &SimulatedPoint) -> String,
-) -> Vec<Table> {
+) -> Table {
     let crowded = all.iter().flat_map(|one| &one.points).any(|point| point.tasks != point.cpus);
-    let some = |some: &[&SimulatedCurve]| {
-        let mut columns = vec![("CPUs".to_string(), Align::Right)];
-        columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
-        columns.extend(some.iter().map(|one| (head(one), Align::Right)));
-        let mut table = Table::new(columns);
-        for (index, point) in some[0].points.iter().enumerate() {
-            let mut cells = vec![point.cpus.to_string()];
-            cells.extend(crowded.then(|| point.tasks.to_string()));
-            cells.extend(some.iter().map(|one| cell(index, &one.points[index])));
-            table.row(cells);
-        }
-        table
-    };
-    all.chunks(ABREAST).map(some).collect()
+    let mut columns = vec![("CPUs".to_string(), Align::Right)];
+    columns.extend(crowded.then(|| ("tasks".to_string(), Align::Right)));
+    columns.extend(all.iter().map(|one| (head(one), Align::Right)));
+    let mut table = Table::new(columns);
+    for (index, point) in all[0].points.iter().enumerate() {
+        let mut cells = vec![point.cpus.to_string()];
+        cells.extend(crowded.then(|| point.tasks.to_string()));
+        cells.extend(all.iter().map(|one| cell(index, &one.points[index])));
+        table.row(cells);
+    }
+    table
 }
 
 /// The middle one, and the lowest and highest of all draws.
@@ -245,47 +201,6 @@ fn rate(point: &SimulatedPoint) -> String {
         1 => short(point.middle.rate()),
         _ => format!("{} ({}..{})", short(point.middle.rate()), short(low), short(high)),
     }
-}
-
-fn within(table: &Table, style: Style) -> String {
-    let (text, lost) = table.within(style.width);
-    if lost.is_empty() {
-        text
-    } else {
-        format!("{text}(columns that do not fit: {})\n", lost.join(", "))
-    }
-}
-
-fn curves(all: &[SimulatedCurve], style: Style) -> String {
-    let points = |one: &SimulatedCurve| {
-        one.points.iter().map(|point| (point.cpus as u32, point.middle.rate())).collect()
-    };
-    let all: Vec<&SimulatedCurve> = all.iter().collect();
-    plots(&all, "operations/s, simulated", points, style)
-}
-
-/// Curves over CPUs, as many in a plot as there are symbols.
-fn plots(
-    all: &[&SimulatedCurve],
-    title: &str,
-    points: impl Fn(&SimulatedCurve) -> Vec<(u32, f64)>,
-    style: Style,
-) -> String {
-    let series = |one: &&SimulatedCurve| Series {
-        name: one.name.clone(),
-        points: points(one),
-        idle: Vec::new(),
-    };
-    let drawn = all.chunks(SYMBOLS).map(|some| {
-        let series = some.iter().map(series).collect();
-        plot(&Plot { title: title.to_string(), series, ideal: None }, style)
-    });
-    drawn.collect()
-}
-
-/// Where the time of an operation goes, at the most CPUs.
-fn ledgers(all: &[SimulatedCurve], style: Style) -> String {
-    ledger_table(all).map_or_else(String::new, |table| within(&table, style))
 }
 
 /// Where the time of an operation goes, at the most CPUs; nothing where that is unknown.
@@ -320,14 +235,13 @@ pub fn ledger_table(all: &[SimulatedCurve]) -> Option<Table> {
     Some(table)
 }
 
-/// Other effects of mechanisms per operation, at the most CPUs.
-fn effects(all: &[SimulatedCurve], style: Style) -> String {
+/// Other effects of mechanisms per operation, at the most CPUs: a table for each mechanism.
+pub fn effects(all: &[SimulatedCurve]) -> Vec<Table> {
     let last = all.iter().filter_map(|one| Some((one, one.points.last()?)));
     let last = last.filter(|(_, point)| !point.effects.is_empty());
-    let mut text = String::new();
     // Designs of one mechanism have the same effects.
     let mechanism = |one: &SimulatedCurve| one.name.split(':').next().map(str::to_string);
-    for some in last.collect::<Vec<_>>().chunk_by(|a, b| mechanism(a.0) == mechanism(b.0)) {
+    let table = |some: &[(&SimulatedCurve, &SimulatedPoint)]| {
         let columns = some.iter().map(|(one, _)| (one.name.replace(':', "\n"), Align::Right));
         let heading = [("per operation".to_string(), Align::Left)];
         let mut table = Table::new(heading.into_iter().chain(columns));
@@ -335,10 +249,10 @@ fn effects(all: &[SimulatedCurve], style: Style) -> String {
             let cells = some.iter().map(|(_, point)| format!("{:.3}", point.effects[index].1));
             table.row([effect.replace('_', " ")].into_iter().chain(cells).collect());
         }
-        text += &within(&table, style);
-        text += "\n";
-    }
-    text
+        table
+    };
+    let last: Vec<_> = last.collect();
+    last.chunk_by(|a, b| mechanism(a.0) == mechanism(b.0)).map(table).collect()
 }
 
 /// The origin of the host's numbers.

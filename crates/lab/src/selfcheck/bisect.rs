@@ -1,13 +1,14 @@
-//! The self-check of bisections as text: how often each rule finds the culprit, in how many runs and builds.
+//! The self-check of bisections as a page: how often each rule finds the culprit, in how many runs and builds.
 
 use bisection::selfcheck::{BisectCheck, Row, ScreeningRow, SeriesRow};
-use text::Style;
-use text::prose::wrapped;
+use pages::{Page, PageKind, Section};
 use text::quantity::short;
 use text::table::{Align, Table};
 
-/// All tables.
-pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
+use super::verdicts::plain;
+
+/// The page of a self-check of bisections.
+pub fn page(check: &BisectCheck) -> Page {
     let BisectCheck { trials, seed, .. } = check;
     let intro = format!(
         "Searches of simulated ranges, whose culprit is known: {trials} for each row, seed {seed}; 1000 commits unless \
@@ -19,33 +20,32 @@ pub fn selfcheck_bisect(check: &BisectCheck, style: &Style) -> String {
          commit and its parent before it is blamed, as they are and in four other layouts (80 runs of 8 builds); a commit \
          that these refute is not blamed, and the search goes on."
     );
-    let heading = |text: &str| format!("\n{}\n\n", style.bold(text));
-    let mut text = wrapped(&intro, style.width, 0);
-    if !check.rows.is_empty() {
-        text += &heading("One change, in % of the searches");
-        text += &rows(&check.rows, style);
+    let mut sections = Vec::new();
+    let mut add = |title: &str, is_checked: bool, table: Table| {
+        sections.extend(is_checked.then(|| Section::open(title, vec![plain(table)])));
+    };
+    let BisectCheck { rows, series, screenings, choice_ms, .. } = check;
+    add("One change, in % of the searches", !rows.is_empty(), self::rows(rows));
+    let several = "Several changes along 200 commits: a grid of 33, then refined";
+    add(several, !series.is_empty(), self::series(series));
+    let options = "Options without an order: a screening of 12 in 16 settings";
+    add(options, !screenings.is_empty(), self::screenings(screenings));
+    let choice = choice_ms.map(|ms| {
+        format!("longest choice of a next test in five searches of 10 000 commits: {ms:.1} ms")
+    });
+    Page {
+        answers: choice.into_iter().collect(),
+        sections,
+        method: vec![intro],
+        ..Page::new("bisections of simulated ranges", PageKind::Check)
     }
-    if !check.series.is_empty() {
-        text += &heading("Several changes along 200 commits: a grid of 33, then refined");
-        text += &series(&check.series, style);
-    }
-    if !check.screenings.is_empty() {
-        text += &heading("Options without an order: a screening of 12 in 16 settings");
-        text += &screenings(&check.screenings, style);
-    }
-    if let Some(ms) = check.choice_ms {
-        text += &format!(
-            "\nLongest choice of a next test in five searches of 10 000 commits: {ms:.1} ms\n"
-        );
-    }
-    text
 }
 
 fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-fn rows(rows: &[Row], style: &Style) -> String {
+fn rows(rows: &[Row]) -> Table {
     let mut table = Table::new([
         ("range", Align::Left),
         ("rule", Align::Left),
@@ -81,10 +81,10 @@ fn rows(rows: &[Row], style: &Style) -> String {
             format!("{:.1}", row.builds),
         ]);
     }
-    table.within(style.width).0
+    table
 }
 
-fn series(rows: &[SeriesRow], style: &Style) -> String {
+fn series(rows: &[SeriesRow]) -> Table {
     let mut table = Table::new([
         ("changes", Align::Left),
         ("exactly these %", Align::Right),
@@ -101,10 +101,10 @@ fn series(rows: &[SeriesRow], style: &Style) -> String {
             format!("{:.1}", row.builds),
         ]);
     }
-    table.within(style.width).0
+    table
 }
 
-fn screenings(rows: &[ScreeningRow], style: &Style) -> String {
+fn screenings(rows: &[ScreeningRow]) -> Table {
     let mut table = Table::new([
         ("options", Align::Left),
         ("right %", Align::Right),
@@ -119,5 +119,5 @@ fn screenings(rows: &[ScreeningRow], style: &Style) -> String {
             row.runs_max.to_string(),
         ]);
     }
-    table.within(style.width).0
+    table
 }

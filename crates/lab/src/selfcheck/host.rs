@@ -1,15 +1,14 @@
-//! The self-check of a host as text: what equal and planted comparisons were called.
+//! The check of a host's verdicts as a page: what equal and planted comparisons were called.
 
 use analysis::host_check::{HostCheck, HostCheckRow};
-use text::Style;
-use text::prose::wrapped;
+use pages::{Page, PageKind, Section};
 use text::quantity::signed;
 use text::table::{Align, Table};
 
-use crate::selfcheck::promises;
+use super::verdicts::{answer, plain, promises};
 
-/// All tables.
-pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {
+/// The page of a check of a host.
+pub fn page(check: &HostCheck) -> Page {
     let intro = format!(
         "How often knee is right on {}: real operations on one CPU, {} s a run, compared in blocks \
          until decided. Each workload is compared with itself, unchanged and with work of a known \
@@ -17,10 +16,13 @@ pub fn selfcheck_host(check: &HostCheck, style: &Style) -> String {
         host(check),
         check.seconds
     );
-    let mut text =
-        wrapped(&intro, style.width, 0) + "\n" + &table(&check.rows).within(style.width).0;
-    text += &format!("\n{}\n\n", style.bold("Promises"));
-    text + &promises(&check.figures, style)
+    let comparisons = Section::open("Comparisons", vec![plain(table(&check.rows))]);
+    Page {
+        answers: vec![answer(&check.figures)],
+        sections: vec![comparisons, promises(&check.figures)],
+        method: vec![intro],
+        ..Page::new("verdicts on this host", PageKind::Check)
+    }
 }
 
 fn host(check: &HostCheck) -> String {

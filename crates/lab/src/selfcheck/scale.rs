@@ -1,48 +1,52 @@
-//! The self-check of curves as text: how often intervals of knees and quantities contain the truth, how often cliffs are
+//! The self-check of curves as a page: how often intervals of knees and quantities contain the truth, how often cliffs are
 //! found, and how far forecasts reach.
 
 use laws::selfcheck::{
     CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck, SearchCheck, ThresholdCheck,
 };
-use text::Style;
-use text::prose::wrapped;
+use pages::{Block, Page, PageKind, Section};
 use text::quantity::short;
 use text::table::{Align, Table};
 
-/// All tables.
-pub fn selfcheck_scale(check: &ScaleCheck, style: &Style) -> String {
+use super::verdicts::plain;
+
+/// The page of a self-check of curves.
+pub fn page(check: &ScaleCheck) -> Page {
     let ScaleCheck { trials, seed, .. } = check;
     let intro = format!(
         "Answers about simulated curves, whose truth is known: {trials} curves for each number, seed {seed}. \
          Knees and quantities: 1 to 64 CPUs, 5 runs, noise of a run 3 %. Cliffs: noise 2 %. Forecasts: from 1 to \
          8 CPUs, 5 runs, noise 2 %."
     );
-    let tables = [
+    let parts = [
         (
             "Knees: how often the 90 % interval contains the truth",
-            present(&check.knees).map(|rows| knees(rows, style)),
+            present(&check.knees).map(|rows| vec![plain(knees(rows))]),
         ),
         (
             "Quantities of a lock that is slower with its queue",
-            present(&check.quantities).map(|rows| quantities(rows, style)),
+            present(&check.quantities).map(|rows| vec![plain(quantities(rows))]),
         ),
-        ("Cliffs", present(&check.cliffs).map(|rows| cliffs(rows, style))),
+        ("Cliffs", present(&check.cliffs).map(|rows| vec![plain(cliffs(rows))])),
         (
             "Forecasts from 8 CPUs within 20 % of the truth, in % of the curves",
-            present(&check.forecasts).map(|rows| forecasts(rows, style)),
+            present(&check.forecasts).map(|rows| vec![plain(forecasts(rows))]),
         ),
         (
             "Searches (--cpus adaptive), until the knee is as well known as by half of 7 sweeps of 1 to 64 CPUs",
-            check.searches.as_ref().map(|check| searches(check, style)),
+            check.searches.as_ref().map(searches),
         ),
         (
             "Verdicts about locks with two states (knee compare fragile), in % of the locks",
-            check.thresholds.as_ref().map(|check| thresholds(check, style)),
+            check.thresholds.as_ref().map(thresholds),
         ),
     ];
-    let shown = tables.into_iter().filter_map(|(heading, table)| Some((heading, table?)));
-    let shown = shown.map(|(heading, table)| format!("\n{}\n\n{table}", style.bold(heading)));
-    wrapped(&intro, style.width, 0) + &shown.collect::<String>()
+    let section = |(title, blocks): (&str, Option<Vec<Block>>)| Some(Section::open(title, blocks?));
+    Page {
+        sections: parts.into_iter().filter_map(section).collect(),
+        method: vec![intro],
+        ..Page::new("knees, laws, cliffs and forecasts of simulated curves", PageKind::Check)
+    }
 }
 
 /// The rows of a part that was checked.
@@ -54,7 +58,7 @@ fn percent(share: f64) -> String {
     if share.is_nan() { "-".to_string() } else { format!("{:.1}", 100.0 * share) }
 }
 
-fn knees(rows: &[KneeRow], style: &Style) -> String {
+fn knees(rows: &[KneeRow]) -> Table {
     let mut table = Table::new([
         ("curve", Align::Left),
         ("inside %", Align::Right),
@@ -70,18 +74,18 @@ fn knees(rows: &[KneeRow], style: &Style) -> String {
             row.width.map_or("-".to_string(), short),
         ]);
     }
-    table.within(style.width).0
+    table
 }
 
-fn quantities(rows: &[QuantityRow], style: &Style) -> String {
+fn quantities(rows: &[QuantityRow]) -> Table {
     let mut table = Table::new([("quantity", Align::Left), ("inside %", Align::Right)]);
     for row in rows {
         table.row(vec![row.name.clone(), percent(row.inside)]);
     }
-    table.within(style.width).0
+    table
 }
 
-fn cliffs(rows: &[CliffRow], style: &Style) -> String {
+fn cliffs(rows: &[CliffRow]) -> Table {
     let mut table = Table::new([
         ("curve", Align::Left),
         ("found %", Align::Right),
@@ -95,10 +99,10 @@ fn cliffs(rows: &[CliffRow], style: &Style) -> String {
         };
         table.row(vec![row.what.clone(), found, smoothly]);
     }
-    table.within(style.width).0
+    table
 }
 
-fn forecasts(rows: &[ForecastRow], style: &Style) -> String {
+fn forecasts(rows: &[ForecastRow]) -> Table {
     let mut table = Table::new([
         ("from", Align::Left),
         ("16 CPUs", Align::Right),
@@ -109,12 +113,15 @@ fn forecasts(rows: &[ForecastRow], style: &Style) -> String {
     for row in rows {
         table.row([row.from.clone()].into_iter().chain(row.within.map(percent)).collect());
     }
-    table.within(style.width).0
+    table
 }
 
-fn searches(check: &SearchCheck, style: &Style) -> String {
-    let mut table =
-        Table::new([("", Align::Left), ("search", Align::Right), ("all counts", Align::Right)]);
+fn searches(check: &SearchCheck) -> Vec<Block> {
+    let mut table = Table::new([
+        ("figure", Align::Left),
+        ("search", Align::Right),
+        ("all counts", Align::Right),
+    ]);
     let (median, most) = check.runs;
     let runs = |share: f64| format!("{:.0}", share * f64::from(check.sweep_runs));
     let all = check.sweep_runs.to_string();
@@ -130,10 +137,10 @@ fn searches(check: &SearchCheck, style: &Style) -> String {
         check.curves,
         percent(check.within_half)
     );
-    table.within(style.width).0 + &wrapped(&sentence, style.width, 2)
+    vec![plain(table), Block::Text(vec![sentence])]
 }
 
-fn thresholds(check: &ThresholdCheck, style: &Style) -> String {
+fn thresholds(check: &ThresholdCheck) -> Vec<Block> {
     let mut table = Table::new([
         ("truly", Align::Left),
         ("locks", Align::Right),
@@ -154,5 +161,5 @@ fn thresholds(check: &ThresholdCheck, style: &Style) -> String {
         percent(check.modes_found),
         percent(check.modes_wrongly)
     );
-    table.within(style.width).0 + &wrapped(&sentence, style.width, 2)
+    vec![plain(table), Block::Text(vec![sentence])]
 }

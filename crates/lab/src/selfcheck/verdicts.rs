@@ -1,37 +1,59 @@
-//! The self-check as text: for each kind of noise what every rule says at every true change,
+//! The self-check as a page: for each kind of noise what every rule says at every true change,
 //! what else our rule says, and whether it does what it promises.
 
 use analysis::Noise;
 use analysis::selfcheck::{
-    EFFECTS, Limit, Promise, Proportion, RuleCell, RuleRow, SMALLEST_EFFECT, Selfcheck,
+    EFFECTS, Limit, Promise, Proportion, RuleCell, RuleRow, SMALLEST_EFFECT, Selfcheck, Standing,
 };
-use text::Style;
-use text::prose::wrapped;
+use pages::{Block, Page, PageKind, PageTable, Section};
+use text::prose::counted;
 use text::table::{Align, Table};
 
-/// All tables.
-pub fn selfcheck(check: &Selfcheck, style: &Style) -> String {
+/// The page of a self-check.
+pub fn page(check: &Selfcheck) -> Page {
     let Selfcheck { trials, seed, .. } = check;
     let intro = format!(
         "How often each rule says \"changed\", by simulation: {trials} comparisons for each number, \
-         seed {seed}. {} is half of a 95 % interval. The columns of runs are means, both variants \
+         seed {seed}. ± is half of a 95 % interval. The columns of runs are means, both variants \
          together. knee interleaves the variants in random order; the others measure one, then the \
-         other, by the rules that their documentation and users describe.",
-        style.plus_minus()
+         other, by the rules that their documentation and users describe."
     );
-    let mut text = wrapped(&intro, style.width, 0);
-    for noise in Noise::ALL {
-        text += &format!("\n{}\n\n", style.bold(&format!("Noise: {}", noise.about())));
-        text += &changed(check, noise, style);
+    let of_noise = |noise: Noise| {
+        Section::open(&format!("Noise: {}", noise.about()), vec![plain(changed(check, noise))])
+    };
+    let mut sections: Vec<Section> = Noise::ALL.map(of_noise).into();
+    sections.push(Section::open("All three verdicts of knee", in_full(check).into()));
+    sections.push(promises(&check.promises));
+    Page {
+        answers: vec![answer(&check.promises)],
+        sections,
+        method: vec![intro],
+        ..Page::new("verdicts of knee and of other tools, by simulation", PageKind::Check)
     }
-    text += &format!("\n{}\n\n", style.bold("All three verdicts of knee"));
-    text += &in_full(check, style);
-    text += &format!("\n{}\n\n", style.bold("Promises"));
-    text + &promises(&check.promises, style)
+}
+
+/// A table whose section says what it is.
+pub fn plain(table: Table) -> Block {
+    Block::Table(PageTable::plain("", table, &[]))
+}
+
+/// Which promises are kept.
+pub fn answer(promises: &[Promise]) -> String {
+    let of = |standing: Standing| promises.iter().filter(move |one| one.standing == standing);
+    let missed: Vec<&str> = of(Standing::Missed).map(|one| one.what.as_str()).collect();
+    let near = match of(Standing::Near).count() {
+        0 => String::new(),
+        near => format!(", {near} {}", Standing::Near.words()),
+    };
+    let all = counted(promises.len(), "promise");
+    match &missed[..] {
+        [] => format!("{} of {all} met{near}", of(Standing::Met).count()),
+        missed => format!("{} of {all} MISSED: {}", missed.len(), missed.join("; ")),
+    }
 }
 
 /// How often each rule says "changed" on one kind of noise.
-fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
+fn changed(check: &Selfcheck, noise: Noise) -> Table {
     let per_effect = EFFECTS.map(|effect| {
         let truth = format!("true {:.0} %", 100.0 * effect);
         [(format!("{truth}\nchanged %"), Align::Right), ("\nruns".to_string(), Align::Right)]
@@ -39,15 +61,15 @@ fn changed(check: &Selfcheck, noise: Noise, style: &Style) -> String {
     let first = ("\nrule".to_string(), Align::Left);
     let mut table = Table::new([first].into_iter().chain(per_effect.into_iter().flatten()));
     for row in check.rows.iter().filter(|row| row.noise == noise) {
-        let cell = |cell: &RuleCell| [percent(&cell.changed, style), format!("{:.0}", cell.runs)];
+        let cell = |cell: &RuleCell| [percent(&cell.changed), format!("{:.0}", cell.runs)];
         let cells = row.cells.iter().flat_map(cell);
         table.row([row.rule.clone()].into_iter().chain(cells).collect());
     }
-    table.within(style.width).0
+    table
 }
 
 /// All three answers of the rules that have three.
-fn in_full(check: &Selfcheck, style: &Style) -> String {
+fn in_full(check: &Selfcheck) -> [Block; 2] {
     let headings = EFFECTS.map(|effect| (format!("{:.0} %", 100.0 * effect), Align::Right));
     let first = [("rule", Align::Left), ("noise", Align::Left)];
     let first = first.map(|(heading, align)| (heading.to_string(), align));
@@ -66,24 +88,24 @@ fn in_full(check: &Selfcheck, style: &Style) -> String {
          within {:.0} %.",
         100.0 * SMALLEST_EFFECT
     );
-    table.within(style.width).0 + &wrapped(&note, style.width, 0)
+    [plain(table), Block::Text(vec![note])]
 }
 
 /// Figures beside their limits.
-pub fn promises(figures: &[Promise], style: &Style) -> String {
+pub fn promises(figures: &[Promise]) -> Section {
     let columns = [
         ("figure", Align::Left),
         ("limit", Align::Right),
         ("measured", Align::Right),
-        ("", Align::Left),
+        ("standing", Align::Left),
     ];
     let mut table = Table::new(columns);
     for figure in figures {
         let words = figure.standing.words().to_string();
-        table.row(vec![figure.what.clone(), limit(figure), measured(figure, style), words]);
+        table.row(vec![figure.what.clone(), limit(figure), measured(figure), words]);
     }
-    let note = "MISSED: the interval excludes the limit.";
-    table.within(style.width).0 + &wrapped(note, style.width, 0)
+    let note = "MISSED: the interval excludes the limit.".to_string();
+    Section::open("Promises", vec![plain(table), Block::Text(vec![note])])
 }
 
 fn limit(figure: &Promise) -> String {
@@ -97,42 +119,39 @@ fn limit(figure: &Promise) -> String {
     }
 }
 
-fn measured(figure: &Promise, style: &Style) -> String {
+fn measured(figure: &Promise) -> String {
     match figure.interval {
         Some(interval) => {
             let share = Proportion { share: figure.measured, interval };
-            format!("{} %", percent(&share, style))
+            format!("{} %", percent(&share))
         }
         None => format!("{:.1}", figure.measured),
     }
 }
 
 /// A share in percent with half of its interval, the longer half.
-fn percent(share: &Proportion, style: &Style) -> String {
+fn percent(share: &Proportion) -> String {
     let (low, high) = share.interval;
     let half = (share.share - low).max(high - share.share);
-    format!("{:.1}{}{:.1}", 100.0 * share.share, style.plus_minus(), 100.0 * half)
+    format!("{:.1}±{:.1}", 100.0 * share.share, 100.0 * half)
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use text::Style;
 
     use super::*;
 
     #[test]
     fn the_self_check_as_text() {
-        let text = selfcheck(&analysis::selfcheck::selfcheck(8, 1), &Style::PLAIN);
+        let text = pages::terminal(&page(&analysis::selfcheck::selfcheck(8, 1)), Style::PLAIN);
         assert!(text.lines().all(|line| line.len() <= 100 && line == line.trim_end()));
         assert!(text.is_ascii());
         expect![[r#"
-            How often each rule says "changed", by simulation: 8 comparisons for each number, seed 1. +- is half
-            of a 95 % interval. The columns of runs are means, both variants together. knee interleaves the
-            variants in random order; the others measure one, then the other, by the rules that their
-            documentation and users describe.
+            7 of 9 promises met, 2 beyond, perhaps by chance
 
             Noise: normal, 3 %
-
                                   true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4    99   87.5+-34.6    70  100.0+-32.4    22  100.0+-32.4    21
@@ -149,7 +168,6 @@ mod tests {
             benchstat, rerun    25.0+-34.1    94  100.0+-32.4    36  100.0+-32.4    12  100.0+-32.4    12
 
             Noise: bimodal: 1 %, and 30 % of the runs 10 % higher
-
                                   true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4   120   50.0+-28.5   108  100.0+-32.4    36  100.0+-32.4    23
@@ -166,7 +184,6 @@ mod tests {
             benchstat, rerun    37.5+-31.9    94  100.0+-32.4    20  100.0+-32.4    18  100.0+-32.4    14
 
             Noise: heavy tails: Student's t with 3 degrees of freedom, 3 %
-
                                   true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                12.5+-34.6    56  100.0+-32.4    78  100.0+-32.4    23  100.0+-32.4    20
@@ -183,7 +200,6 @@ mod tests {
             benchstat, rerun    12.5+-34.6   114  100.0+-32.4    36  100.0+-32.4    12  100.0+-32.4    12
 
             Noise: drift of 3 %, correlated 0.95 from run to run
-
                                   true 0 %           true 2 %           true 5 %          true 10 %
             rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
             knee                 0.0+-32.4    16  100.0+-32.4    20  100.0+-32.4    20  100.0+-32.4    20
@@ -200,7 +216,6 @@ mod tests {
             benchstat, rerun    37.5+-31.9    80  100.0+-32.4    22  100.0+-32.4    12  100.0+-32.4    12
 
             All three verdicts of knee
-
             rule           noise                   0 %            2 %            5 %           10 %
             knee           normal        0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
             knee, Student  normal        0.0/100.0/0.0  87.5/12.5/0.0  100.0/0.0/0.0  100.0/0.0/0.0
@@ -213,8 +228,7 @@ mod tests {
             changed/same/cannot tell, in % of the comparisons, at each true change; "same" is within 2 %.
 
             Promises
-
-            figure                                   limit       measured
+            figure                                   limit       measured  standing
             normal, no difference: changed          <= 5 %    0.0+-32.4 %  met
             normal, 2 % different: changed         >= 85 %   87.5+-34.6 %  met
             normal, 2 % different: same             <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
@@ -225,6 +239,11 @@ mod tests {
             heavy tails, no difference: changed     <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
             drift, no difference: changed           <= 5 %    0.0+-32.4 %  met
             MISSED: the interval excludes the limit.
+
+            How often each rule says "changed", by simulation: 8 comparisons for each number, seed 1. +- is half
+              of a 95 % interval. The columns of runs are means, both variants together. knee interleaves the
+              variants in random order; the others measure one, then the other, by the rules that their
+              documentation and users describe.
         "#]].assert_eq(&text);
     }
 }
