@@ -106,10 +106,9 @@ fn curves(panel: &CurvePanel, style: Style) -> String {
         points: line.points.iter().map(|point| (point.cpus, point.spread.mean)).collect(),
         idle: line.points.iter().filter_map(|point| Some((point.cpus, point.idle?))).collect(),
     };
-    let title = match panel.title.as_str() {
-        "" => panel.metric.clone(),
-        title => format!("{}, {title}", panel.metric),
-    };
+    let titles = [panel.quantity(), panel.title.clone()];
+    let titles: Vec<String> = titles.into_iter().filter(|title| !title.is_empty()).collect();
+    let title = titles.join(", ");
     let drawings = panel.lines.chunks(SYMBOLS).map(|lines| {
         let series = lines.iter().map(series).collect();
         plot(&Plot { title: title.clone(), series, ideal: panel.ideal }, style)

@@ -88,7 +88,7 @@ fn the_verdicts_on_a_curve() {
               most with 16 CPUs: +63%, 95 % interval [+51, +75] t, n = 6
 
             posix_lock_shared idle_ns=100, processes, 1 s
-                       operations_per_s
+                       operations/s
                 1.5M |       .      --#-
                      |     ..  -----~  ~---
                      |   .-----~~~         ----
@@ -161,7 +161,7 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
               +75] t, n = 6
 
             [1mposix_lock_shared idle_ns=100, processes, 1 s[0m
-                       operations_per_s
+                       operations/s
                 1.5M │       [2m·[0m      [36m──[0m✱[36m─[0m
                      │     [2m··[0m  [36m─────[0m[33m╌[0m  [33m╌[0m[36m───[0m
                      │   [2m·[0m[36m─────[0m[33m╌╌╌[0m         [36m────[0m

@@ -36,7 +36,7 @@ fn the_page_of_the_golden_record() {
               rest
 
             posix_lock_shared idle_ns=100
-                       operations_per_s
+                       operations/s
                   3M |                           ..                        ~~~~~~x
                      |                         ..             x~~~~~~~~~~~~
                      |                      ...         ~~~~~~
@@ -328,7 +328,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
           runs; its command with --resume does the rest
 
         [1mposix_lock_shared idle_ns=100[0m
-                   operations_per_s
+                   operations/s
             1.5M │       [2m·[0m       [36m──[0m[36m●[0m[36m─[0m
                  │     [2m··[0m  [36m──────[0m    [36m───[0m
                  │   [2m·[0m[36m─────[0m             [36m────[0m

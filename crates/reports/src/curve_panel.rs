@@ -239,6 +239,15 @@ impl PanelLine {
 }
 
 impl CurvePanel {
+    /// What is drawn, with its unit: "operations/s", "wall_s, s".
+    pub fn quantity(&self) -> String {
+        match (self.metric.as_str(), self.unit.as_str()) {
+            (RATE, _) => "operations/s".to_string(),
+            (metric, "" | "1") => metric.to_string(),
+            (metric, unit) => format!("{metric}, {unit}"),
+        }
+    }
+
     /// Whether there is something to draw: values at two CPU counts.
     pub fn is_curve(&self) -> bool {
         let mut counts = self.lines.iter().flat_map(|line| &line.points).map(|point| point.cpus);

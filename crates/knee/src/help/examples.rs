@@ -118,7 +118,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("new", ["knee new load my_load.c", "knee new lock my_lock.c"]),
     ("list", ["knee list -n 50 --since 7d", "knee list workloads"]),
     ("show", ["knee show last --counters", "knee show posix_lock_shared"]),
-    ("report", ["knee report last --html page.html", "knee report base new --markdown"]),
+    ("report", ["knee report last --html page.html", "knee report base new --view markdown"]),
     ("serve", ["knee serve --open", "knee serve --port 9000"]),
     (
         "record",

@@ -128,16 +128,11 @@ pub fn chart(markup: &mut Markup, panel: &CurvePanel, id: &str) {
 }
 
 fn caption(panel: &CurvePanel) -> String {
-    let metric = match (panel.metric.as_str(), panel.unit.as_str()) {
-        ("operations_per_s", _) => "operations/s".to_string(),
-        (metric, "" | "1") => metric.to_string(),
-        (metric, unit) => format!("{metric}, {unit}"),
-    };
     let title = Some(panel.title.clone()).filter(|title| !title.is_empty());
     let over = format!("over {}", panel.over);
     // The title of a figure may name it already.
     let over = Some(over).filter(|_| panel.over == OVER_CPUS);
-    title.into_iter().chain([metric]).chain(over).collect::<Vec<_>>().join(" ")
+    title.into_iter().chain([panel.quantity()]).chain(over).collect::<Vec<_>>().join(" ")
 }
 
 fn legend(markup: &mut Markup, panel: &CurvePanel) {
