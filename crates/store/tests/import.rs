@@ -1,6 +1,8 @@
 //! Files of other tools become records: for each format what a small file in it becomes, what
 //! is refused and in which words, and that what was exported comes back.
 
+#[path = "import/numbers.rs"]
+mod numbers;
 #[path = "import/refused.rs"]
 mod refused;
 
@@ -27,10 +29,13 @@ fn session() -> Session {
     }
 }
 
-fn fixture(name: &str) -> Input {
+fn fixture_text(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import").join(name);
-    let bytes = std::fs::read(path).unwrap();
-    Input::from_bytes(Path::new(name), &bytes).unwrap()
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn fixture(name: &str) -> Input {
+    Input::from_bytes(Path::new(name), fixture_text(name).as_bytes()).unwrap()
 }
 
 fn import(files: &[&str], names: &[&str]) -> anyhow::Result<Imported> {
@@ -156,21 +161,21 @@ fn will_it_scale_becomes_a_cell_for_each_form_and_number_of_tasks() {
         "will-it-scale",
         "page_fault1.csv",
         expect![[r#"
-        Samples, blocks false, about operations_per_s, 1 blocks planned
-        metric will-it-scale.idle_percent: %, -
-        point 0 cell 0 "page_fault1": will-it-scale.page_fault1 processes on 0 x 1 {}
-        point 1 cell 1 "page_fault1": will-it-scale.page_fault1 threads on 0 x 1 {}
-        point 2 cell 2 "page_fault1": will-it-scale.page_fault1 processes on 0 x 2 {}
-        point 3 cell 3 "page_fault1": will-it-scale.page_fault1 threads on 0 x 2 {}
-        point 4 cell 4 "page_fault1": will-it-scale.page_fault1 processes on 0 x 4 {}
-        point 5 cell 5 "page_fault1": will-it-scale.page_fault1 threads on 0 x 4 {}
-        run of 0 in 0: {"operations_per_s": 801234.0, "will-it-scale.idle_percent": 74.85}
-        run of 1 in 0: {"operations_per_s": 612345.0, "will-it-scale.idle_percent": 74.9}
-        run of 2 in 0: {"operations_per_s": 1590000.0, "will-it-scale.idle_percent": 49.9}
-        run of 3 in 0: failed: will-it-scale wrote -1: the run failed
-        run of 4 in 0: {"operations_per_s": 3010000.0, "will-it-scale.idle_percent": 0.05}
-        run of 5 in 0: {"operations_per_s": 455000.0, "will-it-scale.idle_percent": 31.5}
-    "#]],
+            Samples, blocks false, about operations_per_s, 1 blocks planned
+            metric will-it-scale.idle_percent: %, -
+            point 0 cell 0 "page_fault1": will-it-scale.page_fault1 processes on 1 x 1 {}
+            point 1 cell 1 "page_fault1": will-it-scale.page_fault1 threads on 1 x 1 {}
+            point 2 cell 2 "page_fault1": will-it-scale.page_fault1 processes on 2 x 2 {}
+            point 3 cell 3 "page_fault1": will-it-scale.page_fault1 threads on 2 x 2 {}
+            point 4 cell 4 "page_fault1": will-it-scale.page_fault1 processes on 4 x 4 {}
+            point 5 cell 5 "page_fault1": will-it-scale.page_fault1 threads on 4 x 4 {}
+            run of 0 in 0: {"operations_per_s": 801234.0, "will-it-scale.idle_percent": 74.85}
+            run of 1 in 0: {"operations_per_s": 612345.0, "will-it-scale.idle_percent": 74.9}
+            run of 2 in 0: {"operations_per_s": 1590000.0, "will-it-scale.idle_percent": 49.9}
+            run of 3 in 0: failed: will-it-scale wrote -1: the run failed
+            run of 4 in 0: {"operations_per_s": 3010000.0, "will-it-scale.idle_percent": 0.05}
+            run of 5 in 0: {"operations_per_s": 455000.0, "will-it-scale.idle_percent": 31.5}
+        "#]],
     );
 }
 
@@ -292,17 +297,17 @@ fn stress_ng_s_table_becomes_a_workload_for_each_stressor() {
         "stress-ng",
         "stress-ng.log",
         expect![[r#"
-        Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric stress-ng.cpu_percent_per_instance: %, -
-        metric stress-ng.getrandom_bits_per_sec: 1, higher
-        metric stress-ng.operations_per_cpu_s: 1/s, higher
-        metric stress-ng.real_time_s: s, -
-        point 0 cell 0 "stress-ng": stress-ng.getrandom processes on 0 x 1 {}
-        point 1 cell 1 "stress-ng": stress-ng.close processes on 0 x 2 {}
-        run of 0 in 0: {"operations": 12452.0, "operations_per_s": 12405.22, "stress-ng.cpu_percent_per_instance": 23.46, "stress-ng.getrandom_bits_per_sec": 834504558.68, "stress-ng.real_time_s": 1.0, "time.maximum_resident_set_size": 2420.0, "time.system_time": 0.0, "time.user_time": 0.0}
-        run of 1 in 0: {"operations": 21729.0, "operations_per_s": 21349.97, "stress-ng.cpu_percent_per_instance": 40.47, "stress-ng.operations_per_cpu_s": 26376.96, "stress-ng.real_time_s": 1.02, "time.maximum_resident_set_size": 3492.0, "time.system_time": 0.73, "time.user_time": 0.1}
-        run of 1 in 1: {"operations": 21800.0, "operations_per_s": 21372.55, "stress-ng.operations_per_cpu_s": 25647.06, "stress-ng.real_time_s": 1.02, "time.system_time": 0.74, "time.user_time": 0.11}
-    "#]],
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric stress-ng.cpu_percent_per_instance: %, -
+            metric stress-ng.getrandom_bits_per_sec: 1/s, higher
+            metric stress-ng.operations_per_cpu_s: 1/s, higher
+            metric stress-ng.real_time_s: s, -
+            point 0 cell 0 "stress-ng": stress-ng.getrandom processes on 0 x 1 {}
+            point 1 cell 1 "stress-ng": stress-ng.close processes on 0 x 2 {}
+            run of 0 in 0: {"operations": 12452.0, "operations_per_s": 12405.22, "stress-ng.cpu_percent_per_instance": 23.46, "stress-ng.getrandom_bits_per_sec": 834504558.68, "stress-ng.real_time_s": 1.0, "time.maximum_resident_set_size": 2420.0, "time.system_time": 0.0, "time.user_time": 0.0}
+            run of 1 in 0: {"operations": 21729.0, "operations_per_s": 21349.97, "stress-ng.cpu_percent_per_instance": 40.47, "stress-ng.operations_per_cpu_s": 26376.96, "stress-ng.real_time_s": 1.02, "time.maximum_resident_set_size": 3492.0, "time.system_time": 0.73, "time.user_time": 0.1}
+            run of 1 in 1: {"operations": 21800.0, "operations_per_s": 21372.55, "stress-ng.operations_per_cpu_s": 25647.06, "stress-ng.real_time_s": 1.02, "time.system_time": 0.74, "time.user_time": 0.11}
+        "#]],
     );
 }
 
@@ -312,14 +317,14 @@ fn stress_ng_s_yaml_says_the_same_and_the_host() {
         "stress-ng",
         "stress-ng.yaml",
         expect![[r#"
-        Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric stress-ng.close_calls_per_sec: 1, higher
-        metric stress-ng.cpu_percent_per_instance: %, -
-        metric stress-ng.operations_per_cpu_s: 1/s, higher
-        metric stress-ng.real_time_s: s, -
-        point 0 cell 0 "stress-ng": stress-ng.close processes on 0 x 0 {"version": "0.15.06"}
-        run of 0 in 0: {"operations": 21729.0, "operations_per_s": 21349.971307, "stress-ng.close_calls_per_sec": 1454489.088613, "stress-ng.cpu_percent_per_instance": 40.470866, "stress-ng.operations_per_cpu_s": 26376.963948, "stress-ng.real_time_s": 1.017753, "time.maximum_resident_set_size": 3492.0, "time.system_time": 0.728182, "time.user_time": 0.095605}
-    "#]],
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric stress-ng.close_calls_per_sec: 1/s, higher
+            metric stress-ng.cpu_percent_per_instance: %, -
+            metric stress-ng.operations_per_cpu_s: 1/s, higher
+            metric stress-ng.real_time_s: s, -
+            point 0 cell 0 "stress-ng": stress-ng.close processes on 0 x 0 {"version": "0.15.06"}
+            run of 0 in 0: {"operations": 21729.0, "operations_per_s": 21349.971307, "stress-ng.close_calls_per_sec": 1454489.088613, "stress-ng.cpu_percent_per_instance": 40.470866, "stress-ng.operations_per_cpu_s": 26376.963948, "stress-ng.real_time_s": 1.017753, "time.maximum_resident_set_size": 3492.0, "time.system_time": 0.728182, "time.user_time": 0.095605}
+        "#]],
     );
     let host = import(&["stress-ng.yaml"], &[]).unwrap().record.host;
     assert_eq!(host.kernel_release.as_deref(), Some("6.12.8"));
@@ -331,21 +336,31 @@ fn a_fio_job_is_a_run_and_what_it_did_not_do_is_missing() {
         "fio",
         "fio.json",
         expect![[r#"
-        Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric fio.context_switches: 1, -
-        metric fio.read.bytes_per_s: B/s, higher
-        metric fio.read.completion_p50_ns: ns, lower
-        metric fio.read.completion_p999_ns: ns, lower
-        metric fio.read.completion_p99_ns: ns, lower
-        metric fio.read.iops: 1/s, higher
-        metric fio.read.latency_max_ns: ns, lower
-        metric fio.read.latency_mean_ns: ns, lower
-        metric fio.read.latency_stddev_ns: ns, lower
-        metric fio.system_percent: %, -
-        metric fio.user_percent: %, -
-        point 0 cell 0 "fio": fio.randread processes on 0 x 2 {"bs": "4k", "ioengine": "psync", "rw": "randread", "version": "fio-3.33"}
-        run of 0 in 0: {"fio.context_switches": 983.0, "fio.read.bytes_per_s": 54355027.0, "fio.read.completion_p50_ns": 78336.0, "fio.read.completion_p999_ns": 7438336.0, "fio.read.completion_p99_ns": 2310144.0, "fio.read.iops": 13270.27, "fio.read.latency_max_ns": 7421148.0, "fio.read.latency_mean_ns": 142060.7, "fio.read.latency_stddev_ns": 482888.4, "fio.system_percent": 18.181818, "fio.user_percent": 0.5, "operations_per_s": 13270.27, "time.major_page_faults": 0.0, "time.minor_page_faults": 27.0}
-    "#]],
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric fio.context_switches: 1, -
+            metric fio.read.bytes: B, -
+            metric fio.read.bytes_per_s: B/s, higher
+            metric fio.read.completion_max_ns: ns, lower
+            metric fio.read.completion_mean_ns: ns, lower
+            metric fio.read.completion_min_ns: ns, lower
+            metric fio.read.completion_n: 1, -
+            metric fio.read.completion_p50_ns: ns, lower
+            metric fio.read.completion_p999_ns: ns, lower
+            metric fio.read.completion_p99_ns: ns, lower
+            metric fio.read.completion_stddev_ns: ns, lower
+            metric fio.read.iops: 1/s, higher
+            metric fio.read.latency_max_ns: ns, lower
+            metric fio.read.latency_mean_ns: ns, lower
+            metric fio.read.latency_min_ns: ns, lower
+            metric fio.read.latency_n: 1, -
+            metric fio.read.latency_stddev_ns: ns, lower
+            metric fio.read.runtime_ms: ms, -
+            metric fio.read.total_ios: 1, -
+            metric fio.system_percent: %, -
+            metric fio.user_percent: %, -
+            point 0 cell 0 "fio": fio.randread processes on 0 x 2 {"bs": "4k", "ioengine": "psync", "rw": "randread", "version": "fio-3.33"}
+            run of 0 in 0: {"fio.context_switches": 983.0, "fio.read.bytes": 4022272.0, "fio.read.bytes_per_s": 54355027.0, "fio.read.completion_max_ns": 7421118.0, "fio.read.completion_mean_ns": 142035.8, "fio.read.completion_min_ns": 45338.0, "fio.read.completion_n": 982.0, "fio.read.completion_p50_ns": 78336.0, "fio.read.completion_p999_ns": 7438336.0, "fio.read.completion_p99_ns": 2310144.0, "fio.read.completion_stddev_ns": 482885.4, "fio.read.iops": 13270.27, "fio.read.latency_max_ns": 7421148.0, "fio.read.latency_mean_ns": 142060.7, "fio.read.latency_min_ns": 45350.0, "fio.read.latency_n": 982.0, "fio.read.latency_stddev_ns": 482888.4, "fio.read.runtime_ms": 74.0, "fio.read.total_ios": 982.0, "fio.system_percent": 18.181818, "fio.user_percent": 0.5, "operations_per_s": 13270.27, "time.major_page_faults": 0.0, "time.minor_page_faults": 27.0}
+        "#]],
     );
 }
 
@@ -355,13 +370,14 @@ fn hyperfine_s_commands_are_variants_and_its_times_are_runs() {
         "hyperfine",
         "hyperfine.json",
         expect![[r#"
-        Runs, blocks false, about time.elapsed_time, 1 blocks planned
-        point 0 cell 0 "sleep 0.01": command processes on 0 x 0 {"n": "1"}
-        point 1 cell 0 "sleep 0.02": command processes on 0 x 0 {"n": "2"}
-        run of 0 in 0: {"time.elapsed_time": 0.0136}
-        run of 0 in 1: {"time.elapsed_time": 0.0116}
-        run of 1 in 0: failed: the command ended with exit code 1
-    "#]],
+            Runs, blocks false, about time.elapsed_time, 1 blocks planned
+            point 0 cell 0 "sleep 0.01": command processes on 0 x 0 {"n": "1"}
+            point 1 cell 0 "sleep 0.02": command processes on 0 x 0 {"n": "2"}
+            run of 0 in 0: {"time.elapsed_time": 0.0136}
+            run of 0 in 1: {"time.elapsed_time": 0.0116}
+            run of 1 in 0: failed: the command ended with exit code 1
+            doubt: not read from hyperfine.json: means and extremes over all runs (7 numbers)
+        "#]],
     );
 }
 
@@ -384,6 +400,8 @@ fn of_several_hyperfine_files_the_files_are_compared() {
         run of 2 in 0: {"time.elapsed_time": 0.0136}
         run of 2 in 1: {"time.elapsed_time": 0.0116}
         run of 3 in 0: failed: the command ended with exit code 1
+        doubt: not read from hyperfine.json: means and extremes over all runs (7 numbers)
+        doubt: not read from after.json: means and extremes over all runs (7 numbers)
     "#]]
     .assert_eq(&shown(&imported));
 }
@@ -425,26 +443,28 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
         "perf-stat",
         "perf_stat.csv",
         expect![[r#"
-        Runs, blocks false, about perf.task_clock, 2 blocks planned
-        metric perf.context_switches: 1, -
-        metric perf.page_faults: 1, -
-        metric perf.task_clock: ms, lower
-        point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
-        run of 0 in 0: {"perf.context_switches": 1.0, "perf.page_faults": 50.0, "perf.task_clock": 0.62}
-        run of 0 in 1: {"perf.page_faults": 50.0, "perf.task_clock": 0.51}
-    "#]],
+            Runs, blocks false, about perf.task_clock, 2 blocks planned
+            metric perf.context_switches: 1, -
+            metric perf.page_faults: 1, -
+            metric perf.task_clock: ms, lower
+            point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
+            run of 0 in 0: {"perf.context_switches": 1.0, "perf.page_faults": 50.0, "perf.task_clock": 0.62}
+            run of 0 in 1: {"perf.page_faults": 50.0, "perf.task_clock": 0.51}
+            doubt: not read from perf_stat.csv: metrics that perf derives (5 numbers)
+        "#]],
     );
     check(
         "perf-stat",
         "perf_stat.json",
         expect![[r#"
-        Runs, blocks false, about perf.duration_time, 1 blocks planned
-        metric perf.duration_time: ns, lower
-        metric perf.page_faults: 1, -
-        metric perf.task_clock: ms, -
-        point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
-        run of 0 in 0: {"perf.duration_time": 1064317.0, "perf.page_faults": 50.0, "perf.task_clock": 0.53024}
-    "#]],
+            Runs, blocks false, about perf.duration_time, 1 blocks planned
+            metric perf.duration_time: ns, lower
+            metric perf.page_faults: 1, -
+            metric perf.task_clock: ms, -
+            point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
+            run of 0 in 0: {"perf.duration_time": 1064317.0, "perf.page_faults": 50.0, "perf.task_clock": 0.53024}
+            doubt: not read from perf_stat.json: metrics that perf derives (4 numbers)
+        "#]],
     );
 }
 
@@ -454,24 +474,391 @@ fn a_log_of_sysbench_has_a_run_for_each_output() {
         "sysbench",
         "sysbench.log",
         expect![[r#"
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric sysbench.cpu_speed.events_per_second: 1/s, higher
+            metric sysbench.file_operations.fsyncs_per_s: 1/s, higher
+            metric sysbench.file_operations.reads_per_s: 1/s, higher
+            metric sysbench.file_operations.writes_per_s: 1/s, higher
+            metric sysbench.latency_ms.95th_percentile: ms, lower
+            metric sysbench.latency_ms.avg: ms, lower
+            metric sysbench.latency_ms.max: ms, lower
+            metric sysbench.latency_ms.min: ms, lower
+            metric sysbench.latency_ms.sum: ms, lower
+            metric sysbench.threads_fairness.events: 1, -
+            metric sysbench.threads_fairness.events_stddev: 1, -
+            metric sysbench.threads_fairness.execution_time: s, -
+            metric sysbench.threads_fairness.execution_time_stddev: s, -
+            metric sysbench.throughput.read_mib_per_s: MiB/s, higher
+            metric sysbench.throughput.written_mib_per_s: MiB/s, higher
+            point 0 cell 0 "sysbench": sysbench.cpu threads on 0 x 2 {"version": "1.0.20"}
+            point 1 cell 1 "sysbench": sysbench.fileio threads on 0 x 1 {"version": "1.0.20"}
+            run of 0 in 0: {"operations": 2412.0, "operations_per_s": 2394.282310899345, "sysbench.cpu_speed.events_per_second": 2392.74, "sysbench.latency_ms.95th_percentile": 4.33, "sysbench.latency_ms.avg": 0.83, "sysbench.latency_ms.max": 32.32, "sysbench.latency_ms.min": 0.27, "sysbench.latency_ms.sum": 2001.5, "sysbench.threads_fairness.events": 1206.0, "sysbench.threads_fairness.events_stddev": 49.0, "sysbench.threads_fairness.execution_time": 1.0008, "sysbench.threads_fairness.execution_time_stddev": 0.0, "wall_s": 1.0074}
+            run of 1 in 0: {"operations": 104348.0, "operations_per_s": 104275.00749475368, "sysbench.file_operations.fsyncs_per_s": 4010.67, "sysbench.file_operations.reads_per_s": 60122.04, "sysbench.file_operations.writes_per_s": 40080.7, "sysbench.latency_ms.95th_percentile": 0.0, "sysbench.latency_ms.avg": 0.01, "sysbench.latency_ms.max": 2.28, "sysbench.latency_ms.min": 0.0, "sysbench.latency_ms.sum": 980.77, "sysbench.threads_fairness.events": 104348.0, "sysbench.threads_fairness.events_stddev": 0.0, "sysbench.threads_fairness.execution_time": 0.9808, "sysbench.threads_fairness.execution_time_stddev": 0.0, "sysbench.throughput.read_mib_per_s": 939.41, "sysbench.throughput.written_mib_per_s": 626.26, "wall_s": 1.0007}
+        "#]],
+    );
+}
+
+#[test]
+fn fio_2_has_microseconds_and_kibibytes() {
+    check(
+        "fio",
+        "fio-2.2.json",
+        expect![[r#"
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric fio.context_switches: 1, -
+            metric fio.read.bytes: B, -
+            metric fio.read.bytes_per_s: B/s, higher
+            metric fio.read.completion_max_ns: ns, lower
+            metric fio.read.completion_mean_ns: ns, lower
+            metric fio.read.completion_min_ns: ns, lower
+            metric fio.read.completion_p50_ns: ns, lower
+            metric fio.read.completion_p999_ns: ns, lower
+            metric fio.read.completion_p99_ns: ns, lower
+            metric fio.read.completion_stddev_ns: ns, lower
+            metric fio.read.drop_ios: 1, -
+            metric fio.read.iops: 1/s, higher
+            metric fio.read.latency_max_ns: ns, lower
+            metric fio.read.latency_mean_ns: ns, lower
+            metric fio.read.latency_min_ns: ns, lower
+            metric fio.read.latency_stddev_ns: ns, lower
+            metric fio.read.runtime_ms: ms, -
+            metric fio.read.short_ios: 1, -
+            metric fio.read.total_ios: 1, -
+            metric fio.system_percent: %, -
+            metric fio.user_percent: %, -
+            point 0 cell 0 "fio-2.2": fio.random-read processes on 0 x 1 {"version": "fio-2.2.10"}
+            run of 0 in 0: {"fio.context_switches": 1780.0, "fio.read.bytes": 7286784.0, "fio.read.bytes_per_s": 281600.0, "fio.read.completion_max_ns": 90000000.0, "fio.read.completion_mean_ns": 14490000.0, "fio.read.completion_min_ns": 120000.0, "fio.read.completion_p50_ns": 14016000.0, "fio.read.completion_p999_ns": 80000000.0, "fio.read.completion_p99_ns": 40000000.0, "fio.read.completion_stddev_ns": 2000000.0, "fio.read.drop_ios": 0.0, "fio.read.iops": 68.99, "fio.read.latency_max_ns": 90001000.0, "fio.read.latency_mean_ns": 14490700.0, "fio.read.latency_min_ns": 121000.0, "fio.read.latency_stddev_ns": 2000000.0, "fio.read.runtime_ms": 25788.0, "fio.read.short_ios": 0.0, "fio.read.total_ios": 1779.0, "fio.system_percent": 0.5, "fio.user_percent": 0.1, "operations_per_s": 68.99, "time.major_page_faults": 0.0, "time.minor_page_faults": 9.0}
+        "#]],
+    );
+    check(
+        "fio",
+        "fio-2.6-mixed.json",
+        expect![[r#"
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric fio.context_switches: 1, -
+            metric fio.mixed.bw_agg_percent: %, -
+            metric fio.mixed.bytes: B, -
+            metric fio.mixed.bytes_per_s: B/s, higher
+            metric fio.mixed.bytes_per_s_dev: B/s, -
+            metric fio.mixed.bytes_per_s_max: B/s, -
+            metric fio.mixed.bytes_per_s_mean: B/s, -
+            metric fio.mixed.bytes_per_s_min: B/s, -
+            metric fio.mixed.drop_ios: 1, -
+            metric fio.mixed.iops: 1/s, higher
+            metric fio.mixed.latency_max_ns: ns, lower
+            metric fio.mixed.latency_mean_ns: ns, lower
+            metric fio.mixed.latency_min_ns: ns, lower
+            metric fio.mixed.latency_stddev_ns: ns, lower
+            metric fio.mixed.runtime_ms: ms, -
+            metric fio.mixed.short_ios: 1, -
+            metric fio.mixed.total_ios: 1, -
+            metric fio.system_percent: %, -
+            metric fio.user_percent: %, -
+            point 0 cell 0 "fio-2.6-mixed": fio.mix processes on 0 x 1 {"unified_rw_reporting": "1", "version": "fio-2.6"}
+            run of 0 in 0: {"fio.context_switches": 5000.0, "fio.mixed.bw_agg_percent": 6.98, "fio.mixed.bytes": 2048000000.0, "fio.mixed.bytes_per_s": 16998400.0, "fio.mixed.bytes_per_s_dev": 855572.48, "fio.mixed.bytes_per_s_max": 5283840.0, "fio.mixed.bytes_per_s_mean": 2391797.76, "fio.mixed.bytes_per_s_min": 2048.0, "fio.mixed.drop_ios": 0.0, "fio.mixed.iops": 2200.5, "fio.mixed.latency_max_ns": 3781314000.0, "fio.mixed.latency_mean_ns": 1782920.0, "fio.mixed.latency_min_ns": 431000.0, "fio.mixed.latency_stddev_ns": 19405440.0, "fio.mixed.runtime_ms": 121363.0, "fio.mixed.short_ios": 0.0, "fio.mixed.total_ios": 270000.0, "fio.system_percent": 1.2, "fio.user_percent": 0.5, "operations_per_s": 2200.5, "time.major_page_faults": 0.0, "time.minor_page_faults": 11.0}
+        "#]],
+    );
+}
+
+#[test]
+fn what_fio_s_fdatasync_took_is_read() {
+    check(
+        "fio",
+        "fio-sync.json",
+        expect![[r#"
         Runs, blocks false, about operations_per_s, 1 blocks planned
-        metric sysbench.cpu_speed.events_per_second: 1/s, higher
-        metric sysbench.file_operations.fsyncs_per_s: 1/s, higher
-        metric sysbench.file_operations.reads_per_s: 1/s, higher
-        metric sysbench.file_operations.writes_per_s: 1/s, higher
+        metric fio.context_switches: 1, -
+        metric fio.job_runtime_ms: ms, -
+        metric fio.latency_depth: 1, -
+        metric fio.sync.latency_max_ns: ns, lower
+        metric fio.sync.latency_mean_ns: ns, lower
+        metric fio.sync.latency_min_ns: ns, lower
+        metric fio.sync.latency_n: 1, -
+        metric fio.sync.latency_p99_ns: ns, lower
+        metric fio.sync.latency_stddev_ns: ns, lower
+        metric fio.sync.total_ios: 1, -
+        metric fio.system_percent: %, -
+        metric fio.user_percent: %, -
+        metric fio.write.bw_agg_percent: %, -
+        metric fio.write.bw_samples: 1, -
+        metric fio.write.bytes: B, -
+        metric fio.write.bytes_per_s: B/s, higher
+        metric fio.write.bytes_per_s_dev: B/s, -
+        metric fio.write.bytes_per_s_max: B/s, -
+        metric fio.write.bytes_per_s_mean: B/s, -
+        metric fio.write.bytes_per_s_min: B/s, -
+        metric fio.write.completion_max_ns: ns, lower
+        metric fio.write.completion_mean_ns: ns, lower
+        metric fio.write.completion_min_ns: ns, lower
+        metric fio.write.completion_n: 1, -
+        metric fio.write.completion_p50_ns: ns, lower
+        metric fio.write.completion_p9995_ns: ns, lower
+        metric fio.write.completion_stddev_ns: ns, lower
+        metric fio.write.drop_ios: 1, -
+        metric fio.write.iops: 1/s, higher
+        metric fio.write.iops_max: 1, -
+        metric fio.write.iops_mean: 1, -
+        metric fio.write.iops_min: 1, -
+        metric fio.write.iops_samples: 1, -
+        metric fio.write.iops_stddev: 1, -
+        metric fio.write.latency_max_ns: ns, lower
+        metric fio.write.latency_mean_ns: ns, lower
+        metric fio.write.latency_min_ns: ns, lower
+        metric fio.write.latency_n: 1, -
+        metric fio.write.latency_stddev_ns: ns, lower
+        metric fio.write.runtime_ms: ms, -
+        metric fio.write.short_ios: 1, -
+        metric fio.write.total_ios: 1, -
+        point 0 cell 0 "fio-sync": fio.log processes on 0 x 1 {"bs": "4k", "fdatasync": "1", "rw": "write", "version": "fio-3.36"}
+        run of 0 in 0: {"fio.context_switches": 20010.0, "fio.job_runtime_ms": 9999.0, "fio.latency_depth": 1.0, "fio.sync.latency_max_ns": 9100000.0, "fio.sync.latency_mean_ns": 910000.5, "fio.sync.latency_min_ns": 310000.0, "fio.sync.latency_n": 9999.0, "fio.sync.latency_p99_ns": 1500000.0, "fio.sync.latency_stddev_ns": 45000.5, "fio.sync.total_ios": 9999.0, "fio.system_percent": 3.5, "fio.user_percent": 1.5, "fio.write.bw_agg_percent": 99.5, "fio.write.bw_samples": 20.0, "fio.write.bytes": 40960000.0, "fio.write.bytes_per_s": 4096000.0, "fio.write.bytes_per_s_dev": 12800.0, "fio.write.bytes_per_s_max": 4198400.0, "fio.write.bytes_per_s_mean": 4097536.0, "fio.write.bytes_per_s_min": 3993600.0, "fio.write.completion_max_ns": 91000.0, "fio.write.completion_mean_ns": 5200.5, "fio.write.completion_min_ns": 2100.0, "fio.write.completion_n": 10000.0, "fio.write.completion_p50_ns": 5000.0, "fio.write.completion_p9995_ns": 21000.0, "fio.write.completion_stddev_ns": 810.25, "fio.write.drop_ios": 0.0, "fio.write.iops": 1000.5, "fio.write.iops_max": 1025.0, "fio.write.iops_mean": 1000.25, "fio.write.iops_min": 975.0, "fio.write.iops_samples": 20.0, "fio.write.iops_stddev": 3.5, "fio.write.latency_max_ns": 92000.0, "fio.write.latency_mean_ns": 5300.5, "fio.write.latency_min_ns": 2200.0, "fio.write.latency_n": 10000.0, "fio.write.latency_stddev_ns": 811.25, "fio.write.runtime_ms": 10000.0, "fio.write.short_ios": 0.0, "fio.write.total_ios": 10000.0, "operations_per_s": 1000.5, "time.major_page_faults": 0.0, "time.minor_page_faults": 13.0}
+        doubt: not read from fio-sync.json: bins of latencies (2 numbers), disk_util (3 numbers), distribution of depths (2 numbers), distribution of latencies (2 numbers)
+    "#]],
+    );
+}
+
+#[test]
+fn stress_ng_s_summary_since_2023_is_no_part_of_its_table() {
+    check(
+        "stress-ng",
+        "stress-ng-2023.log",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 1 blocks planned
+        metric stress-ng.nanosecs_per_futex_wake: ns, lower
+        metric stress-ng.operations_per_cpu_s: 1/s, higher
+        metric stress-ng.real_time_s: s, -
+        point 0 cell 0 "stress-ng-2023": stress-ng.futex processes on 0 x 4 {}
+        run of 0 in 0: {"operations": 1000000.0, "operations_per_s": 16666.67, "stress-ng.nanosecs_per_futex_wake": 1500.0, "stress-ng.operations_per_cpu_s": 8333.33, "stress-ng.real_time_s": 60.0, "time.system_time": 100.0, "time.user_time": 20.0}
+    "#]],
+    );
+}
+
+#[test]
+fn sysbench_0_5_has_response_times_and_lines_of_intervals_are_samples() {
+    check(
+        "sysbench",
+        "sysbench-0.5.log",
+        expect![[r#"
+            Runs, blocks false, about operations_per_s, 1 blocks planned
+            metric sysbench.general_statistics.total_time_taken_by_event_execution: s, -
+            metric sysbench.latency_ms.99_percentile: ms, lower
+            metric sysbench.latency_ms.avg: ms, lower
+            metric sysbench.latency_ms.max: ms, lower
+            metric sysbench.latency_ms.min: ms, lower
+            metric sysbench.queries_performed.deadlocks: 1, -
+            metric sysbench.queries_performed.deadlocks_per_s: 1/s, higher
+            metric sysbench.queries_performed.other: 1, -
+            metric sysbench.queries_performed.other_operations: 1, -
+            metric sysbench.queries_performed.other_operations_per_s: 1/s, higher
+            metric sysbench.queries_performed.read: 1, -
+            metric sysbench.queries_performed.read_write_requests: 1, -
+            metric sysbench.queries_performed.read_write_requests_per_s: 1/s, higher
+            metric sysbench.queries_performed.total: 1, -
+            metric sysbench.queries_performed.transactions: 1, -
+            metric sysbench.queries_performed.transactions_per_s: 1/s, higher
+            metric sysbench.queries_performed.write: 1, -
+            metric sysbench.threads_fairness.events: 1, -
+            metric sysbench.threads_fairness.events_stddev: 1, -
+            metric sysbench.threads_fairness.execution_time: s, -
+            metric sysbench.threads_fairness.execution_time_stddev: s, -
+            point 0 cell 0 "sysbench-0.5": sysbench.oltp threads on 0 x 8 {"version": "0.5"}
+            run of 0 in 0: {"operations": 10000.0, "operations_per_s": 499.7501249375312, "sysbench.general_statistics.total_time_taken_by_event_execution": 159.98, "sysbench.latency_ms.99_percentile": 21.9, "sysbench.latency_ms.avg": 16.0, "sysbench.latency_ms.max": 412.3, "sysbench.latency_ms.min": 4.1, "sysbench.queries_performed.deadlocks": 0.0, "sysbench.queries_performed.deadlocks_per_s": 0.0, "sysbench.queries_performed.other": 20000.0, "sysbench.queries_performed.other_operations": 20000.0, "sysbench.queries_performed.other_operations_per_s": 999.5, "sysbench.queries_performed.read": 140000.0, "sysbench.queries_performed.read_write_requests": 180000.0, "sysbench.queries_performed.read_write_requests_per_s": 8995.5, "sysbench.queries_performed.total": 200000.0, "sysbench.queries_performed.transactions": 10000.0, "sysbench.queries_performed.transactions_per_s": 499.75, "sysbench.queries_performed.write": 40000.0, "sysbench.threads_fairness.events": 1250.0, "sysbench.threads_fairness.events_stddev": 9.2, "sysbench.threads_fairness.execution_time": 19.9975, "sysbench.threads_fairness.execution_time_stddev": 0.0, "wall_s": 20.01}
+              12 samples
+        "#]],
+    );
+    check(
+        "sysbench",
+        "sysbench-intervals.log",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 1 blocks planned
         metric sysbench.latency_ms.95th_percentile: ms, lower
         metric sysbench.latency_ms.avg: ms, lower
         metric sysbench.latency_ms.max: ms, lower
         metric sysbench.latency_ms.min: ms, lower
         metric sysbench.latency_ms.sum: ms, lower
+        metric sysbench.queries_performed.ignored_errors: 1, -
+        metric sysbench.queries_performed.ignored_errors_per_s: 1/s, higher
+        metric sysbench.queries_performed.other: 1, -
+        metric sysbench.queries_performed.queries: 1, -
+        metric sysbench.queries_performed.queries_per_s: 1/s, higher
+        metric sysbench.queries_performed.read: 1, -
+        metric sysbench.queries_performed.reconnects: 1, -
+        metric sysbench.queries_performed.reconnects_per_s: 1/s, higher
+        metric sysbench.queries_performed.total: 1, -
+        metric sysbench.queries_performed.transactions: 1, -
+        metric sysbench.queries_performed.transactions_per_s: 1/s, higher
+        metric sysbench.queries_performed.write: 1, -
         metric sysbench.threads_fairness.events: 1, -
+        metric sysbench.threads_fairness.events_stddev: 1, -
         metric sysbench.threads_fairness.execution_time: s, -
-        metric sysbench.throughput.read_mib_per_s: MiB/s, higher
-        metric sysbench.throughput.written_mib_per_s: MiB/s, higher
-        point 0 cell 0 "sysbench": sysbench.cpu threads on 0 x 2 {"version": "1.0.20"}
-        point 1 cell 1 "sysbench": sysbench.fileio threads on 0 x 1 {"version": "1.0.20"}
-        run of 0 in 0: {"operations": 2412.0, "operations_per_s": 2394.282310899345, "sysbench.cpu_speed.events_per_second": 2392.74, "sysbench.latency_ms.95th_percentile": 4.33, "sysbench.latency_ms.avg": 0.83, "sysbench.latency_ms.max": 32.32, "sysbench.latency_ms.min": 0.27, "sysbench.latency_ms.sum": 2001.5, "sysbench.threads_fairness.events": 1206.0, "sysbench.threads_fairness.execution_time": 1.0008, "wall_s": 1.0074}
-        run of 1 in 0: {"operations": 104348.0, "operations_per_s": 104275.00749475368, "sysbench.file_operations.fsyncs_per_s": 4010.67, "sysbench.file_operations.reads_per_s": 60122.04, "sysbench.file_operations.writes_per_s": 40080.7, "sysbench.latency_ms.95th_percentile": 0.0, "sysbench.latency_ms.avg": 0.01, "sysbench.latency_ms.max": 2.28, "sysbench.latency_ms.min": 0.0, "sysbench.latency_ms.sum": 980.77, "sysbench.threads_fairness.events": 104348.0, "sysbench.threads_fairness.execution_time": 0.9808, "sysbench.throughput.read_mib_per_s": 939.41, "sysbench.throughput.written_mib_per_s": 626.26, "wall_s": 1.0007}
+        metric sysbench.threads_fairness.execution_time_stddev: s, -
+        point 0 cell 0 "sysbench-intervals": sysbench.oltp threads on 0 x 4 {"version": "1.0.20"}
+        run of 0 in 0: {"operations": 3400.0, "operations_per_s": 850.0, "sysbench.latency_ms.95th_percentile": 7.0, "sysbench.latency_ms.avg": 4.7, "sysbench.latency_ms.max": 90.0, "sysbench.latency_ms.min": 1.1, "sysbench.latency_ms.sum": 15980.0, "sysbench.queries_performed.ignored_errors": 0.0, "sysbench.queries_performed.ignored_errors_per_s": 0.0, "sysbench.queries_performed.other": 6800.0, "sysbench.queries_performed.queries": 54400.0, "sysbench.queries_performed.queries_per_s": 13600.0, "sysbench.queries_performed.read": 47600.0, "sysbench.queries_performed.reconnects": 0.0, "sysbench.queries_performed.reconnects_per_s": 0.0, "sysbench.queries_performed.total": 54400.0, "sysbench.queries_performed.transactions": 3400.0, "sysbench.queries_performed.transactions_per_s": 850.0, "sysbench.queries_performed.write": 0.0, "sysbench.threads_fairness.events": 850.0, "sysbench.threads_fairness.events_stddev": 2.1, "sysbench.threads_fairness.execution_time": 3.995, "sysbench.threads_fairness.execution_time_stddev": 0.0, "wall_s": 4.0}
+          40 samples
+    "#]],
+    );
+}
+
+#[test]
+fn intervals_of_perf_stat_add_up_and_are_samples() {
+    check(
+        "perf-stat",
+        "perf_stat_interval.csv",
+        expect![[r#"
+        Runs, blocks false, about perf.cpu_clock, 1 blocks planned
+        metric perf.context_switches: 1, -
+        metric perf.cpu_clock: ms, -
+        point 0 cell 0 "perf_stat_interval": command processes on 0 x 0 {}
+        run of 0 in 0: {"perf.context_switches": 10100.0, "perf.cpu_clock": 4002.4}
+          6 samples
+        doubt: not read from perf_stat_interval.csv: metrics that perf derives (4 numbers)
+    "#]],
+    );
+}
+
+#[test]
+fn a_form_that_will_it_scale_did_not_run_is_missing() {
+    check(
+        "will-it-scale",
+        "processes_only.csv",
+        expect![[r#"
+        Samples, blocks false, about operations_per_s, 1 blocks planned
+        metric will-it-scale.idle_percent: %, -
+        point 0 cell 0 "processes_only": will-it-scale.processes_only processes on 1 x 1 {}
+        point 1 cell 1 "processes_only": will-it-scale.processes_only processes on 2 x 2 {}
+        point 2 cell 2 "processes_only": will-it-scale.processes_only processes on 4 x 4 {}
+        point 3 cell 3 "processes_only": will-it-scale.processes_only processes on 8 x 8 {}
+        point 4 cell 4 "processes_only": will-it-scale.processes_only processes on 16 x 16 {}
+        point 5 cell 5 "processes_only": will-it-scale.processes_only processes on 32 x 32 {}
+        point 6 cell 6 "processes_only": will-it-scale.processes_only processes on 64 x 64 {}
+        run of 0 in 0: {"operations_per_s": 512345.0, "will-it-scale.idle_percent": 98.9}
+        run of 1 in 0: {"operations_per_s": 1011234.0, "will-it-scale.idle_percent": 97.8}
+        run of 2 in 0: {"operations_per_s": 1991234.0, "will-it-scale.idle_percent": 95.7}
+        run of 3 in 0: {"operations_per_s": 3851234.0, "will-it-scale.idle_percent": 91.3}
+        run of 4 in 0: {"operations_per_s": 6901234.0, "will-it-scale.idle_percent": 82.6}
+        run of 5 in 0: {"operations_per_s": 9101234.0, "will-it-scale.idle_percent": 65.2}
+        run of 6 in 0: {"operations_per_s": 8601234.0, "will-it-scale.idle_percent": 30.4}
+    "#]],
+    );
+}
+
+#[test]
+fn pgbench_s_outputs_are_runs_and_its_progress_is_samples() {
+    check(
+        "pgbench",
+        "pgbench.txt",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 1 blocks planned
+        metric pgbench.failed_transactions: 1, lower
+        metric pgbench.initial_connection_ms: ms, -
+        metric pgbench.latency_average_ms: ms, lower
+        metric pgbench.latency_stddev_ms: ms, lower
+        point 0 cell 0 "pgbench": pgbench.select only threads on 0 x 16 {"duration": "60 s", "maximum_number_of_tries": "1", "query_mode": "prepared", "scaling_factor": "100", "threads": "8"}
+        point 1 cell 1 "pgbench": pgbench.load.sql threads on 0 x 1 {"duration": "10 s", "query_mode": "simple", "scaling_factor": "10", "threads": "1"}
+        run of 0 in 0: {"operations": 4812345.0, "operations_per_s": 80211.123456, "pgbench.failed_transactions": 0.0, "pgbench.initial_connection_ms": 12.345, "pgbench.latency_average_ms": 0.199}
+        run of 1 in 0: {"operations": 12175.0, "operations_per_s": 1217.6, "pgbench.failed_transactions": 1.0, "pgbench.initial_connection_ms": 1.5, "pgbench.latency_average_ms": 0.82, "pgbench.latency_stddev_ms": 0.11}
+          10 samples
+        doubt: not read from pgbench.txt: statistics of single scripts or statements (2 numbers)
+    "#]],
+    );
+}
+
+#[test]
+fn benchmarks_of_go_are_curves_over_its_cpus() {
+    check(
+        "go-bench",
+        "go_bench.txt",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 1 blocks planned
+        metric go.ns_per_op: ns, lower
+        point 0 cell 0 "go_bench": go.RLock threads on 1 x 1 {"package": "example.org/lockbench"}
+        point 1 cell 1 "go_bench": go.RLock threads on 2 x 2 {"package": "example.org/lockbench"}
+        point 2 cell 2 "go_bench": go.RLock threads on 4 x 4 {"package": "example.org/lockbench"}
+        point 3 cell 3 "go_bench": go.RLock threads on 8 x 8 {"package": "example.org/lockbench"}
+        run of 0 in 0: {"go.ns_per_op": 15.1, "operations": 100000000.0, "operations_per_s": 66225165.56291391}
+        run of 1 in 0: {"go.ns_per_op": 31.0, "operations": 40000000.0, "operations_per_s": 32258064.51612903}
+        run of 2 in 0: {"go.ns_per_op": 58.9, "operations": 20000000.0, "operations_per_s": 16977928.692699492}
+        run of 3 in 0: {"go.ns_per_op": 61.0, "operations": 20000000.0, "operations_per_s": 16393442.62295082}
+    "#]],
+    );
+}
+
+#[test]
+fn benchmarks_of_cpp_and_java_are_runs_by_repetition_and_fork() {
+    check(
+        "google-benchmark",
+        "google_benchmark.json",
+        expect![[r#"
+        Runs, blocks false, about google.real_time_ns, 2 blocks planned
+        metric google.cpu_time_ns: ns, lower
+        metric google.iterations: 1, -
+        metric google.real_time_ns: ns, lower
+        point 0 cell 0 "google_benchmark": google.BM_Lock threads on 0 x 4 {"argument_1": "64"}
+        run of 0 in 0: {"google.cpu_time_ns": 480.25, "google.iterations": 1000000.0, "google.real_time_ns": 120.5, "operations_per_s": 8298755.0}
+        run of 0 in 1: {"google.cpu_time_ns": 481.5, "google.iterations": 1000000.0, "google.real_time_ns": 121.5, "operations_per_s": 8230452.5}
+        doubt: not read from google_benchmark.json: aggregates over repetitions (5 numbers)
+    "#]],
+    );
+    check(
+        "jmh",
+        "jmh.json",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 2 blocks planned
+        metric jmh.gc_alloc_rate_norm: B, -
+        point 0 cell 0 "jmh": jmh.LockBench.reentrant threads on 0 x 4 {"fair": "false", "mode": "thrpt"}
+        run of 0 in 0: {"jmh.gc_alloc_rate_norm": 24.5, "operations_per_s": 2495000.0}
+          4 samples
+        run of 0 in 1: {"jmh.gc_alloc_rate_norm": 24.5, "operations_per_s": 2505500.0}
+          4 samples
+        doubt: not read from jmh.json: errors and percentiles that JMH derives (9 numbers)
+    "#]],
+    );
+}
+
+#[test]
+fn perf_bench_and_hackbench_print_rates_or_times() {
+    check(
+        "perf-bench",
+        "perf_bench.txt",
+        expect![[r#"
+        Runs, blocks false, about operations_per_s, 1 blocks planned
+        metric perf-bench.stddev_percent: %, lower
+        metric perf-bench.time_per_operation_us: us, lower
+        point 0 cell 0 "perf_bench": perf-bench.sched/messaging processes on 0 x 400 {"groups": "10"}
+        point 1 cell 1 "perf_bench": perf-bench.sched/pipe processes on 0 x 0 {}
+        point 2 cell 2 "perf_bench": perf-bench.futex/hash processes on 0 x 0 {}
+        run of 0 in 0: {"wall_s": 0.308}
+        run of 1 in 0: {"operations": 1000000.0, "operations_per_s": 195180.0, "perf-bench.time_per_operation_us": 5.123456, "wall_s": 5.123}
+        run of 2 in 0: {"operations_per_s": 510000.0, "perf-bench.stddev_percent": 0.12, "wall_s": 10.0}
+        doubt: not read from perf_bench.txt: other lines (8 numbers)
+    "#]],
+    );
+    check(
+        "perf-bench",
+        "hackbench.txt",
+        expect![[r#"
+        Runs, blocks false, about wall_s, 2 blocks planned
+        point 0 cell 0 "hackbench": hackbench processes on 0 x 400 {"bytes": "100", "groups": "10", "messages": "100"}
+        run of 0 in 0: {"wall_s": 0.123}
+        run of 0 in 1: {"wall_s": 0.131}
+    "#]],
+    );
+}
+
+#[test]
+fn a_mail_of_the_kernel_test_robot_has_a_mean_for_each_commit() {
+    check(
+        "kernel-test-robot",
+        "kernel_test_robot.txt",
+        expect![[r#"
+        Runs, blocks false, about will-it-scale.per_thread_ops, 1 blocks planned
+        metric perf-profile.calltrace.cycles-pp.down_read: 1, -
+        metric perf-profile.calltrace.cycles-pp.down_read.stddev_percent: %, -
+        metric will-it-scale.52.threads: 1, -
+        metric will-it-scale.per_thread_ops: 1, higher
+        point 0 cell 0 "aaaaaaaaaa11": lkp.will-it-scale processes on 0 x 0 {"compiler": "gcc-12", "cpufreq_governor": "performance", "kconfig": "x86_64-rhel-9.4", "mode": "thread", "nr_task": "50%", "rootfs": "debian-12", "tbox_group": "lkp-xyz-2sp1", "test": "page_fault1"}
+        point 1 cell 0 "bbbbbbbbbb22": lkp.will-it-scale processes on 0 x 0 {"compiler": "gcc-12", "cpufreq_governor": "performance", "kconfig": "x86_64-rhel-9.4", "mode": "thread", "nr_task": "50%", "rootfs": "debian-12", "tbox_group": "lkp-xyz-2sp1", "test": "page_fault1"}
+        run of 0 in 0: {"perf-profile.calltrace.cycles-pp.down_read": 38.21, "perf-profile.calltrace.cycles-pp.down_read.stddev_percent": 2.0, "will-it-scale.52.threads": 3412345.0, "will-it-scale.per_thread_ops": 65622.0}
+        run of 1 in 0: {"perf-profile.calltrace.cycles-pp.down_read": 45.24, "will-it-scale.52.threads": 2992626.0, "will-it-scale.per_thread_ops": 57550.0}
     "#]],
     );
 }

@@ -9,7 +9,7 @@ use records::{Form, ReplicationUnit};
 use serde_json::Value;
 
 use crate::import::json::{document, looks_like, number, text};
-use crate::import::{File, Foreign, ForeignCell, ForeignRun};
+use crate::import::{File, Foreign, ForeignCell, ForeignRun, metric_word};
 
 const LACKS: &[&str] = &[
     "one file is one run of each job: replication needs several files of each variant",
@@ -17,8 +17,31 @@ const LACKS: &[&str] = &[
     "kernel, CPUs, file system and device are not recorded",
 ];
 
-/// Directions of transfer.
-const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
+/// Directions of transfer; `mixed` is all of them together (unified_rw_reporting), `sync` are fsync and its relatives.
+const DIRECTIONS: [&str; 5] = ["read", "write", "trim", "mixed", "sync"];
+
+/// Parts of a job that say how often a value lay in a range: there is no metric for a distribution.
+const DISTRIBUTIONS: [(&str, &str); 7] = [
+    ("bins", "bins of latencies"),
+    ("iodepth_level", "distribution of depths"),
+    ("iodepth_submit", "distribution of depths"),
+    ("iodepth_complete", "distribution of depths"),
+    ("latency_ns", "distribution of latencies"),
+    ("latency_us", "distribution of latencies"),
+    ("latency_ms", "distribution of latencies"),
+];
+
+/// Numbers of a job that measure nothing.
+const NOT_MEASURED: [&str; 8] = [
+    "groupid",
+    "error",
+    "eta",
+    "elapsed",
+    "job_start",
+    "latency_target",
+    "latency_percentile",
+    "latency_window",
+];
 
 /// Options that only define where the job works, or how results are printed.
 const NOT_OPTIONS: [&str; 9] = [
@@ -65,13 +88,22 @@ pub fn read(file: &File) -> Result<Foreign> {
         *number += 1;
         foreign.runs.push(run);
     }
+    if let Some(devices) = document.get("disk_util") {
+        leave(&mut foreign, "disk_util", devices);
+    }
     foreign.primary = primary(&foreign).to_string();
     Ok(foreign)
 }
 
 /// The metric that all jobs have: the rate of their only direction, or that of one of several.
 fn primary(foreign: &Foreign) -> &'static str {
-    let rates = ["operations_per_s", "fio.write.iops", "fio.read.iops", "fio.trim.iops"];
+    let rates = [
+        "operations_per_s",
+        "fio.write.iops",
+        "fio.read.iops",
+        "fio.trim.iops",
+        "fio.sync.latency_mean_ns",
+    ];
     let in_all = |rate: &&&str| foreign.runs.iter().all(|run| run.values.contains_key(**rate));
     let in_some = |rate: &&&str| foreign.runs.iter().any(|run| run.values.contains_key(**rate));
     rates.iter().find(in_all).or_else(|| rates.iter().find(in_some)).unwrap_or(&rates[0])
@@ -103,48 +135,158 @@ fn read_job(foreign: &mut Foreign, all: &Value, job: &Value, name: &str) -> Resu
 
 fn values(foreign: &mut Foreign, job: &Value) -> Result<BTreeMap<String, f64>> {
     let mut values = BTreeMap::new();
-    let mut put = |name: String, unit: &str, better: Better, value: Option<f64>| {
-        let Some(value) = value else { return Ok(()) };
-        ensure!(value >= 0.0, "{name} is {value}, cannot be negative");
-        foreign.describe(&name, unit, better);
-        values.insert(name, value);
-        Ok(())
-    };
     let mut rates = Vec::new();
-    for direction in DIRECTIONS {
-        // Directions that a job does not use have zeros.
-        let used = |stats: &&Value| number(stats, "total_ios") != Some(0.0);
-        let Some(stats) = job.get(direction).filter(used) else {
-            continue;
-        };
-        let rate = number(stats, "iops");
-        rates.push(rate);
-        let name = |rest: &str| format!("fio.{direction}.{rest}");
-        put(name("iops"), "1/s", Higher, rate)?;
-        put(name("bytes_per_s"), "B/s", Higher, number(stats, "bw_bytes"))?;
-        let latency = stats.get("lat_ns").filter(|lat| number(lat, "N") != Some(0.0));
-        for (key, unit) in [("mean", "ns"), ("stddev", "ns"), ("max", "ns")] {
-            let value = latency.and_then(|latency| number(latency, key));
-            put(name(&format!("latency_{key}_ns")), unit, Lower, value)?;
-        }
-        // Percentiles are of the completion latency unless the job asked otherwise.
-        let kinds = [("clat_ns", "completion"), ("lat_ns", "latency")];
-        for (key, kind) in kinds {
-            let percentiles = stats.get(key).and_then(|latency| latency.get("percentile"));
-            for (key, short) in [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p999")]
-            {
-                let value = percentiles.and_then(|percentiles| number(percentiles, key));
-                put(name(&format!("{kind}_{short}_ns")), "ns", Lower, value)?;
+    for (key, value) in job.as_object().into_iter().flatten() {
+        if DIRECTIONS.contains(&key.as_str()) {
+            // Directions that a job does not use have zeros.
+            if number(value, "total_ios") == Some(0.0) {
+                continue;
             }
+            rates.extend(number(value, "iops"));
+            let is_old = value.get("bw_bytes").is_none();
+            for (path, value) in leaves(foreign, value) {
+                if let Some((name, unit, better, value)) = of_direction(&path, value, is_old) {
+                    put(foreign, &mut values, format!("fio.{key}.{name}"), (unit, better, value))?;
+                }
+            }
+        } else if let Some(value) = value.as_f64().filter(|v| v.is_finite()) {
+            if let Some((name, unit)) = of_job(key) {
+                put(foreign, &mut values, name, (unit, Neither, value))?;
+            }
+        } else if !leave_distribution(foreign, key, value) && key != "job options" {
+            leave(foreign, key, value);
         }
     }
     // The rate of a single direction is that of all operations.
-    let total = if let [rate] = rates[..] { rate } else { None };
-    put("operations_per_s".to_string(), "1/s", Higher, total)?;
-    put("fio.user_percent".to_string(), "%", Neither, number(job, "usr_cpu"))?;
-    put("fio.system_percent".to_string(), "%", Neither, number(job, "sys_cpu"))?;
-    put("fio.context_switches".to_string(), "1", Neither, number(job, "ctx"))?;
-    put("time.major_page_faults".to_string(), "1", Neither, number(job, "majf"))?;
-    put("time.minor_page_faults".to_string(), "1", Neither, number(job, "minf"))?;
+    if let [rate] = rates[..] {
+        let total = ("1/s", Higher, rate);
+        put(foreign, &mut values, "operations_per_s".to_string(), total)?;
+    }
     Ok(values)
+}
+
+/// Unit, direction and value of a metric.
+type Measured = (&'static str, Better, f64);
+
+fn put(
+    foreign: &mut Foreign,
+    values: &mut BTreeMap<String, f64>,
+    name: String,
+    (unit, better, value): Measured,
+) -> Result<()> {
+    ensure!(value >= 0.0, "{name} is {value}, cannot be negative");
+    foreign.describe(&name, unit, better);
+    values.insert(name, value);
+    Ok(())
+}
+
+/// The metric of a number of a job itself.
+fn of_job(key: &str) -> Option<(String, &'static str)> {
+    let known = [
+        ("usr_cpu", "fio.user_percent", "%"),
+        ("sys_cpu", "fio.system_percent", "%"),
+        ("ctx", "fio.context_switches", "1"),
+        ("majf", "time.major_page_faults", "1"),
+        ("minf", "time.minor_page_faults", "1"),
+        ("job_runtime", "fio.job_runtime_ms", "ms"),
+    ];
+    let found = known.into_iter().find(|(known, ..)| *known == key);
+    let other =
+        || (!NOT_MEASURED.contains(&key)).then(|| (format!("fio.{}", metric_word(key)), "1"));
+    found.map(|(_, name, unit)| (name.to_string(), unit)).or_else(other)
+}
+
+/// The metric of a number of a direction, by its keys. fio 2 has latencies in microseconds, and rates in KiB/s and
+/// amounts in KiB only.
+fn of_direction(
+    path: &[&str],
+    value: f64,
+    is_old: bool,
+) -> Option<(String, &'static str, Better, f64)> {
+    const KIB: f64 = 1024.0;
+    Some(match path {
+        ["iops"] => ("iops".to_string(), "1/s", Higher, value),
+        ["bw_bytes"] => ("bytes_per_s".to_string(), "B/s", Higher, value),
+        // Beside the same in bytes.
+        ["bw" | "io_kbytes"] if !is_old => return None,
+        ["bw"] => ("bytes_per_s".to_string(), "B/s", Higher, value * KIB),
+        ["bw_min" | "bw_max" | "bw_mean" | "bw_dev"] => {
+            (format!("bytes_per_s_{}", &path[0][3..]), "B/s", Neither, value * KIB)
+        }
+        ["bw_agg"] => ("bw_agg_percent".to_string(), "%", Neither, value),
+        ["io_bytes"] if is_old => ("bytes".to_string(), "B", Neither, value * KIB),
+        ["io_bytes"] => ("bytes".to_string(), "B", Neither, value),
+        ["runtime"] => ("runtime_ms".to_string(), "ms", Neither, value),
+        [kind @ ("lat" | "clat" | "slat"), rest @ ..] => latency(kind, rest, value, 1000.0)?,
+        [kind @ ("lat_ns" | "clat_ns" | "slat_ns"), rest @ ..] => {
+            latency(kind.trim_end_matches("_ns"), rest, value, 1.0)?
+        }
+        _ => (metric_word(&path.join(".")), "1", Neither, value),
+    })
+}
+
+/// A number of a latency, such as `["percentile", "99.900000"]`, in units of so many ns.
+fn latency(
+    kind: &str,
+    path: &[&str],
+    value: f64,
+    unit_ns: f64,
+) -> Option<(String, &'static str, Better, f64)> {
+    let kind = match kind {
+        "lat" => "latency",
+        "clat" => "completion",
+        _ => "submission",
+    };
+    let short = match path {
+        ["N"] => return Some((format!("{kind}_n"), "1", Neither, value)),
+        ["percentile", percent] => {
+            format!("p{}", percent.trim_end_matches('0').trim_end_matches('.').replace('.', ""))
+        }
+        path => metric_word(&path.join(".")),
+    };
+    Some((format!("{kind}_{short}_ns"), "ns", Lower, value * unit_ns))
+}
+
+/// Counts the numbers of a part that is not read.
+fn leave(foreign: &mut Foreign, what: &str, part: &Value) {
+    let numbers = leaves(foreign, part).len();
+    if numbers > 0 {
+        *foreign.unread.entry(what.to_string()).or_default() += numbers;
+    }
+}
+
+/// Counts the numbers of a distribution; returns whether the part is one.
+fn leave_distribution(foreign: &mut Foreign, key: &str, part: &Value) -> bool {
+    let known = DISTRIBUTIONS.iter().find(|(distribution, _)| *distribution == key);
+    if let Some((_, what)) = known {
+        let numbers = part.as_object().map_or(0, serde_json::Map::len);
+        *foreign.unread.entry(what.to_string()).or_default() += numbers;
+    }
+    known.is_some()
+}
+
+/// The numbers below a value with their keys; what is a distribution is only counted.
+fn leaves<'a>(foreign: &mut Foreign, value: &'a Value) -> Vec<(Vec<&'a str>, f64)> {
+    let mut leaves = Vec::new();
+    let mut open = vec![(Vec::new(), value)];
+    while let Some((path, value)) = open.pop() {
+        let parts: Vec<(&str, &Value)> = match value {
+            Value::Object(parts) => parts.iter().map(|(key, part)| (key.as_str(), part)).collect(),
+            Value::Array(parts) => parts.iter().map(|part| ("", part)).collect(),
+            leaf => {
+                leaves.extend(leaf.as_f64().filter(|v| v.is_finite()).map(|v| (path, v)));
+                continue;
+            }
+        };
+        // Latencies that were not measured have zeros.
+        if ["N", "max"].iter().any(|key| number(value, key) == Some(0.0)) {
+            continue;
+        }
+        for (key, part) in parts {
+            if !leave_distribution(foreign, key, part) {
+                open.push(([&path[..], &[key]].concat(), part));
+            }
+        }
+    }
+    leaves
 }

@@ -21,6 +21,9 @@ const LACKS: &[&str] = &[
     "CPUs, tasks, host and kernel are not recorded",
 ];
 
+/// What hyperfine derives from all runs of a command. CPU times of single runs are not in the file.
+const MEANS: [&str; 7] = ["mean", "stddev", "median", "user", "system", "min", "max"];
+
 /// Whether a text has results with commands and times.
 pub fn recognise(text: &str) -> bool {
     looks_like(text, &["results", "command", "times"]) && !looks_like(text, &["fio version"])
@@ -81,6 +84,11 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
             failed: codes.and_then(|codes| failure(&codes[index])),
             ..ForeignRun::default()
         });
+    }
+    if times.len() > 1 {
+        let numbers = MEANS.iter().filter(|key| number(result, key).is_some()).count();
+        *foreign.unread.entry("means and extremes over all runs".to_string()).or_default() +=
+            numbers;
     }
     if times.is_empty() {
         let warning = Warning::new(format!("'{command}' has no runs"), "run it again");

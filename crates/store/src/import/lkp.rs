@@ -123,7 +123,7 @@ fn put(foreign: &mut Foreign, stat: &str, values: &[Value]) {
 }
 
 /// The name of a stat in a record. Stats of time(1) have knee's own names.
-fn name(stat: &str) -> String {
+pub fn name(stat: &str) -> String {
     let time_stat = stat.find("time.").filter(|at| *at == 0 || stat[..*at].ends_with('.'));
     if let Some(own) = time_stat.map(|at| &stat[at..])
         && METRICS.iter().any(|metric| metric.name == own)
@@ -140,7 +140,7 @@ fn first_part(stat: &str) -> Option<&str> {
 }
 
 /// The main stat of the benchmark.
-fn headline<'a>(names: &[&'a str]) -> &'a str {
+pub fn headline<'a>(names: &[&'a str]) -> &'a str {
     let ending = |ending: &&str| names.iter().find(|name| name.ends_with(*ending));
     let elapsed = || names.iter().find(|name| name.ends_with("time.elapsed_time"));
     let first = || names.iter().find(|name| **name != "stats_source");

@@ -9,11 +9,17 @@ mod assemble;
 mod csv;
 mod fio;
 mod fs_mark;
+mod go_bench;
+mod google_benchmark;
 mod hyperfine;
 mod input;
+mod jmh;
 mod json;
+mod kernel_test_robot;
 mod lkp;
+mod perf_bench;
 mod perf_stat;
+mod pgbench;
 mod plain;
 mod stress_ng;
 mod sysbench;
@@ -23,7 +29,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use host::Placement;
+use host::{Placement, counted};
 use records::{
     Better, DescribedMetric, Form, HostFacts, METRICS, Obtained, Pass, ReplicationUnit, Warning,
 };
@@ -100,6 +106,42 @@ pub const FORMATS: &[Format] = &[
         recognise: sysbench::recognise,
         read: sysbench::read,
     },
+    Format {
+        name: "pgbench",
+        about: "the text that it prints",
+        recognise: pgbench::recognise,
+        read: pgbench::read,
+    },
+    Format {
+        name: "perf-bench",
+        about: "the text of perf bench, or of hackbench",
+        recognise: perf_bench::recognise,
+        read: perf_bench::read,
+    },
+    Format {
+        name: "go-bench",
+        about: "the text of go test -bench",
+        recognise: go_bench::recognise,
+        read: go_bench::read,
+    },
+    Format {
+        name: "google-benchmark",
+        about: "the JSON of --benchmark_format=json",
+        recognise: google_benchmark::recognise,
+        read: google_benchmark::read,
+    },
+    Format {
+        name: "jmh",
+        about: "the JSON of -rf json",
+        recognise: jmh::recognise,
+        read: jmh::read,
+    },
+    Format {
+        name: "kernel-test-robot",
+        about: "the mail, or its table of two commits",
+        recognise: kernel_test_robot::recognise,
+        read: kernel_test_robot::read,
+    },
 ];
 
 impl Format {
@@ -120,12 +162,39 @@ impl Format {
         let what = || format!("reading {name} as {}", self.name);
         let mut foreign = (self.read)(file).with_context(what)?;
         foreign.make_printable();
+        foreign.warn_of_unread(name);
         if foreign.runs.is_empty() {
             bail!("{name} has no results: {} expects {}", self.name, self.about);
         }
         Ok(foreign)
     }
 }
+
+/// Outputs that knee knows and does not read: parts of their texts, and what to do.
+const NOT_READ: &[(&[&str], &str)] = &[
+    (
+        &["lock_stat version"],
+        "is /proc/lock_stat, which has no rate of operations: knee explain finds locks itself",
+    ),
+    (
+        &["contended", "total wait", "max wait"],
+        "is a table of perf lock, which has no rate of operations: knee explain finds locks itself",
+    ),
+    (
+        &["\"point_estimate\"", "\"confidence_interval\""],
+        "is the estimates.json of criterion, which has no single values: make a CSV of its sample.json, with the \
+         columns variant,metric,value",
+    ),
+    (
+        &["Wakeup Latencies percentiles"],
+        "is the output of schbench, which has percentiles of latencies only: make a CSV of them, with the columns \
+         variant,metric,value",
+    ),
+    (
+        &["%stddev", "fail:runs"],
+        "is a part of a mail of the kernel test robot without its table: import the whole mail",
+    ),
+];
 
 /// Why a text is not read although its tool is known, and which output to import instead.
 fn refusal(text: &str) -> Option<&'static str> {
@@ -136,7 +205,9 @@ fn refusal(text: &str) -> Option<&'static str> {
     } else if text.lines().any(is_terse) {
         Some("is the terse output of fio: import that of --output-format=json")
     } else {
-        None
+        let has = |part: &str| text.contains(part);
+        let found = NOT_READ.iter().find(|(parts, _)| parts.iter().all(|part| has(part)));
+        found.map(|(_, why)| *why)
     }
 }
 
@@ -166,6 +237,8 @@ pub struct Foreign {
     pub blocks: bool,
     /// What the format does not record, one sentence each.
     pub lacks: Vec<String>,
+    /// Numbers of the file that the record does not hold: what they are, and how many.
+    pub unread: BTreeMap<String, usize>,
     /// Doubts about this file.
     pub warnings: Vec<Warning>,
     /// Facts about the host that the file records.
@@ -251,6 +324,7 @@ impl Foreign {
             unit,
             blocks: false,
             lacks: lacks.iter().map(|lack| lack.to_string()).collect(),
+            unread: BTreeMap::new(),
             warnings: Vec::new(),
             host: HostFacts::default(),
         }
@@ -276,6 +350,32 @@ impl Foreign {
         self.primary = printable(&self.primary);
     }
 
+    /// Says of a line that is not read how many numbers it has, unless it has none.
+    fn leave(&mut self, what: &str, line: &str) {
+        let numbers = numbers_in(line);
+        if numbers > 0 {
+            *self.unread.entry(what.to_string()).or_default() += numbers;
+        }
+    }
+
+    fn warn_of_unread(&mut self, file: &str) {
+        /// More are counted and not named.
+        const NAMED: usize = 6;
+        if self.unread.is_empty() {
+            return;
+        }
+        let named = self.unread.iter().take(NAMED);
+        let mut named: Vec<String> = named
+            .map(|(what, n)| format!("{} ({})", printable(what), counted(*n, "number")))
+            .collect();
+        if self.unread.len() > NAMED {
+            let more: usize = self.unread.values().skip(NAMED).sum();
+            named.push(format!("{} more", counted(more, "number")));
+        }
+        let text = format!("not read from {file}: {}", named.join(", "));
+        self.warnings.push(Warning::new(text, "the file itself has them"));
+    }
+
     /// Adds a warning about values that are missing because they were not finite numbers.
     fn note_not_finite(&mut self, count: usize) {
         if count > 0 {
@@ -297,6 +397,15 @@ impl Foreign {
 
 fn printable(text: &str) -> String {
     text.replace(char::is_control, " ").trim().to_string()
+}
+
+/// How many of a line's words are numbers, maybe with a unit: "12.5ms", "(4.0/s)".
+fn numbers_in(line: &str) -> usize {
+    let is_number = |word: &&str| {
+        let word = word.trim_start_matches(['(', '[', '+', '-', '<', '=']);
+        word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    line.split([' ', '\t', ',', ';', '/', ':', '|']).filter(is_number).count()
 }
 
 /// Parses a number of a tool: `None` if it is not finite, an error if it is not a number.

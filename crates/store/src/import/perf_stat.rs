@@ -23,13 +23,17 @@ const NO_VALUE: [&str; 2] = ["<not counted>", "<not supported>"];
 /// Events whose value says how long the command took, the best first.
 const TIMES: [&str; 2] = ["perf.duration_time", "perf.task_clock"];
 
+/// When an interval of -I ended, since the start of the run.
+const INTERVAL: &str = "perf.interval_end_s";
+
 /// Separators that people give -x.
 const SEPARATORS: [char; 4] = [',', ';', '\t', '|'];
 
 /// Whether a text has a line of an event.
 pub fn recognise(text: &str) -> bool {
     let events = || text.lines().filter(|line| !is_heading(line));
-    events().next().is_some_and(|line| is_json(line) || separator(line).is_some())
+    let is_event = |line| is_json(line) || separator(of_interval(line).1).is_some();
+    events().next().is_some_and(is_event)
 }
 
 fn is_heading(line: &str) -> bool {
@@ -38,6 +42,19 @@ fn is_heading(line: &str) -> bool {
 
 fn is_json(line: &str) -> bool {
     line.starts_with('{') && line.contains("\"counter-value\"") && line.contains("\"event\"")
+}
+
+/// The end of the interval in s that a line of perf stat -I begins with, and the rest.
+fn of_interval(line: &str) -> (Option<f64>, &str) {
+    let rest = line.trim_start();
+    let found = SEPARATORS.iter().find_map(|separator| {
+        let (time, rest) = rest.split_once(*separator)?;
+        // perf prints nanoseconds; a value of an event has no such number of decimals.
+        let (_, decimals) = time.split_once('.')?;
+        (decimals.len() == 9 && self::separator(rest).is_some())
+            .then(|| Some((time.parse().ok()?, rest)))?
+    });
+    found.map_or((None, line), |(time, rest)| (Some(time), rest))
 }
 
 /// The separator of a line with value, unit, event, maybe the deviation of repeats, run time and share of
@@ -62,22 +79,26 @@ fn separator(line: &str) -> Option<char> {
 
 /// An event of one run.
 struct Event<'a> {
+    /// The end of its interval in s, with -I.
+    interval_s: Option<f64>,
     value: &'a str,
     unit: &'a str,
     name: &'a str,
     /// The share of the time in which it was counted, in percent.
     counted_percent: Option<f64>,
+    /// Whether perf has derived a metric from it, such as "2.5 K/sec".
+    has_derived: bool,
 }
 
 /// Reads a run for each output of perf.
 pub fn read(file: &File) -> Result<Foreign> {
     let mut foreign = Foreign::new(TIMES[0], ReplicationUnit::Run, LACKS);
-    let mut values: BTreeMap<String, f64> = BTreeMap::new();
+    let mut run = Counts::default();
     let mut first = None;
     let mut multiplexed = false;
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with("# started on") {
-            add_run(&mut foreign, std::mem::take(&mut values));
+            add_run(&mut foreign, std::mem::take(&mut run));
         }
         if is_heading(line) {
             continue;
@@ -98,19 +119,22 @@ pub fn read(file: &File) -> Result<Foreign> {
         };
         foreign.describe(&name, unit, Neither);
         first.get_or_insert_with(|| name.clone());
+        if event.has_derived {
+            *foreign.unread.entry("metrics that perf derives".to_string()).or_default() += 1;
+        }
         multiplexed |= event.counted_percent.is_some_and(|percent| percent < 99.995);
         if NO_VALUE.contains(&event.value) {
             continue;
         }
         let Some(value) = number(event.value, index + 1, event.name)? else { continue };
         ensure!(
-            values.insert(name, value).is_none(),
+            run.add(event.interval_s, name, value),
             "line {}: {} appears twice in one run: import runs from files of their own",
             index + 1,
             event.name
         );
     }
-    add_run(&mut foreign, values);
+    add_run(&mut foreign, run);
     let has = |name: &&&str| foreign.metrics.contains_key(**name);
     let primary = TIMES.iter().find(has).map(|name| name.to_string()).or(first);
     foreign.primary = primary.unwrap_or_default();
@@ -126,35 +150,79 @@ pub fn read(file: &File) -> Result<Foreign> {
     Ok(foreign)
 }
 
-fn add_run(foreign: &mut Foreign, values: BTreeMap<String, f64>) {
-    if !values.is_empty() {
-        let cell = ForeignCell::new("command");
-        foreign.runs.push(ForeignRun { cell, values, ..ForeignRun::default() });
+/// What was counted in one run so far.
+#[derive(Default)]
+struct Counts {
+    values: BTreeMap<String, f64>,
+    /// What each interval of -I counted, with its end in s.
+    intervals: Vec<(f64, BTreeMap<String, f64>)>,
+}
+
+impl Counts {
+    /// Adds a count; returns whether it is the first of its name, or of its name in its interval.
+    fn add(&mut self, interval_s: Option<f64>, name: String, value: f64) -> bool {
+        let Some(end_s) = interval_s else {
+            return self.values.insert(name, value).is_none();
+        };
+        if self.intervals.last().is_none_or(|(last, _)| *last != end_s) {
+            self.intervals.push((end_s, BTreeMap::new()));
+        }
+        // The intervals add up to the run.
+        *self.values.entry(name.clone()).or_default() += value;
+        let last = self.intervals.last_mut();
+        last.is_some_and(|(_, values)| values.insert(name, value).is_none())
     }
+}
+
+fn add_run(foreign: &mut Foreign, run: Counts) {
+    if run.values.is_empty() {
+        return;
+    }
+    if !run.intervals.is_empty() {
+        foreign.describe(INTERVAL, "s", Neither);
+    }
+    let sample = |(end_s, mut values): (f64, BTreeMap<String, f64>)| {
+        values.insert(INTERVAL.to_string(), end_s);
+        values
+    };
+    foreign.runs.push(ForeignRun {
+        cell: ForeignCell::new("command"),
+        values: run.values,
+        samples: run.intervals.into_iter().map(sample).collect(),
+        ..ForeignRun::default()
+    });
 }
 
 fn json_event(event: &Value) -> Option<Event<'_>> {
     Some(Event {
+        interval_s: json_number(event, "interval"),
         value: json_text(event, "counter-value")?,
         unit: json_text(event, "unit").unwrap_or_default(),
         name: json_text(event, "event")?,
         counted_percent: json_number(event, "pcnt-running"),
+        has_derived: event.get("metric-value").is_some_and(|value| {
+            value.is_number() || value.as_str().is_some_and(|text| text.parse::<f64>().is_ok())
+        }),
     })
 }
 
 fn csv_event(line: &str, number: usize) -> Result<Event<'_>> {
+    let (interval_s, line) = of_interval(line);
     let Some(separator) = separator(line) else {
         bail!(
-            "line {number}: expected VALUE,UNIT,EVENT,TIME,PERCENT as perf stat -x, writes it, without -I \
-             (values of intervals) and -A (values of single CPUs)"
+            "line {number}: expected VALUE,UNIT,EVENT,TIME,PERCENT as perf stat -x, writes it, without -A \
+             (values of single CPUs)"
         );
     };
     let fields: Vec<&str> = line.split(separator).collect();
-    let share = fields[3..].iter().skip_while(|field| field.ends_with('%')).nth(1);
+    let mut rest = fields[3..].iter().skip_while(|field| field.ends_with('%')).skip(1);
+    let (share, derived) = (rest.next(), rest.next());
     Ok(Event {
+        interval_s,
         value: fields[0],
         unit: fields[1],
         name: fields[2],
         counted_percent: share.and_then(|share| share.parse().ok()),
+        has_derived: derived.is_some_and(|value| value.parse::<f64>().is_ok()),
     })
 }

@@ -36,7 +36,8 @@ const COLUMNS_MIN: usize = 6;
 
 /// Whether a text has the table, or the stressors of the YAML file.
 pub fn recognise(text: &str) -> bool {
-    is_yaml(text) || text.lines().any(|line| message(line).is_some_and(is_heading))
+    is_yaml(text)
+        || text.lines().any(|line| message(line).is_some_and(|(_, words)| is_heading(words)))
 }
 
 fn is_yaml(text: &str) -> bool {
@@ -48,14 +49,14 @@ fn is_heading(words: &str) -> bool {
     words.starts_with("stressor ") && words.contains("bogo ops")
 }
 
-/// The message of a log line without its prefix: `stress-ng: metrc: [77] MESSAGE`.
-fn message(line: &str) -> Option<&str> {
+/// The message of a log line without its prefix: `stress-ng: metrc: [77] MESSAGE`, and whether it is one of metrics.
+fn message(line: &str) -> Option<(bool, &str)> {
     let (_, rest) = line.split_once("stress-ng: ")?;
     let (kind, rest) = rest.split_once(':')?;
     let rest = rest.trim_start();
     let without_id = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let words = without_id.map_or(rest, |(_, words)| words);
-    ["metrc", "info"].contains(&kind).then(|| words.trim())
+    ["metrc", "info"].contains(&kind).then(|| (kind == "metrc", words.trim()))
 }
 
 /// Reads a run for each stressor of each table.
@@ -95,14 +96,19 @@ impl Reader {
     }
 
     fn log(&mut self, text: &str) -> Result<()> {
-        let mut in_table = false;
+        // Since 2023 a summary follows, which is no part of the table.
+        let (mut in_table, mut has_kind) = (false, false);
         for (index, line) in text.lines().enumerate() {
-            let Some(words) = message(line) else { continue };
+            let Some((is_metric, words)) = message(line) else { continue };
+            if has_kind && !is_metric && self.summary(words) {
+                in_table = false;
+                continue;
+            }
             if let Some(hogs) = words.strip_prefix("dispatching hogs:") {
                 self.announce(hogs);
                 in_table = false;
             } else if is_heading(words) {
-                (in_table, self.miscellaneous) = (true, false);
+                (in_table, has_kind, self.miscellaneous) = (true, is_metric, false);
                 self.table = self.foreign.runs.len();
             } else if words.starts_with("miscellaneous metrics:") {
                 self.miscellaneous = true;
@@ -111,6 +117,27 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Reads a line of the summary, `failed: 1: futex (1)` or `metrics untrustworthy: 1: futex (1)`; returns whether
+    /// it is one.
+    fn summary(&mut self, words: &str) -> bool {
+        let Some((what, rest)) = words.split_once(": ") else { return false };
+        let why = match what {
+            "failed" => "stress-ng reports a failure",
+            "metrics untrustworthy" => "stress-ng says that its metrics are untrustworthy",
+            "skipped" | "passed" => return true,
+            _ => return false,
+        };
+        let named = rest.split_once(": ").map(|(_, names)| names).unwrap_or_default();
+        let names = named.split_whitespace().filter(|word| !word.starts_with('('));
+        let failed: Vec<String> = names.map(workload).collect();
+        for run in &mut self.foreign.runs[self.table..] {
+            if failed.contains(&run.cell.workload) {
+                run.failed = Some(why.to_string());
+            }
+        }
+        true
     }
 
     /// Reads the announced instances: "1 getrandom, 2 close".
@@ -150,7 +177,7 @@ impl Reader {
     /// Reads a further metric: "close 1358756.32 close calls per sec (geometric mean of 2 instances)".
     fn other(&mut self, name: &str, fields: &[&str], line: usize) -> Result<()> {
         let words = fields[1..].join(" ");
-        let what = words.split('(').next().unwrap_or_default();
+        let what = words.split('(').next().unwrap_or_default().trim();
         let cell = workload(name);
         let of_stressor = |run: &ForeignRun| run.cell.workload == cell;
         // Swap it with the last run, which is where put() writes.
@@ -159,7 +186,12 @@ impl Reader {
         };
         let last = self.foreign.runs.len() - 1;
         self.foreign.runs.swap(self.table + at, last);
-        let put = self.put(&format!("stress-ng.{}", metric_word(what)), fields[0], line);
+        // A stressor may print a metric of one name for each of its kinds.
+        let base = format!("stress-ng.{}", metric_word(what));
+        let known = &self.foreign.runs[last].values;
+        let names = (1..).map(|n| if n == 1 { base.clone() } else { format!("{base}_{n}") });
+        let metric = names.into_iter().find(|name| !known.contains_key(name)).unwrap_or(base);
+        let put = self.put(&metric, fields[0], line);
         self.foreign.runs.swap(self.table + at, last);
         put
     }
@@ -183,7 +215,7 @@ impl Reader {
         if !COLUMNS.iter().any(|(_, known)| *known == metric) {
             let lower = metric.contains("nanosec") || metric.contains("latency");
             let better = if lower { Lower } else { better_by_name(metric) };
-            self.foreign.describe(metric, "1", better);
+            self.foreign.describe(metric, unit(metric), better);
         }
         if let (Some(run), Some(value)) = (self.foreign.runs.last_mut(), value) {
             let new = run.values.insert(metric.to_string(), value).is_none();
@@ -236,6 +268,20 @@ impl Reader {
         self.foreign.note_not_finite(self.missing);
         self.foreign
     }
+}
+
+/// The unit in the name of a stressor's own metric, such as "nanosecs per futex wake" or "MB per sec memory rate".
+fn unit(metric: &str) -> &'static str {
+    let words = metric.trim_start_matches("stress-ng.");
+    let known = [
+        ("nanosec", "ns"),
+        ("microsec", "us"),
+        ("millisec", "ms"),
+        ("mb_per_sec", "MB/s"),
+        ("gb_per_sec", "GB/s"),
+    ];
+    let of_start = known.iter().find(|(start, _)| words.starts_with(start));
+    of_start.map_or_else(|| if words.contains("per_sec") { "1/s" } else { "1" }, |(_, unit)| unit)
 }
 
 /// The workload of a stressor. The prefix distinguishes it from knee's own workloads, such as futex.

@@ -20,6 +20,14 @@ const HEADING: &str = "sysbench ";
 
 /// The section that every test prints.
 const GENERAL: &str = "sysbench.general_statistics.";
+const EVENTS: &str = "total_number_of_events";
+const SECONDS: &str = "total_time";
+
+/// What stands before the results.
+const STARTED: [&str; 2] = ["Threads started!", "General statistics:"];
+
+/// The section of latencies in 0.5.
+const RESPONSE_TIME: &str = "response_time";
 
 /// Whether a text has the heading and the section that every test prints.
 pub fn recognise(text: &str) -> bool {
@@ -35,7 +43,9 @@ pub fn read(file: &File) -> Result<Foreign> {
         if line.starts_with(HEADING) {
             finish(&mut foreign, run.replace(Reading::new(line)));
         } else if let Some(run) = &mut run {
-            run.line(line, index + 1)?;
+            if !run.line(line, index + 1)? {
+                foreign.leave("other lines", line);
+            }
         }
     }
     finish(&mut foreign, run);
@@ -51,18 +61,32 @@ struct Reading {
     threads: u32,
     /// Name, unit and value of each number.
     numbers: Vec<(String, &'static str, f64)>,
+    has_started: bool,
+    /// What --report-interval printed.
+    intervals: Vec<BTreeMap<String, f64>>,
 }
 
 impl Reading {
     fn new(heading: &str) -> Reading {
-        let version = heading.split_whitespace().nth(1).unwrap_or_default().to_string();
+        // 0.5 has a colon behind it.
+        let version = heading.split_whitespace().nth(1).unwrap_or_default();
+        let version = version.trim_end_matches(':').to_string();
         Reading { version, ..Reading::default() }
     }
 
-    fn line(&mut self, line: &str, number: usize) -> Result<()> {
+    /// Whether the line was read, or has nothing to read.
+    fn line(&mut self, line: &str, number: usize) -> Result<bool> {
+        if line.starts_with('[') {
+            let interval = interval(line);
+            let is_read = !interval.is_empty();
+            self.intervals.extend(Some(interval).filter(|_| is_read));
+            return Ok(is_read);
+        }
+        // Options of the test come first.
+        self.has_started |= STARTED.iter().any(|start| line.starts_with(start));
         let Some((name, text)) = line.split_once(": ").or_else(|| line.trim_end().split_once(':'))
         else {
-            return Ok(());
+            return Ok(!self.has_started);
         };
         let (name, text) = (name.trim(), text.trim());
         if name == "Number of threads" {
@@ -71,24 +95,28 @@ impl Reading {
             self.section = metric_word(name);
             self.test = test_of(&self.section).unwrap_or(&self.test).to_string();
         } else if line.starts_with(char::is_whitespace) && !self.section.is_empty() {
-            self.number(name, text);
+            return Ok(self.number(name, text));
         } else if name == "Total operations" {
             // The memory test prints its rate outside of sections.
             self.test = "memory".to_string();
             self.rate("memory", text);
+        } else {
+            return Ok(!self.has_started);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A number of a section: `2412`, `1.0074s`, `1234 (123.4 per sec.)`, or `1206.0/49.0`, of which the
     /// first is the mean over threads.
-    fn number(&mut self, name: &str, text: &str) {
+    /// Returns whether it is one.
+    fn number(&mut self, name: &str, text: &str) -> bool {
         let first = text.split([' ', '/']).next().unwrap_or_default();
         let is_seconds = first.ends_with('s') && name.contains("time");
-        let value = first.trim_end_matches('s').parse::<f64>().ok().filter(|v| v.is_finite());
-        let Some(value) = value.filter(|value| *value >= 0.0) else { return };
+        let number = first.trim_end_matches("ms").trim_end_matches('s');
+        let value = number.parse::<f64>().ok().filter(|v| v.is_finite());
+        let Some(value) = value.filter(|value| *value >= 0.0) else { return false };
         let unit = match (self.section.as_str(), name) {
-            (section, _) if section.starts_with("latency_ms") => "ms",
+            (section, _) if section.starts_with("latency_ms") || section == RESPONSE_TIME => "ms",
             _ if is_seconds || name.starts_with("execution time") => "s",
             _ if name.contains("MiB/s") => "MiB/s",
             _ if name.ends_with("/s") || name.contains("per second") => "1/s",
@@ -97,8 +125,17 @@ impl Reading {
         // "events (avg/stddev)" is the mean.
         let name = name.split(" (").next().unwrap_or(name);
         let word = metric_word(&name.replace("MiB/s", "mib_per_s").replace("/s", "_per_s"));
-        self.numbers.push((format!("sysbench.{}.{word}", self.section), unit, value));
-        self.rate(&format!("{}.{word}", self.section), text);
+        // 0.5 has "approx.  99 percentile", and its own word for a latency.
+        let word = word.trim_start_matches("approx_").to_string();
+        let section = if self.section == RESPONSE_TIME { "latency_ms" } else { &self.section };
+        let name = format!("{section}.{word}");
+        self.numbers.push((format!("sysbench.{name}"), unit, value));
+        // Mean and deviation over threads.
+        let deviation = text.split_once('/').and_then(|(_, rest)| rest.parse::<f64>().ok());
+        let deviation = deviation.filter(|deviation| deviation.is_finite());
+        self.numbers.extend(deviation.map(|one| (format!("sysbench.{name}_stddev"), unit, one)));
+        self.rate(&name, text);
+        true
     }
 
     /// The rate in parentheses: `3982494 (3979420.03 per second)`.
@@ -113,12 +150,47 @@ impl Reading {
     }
 }
 
+/// The values of a line of --report-interval. 1.0 prints
+/// `[ 1s ] thds: 4 tps: 1000.00 qps: 16000.00 (r/w/o: 14000.00/0.00/2000.00) lat (ms,95%): 5.10 err/s: 0.00`,
+/// 0.5 prints `[  10s] threads: 8, tps: 501.10, reads/s: 7015.40, response time: 21.10ms (99%)`.
+fn interval(line: &str) -> BTreeMap<String, f64> {
+    let Some((time, rest)) = line.trim_start_matches('[').split_once(']') else {
+        return BTreeMap::new();
+    };
+    let time = time.trim().trim_end_matches('s').parse::<f64>().ok();
+    let mut values = BTreeMap::from_iter(time.map(|s| ("sysbench.interval.time_s".to_string(), s)));
+    let mut name = String::new();
+    for word in rest.replace(['(', ')', ','], " ").split_whitespace() {
+        let numbers: Vec<f64> = word
+            .split('/')
+            .map_while(|part| part.trim_end_matches("ms").parse().ok())
+            .filter(|value: &f64| value.is_finite())
+            .collect();
+        match &numbers[..] {
+            [] => name += &format!("{word} "),
+            [value] => {
+                let metric = metric_word(&name.replace("/s", "_per_s"));
+                values.insert(format!("sysbench.interval.{metric}"), *value);
+                name.clear();
+            }
+            parts => {
+                let kinds = metric_word(&name);
+                for (kind, value) in kinds.split('_').zip(parts) {
+                    values.insert(format!("sysbench.interval.{kind}"), *value);
+                }
+                name.clear();
+            }
+        }
+    }
+    values
+}
+
 /// The test that prints a section.
 fn test_of(section: &str) -> Option<&'static str> {
     match section {
         "cpu_speed" => Some("cpu"),
         "file_operations" => Some("fileio"),
-        "sql_statistics" => Some("oltp"),
+        "sql_statistics" | "oltp_test_statistics" => Some("oltp"),
         _ => None,
     }
 }
@@ -126,11 +198,14 @@ fn test_of(section: &str) -> Option<&'static str> {
 /// Adds the run of an output. An output without events was interrupted.
 fn finish(foreign: &mut Foreign, run: Option<Reading>) {
     let Some(run) = run else { return };
-    let events = run.value(&format!("{GENERAL}total_number_of_events"));
-    let seconds = run.value(&format!("{GENERAL}total_time")).filter(|s| *s > 0.0);
+    let events = run.value(&format!("{GENERAL}{EVENTS}"));
+    let seconds = run.value(&format!("{GENERAL}{SECONDS}")).filter(|s| *s > 0.0);
     let mut values = BTreeMap::new();
     // Its general numbers have names of knee's.
-    let own = run.numbers.iter().filter(|(name, ..)| !name.starts_with(GENERAL));
+    let is_general = |name: &str| {
+        name.strip_prefix(GENERAL).is_some_and(|rest| [EVENTS, SECONDS].contains(&rest))
+    };
+    let own = run.numbers.iter().filter(|(name, ..)| !is_general(name));
     for (name, unit, value) in own {
         foreign.describe(name, unit, direction(name));
         values.insert(name.clone(), *value);
@@ -147,6 +222,7 @@ fn finish(foreign: &mut Foreign, run: Option<Reading>) {
         options: BTreeMap::from([("version".to_string(), run.version)]),
         values,
         failed: rate.is_none().then(|| "the output has no total number of events".to_string()),
+        samples: run.intervals,
         ..ForeignRun::default()
     });
 }

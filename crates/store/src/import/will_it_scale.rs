@@ -17,7 +17,7 @@ const IDLE: &str = "will-it-scale.idle_percent";
 const LACKS: &[&str] = &[
     "each rate is one average over some seconds of one run: without several files of each variant \
      there is no replication and no verdict",
-    "the CPUs of the tasks are not recorded: points differ only in the number of tasks",
+    "which CPUs the tasks had is not recorded: runtest.py gives each a CPU of its own",
     "the idle share is that of the whole host, including the warm-up",
     "the name of the test is only in the name of the file",
 ];
@@ -60,10 +60,18 @@ pub fn read(file: &File) -> Result<Foreign> {
             foreign.runs.push(run(file, *form, tasks, rate, idle.flatten()));
         }
     }
-    // A form without any rate was not run.
-    let has_run = |form| foreign.runs.iter().any(|r| r.cell.form == form && r.failed.is_none());
+    // A form without any rate was not run: runtest.py then has zeros or -1 in all rows.
+    let has_run = |form| {
+        let rates = foreign.runs.iter().filter(|run| run.cell.form == form && run.failed.is_none());
+        rates.filter_map(|run| run.values.get(RATE)).any(|rate| *rate > 0.0)
+    };
     let (processes, threads) = (has_run(Form::Processes), has_run(Form::Threads));
     foreign.runs.retain(|run| if run.cell.form == Form::Processes { processes } else { threads });
+    for (form, was_run) in [("processes", processes), ("threads", threads)] {
+        if !was_run {
+            foreign.lacks.push(format!("it has no rate of {form}: these were not run"));
+        }
+    }
     Ok(foreign)
 }
 
@@ -83,7 +91,7 @@ fn run(file: &File, form: Form, tasks: u32, rate: Option<f64>, idle: Option<f64>
     let values = [(RATE, rate), (IDLE, idle)];
     let values = values.into_iter().filter_map(|(name, v)| Some((name.to_string(), v?)));
     ForeignRun {
-        cell: ForeignCell { form, tasks, ..ForeignCell::new(workload) },
+        cell: ForeignCell { form, tasks, cpus: tasks, ..ForeignCell::new(workload) },
         values: values.collect(),
         failed: rate.is_none().then(|| "will-it-scale wrote -1: the run failed".to_string()),
         ..ForeignRun::default()

@@ -227,7 +227,7 @@ fn names_that_would_move_a_terminal_s_cursor_are_made_plain() {
 #[test]
 fn lines_of_perf_are_refused_by_number() {
     let perf = |text: &str, parts: &[&str]| refused("perf-stat", text, parts);
-    perf("# started on x\n\n     0.10,0.7,msec,task-clock,7,100.00,,\n", &["line 3", "without -I"]);
+    perf("# started on x\n\n     0.10,0.7,msec,task-clock,7,100.00,,\n", &["line 3", "without -A"]);
     perf("CPU0,21,,cs,53055319,100.00,,\n", &["line 1", "-A (values of single CPUs)"]);
     perf("1,,cs,5,100.00,,\n2,,cs,5,100.00,,\n", &["line 2: cs appears twice in one run"]);
     perf("{\"counter-value\" : \"1\"\n", &["line 1: expected a JSON object of an event"]);

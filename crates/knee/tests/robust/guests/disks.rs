@@ -60,7 +60,7 @@ fn each_run_in_a_guest_gets_a_copy_of_the_same_aged_file_system() {
     let ended = run(
         &home,
         &format!(
-            "{RUN} --kernel {kernel} --fs ext4,xfs --size 300M --policy aged \
+            "{RUN} --kernel {kernel} --fs ext4 --size 128M --policy aged \
              --age filled=20%,rounds=2 --blocks 1 --runs-per-boot 2"
         ),
     );
