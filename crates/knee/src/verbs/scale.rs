@@ -20,7 +20,7 @@ use super::find::find;
 /// Whose curve to look at.
 #[derive(clap::Args, Debug)]
 pub struct CurveSource {
-    /// Record: `last`, a label, an id or its start, a directory; or a file *.csv
+    /// Record: `last`, a label, an id or its start, a directory; or a file *.csv, *.tsv, *.dat, *.txt
     ///
     /// The first column of a file has numbers of CPUs, the others rates.
     #[arg(default_value = "last")]
@@ -63,7 +63,7 @@ impl CurveSource {
     /// The curves, at least one.
     pub fn sweeps(&self, store: &Store) -> Result<Sweeps> {
         let path = Path::new(&self.which);
-        if path.extension().is_some_and(|extension| extension == "csv") {
+        if curve_file::is_one(path) {
             let runs = curve_file::read(path, &self.rates)?;
             let identity = CurveIdentity::File { file: self.which.clone() };
             let all = vec![TitledSweep {

@@ -9,7 +9,13 @@ use text::quantity::seconds_in;
 
 const LIMIT: Limit = Limit { bytes: 64 << 20, what: "a curve" };
 
-/// Reads a file with columns separated by semicolons, commas or blanks. Lines that begin with `#` do not count. Without
+/// Whether a path names such a file, and no record.
+pub fn is_one(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    ["csv", "tsv", "dat", "txt"].iter().any(|known| extension == *known)
+}
+
+/// Reads a file with columns separated by tabs, semicolons, commas or blanks. Lines that begin with `#` do not count. Without
 /// `columns` all columns but the first are runs.
 pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     let text = given_file::read_text(path, LIMIT)?;
@@ -17,15 +23,6 @@ pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
 }
 
 fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
-    let words = |line: &str| -> Vec<String> {
-        let word = |word: &str| word.trim().trim_matches('"').to_string();
-        if line.contains([',', ';']) {
-            let separator = if line.contains(';') { ';' } else { ',' };
-            line.split(separator).map(word).collect()
-        } else {
-            line.split_whitespace().map(word).collect()
-        }
-    };
     let text = text.trim_start_matches('\u{feff}');
     let lines = text
         .lines()
@@ -50,7 +47,7 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
             let Some(word) = words.get(column.index).filter(|word| !word.is_empty()) else {
                 return Ok(None);
             };
-            let value = word.parse::<f64>().ok().with_context(|| {
+            let value = rate_of(word).with_context(|| {
                 format!("line {number}: {word:?} is not a rate: write a number alone, such as 1500")
             })?;
             Ok(Some(value * column.per_s))
@@ -61,6 +58,52 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
         runs.push((cpus, rates));
     }
     Ok(runs)
+}
+
+/// The words of a line: behind tabs or semicolons, between commas outside of quotes, or between blanks.
+fn words(line: &str) -> Vec<String> {
+    let separator = ['\t', ';', ','].into_iter().find(|separator| line.contains(*separator));
+    let Some(separator) = separator else {
+        return line.split_whitespace().map(str::to_string).collect();
+    };
+    let mut is_quoted = false;
+    let is_end = |letter: char| {
+        is_quoted ^= letter == '"';
+        letter == separator && !is_quoted
+    };
+    line.split(is_end).map(|word| word.trim().trim_matches('"').to_string()).collect()
+}
+
+/// A rate as people write it: 1500, 1,500, 1.5k or 1.5M. `None` for 10,5, which may be ten and a half.
+fn rate_of(word: &str) -> Option<f64> {
+    let (digits, factor) = match word.trim_end().strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(digits) => (digits.trim_end(), thousands(&word[digits.len()..])),
+        None => (word, 1.0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut groups = whole.split(',');
+    let has_groups = whole.contains(',');
+    let is_first = |group: &str| (1..=3).contains(&group.len());
+    let are_groups = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
+    if has_groups && !are_groups {
+        return None;
+    }
+    let number = if has_groups {
+        format!("{}.{fraction}0", whole.replace(',', ""))
+    } else {
+        digits.to_string()
+    };
+    Some(number.parse::<f64>().ok().filter(|rate| rate.is_finite())? * factor)
+}
+
+/// What a letter before a unit, or behind a number, stands for; 1 for others.
+fn thousands(prefix: &str) -> f64 {
+    match prefix.trim_start().chars().next() {
+        Some('k' | 'K') => 1e3,
+        Some('M') => 1e6,
+        Some('G') => 1e9,
+        _ => 1.0,
+    }
 }
 
 /// A column with rates.
@@ -92,9 +135,19 @@ fn used_columns(header: &[String], columns: &[String]) -> Result<Vec<Column>> {
     columns.iter().map(column).collect()
 }
 
-/// What a rate of 1 is per second where the heading of its column gives the unit: `ops/ms`, `ops per min`. An error if the
-/// column has times.
+/// What a rate of 1 is per second where the heading of its column gives the unit: `ops/ms`, `ops per min`, `Mops/s`. An
+/// error if the column has times.
 fn per_s(heading: &str) -> Result<f64> {
+    let operations = heading.split([' ', '/', '_', '(', '[']).find_map(|word| {
+        let rest =
+            word.trim_end_matches([')', ']']).strip_suffix("ops").or(word.strip_suffix("op"))?;
+        ["k", "K", "M", "G"].contains(&rest).then(|| thousands(rest))
+    });
+    Ok(operations.unwrap_or(1.0) * time_per_s(heading)?)
+}
+
+/// The part of the unit that is a time: 1000 for `ops/ms`.
+fn time_per_s(heading: &str) -> Result<f64> {
     let heading = heading.trim_end_matches([')', ']']);
     let (what, unit) = heading
         .rsplit_once('/')
@@ -153,6 +206,12 @@ mod tests {
             &[],
             Err("line 2: \"x\" is not a number of CPUs: invalid digit found in string"),
         );
+        check("threads\ttps\n1\t650\n2\t1241\n", &[], Ok(&[(1, &[650.0]), (2, &[1241.0])]));
+        let quoted = "threads,tps\n1,\"1,650\"\n16,\"18,051.5\"\n";
+        check(quoted, &[], Ok(&[(1, &[1650.0]), (16, &[18051.5])]));
+        check("1 1.5k\n2 2M\n", &[], Ok(&[(1, &[1500.0]), (2, &[2e6])]));
+        check("cpus,Mops/s\n1,2\n", &[], Ok(&[(1, &[2e6])]));
+        check("n;rate (kops/ms)\n1;2\n", &[], Ok(&[(1, &[2e6])]));
         check("", &[], Err("it is empty"));
         check("x\n1\n", &[], Err("it has one column: a curve needs numbers of CPUs and rates"));
         check("cpus,ops/ms\n1,2\n", &[], Ok(&[(1, &[2000.0])]));
