@@ -20,15 +20,22 @@ pub fn recognise(text: &str) -> bool {
     text.lines().any(|line| fields(line).is_some())
 }
 
-/// Name, iterations and pairs of value and unit.
-fn fields(line: &str) -> Option<(&str, u64, Vec<(&str, &str)>)> {
+/// A line of a benchmark.
+struct Fields<'a> {
+    name: &'a str,
+    iterations: u64,
+    /// Each value with its unit.
+    values: Vec<(&'a str, &'a str)>,
+}
+
+fn fields(line: &str) -> Option<Fields<'_>> {
     let mut words = line.split_whitespace();
     let name = words.next()?.strip_prefix("Benchmark")?;
     let iterations = words.next()?.parse().ok()?;
     let rest: Vec<&str> = words.collect();
-    let pairs = rest.chunks(2).map(|pair| Some((*pair.first()?, *pair.get(1)?)));
-    let pairs: Option<Vec<_>> = pairs.collect();
-    pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| (name, iterations, pairs))
+    let values = rest.chunks(2).map(|pair| Some((*pair.first()?, *pair.get(1)?)));
+    let values = values.collect::<Option<Vec<_>>>().filter(|values| !values.is_empty())?;
+    Some(Fields { name, iterations, values })
 }
 
 /// Reads a run for each line of a benchmark.
@@ -44,10 +51,10 @@ pub fn read(file: &File) -> Result<Foreign> {
                 "goos" => (),
                 _ => foreign.leave("other lines", line),
             }
-        } else if let Some((name, iterations, pairs)) = fields(line) {
+        } else if let Some(Fields { name, iterations, values }) = fields(line) {
             let mut run = run(name, iterations);
             run.options.extend(package.iter().map(|one| ("package".to_string(), one.clone())));
-            for (value, unit) in pairs {
+            for (value, unit) in values {
                 put(&mut foreign, &mut run, value, unit)
                     .with_context(|| format!("line {}", index + 1))?;
             }

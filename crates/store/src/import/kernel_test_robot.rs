@@ -84,7 +84,7 @@ impl Job {
             self.keys = line.trim_end_matches(':').split('/').map(str::to_string).collect();
         } else if !self.keys.is_empty() && self.values.is_empty() && line.contains('/') {
             self.values = line.split('/').map(|value| value.trim().to_string()).collect();
-        } else if words.len() > 1 && words.iter().all(|word| is_commit(&word)) {
+        } else if words.len() > 1 && words.iter().all(is_commit) {
             self.commits = words.iter().map(|word| word.chars().take(12).collect()).collect();
         }
     }

@@ -42,10 +42,10 @@ pub fn read(file: &File) -> Result<Foreign> {
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with(HEADING) {
             finish(&mut foreign, run.replace(Reading::new(line)));
-        } else if let Some(run) = &mut run {
-            if !run.line(line, index + 1)? {
-                foreign.leave("other lines", line);
-            }
+        } else if let Some(run) = &mut run
+            && !run.line(line, index + 1)?
+        {
+            foreign.leave("other lines", line);
         }
     }
     finish(&mut foreign, run);
