@@ -112,7 +112,7 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
         &home,
         &format!(
             "run getppid posix_lock_own --kernel {} --accelerator tcg --cpus 1,2 --seconds 0.3 \
-             --blocks {blocks} --runs-per-boot 4 --seed 5 --patience 60 --json",
+             --blocks {blocks} --runs-per-boot 2 --seed 5 --patience 60 --json",
             kernel.display()
         ),
     );
