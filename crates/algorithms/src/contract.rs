@@ -5,9 +5,11 @@
 //! does not exclude loses counts. The checker reports each unordered access, and each state
 //! in which two tasks are inside.
 
+use std::ops::Range;
+
 use machine::{Annotation, Field, Machine, image};
 
-use crate::{Hold, Lock, SharedLock, digest};
+use crate::{Hold, Locks, digest};
 
 image! {
     /// The data that the lock guards.
@@ -20,40 +22,38 @@ image! {
 /// The most locks that a task holds at a time: as many as a CPU has queue nodes.
 pub const NESTED_MAX: usize = 4;
 
-/// Takes the lock this often, and counts inside. Given several locks, it always takes the last, and
-/// before that each of the others or not, in their order, so that a task holds up to all of them and any
-/// may be used first.
-pub fn exclusive<L: Lock, M: Machine>(
-    lock: &L,
+/// Takes a lock this often, and counts inside. Given several, it always takes the last, and before that each of the
+/// others or not, in order, so that a task holds up to all of them.
+pub fn exclusive<L: Locks, M: Machine>(
+    locks: &L,
     m: &M,
-    locks: &[L::Mem],
+    numbers: Range<usize>,
     guarded: &Guarded,
     acquires: u32,
 ) {
-    let (inner, outer_locks) = locks.split_last().expect("there is a lock to take");
-    assert!(locks.len() <= NESTED_MAX, "{} locks are nested", locks.len());
-    let start = m.history_mark();
+    assert!((1..=NESTED_MAX).contains(&numbers.len()), "locks {numbers:?} are nested");
+    let (first, inner, start) = (numbers.start, numbers.end - 1, m.history_mark());
     for turn in 0..acquires {
         let mut holds = [const { None }; NESTED_MAX - 1];
-        for (index, mem) in outer_locks.iter().enumerate() {
+        for number in first..inner {
             if m.chance(2) {
-                holds[index] = Some(lock.lock(m, mem));
+                holds[number - first] = Some(locks.lock(m, number));
             }
-            m.forget_history(start, live(turn, &holds[..=index], None));
+            m.forget_history(start, live(turn, &holds[..=number - first], None));
         }
         m.forget_history(start, live(turn, &holds, None));
         m.annotate(Annotation::Want);
-        let hold = lock.lock(m, inner);
+        let hold = locks.lock(m, inner);
         m.forget_history(start, live(turn, &holds, Some(&hold)));
         m.annotate(Annotation::Enter);
         guarded.writes.set(m, guarded.writes.get(m) + 1);
         m.annotate(Annotation::Leave);
         m.forget_history(start, live(turn, &holds, Some(&hold)));
-        lock.unlock(m, inner, hold);
+        locks.unlock(m, inner, hold);
         m.forget_history(start, live(turn, &holds, None));
-        for (index, mem) in outer_locks.iter().enumerate().rev() {
-            if let Some(hold) = holds[index].take() {
-                lock.unlock(m, mem, hold);
+        for number in (first..inner).rev() {
+            if let Some(hold) = holds[number - first].take() {
+                locks.unlock(m, number, hold);
             }
             m.forget_history(start, live(turn, &holds, None));
         }
@@ -61,36 +61,30 @@ pub fn exclusive<L: Lock, M: Machine>(
     }
 }
 
-/// Takes the lock this often, each time to read or to write; returns the number of writes.
-pub fn shared<L: SharedLock, M: Machine>(
-    lock: &L,
-    m: &M,
-    mem: &L::Mem,
-    guarded: &Guarded,
-    acquires: u32,
-) -> u32 {
+/// Takes the first lock this often, each time to read or to write; returns the number of writes.
+pub fn shared<L: Locks, M: Machine>(locks: &L, m: &M, guarded: &Guarded, acquires: u32) -> u32 {
     let mut writes = 0;
     let start = m.history_mark();
     for turn in 0..acquires {
         if m.random(2) == 0 {
             writes += 1;
             m.annotate(Annotation::Want);
-            let hold = lock.write_lock(m, mem);
+            let hold = locks.lock(m, 0);
             m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::Enter);
             guarded.writes.set(m, guarded.writes.get(m) + 1);
             m.annotate(Annotation::Leave);
             m.forget_history(start, live(turn, &[], Some(&hold)));
-            lock.write_unlock(m, mem, hold);
+            locks.unlock(m, 0, hold);
         } else {
             m.annotate(Annotation::WantShared);
-            let hold = lock.read_lock(m, mem);
+            let hold = locks.read_lock(m, 0);
             m.forget_history(start, live(turn, &[], Some(&hold)));
             m.annotate(Annotation::EnterShared);
             let _ = guarded.writes.get(m);
             m.annotate(Annotation::LeaveShared);
             m.forget_history(start, live(turn, &[], Some(&hold)));
-            lock.read_unlock(m, mem, hold);
+            locks.read_unlock(m, 0, hold);
         }
         m.forget_history(start, u64::from(turn));
     }

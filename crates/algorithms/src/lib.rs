@@ -10,6 +10,9 @@
 pub mod contract;
 pub mod locks;
 pub mod mechanisms;
+mod placed;
+
+pub use placed::{Locks, LocksVisitor, Properties, place};
 
 use machine::{Machine, Region};
 
@@ -41,13 +44,13 @@ impl Shape {
 
 /// An equivalent mutant: a change of one access that no check can detect, because it breaks nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Equivalent {
+pub struct Equivalent<T = &'static str> {
     /// The name of the change.
-    pub change: &'static str,
+    pub change: T,
     /// A part of the source line of the access.
-    pub line: &'static str,
+    pub line: T,
     /// Why the change breaks nothing.
-    pub why: &'static str,
+    pub why: T,
 }
 
 const FULL_BARRIER: &str = "it only orders atomic accesses, for which every read-modify-write is \
@@ -90,11 +93,6 @@ pub trait Lock: Sized + Send + Sync + 'static {
         Self::FIFO.then_some(0)
     }
 
-    /// Brings a zeroed lock into its first state. Searches and simulations call it; locks of the list need nothing.
-    fn prepare(&self, mem: &Self::Mem) {
-        let _ = mem;
-    }
-
     /// Waits until the lock is free, and takes it.
     fn lock<M: Machine>(&self, m: &M, mem: &Self::Mem) -> Hold;
 
@@ -124,7 +122,7 @@ pub trait SharedLock: Sized + Send + Sync + 'static {
         0
     }
 
-    /// Brings a zeroed lock into its first state. Searches and simulations call it; locks of the list need nothing.
+    /// Brings a zeroed lock into its first state, where there are several of the kind.
     fn prepare(&self, mem: &Self::Mem) {
         let _ = mem;
     }

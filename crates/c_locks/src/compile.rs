@@ -13,7 +13,6 @@ use crate::assembly::annotate;
 use crate::equivalent;
 use crate::instance::Instance;
 use crate::program::Program;
-use crate::studied::not_checked;
 
 /// The header that says which functions are the lock's.
 pub const HEADER: &str = include_str!("../c/knee_lock.h");
@@ -61,7 +60,7 @@ const CLANG_FLAGS: &[&str] =
 pub fn compile(file: &Permitted<PathBuf>, flags: &[String]) -> Result<Program> {
     compiled(file, flags).map_err(|error| {
         let context = if error.is::<Unsupported>() {
-            not_checked(file)
+            format!("{}: not checked", file.display())
         } else {
             format!("{}: no lock that can be checked", file.display())
         };

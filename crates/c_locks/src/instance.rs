@@ -4,6 +4,7 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::{io, ptr, slice};
@@ -30,7 +31,7 @@ const REACH: usize = 1 << 30;
 /// A program in memory.
 #[derive(Debug)]
 pub struct Instance {
-    pub program: &'static Program,
+    pub program: Arc<Program>,
     code: Mapping,
     /// What instructions access, by their offset.
     accesses: Vec<(usize, Access)>,
@@ -49,7 +50,7 @@ pub struct Instance {
 
 impl Instance {
     /// Puts the program's variables into the region, and its code near it.
-    pub fn new(program: &'static Program, region: &Region, cpus: usize) -> Result<Instance> {
+    pub fn new(program: &Arc<Program>, region: &Region, cpus: usize) -> Result<Instance> {
         let data = variables(region, "", &program.data, 1, false);
         let stride = program.thread_local.stride();
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
@@ -59,7 +60,7 @@ impl Instance {
         let operations = AtomicU64::new(0);
         let stacks = (0..cpus).map(|_| AtomicUsize::new(0)).collect();
         Ok(Instance {
-            program,
+            program: program.clone(),
             code,
             accesses,
             data,

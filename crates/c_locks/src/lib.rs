@@ -25,11 +25,11 @@ mod lock;
 mod mechanism;
 mod memory;
 mod program;
-mod studied;
 mod task;
 mod types;
 mod x86;
 
 pub use compile::{EXAMPLE, HEADER, KERNEL_HEADER, compile};
+pub use lock::CLocks;
+pub use mechanism::CMechanism;
 pub use program::Program;
-pub use studied::{judge, point, refuse_faulty, with_tasks};

@@ -40,7 +40,7 @@ pub struct Program {
     /// The file as on the command line.
     pub file: PathBuf,
     /// The mutants that break nothing.
-    pub equivalent: Vec<Equivalent>,
+    pub equivalent: Vec<Equivalent<String>>,
     /// The ends of the paths, and the texts, of the user's files that it was compiled from.
     pub sources: Vec<(String, String)>,
     pub(crate) code: Block,
@@ -233,6 +233,24 @@ impl Program {
         let why = format!("the compiled code has instructions that no search can have:\n  {lines}");
         let way_out = "leave them out of what is checked; instead of those for memory, use the atomics of <stdatomic.h>";
         Err(Unsupported::new(why, way_out).into())
+    }
+
+    /// Fails if the variables of this many tasks have more words than a search tells apart.
+    pub fn ensure_words(&self, tasks: usize) -> Result<()> {
+        /// Less than what the engine counts, for those of what the lock guards.
+        const WORDS_MAX: usize = 65_000;
+        let [own, shared] = [&self.thread_local, &self.data].map(|block| block.words.len());
+        if shared + tasks * own <= WORDS_MAX {
+            return Ok(());
+        }
+        Err(Unsupported::new(
+            format!(
+                "{tasks} tasks with {own} thread-local words each and {shared} static ones: a search tells {WORDS_MAX} \
+                 words apart"
+            ),
+            "check fewer tasks, or make arrays smaller",
+        )
+        .into())
     }
 
     /// Whether it is a data structure with an operation.
@@ -556,7 +574,8 @@ impl<'a> Parts<'a> {
         relocations: &[Relocation],
         inlined: &InlinedCalls,
     ) -> Result<Vec<(usize, CodeSite)>> {
-        // A fault names lines for as long as the program runs.
+        // The only leak, of a few names for each program: a site is copied with every access, and outlives the program
+        // in the faults and mutants that name it.
         let files: Vec<&'static str> =
             files.iter().map(|path| &*Box::leak(format!("/{path}").into_boxed_str())).collect();
         let site = |[file, line, column]: Line| {

@@ -2,30 +2,35 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 
-use c_locks::{Program, compile, judge, refuse_faulty, with_tasks};
+use c_locks::compile;
+use described_hosts::Draw;
 use engines::Unsupported;
 use engines::checker::{Memory, Options, SearchResult, search};
+use engines::simulated::NS;
 use setup::foreign::Permitted;
-use studies::checks::CheckSize;
-use studies::checks::mutants::{Fate, JudgedMutant};
+use studies::Subject;
+use studies::checks::mutants::{Fate, JudgedMutant, judge};
+use studies::checks::{CheckSize, Mutation, refuse_faulty, with_tasks};
+use studies::simulations::{Conditions, LockLoad, OneDraw, draw};
 
-fn program(name: &str) -> &'static Program {
+fn program(name: &str) -> Subject {
     program_with(name, &[])
 }
 
-fn program_with(name: &str, flags: &[&str]) -> &'static Program {
+fn program_with(name: &str, flags: &[&str]) -> Subject {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
-    Box::leak(Box::new(
-        compile(&Permitted::typed(file), &flags).unwrap_or_else(|error| panic!("{error:#}")),
-    ))
+    let program = compile(&Permitted::typed(file), &flags);
+    Subject::InC(Arc::new(program.unwrap_or_else(|error| panic!("{error:#}"))))
 }
 
-fn searched(program: &'static Program, size: (usize, u32), memory: Memory) -> SearchResult {
+fn searched(program: &Subject, size: (usize, u32), memory: Memory) -> SearchResult {
     let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
     let options = Options { memory, states_max: 2_000_000, ..Options::default() };
-    with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap()
+    with_tasks(program, size, Mutation::None, |setup| search(setup, &options)).unwrap().unwrap()
 }
 
 /// Searches all interleavings of three tasks, and of two that come twice, with both memories.
@@ -33,7 +38,7 @@ fn passes(name: &str) {
     let program = program(name);
     for size in [(3, 1), (2, 2)] {
         for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
-            let found = searched(program, size, memory);
+            let found = searched(&program, size, memory);
             let fault = found.failure.map(|f| format!("{}\n{}", f.fault, f.steps.join("\n")));
             assert_eq!(fault, None, "{name}, {size:?}, {memory:?}");
             assert!(!found.gave_up && found.states > 10, "{} states", found.states);
@@ -60,7 +65,7 @@ fn a_lock_that_does_not_begin_with_zeros_passes() {
 #[test]
 fn a_lock_with_a_slot_for_each_of_256_cpus_passes() {
     let program = program_with("slots.c", &["-DCONFIG_NR_CPUS=256"]);
-    let found = searched(program, (2, 2), Memory::TotalStoreOrder);
+    let found = searched(&program, (2, 2), Memory::TotalStoreOrder);
     assert_eq!(found.failure.map(|failure| failure.fault.to_string()), None);
     assert!(found.states > 10, "{} states", found.states);
 }
@@ -68,7 +73,7 @@ fn a_lock_with_a_slot_for_each_of_256_cpus_passes() {
 #[test]
 fn inline_assembly_is_seen_with_the_order_of_x86() {
     passes("assembly.c");
-    let judged = judge(program("assembly.c")).unwrap();
+    let judged = judge(&program("assembly.c")).unwrap();
     assert_eq!(survivors(&judged), Vec::<String>::new());
     assert!(judged.len() >= 20, "{} mutants", judged.len());
 }
@@ -76,7 +81,7 @@ fn inline_assembly_is_seen_with_the_order_of_x86() {
 /// A mutant is shown in the lock, not in the header that wraps atomics: there all would be one.
 #[test]
 fn accesses_of_wrappers_are_shown_where_the_lock_calls_them() {
-    let judged = judge(program("clh.c")).unwrap();
+    let judged = judge(&program("clh.c")).unwrap();
     assert_eq!(survivors(&judged), Vec::<String>::new());
     let lines: BTreeSet<&str> = judged.iter().map(|one| one.line.trim()).collect();
     for line in [
@@ -96,7 +101,7 @@ fn survivors(judged: &[JudgedMutant]) -> Vec<String> {
 
 #[test]
 fn mutants_of_a_ticket_lock_are_caught() {
-    let judged = judge(program("ticket.c")).unwrap();
+    let judged = judge(&program("ticket.c")).unwrap();
     assert!(judged.len() >= 6, "{} mutants", judged.len());
     assert_eq!(survivors(&judged), Vec::<String>::new());
 }
@@ -104,44 +109,44 @@ fn mutants_of_a_ticket_lock_are_caught() {
 #[test]
 fn mutants_of_a_queue_with_the_kernels_words_are_caught() {
     passes("kernel_queue.c");
-    let judged = judge(program("kernel_queue.c")).unwrap();
+    let judged = judge(&program("kernel_queue.c")).unwrap();
     assert!(judged.len() >= 10, "{} mutants", judged.len());
     let survived = survivors(&judged);
     assert_eq!(survived, Vec::<String>::new());
 }
 
 /// The fault that a search of two tasks finds, and its steps.
-fn fault(program: &'static Program, memory: Memory) -> Option<String> {
+fn fault(program: &Subject, memory: Memory) -> Option<String> {
     let failure = searched(program, (2, 2), memory).failure?;
     Some(format!("{}\n{}", failure.fault, failure.steps.join("\n")))
 }
 
 #[test]
 fn a_plain_access_that_others_race_with_is_named_by_line() {
-    let said = fault(program("plain_wait.c"), Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&program("plain_wait.c"), Memory::SequentiallyConsistent).unwrap();
     assert!(
         said.contains("data race") && said.contains("lock.waiters at plain_wait.c:12"),
         "{said}"
     );
-    let refused = refuse_faulty(program("plain_wait.c")).unwrap_err().to_string();
+    let refused = refuse_faulty(&program("plain_wait.c")).unwrap_err().to_string();
     assert!(refused.contains("plain_wait.c is at fault: data race"), "{refused}");
-    refuse_faulty(program("ticket.c")).unwrap();
+    refuse_faulty(&program("ticket.c")).unwrap();
 }
 
 #[test]
 fn a_missing_full_fence_is_found_with_store_buffers() {
     let (buffered, unbuffered) = (Memory::TotalStoreOrder, Memory::SequentiallyConsistent);
-    assert_eq!(fault(program("peterson.c"), buffered), None);
+    assert_eq!(fault(&program("peterson.c"), buffered), None);
     let without_fence = program_with("peterson.c", &["-DNO_FENCE"]);
-    assert_eq!(fault(without_fence, unbuffered), None);
-    let said = fault(without_fence, buffered).unwrap();
+    assert_eq!(fault(&without_fence, unbuffered), None);
+    let said = fault(&without_fence, buffered).unwrap();
     assert!(said.contains("becomes visible") && said.contains("peterson.c:21"), "{said}");
 }
 
 #[test]
 fn a_failed_assertion_is_a_fault_with_its_line() {
     let wrong = program_with("peterson.c", &["-DWRONG"]);
-    let said = fault(wrong, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&wrong, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("assertion failed: lock->holders++ == 1, at peterson.c:25"), "{said}");
 }
 
@@ -149,22 +154,22 @@ fn a_failed_assertion_is_a_fault_with_its_line() {
 fn volatile_words_are_relaxed_atomics_that_fences_order() {
     passes("volatile_ticket.c");
     let without_fence = program_with("volatile_ticket.c", &["-DNO_FENCE"]);
-    let said = fault(without_fence, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&without_fence, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("data race"), "{said}");
     assert!(
         said.contains("lock.serving store 1") && said.contains("volatile_ticket.c:26"),
         "{said}"
     );
     let of_x86 = program_with("volatile_ticket.c", &["-DNO_FENCE", "-DX86"]);
-    assert_eq!(fault(of_x86, Memory::TotalStoreOrder), None);
+    assert_eq!(fault(&of_x86, Memory::TotalStoreOrder), None);
 }
 
 #[test]
 fn bytes_are_moved_within_memory_of_the_lock_alone() {
-    assert_eq!(fault(program("bytes.c"), Memory::SequentiallyConsistent), None);
+    assert_eq!(fault(&program("bytes.c"), Memory::SequentiallyConsistent), None);
     for (flag, bytes) in [("-DBEYOND_LOCK", 1 << 24), ("-DBEYOND_STACK", 1 << 16)] {
         let program = program_with("bytes.c", &[flag]);
-        let said = fault(program, Memory::SequentiallyConsistent).unwrap();
+        let said = fault(&program, Memory::SequentiallyConsistent).unwrap();
         let expected = format!("({bytes} bytes), which is not the lock's (");
         assert!(said.contains("it writes memory") && said.contains(&expected), "{said}");
         assert!(said.contains("_Thread_local), at bytes.c:"), "{said}");
@@ -174,8 +179,34 @@ fn bytes_are_moved_within_memory_of_the_lock_alone() {
 #[test]
 fn two_instances_of_a_program_have_memory_of_their_own() {
     let program = program("mcs.c");
-    let states = || searched(program, (3, 1), Memory::SequentiallyConsistent).states;
+    let states = || searched(&program, (3, 1), Memory::SequentiallyConsistent).states;
     assert_eq!(states(), states());
+}
+
+/// Each search and each simulation has a program of its own, whatever others run in the process.
+#[test]
+fn two_programs_are_checked_and_simulated_at_the_same_time() {
+    let host = described_hosts::find("uma-2").unwrap();
+    let conditions = Conditions::new(&host, 1, 100_000 * NS);
+    let studied = |subject: &Subject| {
+        let states = searched(subject, (2, 2), Memory::TotalStoreOrder).states;
+        let (load, conditions) = (LockLoad::steady(500, 100, 90), &conditions);
+        let once = OneDraw { load, conditions, draw: Draw::Middle, cpus: 2, tasks: 2 };
+        (states, draw(subject, &once).unwrap().rate())
+    };
+    let subjects = ["ticket.c", "mcs.c", "phase_fair.c", "stack.c"].map(program);
+    let alone = subjects.each_ref().map(studied);
+    let together = thread::scope(|scope| {
+        let thread = |order: [usize; 4]| {
+            let (subjects, studied) = (&subjects, &studied);
+            scope.spawn(move || order.map(|index| (index, studied(&subjects[index]))))
+        };
+        let threads = [thread([0, 1, 2, 3]), thread([3, 2, 1, 0])];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    for (index, found) in together.into_iter().flatten() {
+        assert_eq!(found, alone[index], "{}", subjects[index].name());
+    }
 }
 
 #[test]
@@ -183,7 +214,7 @@ fn readers_share_a_read_write_lock_and_writers_do_not() {
     passes("phase_fair.c");
     let without_phase = program_with("phase_fair.c", &["-DNO_PHASE"]);
     let size = (3, 2);
-    let found = searched(without_phase, size, Memory::SequentiallyConsistent).failure.unwrap();
+    let found = searched(&without_phase, size, Memory::SequentiallyConsistent).failure.unwrap();
     assert!(found.fault.to_string().contains("deadlock"), "{}", found.fault);
 }
 
@@ -191,7 +222,7 @@ fn readers_share_a_read_write_lock_and_writers_do_not() {
 fn a_futex_sleeps_and_a_lost_wake_up_is_found() {
     passes("futex.c");
     let lost = program_with("futex.c", &["-DLOST"]);
-    let said = fault(lost, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&lost, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("deadlock") && said.contains("futex.c:"), "{said}");
 }
 
@@ -199,7 +230,7 @@ fn a_futex_sleeps_and_a_lost_wake_up_is_found() {
 fn a_wake_up_for_some_bits_wakes_those_that_sleep_for_them() {
     passes("bits_of_a_futex.c");
     let wrong = program_with("bits_of_a_futex.c", &["-DWRONG_BIT"]);
-    let said = fault(wrong, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&wrong, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("deadlock") && said.contains("for bits 0x"), "{said}");
 }
 
@@ -208,8 +239,8 @@ fn a_time_out_may_come_at_any_step_and_hides_no_lost_wake_up() {
     passes("time_out.c");
     let gives_up = program_with("time_out.c", &["-DGIVES_UP"]);
     for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
-        assert_eq!(fault(gives_up, memory), None);
-        let said = fault(program_with("time_out.c", &["-DLOST"]), memory).unwrap();
+        assert_eq!(fault(&gives_up, memory), None);
+        let said = fault(&program_with("time_out.c", &["-DLOST"]), memory).unwrap();
         assert!(
             said.contains("lost wake-up: t") && said.contains("has changed from 2 to 0"),
             "{said}"
@@ -227,15 +258,15 @@ fn variables_on_a_tasks_own_stack_are_its_own_affair() {
 fn a_waiter_on_a_stack_is_not_checked_and_never_wrong() {
     let waiter = program_with("own_variables.c", &["-DWAITER"]);
     for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
-        let failure = searched(waiter, (2, 2), memory).failure.unwrap();
+        let failure = searched(&waiter, (2, 2), memory).failure.unwrap();
         let unsupported = failure.unsupported().unwrap();
         assert!(unsupported.why.contains("own_variables.c:"), "{unsupported}");
         assert!(unsupported.way_out.contains("_Thread_local"), "{unsupported}");
     }
-    let why = judge(waiter).err().unwrap();
+    let why = judge(&waiter).err().unwrap();
     assert!(why.is::<Unsupported>(), "{why:#}");
     assert!(
-        format!("{:#}", refuse_faulty(waiter).unwrap_err())
+        format!("{:#}", refuse_faulty(&waiter).unwrap_err())
             .contains("own_variables.c: not checked: ")
     );
 }
@@ -244,7 +275,7 @@ fn a_waiter_on_a_stack_is_not_checked_and_never_wrong() {
 fn tasks_of_the_kernel_sleep_and_a_state_set_too_late_is_found() {
     passes("kernel_semaphore.c");
     let late = program_with("kernel_semaphore.c", &["-DLATE_STATE"]);
-    let said = fault(late, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&late, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("deadlock"), "{said}");
 }
 
@@ -252,21 +283,21 @@ fn tasks_of_the_kernel_sleep_and_a_state_set_too_late_is_found() {
 fn a_sequence_counter_is_an_operation_whose_assertions_hold() {
     passes("sequence.c");
     let without_retry = program_with("sequence.c", &["-DNO_RETRY"]);
-    let said = fault(without_retry, Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&without_retry, Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("assertion failed: !(first != second), at sequence.c:"), "{said}");
 }
 
 #[test]
 fn a_node_that_comes_back_in_between_is_found() {
     let size = (2, 2);
-    let found = searched(program("stack.c"), size, Memory::SequentiallyConsistent);
+    let found = searched(&program("stack.c"), size, Memory::SequentiallyConsistent);
     assert_eq!(found.failure.map(|failure| failure.fault.to_string()), None);
-    let said = fault(program_with("stack.c", &["-DABA"]), Memory::SequentiallyConsistent).unwrap();
+    let said = fault(&program_with("stack.c", &["-DABA"]), Memory::SequentiallyConsistent).unwrap();
     assert!(said.contains("assertion failed") || said.contains("KNEE_CHECK is false"), "{said}");
 }
 
 #[test]
 fn bits_are_set_and_flipped_by_instructions_of_their_own() {
     passes("bits.c");
-    assert_eq!(survivors(&judge(program("bits.c")).unwrap()), Vec::<String>::new());
+    assert_eq!(survivors(&judge(&program("bits.c")).unwrap()), Vec::<String>::new());
 }

@@ -1,10 +1,13 @@
 //! Files that are no lock that can be checked: what is said about them.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
-use c_locks::{compile, with_tasks};
+use c_locks::compile;
 use setup::foreign::Permitted;
-use studies::checks::CheckSize;
+use studies::Subject;
+use studies::checks::{CheckSize, Mutation, with_tasks};
 
 /// Compiles a text, which is refused with these words.
 fn check(text: &str, words: &[&str]) {
@@ -16,6 +19,16 @@ fn check(text: &str, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "'{word}' is not in: {said}");
     }
+}
+
+fn compiled(file: &Path) -> Subject {
+    Subject::InC(Arc::new(compile(&Permitted::typed(file.to_path_buf()), &[]).unwrap()))
+}
+
+/// Starts this many tasks.
+fn start(subject: &Subject, threads: usize) -> anyhow::Result<()> {
+    let size = CheckSize { threads, acquires: 1, locks: 1 };
+    with_tasks(subject, size, Mutation::None, |_| ())
 }
 
 const LOCK: &str = "\nKNEE_LOCK(struct my_lock, my_lock(lock), my_unlock(lock))\n";
@@ -52,8 +65,7 @@ fn what_the_lock_does_not_call_is_not_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my_lock.c");
     fs::write(&file, lock(body)).unwrap();
-    let program = Box::leak(Box::new(compile(&Permitted::typed(file.clone()), &[]).unwrap()));
-    with_tasks(program, CheckSize { threads: 2, acquires: 1, locks: 1 }, |_| ()).unwrap();
+    start(&compiled(&file), 2).unwrap();
 }
 
 #[test]
@@ -103,9 +115,8 @@ fn variables_of_all_tasks_that_no_search_tells_apart_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my_lock.c");
     fs::write(&file, lock(body)).unwrap();
-    let program = Box::leak(Box::new(compile(&Permitted::typed(file.clone()), &[]).unwrap()));
-    let size = |threads| CheckSize { threads, acquires: 1, locks: 1 };
-    with_tasks(program, size(2), |_| ()).unwrap();
-    let why = with_tasks(program, size(15), |_| ()).unwrap_err().to_string();
+    let subject = compiled(&file);
+    start(&subject, 2).unwrap();
+    let why = start(&subject, 15).unwrap_err().to_string();
     assert!(why.contains("15 tasks with 4096 thread-local words each"), "{why}");
 }

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use c_locks::{compile, with_tasks};
+use c_locks::compile;
 use engines::checker::{Memory, Options, search};
 use setup::foreign::Permitted;
-use studies::checks::CheckSize;
+use studies::Subject;
+use studies::checks::{CheckSize, Mutation, with_tasks};
 
 /// The fault that a search finds, if any.
 fn fault(file: &Path, flags: &[&str], acquires: u32) -> Option<String> {
@@ -16,8 +18,9 @@ fn fault(file: &Path, flags: &[&str], acquires: u32) -> Option<String> {
     let program = program.unwrap_or_else(|error| panic!("{flags:?}: {error:#}"));
     let size = CheckSize { threads: 2, acquires, locks: 1 };
     let options = Options { memory: Memory::TotalStoreOrder, ..Options::default() };
-    let program = Box::leak(Box::new(program));
-    let found = with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap();
+    let subject = Subject::InC(Arc::new(program));
+    let found = with_tasks(&subject, size, Mutation::None, |setup| search(setup, &options));
+    let found = found.unwrap().unwrap();
     found.failure.map(|failure| format!("{}\n{}", failure.fault, failure.steps.join("\n")))
 }
 

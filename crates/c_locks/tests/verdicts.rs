@@ -1,30 +1,33 @@
 //! What a check says of locks in C beside the fault: the missing order of a race, a shortest way, names of words, starvation.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use c_locks::{Program, compile, with_tasks};
+use c_locks::compile;
 use engines::checker::{Failure, Memory, Options, search};
 use setup::foreign::Permitted;
-use studies::checks::CheckSize;
+use studies::Subject;
 use studies::checks::bypass::{Bound, Fairness, fairness};
+use studies::checks::{CheckSize, Mutation, with_tasks};
 
-fn program(name: &str, flags: &[&str]) -> &'static Program {
+fn program(name: &str, flags: &[&str]) -> Subject {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
     let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
     let program = compile(&Permitted::typed(file), &flags);
-    Box::leak(Box::new(program.unwrap_or_else(|error| panic!("{error:#}"))))
+    Subject::InC(Arc::new(program.unwrap_or_else(|error| panic!("{error:#}"))))
 }
 
 /// The fault of two tasks, with a shortest way to it.
-fn failure(program: &'static Program, acquires: u32) -> Failure {
+fn failure(program: &Subject, acquires: u32) -> Failure {
     found(program, acquires, true)
 }
 
-fn found(program: &'static Program, acquires: u32, shortest: bool) -> Failure {
+fn found(program: &Subject, acquires: u32, shortest: bool) -> Failure {
     let size = CheckSize { threads: 2, acquires, locks: 1 };
     let memory = Memory::TotalStoreOrder;
     let options = Options { memory, shortest, ..Options::default() };
-    with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap().failure.unwrap()
+    let found = with_tasks(program, size, Mutation::None, |setup| search(setup, &options));
+    found.unwrap().unwrap().failure.unwrap()
 }
 
 #[test]
@@ -33,8 +36,8 @@ fn an_access_behind_the_end_of_an_array_is_named() {
         let size = CheckSize { threads, acquires: 1, locks: 1 };
         let program = program("for_two.c", flags);
         let options = Options::default();
-        let found = with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap();
-        found.failure.map(|failure| failure.fault.to_string())
+        let found = with_tasks(&program, size, Mutation::None, |setup| search(setup, &options));
+        found.unwrap().unwrap().failure.map(|failure| failure.fault.to_string())
     };
     assert_eq!(said(&[], 2), None);
     let plain = said(&["-DPLAIN"], 2).unwrap();
@@ -47,7 +50,7 @@ fn an_access_behind_the_end_of_an_array_is_named() {
 
 #[test]
 fn a_race_names_both_accesses_and_what_is_missing() {
-    let said = |flag| failure(program("hand_over.c", &[flag]), 1).fault.to_string();
+    let said = |flag| failure(&program("hand_over.c", &[flag]), 1).fault.to_string();
     let both = "t1 reads shared.value[0] at hand_over.c:36; t0 wrote it at hand_over.c:29; nothing orders them: ";
     let store = "the read-modify-write of shared.filled at hand_over.c:30 is relaxed and needs release order";
     assert_eq!(said("-DRELAXED_STORE"), format!("data race: {both}{store}"));
@@ -63,7 +66,7 @@ fn a_race_names_both_accesses_and_what_is_missing() {
 /// Tasks that race before their first step have an empty schedule, and a trace all the same.
 #[test]
 fn a_race_before_the_first_step_has_a_trace() {
-    let failure = failure(program("hand_over.c", &["-DPLAIN"]), 1);
+    let failure = failure(&program("hand_over.c", &["-DPLAIN"]), 1);
     assert!(failure.schedule.is_empty(), "{}", failure.schedule);
     let writes = "t0 shared.value[0] = 7";
     assert!(failure.steps.iter().any(|step| step.starts_with(writes)), "{:?}", failure.steps);
@@ -76,7 +79,8 @@ fn neighbours_race_in_one_word_alone() {
         let options = Options { memory, shortest: true, ..Options::default() };
         let found = |flags: &[&str]| {
             let program = program("neighbours.c", flags);
-            with_tasks(program, size, |setup| search(setup, &options)).unwrap().unwrap().failure
+            let found = with_tasks(&program, size, Mutation::None, |s| search(s, &options));
+            found.unwrap().unwrap().failure
         };
         let fault = found(&["-DONE_WORD"]).unwrap().fault.to_string();
         assert!(fault.contains("t1 reads bits.{first,second} at neighbours.c:19"), "{fault}");
@@ -87,7 +91,7 @@ fn neighbours_race_in_one_word_alone() {
 #[test]
 fn a_trace_is_the_shortest_there_is() {
     let program = program("peterson.c", &["-DNO_FENCE"]);
-    let (first, shortest) = (found(program, 2, false), found(program, 2, true));
+    let (first, shortest) = (found(&program, 2, false), found(&program, 2, true));
     assert!(shortest.is_shortest && !first.is_shortest);
     let lengths = (shortest.schedule.len(), first.schedule.len());
     assert!(lengths.0 < lengths.1, "{lengths:?}");
@@ -96,7 +100,7 @@ fn a_trace_is_the_shortest_there_is() {
 
 #[test]
 fn words_are_called_by_their_members_and_changes_by_their_fields() {
-    let steps = failure(program("names.c", &[]), 1).steps.join("\n");
+    let steps = failure(&program("names.c", &[]), 1).steps.join("\n");
     for part in [
         "t0 shared.mutex.data.lock swap 1 -> 0 ",
         "t0 shared.packed.all add 131073 -> 0 (held 0 -> 1, tail 0 -> 2)",
@@ -107,9 +111,7 @@ fn words_are_called_by_their_members_and_changes_by_their_fields() {
 }
 
 fn measured(name: &str) -> Fairness {
-    let program = program(name, &[]);
-    fairness(|size, options| Ok(with_tasks(program, size, |setup| search(setup, options))??))
-        .unwrap()
+    fairness(&program(name, &[])).unwrap()
 }
 
 #[test]

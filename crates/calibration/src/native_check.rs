@@ -6,16 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-use algorithms::locks::{self, Visitor};
-use algorithms::{Lock, Shape, SharedLock};
+use algorithms::{Locks, LocksVisitor, Shape, place};
 use analysis::Quartiles;
 use anyhow::{Context, Result};
 use host::clock::now_ns;
 use host::pinned::together;
-use machine::{Native, Pace, Region, Yielding};
-use studies::simulations::{
-    Conditions, Guarded, LockLoad, exclusive_operation, lock_point, sharing_operation,
-};
+use machine::{Native, Pace, Yielding};
+use studies::Subject;
+use studies::simulations::{Conditions, GuardedLines, LockLoad, operation, point};
 
 /// The ratio of a simulated rate to the native one that counts as agreement.
 pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
@@ -51,35 +49,35 @@ pub struct Agreements {
     pub transfer_ns: Option<Quartiles>,
 }
 
-/// Simulates locks, and runs them natively on the first `counts` of these CPUs. The native runs of
+/// Simulates locks of the list, and runs them natively on the first `counts` of these CPUs. The native runs of
 /// all locks are interleaved, so that other work on this host affects all alike.
 pub fn agreements(
-    names: &[&str],
+    locks: &[Subject],
     load: LockLoad,
     conditions: &Conditions,
     counts: &[u32],
     cpus: &[u32],
 ) -> Result<Agreements> {
-    let cases: Vec<(&str, usize)> = names
+    let cases: Vec<(&Subject, usize)> = locks
         .iter()
-        .flat_map(|name| counts.iter().map(move |&count| (*name, count as usize)))
+        .flat_map(|lock| counts.iter().map(move |&count| (lock, count as usize)))
         .collect();
     let (mut rates, mut transfers) = (vec![Vec::new(); cases.len()], Vec::new());
     for _ in 0..REPEATS {
         if let (&[user, owner, ..], true) = (cpus, counts.iter().any(|&count| count > 1)) {
             transfers.extend(crate::transfer(user, owner)?);
         }
-        for (&(name, count), rates) in cases.iter().zip(&mut rates) {
-            rates.push(rate(name, load, &cpus[..count], RUN)?);
+        for (&(lock, count), rates) in cases.iter().zip(&mut rates) {
+            rates.push(rate(&lock.name(), load, &cpus[..count], RUN)?);
         }
     }
     let conditions = Conditions { draws: 0, ..conditions.clone() };
-    let agreement = |(&(name, cpus), rates): (&(&str, usize), &Vec<f64>)| {
-        let simulated = lock_point(name, load, &conditions, cpus, cpus)?.middle.rate();
+    let agreement = |(&(lock, cpus), rates): (&(&Subject, usize), &Vec<f64>)| {
+        let simulated = point(lock, load, &conditions, cpus, cpus)?.middle.rate();
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
         let quartiles = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
         let (native, ratio) = (quartiles(rates)?, quartiles(&ratios)?);
-        Ok(Agreement { name: name.to_string(), cpus, native, simulated, ratio })
+        Ok(Agreement { name: lock.name(), cpus, native, simulated, ratio })
     };
     let all = cases.iter().zip(&rates).map(agreement).collect::<Result<_>>()?;
     Ok(Agreements { all, transfer_ns: Quartiles::from_values(&transfers) })
@@ -88,8 +86,10 @@ pub fn agreements(
 /// Runs a lock on these CPUs, one task on each; returns the operations per second of all tasks.
 fn rate(name: &str, load: LockLoad, cpus: &[u32], length: Duration) -> Result<f64> {
     let run = NativeRun { load, cpus, length };
-    let rate = locks::visit(name, run).with_context(|| format!("there is no lock {name:?}"))?;
-    rate.with_context(|| format!("running {name} on CPUs {cpus:?}"))
+    let shape = Shape::new(cpus.len(), load.locks);
+    let rate = place(name, shape, load.region_bytes(cpus.len()), run);
+    let rate = rate.with_context(|| format!("there is no lock {name:?}"))?;
+    rate.flatten().with_context(|| format!("running {name} on CPUs {cpus:?}"))
 }
 
 struct NativeRun<'a> {
@@ -121,30 +121,13 @@ impl NativeRun<'_> {
             Ok(counts.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())
         })
     }
-
-    fn shape(&self) -> Shape {
-        Shape::new(self.cpus.len(), self.load.locks)
-    }
 }
 
-impl Visitor for NativeRun<'_> {
+impl LocksVisitor for NativeRun<'_> {
     type Out = io::Result<f64>;
 
-    fn lock<L: Lock>(self) -> io::Result<f64> {
-        let bytes = self.load.region_bytes(self.cpus.len()) + L::more_bytes(self.shape());
-        let region = &Region::new(bytes)?;
-        let lock = L::new(region, self.shape());
-        let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(|mem| lock.prepare(mem));
-        self.rate(|m| exclusive_operation(m, &lock, &guarded, self.load))
-    }
-
-    fn shared<L: SharedLock>(self) -> io::Result<f64> {
-        let bytes = self.load.region_bytes(self.cpus.len()) + L::more_bytes(self.shape());
-        let region = &Region::new(bytes)?;
-        let lock = L::new(region, self.shape());
-        let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(|mem| lock.prepare(mem));
-        self.rate(|m| sharing_operation(m, &lock, &guarded, self.load))
+    fn locks<L: Locks>(self, locks: &L) -> io::Result<f64> {
+        let guarded = GuardedLines::new(locks.region(), &self.load);
+        self.rate(|m| operation(m, locks, &guarded, self.load))
     }
 }

@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use c_locks::Program;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::Unsupported;
 use records::{Effect, EffectKind};
 use setup::foreign::{Foreign, Permitted};
-use studies::replays::OwnLock;
+use studies::Subject;
+use studies::checks::refuse_faulty;
 use text::Style;
 
 /// A lock in a file, and more words for its compiler.
@@ -25,17 +26,18 @@ pub fn is_c_file(name: impl AsRef<Path>) -> bool {
 }
 
 /// A lock in C that was compiled, or the reason why it cannot be checked.
-pub type Checkable = std::result::Result<&'static Program, &'static Refused>;
+pub type Checkable = std::result::Result<Subject, Refused>;
 
 /// A lock in C that cannot be checked.
+#[derive(Clone)]
 pub struct Refused {
     pub name: String,
     pub file: PathBuf,
     pub why: Unsupported,
 }
 
-/// Compiles the C files among the names, with the user's flags. They are kept until the program ends.
-pub fn compiled(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<&'static Program>> {
+/// Compiles the C files among the names, with the user's flags.
+pub fn compiled(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<Subject>> {
     let program = |file: Checkable| {
         file.map_err(|refused| anyhow!("{}: not checked: {}", refused.file.display(), refused.why))
     };
@@ -55,26 +57,30 @@ pub fn checkable(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec
         if files.iter().any(|other| self::name(other) == name) {
             bail!("two locks are called {name}: rename a file, or name one of them only");
         }
-        files.push(match program(&lock) {
-            Ok(program) => Ok(program),
+        files.push(match subject(&lock) {
+            Ok(subject) => Ok(subject),
             Err(error) => {
                 let why = error.downcast_ref::<Unsupported>().cloned();
                 let Some(why) = why else { return Err(error) };
-                Err(Box::leak(Box::new(Refused { name, file: lock.file.clone(), why })))
+                Err(Refused { name, file: lock.file.clone(), why })
             }
         });
     }
     Ok(files)
 }
 
-fn name(file: &Checkable) -> &'static str {
-    file.map_or_else(|refused| refused.name.as_str(), |program| program.name.as_str())
+/// The name of what is checked.
+pub fn name(file: &Checkable) -> String {
+    match file {
+        Ok(subject) => subject.name(),
+        Err(refused) => refused.name.clone(),
+    }
 }
 
 /// The file with this name on the command line.
-pub fn checkable_named(files: &[Checkable], name: &str) -> Option<Checkable> {
+pub fn checkable_named<'a>(files: &'a [Checkable], name: &str) -> Option<&'a Checkable> {
     let file = Path::new(name).file_name()?.to_str()?;
-    files.iter().copied().find(|other| self::name(other) == file)
+    files.iter().find(|other| self::name(other) == file)
 }
 
 /// Locks to be compiled and run. If others wrote or named one of them, shows all and asks, unless `yes` was given.
@@ -98,19 +104,20 @@ fn effect(lock: &LockInC) -> Effect {
 }
 
 /// Compiles the lock in a file, for a publication that names it.
-pub fn published(lock: &Permitted<LockInC>) -> Result<&'static dyn OwnLock> {
-    let program = program(lock)?;
-    c_locks::refuse_faulty(program)?;
-    Ok(program)
+pub fn published(lock: &Permitted<LockInC>) -> Result<Subject> {
+    let subject = subject(lock)?;
+    refuse_faulty(&subject)?;
+    ensure!(subject.is_lock(), "{} is a data structure, not a lock", subject.name());
+    Ok(subject)
 }
 
-fn program(lock: &Permitted<LockInC>) -> Result<&'static Program> {
+fn subject(lock: &Permitted<LockInC>) -> Result<Subject> {
     let program = c_locks::compile(&lock.part(|lock| lock.file.clone()), &lock.flags)?;
-    Ok(Box::leak(Box::new(program)))
+    Ok(Subject::InC(Arc::new(program)))
 }
 
-/// The program of the file with this name on the command line.
-pub fn named(programs: &[&'static Program], name: &str) -> Option<&'static Program> {
+/// The file with this name on the command line.
+pub fn named<'a>(subjects: &'a [Subject], name: &str) -> Option<&'a Subject> {
     let file = Path::new(name).file_name()?.to_str()?;
-    programs.iter().copied().find(|program| program.name == file)
+    subjects.iter().find(|subject| subject.name() == file)
 }

@@ -6,16 +6,15 @@ mod page;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::c_files::{self, Checkable, Refused};
-use algorithms::locks::{LOCKS, ListedLock, not_a_guard};
+use crate::c_files::{self, Checkable};
+use algorithms::locks::LOCKS;
+use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
-use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
 use answers::{
     CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons, Mutant,
     MutantFate, Mutants, MutatedAlgorithm,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use c_locks::Program;
 use engines::Unsupported;
 use engines::checker::{
     Failure, Fault, Memory, Options, ReplayResult, Schedule, Setup, TASKS_MAX, replay, sample,
@@ -27,7 +26,8 @@ use pages::ViewFlags;
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::fairness;
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_lock, with_mechanism};
+use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_tasks};
+use studies::{MechanismDesign, Subject};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -114,44 +114,18 @@ impl Arguments {
     }
 }
 
-/// An algorithm to check.
-#[derive(Clone, Copy)]
-enum Subject {
-    Lock(&'static ListedLock),
-    /// A mechanism in one of its designs.
-    Mechanism(&'static ListedMechanism, &'static str),
-    /// A lock in a C file.
-    InC(&'static Program),
-    /// A lock in a C file that cannot be checked.
-    Refused(&'static Refused),
+/// Calls `act` with the tasks of what is checked at their start.
+fn with_checkable<R>(file: &Checkable, size: CheckSize, act: impl FnMut(&Setup) -> R) -> Result<R> {
+    with_tasks(subject(file)?, size, Mutation::None, act)
 }
 
-impl Subject {
-    fn name(self) -> String {
-        match self {
-            Subject::Lock(lock) => lock.name.to_string(),
-            Subject::Mechanism(mechanism, design) => format!("{}:{design}", mechanism.name),
-            Subject::InC(program) => program.name.clone(),
-            Subject::Refused(refused) => refused.name.clone(),
-        }
-    }
+/// What is checked, or why it cannot be.
+fn subject(file: &Checkable) -> Result<&Subject> {
+    file.as_ref().map_err(|refused| refused.why.clone().into())
 }
 
-fn with_subject<R>(
-    subject: Subject,
-    over: &str,
-    size: CheckSize,
-    act: impl FnMut(&Setup) -> R,
-) -> Result<R> {
-    let result = match subject {
-        Subject::Lock(lock) => with_lock(lock.name, size, Mutation::None, act),
-        Subject::Mechanism(mechanism, design) => {
-            with_mechanism(mechanism.name, design, over, size, Mutation::None, act)
-        }
-        Subject::InC(program) => return c_locks::with_tasks(program, size, act),
-        Subject::Refused(refused) => return Err(refused.why.clone().into()),
-    };
-    Ok(result.with_context(|| not_a_guard(over))??)
+fn is_mechanism(file: &Checkable) -> bool {
+    matches!(file, Ok(Subject::Mechanism(_)))
 }
 
 /// Status of a check in which nothing is wrong, and something could not be checked.
@@ -165,11 +139,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         arguments.cflags.is_none() || !files.is_empty(),
         "--cflags is for locks in C, and no name is a C file: leave it out"
     );
-    let mut subjects = named(&arguments.names, &files)?;
+    let mut subjects = named(arguments, &files)?;
     let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
     if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
         // Searches of mechanisms take minutes; searches of locks take seconds.
-        subjects.retain(|subject| !matches!(subject, Subject::Mechanism(..)));
+        subjects.retain(|subject| !is_mechanism(subject));
         talk(
             "mechanisms are skipped: `all` includes them with --threads 2 --acquires 1 or with \
              --sample",
@@ -182,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     ensure!(arguments.acquires <= 1000, "--acquires {}: must be at most 1000", arguments.acquires);
     let subjects = checkable(arguments, subjects)?;
-    let has_mechanism = subjects.iter().any(|subject| matches!(subject, Subject::Mechanism(..)));
+    let has_mechanism = subjects.iter().any(is_mechanism);
     ensure!(
         arguments.over.is_none() || has_mechanism,
         "--over names the lock that guards a mechanism, and no mechanism is checked: leave it out"
@@ -194,18 +168,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return against_kernel(arguments, &subjects, calls);
     }
     if let Some(schedule) = &arguments.replay {
-        let [subject] = subjects[..] else { bail!("--replay: name a single algorithm") };
+        let [subject] = &subjects[..] else { bail!("--replay: name a single algorithm") };
         return follow(arguments, subject, schedule);
     }
     let mut results = Vec::new();
-    for &subject in &subjects {
-        hint(format_args!("checking {} …", subject.name()));
+    for subject in &subjects {
+        hint(format_args!("checking {} …", c_files::name(subject)));
         results.push(check(arguments, subject)?);
     }
     let again = || {
         let failed = results.iter().zip(&subjects).filter_map(|(checked, subject)| {
             let Verdict::Wrong(failure) = checked.verdict() else { return None };
-            Some(replay_command(arguments, *subject, checked, failure))
+            Some(replay_command(arguments, subject, checked, failure))
         });
         failed.collect()
     };
@@ -229,26 +203,28 @@ fn status(results: &[CheckResult]) -> ExitCode {
 
 /// The algorithms with these names, in the order given. A mechanism is checked in all its
 /// designs, or in one: `file_locks:after`.
-fn named(names: &[String], files: &[Checkable]) -> Result<Vec<Subject>> {
+fn named(arguments: &Arguments, files: &[Checkable]) -> Result<Vec<Checkable>> {
     let mechanisms = MECHANISMS.iter().flat_map(|mechanism| {
-        mechanism.designs().into_iter().map(|design| Subject::Mechanism(mechanism, design))
+        mechanism.designs().into_iter().map(move |design| {
+            let (over, given) = (arguments.over().to_string(), Vec::new());
+            Subject::Mechanism(MechanismDesign { mechanism, design, over, given })
+        })
     });
-    let all = || LOCKS.iter().map(Subject::Lock).chain(mechanisms.clone());
+    let all = LOCKS.iter().map(Subject::Lock).chain(mechanisms);
+    let all: Vec<(String, Subject)> = all.map(|subject| (subject.name(), subject)).collect();
     let mut subjects = Vec::new();
-    for name in names {
+    for name in &arguments.names {
         if let Some(file) = c_files::checkable_named(files, name) {
-            subjects.push(file.map_or_else(Subject::Refused, Subject::InC));
+            subjects.push(file.clone());
             continue;
         }
         let before = subjects.len();
-        let matches = |subject: &Subject| {
-            let full = subject.name();
-            name == "all" || full == *name || full.split(':').next() == Some(name)
-        };
-        subjects.extend(all().filter(matches));
+        let matches =
+            |full: &str| name == "all" || full == *name || full.split(':').next() == Some(name);
+        let matching = all.iter().filter(|(full, _)| matches(full));
+        subjects.extend(matching.map(|(_, subject)| Ok(subject.clone())));
         if subjects.len() == before {
-            let known: Vec<String> = all().map(|subject| subject.name()).collect();
-            let known = known.iter().map(String::as_str);
+            let known = all.iter().map(|(full, _)| full.as_str());
             bail!("{}", unknown("algorithm", name, known, "knee list algorithms"));
         }
     }
@@ -257,24 +233,21 @@ fn named(names: &[String], files: &[Checkable]) -> Result<Vec<Subject>> {
 
 /// The subjects that can be checked with these arguments. Refuses arguments with which nothing,
 /// or less than requested, would be checked.
-fn checkable(arguments: &Arguments, mut subjects: Vec<Subject>) -> Result<Vec<Subject>> {
+fn checkable(arguments: &Arguments, mut subjects: Vec<Checkable>) -> Result<Vec<Checkable>> {
     let nothing = |flag, why| format!("{flag} 0: {why}, so there would be nothing to check");
     ensure!(arguments.acquires > 0, nothing("--acquires", "no task would take the lock"));
     ensure!(arguments.states > 0, nothing("--states", "the search would give up at its start"));
     ensure!(arguments.sample != Some(0), nothing("--sample", "no schedule would be tried"));
     ensure!(arguments.against_kernel != Some(0), nothing("--against-kernel", "no call is made"));
-    let takes_one_lock = |subject: &Subject| match subject {
-        Subject::Lock(lock) => lock.shared,
-        Subject::Mechanism(..) => true,
-        Subject::InC(program) => !program.is_lock_with_one_holder(),
-        Subject::Refused(_) => false,
+    let takes_one_lock = |subject: &Checkable| {
+        subject.as_ref().is_ok_and(|it| !it.is_lock() || it.is_read_write_lock())
     };
     let all = arguments.names.iter().any(|name| name == "all");
     if arguments.locks > 1 && all {
         subjects.retain(|subject| !takes_one_lock(subject));
     }
     for subject in &subjects {
-        let name = subject.name();
+        let name = c_files::name(subject);
         ensure!(
             arguments.locks == 1 || !takes_one_lock(subject),
             "{name} --locks {}: its tasks take a single lock; try an exclusive lock",
@@ -296,11 +269,11 @@ fn options(arguments: &Arguments) -> Options {
     Options { memory, symmetry, reduction, states_max, shortest, ..Options::default() }
 }
 
-fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
+fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     let (size, options) = (size(arguments), options(arguments));
     let since = Instant::now();
     let mut checked = CheckResult {
-        name: subject.name(),
+        name: c_files::name(subject),
         size,
         memory: options.memory,
         states: None,
@@ -317,38 +290,28 @@ fn check(arguments: &Arguments, subject: Subject) -> Result<CheckResult> {
         checked.refused = Some(refused.ok_or(error)?);
     }
     checked.seconds = since.elapsed().as_secs_f64();
-    if matches!(checked.verdict(), Verdict::Holds) && is_lock(subject) && size.locks == 1 {
-        let measured = fairness(|size, options| {
-            Ok(with_subject(subject, arguments.over(), size, |setup| search(setup, options))??)
-        });
-        checked.fairness = Some(measured?);
+    let lock = subject.as_ref().ok().filter(|subject| subject.is_lock() && size.locks == 1);
+    if let (Verdict::Holds, Some(lock)) = (checked.verdict(), lock) {
+        checked.fairness = Some(fairness(lock)?);
     }
     Ok(checked)
 }
 
-fn is_lock(subject: Subject) -> bool {
-    match subject {
-        Subject::Lock(_) => true,
-        Subject::InC(program) => !program.is_operation(),
-        Subject::Mechanism(..) | Subject::Refused(_) => false,
-    }
-}
-
 fn search_or_sample(
     arguments: &Arguments,
-    subject: Subject,
+    subject: &Checkable,
     options: &Options,
     checked: &mut CheckResult,
 ) -> Result<()> {
-    let (over, size) = (arguments.over(), checked.size);
+    let size = checked.size;
     if let Some(schedules) = arguments.sample {
-        let sampled = with_subject(subject, over, size, |setup| {
+        let sampled = with_checkable(subject, size, |setup| {
             sample(setup, options, schedules, DEPTH, arguments.seed)
         })??;
         checked.schedules = Some(sampled.schedules);
         (checked.steps, checked.failure) = (sampled.steps, sampled.failure);
     } else {
-        let searched = with_subject(subject, over, size, |setup| search(setup, options))??;
+        let searched = with_checkable(subject, size, |setup| search(setup, options))??;
         checked.states = Some(searched.states);
         (checked.steps, checked.failure) = (searched.steps, searched.failure);
         checked.gave_up = searched.gave_up;
@@ -362,7 +325,7 @@ const DEPTH: usize = 3;
 /// The command that replays a failure.
 fn replay_command(
     arguments: &Arguments,
-    subject: Subject,
+    subject: &Checkable,
     checked: &CheckResult,
     failure: &Failure,
 ) -> String {
@@ -377,7 +340,7 @@ fn replay_command(
         memory => format!(" --memory {}", page::memory(memory)),
     };
     let name = match subject {
-        Subject::InC(program) => quoted(&program.file.display().to_string()),
+        Ok(Subject::InC(program)) => quoted(&program.file.display().to_string()),
         _ => checked.name.clone(),
     };
     let flags = arguments.cflags.as_deref().unwrap_or_default();
@@ -394,9 +357,9 @@ fn quoted(text: &str) -> String {
     shlex::try_quote(text).map_or_else(|_| text.to_string(), Into::into)
 }
 
-fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<ExitCode> {
+fn follow(arguments: &Arguments, subject: &Checkable, schedule: &str) -> Result<ExitCode> {
     let schedule: Schedule = schedule.parse().map_err(|why: String| anyhow!("--replay: {why}"))?;
-    let replayed = with_subject(subject, arguments.over(), size(arguments), |setup| {
+    let replayed = with_checkable(subject, size(arguments), |setup| {
         replay(setup, &options(arguments), &schedule)
     })??;
     let ReplayResult { steps, fault } = replayed.map_err(|why| anyhow!("--replay: {why}"))?;
@@ -407,7 +370,7 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
                 fault: fault.as_ref().map(Fault::to_string),
             })
         },
-        || Ok(page::followed(&subject.name(), &steps, fault.as_ref())),
+        || Ok(page::followed(&c_files::name(subject), &steps, fault.as_ref())),
     )?;
     Ok(match fault {
         None => ExitCode::SUCCESS,
@@ -416,17 +379,17 @@ fn follow(arguments: &Arguments, subject: Subject, schedule: &str) -> Result<Exi
     })
 }
 
-fn against_kernel(arguments: &Arguments, subjects: &[Subject], calls: u64) -> Result<ExitCode> {
+fn against_kernel(arguments: &Arguments, subjects: &[Checkable], calls: u64) -> Result<ExitCode> {
     let mut all = Vec::new();
     for subject in subjects {
-        let design = match *subject {
-            Subject::Mechanism(mechanism, design) if mechanism.name == "file_locks" => {
-                DESIGNS.iter().find(|(name, _)| *name == design)
+        let design = match subject {
+            Ok(Subject::Mechanism(of)) if of.mechanism.name == "file_locks" => {
+                DESIGNS.iter().find(|(name, _)| *name == of.design)
             }
             _ => bail!("--against-kernel: only file_locks can be compared with the kernel"),
         };
         let (_, design) = *design.context("a listed design")?;
-        let name = subject.name();
+        let name = c_files::name(subject);
         if design.deadlocks == Deadlocks::Ignored {
             // The kernel detects deadlocks, so this design differs from it on purpose.
             talk(format_args!("{name} is skipped: unlike the kernel, it ignores deadlocks"));
@@ -497,24 +460,19 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
     }
 }
 
-fn judge(arguments: &Arguments, subjects: &[Subject]) -> Result<ExitCode> {
+fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
     let mut all: Vec<(String, Judged)> = Vec::new();
-    for &subject in subjects {
+    for file in subjects {
         // Mechanisms are judged once for all designs: a mutant is caught if one of them catches it.
-        let name = match subject {
-            Subject::Mechanism(mechanism, _) => mechanism.name.to_string(),
-            _ => subject.name(),
+        let name = match file {
+            Ok(Subject::Mechanism(design)) => design.mechanism.name.to_string(),
+            _ => c_files::name(file),
         };
         if all.iter().any(|(judged, _)| *judged == name) {
             continue;
         }
         hint(format_args!("judging mutants of {name} …"));
-        let judged = match subject {
-            Subject::Lock(lock) => mutants::judge(lock),
-            Subject::Mechanism(mechanism, _) => mutants::judge_mechanism(mechanism),
-            Subject::InC(program) => c_locks::judge(program),
-            Subject::Refused(refused) => Err(refused.why.clone().into()),
-        };
+        let judged = subject(file).and_then(mutants::judge);
         all.push((name, not_checked_apart(judged)?));
     }
     let value = || Mutants(all.iter().map(|(name, judged)| mutated(name, judged)).collect());

@@ -13,7 +13,6 @@ use answers::{
     SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
 };
 use anyhow::{Context, Result, bail, ensure};
-use c_locks::Program;
 use calibration::native_check::{self, Agreement, Agreements};
 use described_hosts::DescribedHost;
 use engines::simulated::{NS, Noise, Preemption, Time};
@@ -22,11 +21,12 @@ use host::topology::{self, points};
 use host::{Placement, in_parallel, nearest, unknown};
 use pages::{View, ViewFlags};
 use records::parse;
-use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
+use studies::checks::refuse_faulty;
 use studies::simulations::{
     self, Conditions, LINES_MAX, LOCKS_MAX, LockLoad, RateRatio, SimulatedCurve, SimulatedPoint,
     Variation,
 };
+use studies::{MechanismDesign, Subject};
 use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
@@ -192,9 +192,9 @@ pub fn run(arguments: &SimulateArguments) -> Result<ExitCode> {
     let prepared = prepared(arguments, *yes)?;
     let again = page::this_command;
     if arguments.check {
-        let Prepared { locks, host, counts, load, .. } = &prepared;
-        let conditions = conditions(arguments, host)?;
-        let found = check(arguments, locks, *load, &conditions, counts)?;
+        let conditions = conditions(arguments, &prepared.host)?;
+        let found = check(arguments, &prepared, &conditions)?;
+        let Prepared { host, load, .. } = &prepared;
         view.print(
             || Ok(native_agreements(&found, host, *load)),
             || Ok(page::agreements(&found, host, *load, again())),
@@ -233,7 +233,8 @@ fn simulated(arguments: &Arguments, prepared: Prepared) -> Result<Simulation> {
     let (names, counts) = (prepared.names(), &prepared.counts);
     let points = in_parallel(names.len() * counts.len(), |part| {
         let cpus = counts[part % counts.len()] as usize;
-        prepared.point(part / counts.len(), &conditions, cpus, arguments.tasks.unwrap_or(cpus))
+        let (subject, tasks) = (&prepared.subjects[part / counts.len()], arguments.tasks);
+        simulations::point(subject, prepared.load, &conditions, cpus, tasks.unwrap_or(cpus))
     });
     let mut points = points.into_iter();
     let curve = |name: String| {
@@ -241,14 +242,11 @@ fn simulated(arguments: &Arguments, prepared: Prepared) -> Result<Simulation> {
         with_operations(name, points, &conditions)
     };
     let curves = names.into_iter().map(curve).collect::<Result<_>>()?;
-    let Prepared { locks, programs, host, load, .. } = prepared;
-    let is_lock = |name: &&'static str| {
-        !c_files::named(&programs, name).is_some_and(|program| program.is_operation())
-    };
+    let Prepared { subjects, host, load, .. } = prepared;
     Ok(Simulation {
         curves,
         baseline: arguments.baseline.clone(),
-        has_locks: locks.iter().any(is_lock),
+        has_locks: subjects.iter().any(Subject::is_lock),
         host,
         load,
         noise: arguments.noise,
@@ -257,38 +255,16 @@ fn simulated(arguments: &Arguments, prepared: Prepared) -> Result<Simulation> {
 
 /// What is to be simulated, and where.
 struct Prepared {
-    locks: Vec<&'static str>,
-    /// Those of them that are written in C.
-    programs: Vec<&'static Program>,
-    mechanisms: Vec<MechanismLoad>,
+    /// Mechanisms, then locks.
+    subjects: Vec<Subject>,
     host: DescribedHost,
     counts: Vec<u32>,
     load: LockLoad,
 }
 
 impl Prepared {
-    /// The names of the algorithms: mechanisms, then locks.
     fn names(&self) -> Vec<String> {
-        let locks = self.locks.iter().map(|name| name.to_string());
-        self.mechanisms.iter().map(MechanismLoad::name).chain(locks).collect()
-    }
-
-    /// The algorithm of this number at a CPU count.
-    fn point(
-        &self,
-        algorithm: usize,
-        conditions: &Conditions,
-        cpus: usize,
-        tasks: usize,
-    ) -> Result<SimulatedPoint> {
-        if let Some(mechanism) = self.mechanisms.get(algorithm) {
-            return mechanism_point(mechanism, conditions, cpus, tasks);
-        }
-        let name = self.locks[algorithm - self.mechanisms.len()];
-        match c_files::named(&self.programs, name) {
-            Some(program) => c_locks::point(program, self.load, conditions, cpus, tasks),
-            None => simulations::lock_point(name, self.load, conditions, cpus, tasks),
-        }
+        self.subjects.iter().map(Subject::name).collect()
     }
 }
 
@@ -301,10 +277,10 @@ fn prepared(arguments: &Arguments, yes: bool) -> Result<Prepared> {
         arguments.names.iter().partition(is_mechanism);
     let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref(), yes)?;
     refuse_for_c(arguments, &programs)?;
-    let locks = lock_names(&locks, &programs)?;
-    let mechanisms = mechanism_loads(&mechanisms, arguments)?;
-    refuse_useless(arguments, &locks, &programs, &mechanisms)?;
-    check_baseline(arguments, &locks, &mechanisms)?;
+    let locks = locks_named(&locks, &programs)?;
+    let subjects = [mechanisms_named(&mechanisms, arguments)?, locks].concat();
+    refuse_useless(arguments, &subjects)?;
+    check_baseline(arguments, &subjects)?;
     let host = described_hosts::find(&arguments.host)?;
     let counts = points(&arguments.cpus, &host.topology(), arguments.placement)?;
     let load = lock_load(arguments)?;
@@ -314,18 +290,19 @@ fn prepared(arguments: &Arguments, yes: bool) -> Result<Prepared> {
             "--tasks {tasks}: fewer than the {most} CPUs; use --cpus 1..{tasks}"
         );
     }
-    Ok(Prepared { locks, programs, mechanisms, host, counts, load })
+    Ok(Prepared { subjects, host, counts, load })
 }
 
 /// Prints the first accesses of each lock.
 fn trace(arguments: &Arguments, accesses: usize, yes: bool) -> Result<ExitCode> {
-    let Prepared { locks, mechanisms, host, counts, load, .. } = prepared(arguments, yes)?;
+    let Prepared { subjects, host, counts, load } = prepared(arguments, yes)?;
     let conditions = conditions(arguments, &host)?;
-    ensure!(mechanisms.is_empty(), "--trace: works only for locks, not for mechanisms");
+    let are_locks = subjects.iter().all(Subject::is_lock);
+    ensure!(are_locks, "--trace: works only for locks, not for mechanisms");
     let cpus = counts.last().map_or(1, |&cpus| cpus as usize);
-    for name in &locks {
-        let lines = simulations::trace(name, load, &conditions, cpus, accesses)?;
-        let at = counted(cpus, "CPU");
+    for subject in &subjects {
+        let lines = simulations::trace(subject, load, &conditions, cpus, accesses)?;
+        let (name, at) = (subject.name(), counted(cpus, "CPU"));
         print(format!("{name} at {at} of {}:\n{}\n", host.name, lines.join("\n")))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -358,20 +335,27 @@ fn lock_load(arguments: &Arguments) -> Result<LockLoad> {
     })
 }
 
-/// The names of locks, of which some are C files.
-fn lock_names(names: &[&String], programs: &[&'static Program]) -> Result<Vec<&'static str>> {
-    let mut all = Vec::new();
+/// Locks by their names, of which some are C files.
+fn locks_named(names: &[&String], programs: &[Subject]) -> Result<Vec<Subject>> {
+    let mut subjects = Vec::new();
     for name in names {
-        match c_files::named(programs, name) {
-            Some(program) => all.push(program.name.as_str()),
-            None => all.extend(named(&[*name])?),
+        let program = c_files::named(programs, name);
+        let listed = LOCKS.iter().find(|lock| lock.name == **name).map(Subject::Lock);
+        match program.cloned().or(listed) {
+            Some(subject) => subjects.push(subject),
+            None if *name == "all" => subjects.extend(LOCKS.iter().map(Subject::Lock)),
+            None => {
+                let mechanisms = MECHANISMS.iter().map(|mechanism| mechanism.name);
+                let known = LOCKS.iter().map(|lock| lock.name).chain(mechanisms);
+                bail!("{}", unknown("lock or mechanism", name, known, "knee list algorithms"))
+            }
         }
     }
-    Ok(all)
+    Ok(subjects)
 }
 
 /// Refuses what locks in C do not have, and flags for them where there is none.
-fn refuse_for_c(arguments: &Arguments, programs: &[&'static Program]) -> Result<()> {
+fn refuse_for_c(arguments: &Arguments, programs: &[Subject]) -> Result<()> {
     ensure!(
         arguments.cflags.is_none() || !programs.is_empty(),
         "--cflags is for locks in C, and no name is a C file: leave it out"
@@ -380,18 +364,13 @@ fn refuse_for_c(arguments: &Arguments, programs: &[&'static Program]) -> Result<
     for (flag, _) in native.iter().filter(|(_, given)| *given) {
         ensure!(programs.is_empty(), "{flag}: works only for locks of knee, not for C files");
     }
-    programs.iter().try_for_each(|program| c_locks::refuse_faulty(program))
+    programs.iter().try_for_each(refuse_faulty)
 }
 
 /// Refuses a baseline that is not simulated.
-fn check_baseline(
-    arguments: &Arguments,
-    locks: &[&str],
-    mechanisms: &[MechanismLoad],
-) -> Result<()> {
+fn check_baseline(arguments: &Arguments, subjects: &[Subject]) -> Result<()> {
     let Some(baseline) = &arguments.baseline else { return Ok(()) };
-    let locks = locks.iter().map(|name| name.to_string());
-    let all: Vec<String> = locks.chain(mechanisms.iter().map(MechanismLoad::name)).collect();
+    let all: Vec<String> = subjects.iter().map(Subject::name).collect();
     ensure!(
         all.contains(baseline),
         "--baseline {baseline}: not among what is simulated ({}){}",
@@ -402,42 +381,32 @@ fn check_baseline(
 }
 
 /// Refuses options that change nothing of what is simulated.
-fn refuse_useless(
-    arguments: &Arguments,
-    names: &[&str],
-    programs: &[&'static Program],
-    mechanisms: &[MechanismLoad],
-) -> Result<()> {
-    let in_c = |name: &str| c_files::named(programs, name);
-    let is_lock = |name: &&&str| !in_c(name).is_some_and(Program::is_operation);
-    let locks: Vec<&str> = names.iter().filter(is_lock).copied().collect();
-    let is_shared = |name: &&str| {
-        LOCKS.iter().any(|lock| lock.name == *name && lock.shared)
-            || in_c(name).is_some_and(Program::is_read_write_lock)
-    };
+fn refuse_useless(arguments: &Arguments, subjects: &[Subject]) -> Result<()> {
+    let has_locks = subjects.iter().any(Subject::is_lock);
+    let has_mechanisms = subjects.iter().any(|one| matches!(one, Subject::Mechanism(_)));
     ensure!(
-        arguments.over.is_none() || !mechanisms.is_empty(),
+        arguments.over.is_none() || has_mechanisms,
         "--over names the lock that guards a mechanism, and no mechanism is simulated: leave it out"
     );
     let variation = arguments.work.variation.filter(|how| *how != Variation::Uniform);
     ensure!(
-        variation.is_none() || !locks.is_empty(),
+        variation.is_none() || has_locks,
         "--work: the work of a mechanism varies by half of it: leave ~{} out",
         variation.map_or("", Variation::name)
     );
     let of_locks = [arguments.data, arguments.read, arguments.locks].into_iter().flatten();
     ensure!(
-        of_locks.count() == 0 || !locks.is_empty(),
+        of_locks.count() == 0 || has_locks,
         "--locks, --data and --read are of locks and the lines that they guard; a mechanism has its own: \
          leave them out"
     );
     ensure!(
-        arguments.hold.is_none() || !locks.is_empty(),
+        arguments.hold.is_none() || has_locks,
         "--hold is the time in a lock; a mechanism holds its lock for as long as its own code takes: \
          leave it out, or use --set (see knee show mechanism_NAME)"
     );
     ensure!(
-        arguments.reads.is_none() || locks.iter().any(is_shared),
+        arguments.reads.is_none() || subjects.iter().any(Subject::is_read_write_lock),
         "--reads applies only to read-write locks, and none is simulated: leave it out"
     );
     Ok(())
@@ -466,11 +435,11 @@ fn with_operations(
 /// Compares native runs on this host with their simulation.
 fn check(
     arguments: &Arguments,
-    names: &[&str],
-    load: LockLoad,
+    prepared: &Prepared,
     conditions: &Conditions,
-    counts: &[u32],
 ) -> Result<Agreements> {
+    let Prepared { subjects, counts, load, .. } = prepared;
+    let locks: Vec<Subject> = subjects.iter().filter(|one| one.is_lock()).cloned().collect();
     let allowed = host::affinity::get().context("reading the CPU affinity")?;
     let (here, _) = topology::of_process(Path::new("/sys"), &allowed);
     let cpus = here.order(arguments.placement);
@@ -481,8 +450,8 @@ fn check(
         cpus.len(),
         cpus.len()
     );
-    hint(format_args!("running {} natively …", counted(names.len(), "lock")));
-    native_check::agreements(names, load, conditions, counts, &cpus)
+    hint(format_args!("running {} natively …", counted(locks.len(), "lock")));
+    native_check::agreements(&locks, *load, conditions, counts, &cpus)
 }
 
 fn native_agreements(found: &Agreements, host: &DescribedHost, load: LockLoad) -> NativeAgreements {
@@ -541,48 +510,31 @@ fn conditions<'a>(arguments: &Arguments, host: &'a DescribedHost) -> Result<Cond
 }
 
 /// The mechanisms with these names, in the designs and with the settings of the arguments.
-fn mechanism_loads(names: &[&String], arguments: &Arguments) -> Result<Vec<MechanismLoad>> {
+fn mechanisms_named(names: &[&String], arguments: &Arguments) -> Result<Vec<Subject>> {
     let has_settings = !arguments.set.is_empty() || !arguments.design.is_empty();
     ensure!(!has_settings || !names.is_empty(), "--set and --design apply only to a mechanism");
-    let mut loads = Vec::new();
+    let mut subjects = Vec::new();
     for name in names {
         let (name, design) = name.split_once(':').unwrap_or((name, ""));
-        let listed = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
-        let all_designs = listed.map(ListedMechanism::designs).unwrap_or_default();
+        let all_designs = ListedMechanism::named(name).map(ListedMechanism::designs);
         let designs = match (design, &arguments.design[..]) {
-            ("", []) => all_designs,
+            ("", []) => all_designs.unwrap_or_default(),
             ("", requested) => requested.iter().map(String::as_str).collect(),
             (design, _) => vec![design],
         };
         for design in designs {
             let over = arguments.over.clone().unwrap_or_else(|| "ticket".to_string());
-            let given = arguments.set.clone();
-            let load = MechanismLoad::new(name, design)?;
-            loads.push(MechanismLoad { over, given, work_ns: arguments.work.ns, ..load });
+            let (given, design) = (arguments.set.clone(), MechanismDesign::new(name, design)?);
+            subjects.push(Subject::Mechanism(MechanismDesign { over, given, ..design }));
         }
     }
-    Ok(loads)
+    Ok(subjects)
 }
 
 /// `NAME=VALUE`.
 fn setting(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').context("must be NAME=VALUE")?;
     Ok((name.to_string(), value.to_string()))
-}
-
-fn named(names: &[&String]) -> Result<Vec<&'static str>> {
-    if names == ["all"] {
-        return Ok(LOCKS.iter().map(|lock| lock.name).collect());
-    }
-    let find = |name: &&String| match LOCKS.iter().find(|lock| lock.name == **name) {
-        Some(lock) => Ok(lock.name),
-        None => {
-            let mechanisms = MECHANISMS.iter().map(|mechanism| mechanism.name);
-            let known = LOCKS.iter().map(|lock| lock.name).chain(mechanisms);
-            bail!("{}", unknown("lock or mechanism", name, known, "knee list algorithms"))
-        }
-    };
-    names.iter().map(find).collect()
 }
 
 /// The work between two operations.

@@ -7,3 +7,6 @@
 pub mod checks;
 pub mod replays;
 pub mod simulations;
+mod subject;
+
+pub use subject::{MechanismDesign, Subject};

@@ -134,9 +134,9 @@ impl Visitor for Prepare<'_> {
         }
         let design = X::DESIGNS.iter().find(|(name, _)| *name == values.choice("design"));
         let (_, design) = design.expect("a choice is one of those declared");
-        let region = region(X::bytes(*tasks, &settings) + tasks * 64)?;
+        let region = region(X::bytes(design, *tasks, &settings) + tasks * 64)?;
         Ok(Box::new(Running {
-            mechanism: X::new(&region, *design, *tasks, &settings),
+            mechanism: X::new(&region, design.clone(), *tasks, &settings),
             peers: Peers::new(&region, *tasks),
             pace: *pace,
         }))

@@ -235,7 +235,7 @@ impl<L: Lock> Mechanism for FaultPath<L> {
         Equivalent { change: "skipped", line: "journal.sequence.set(m,", why: "it only serves the check that a handle stays in its transaction" },
     ];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         (64 << 10) + tasks * 2048 + settings.get("mappings") as usize * 128
     }
 

@@ -163,7 +163,7 @@ impl<L: Lock> Mechanism for Lockref<L> {
         Scenario::new(3, 1),
     ];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         (64 << 10) + tasks * 256 + settings.get("objects") as usize * 64
     }
 

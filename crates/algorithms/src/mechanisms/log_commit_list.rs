@@ -245,7 +245,7 @@ impl<L: Lock> Mechanism for LogCommitList<L> {
         Scenario::new(2, 3).with_settings(&[("limit_items", 4)]),
     ];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         let items =
             tasks * settings.get("own_items") as usize + settings.get("shared_items") as usize;
         (64 << 10) + tasks * 2048 + items * 256

@@ -25,7 +25,7 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     /// The name of the mechanism and of its file.
     const NAME: &'static str;
     /// A choice for everything that differs between the designs.
-    type Design: Copy + Send + Sync + 'static;
+    type Design: Clone + Send + Sync + 'static;
     /// The designs by name; first the one that did not scale.
     const DESIGNS: &'static [(&'static str, Self::Design)];
     /// Choices besides the design.
@@ -50,7 +50,7 @@ pub trait Mechanism: Sized + Send + Sync + 'static {
     type Task: Copy;
 
     /// Bytes of a region that this many tasks need.
-    fn bytes(tasks: usize, settings: &Settings) -> usize;
+    fn bytes(design: &Self::Design, tasks: usize, settings: &Settings) -> usize;
 
     /// Sets up the mechanism. Task i runs on CPU i, or takes turns on a CPU of a lower number.
     fn new(region: &Region, design: Self::Design, tasks: usize, settings: &Settings) -> Self;

@@ -277,7 +277,7 @@ impl<L: Lock> Mechanism for Repair<L> {
         Scenario::new(2, 3).with_settings(&[("cache_blocks", 2)]),
     ];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         let size = |name: &str| settings.get(name) as usize;
         let buffers = size("cache_blocks") + kept(settings);
         let pages = buffers * size("block_pages");

@@ -117,7 +117,7 @@ impl<L: Lock> Mechanism for Seqlock<L> {
     ];
     const SCENARIOS: &'static [Scenario] = &[Scenario::new(2, 1), Scenario::new(2, 2)];
 
-    fn bytes(tasks: usize, _: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, _: &Settings) -> usize {
         (64 << 10) + tasks * 2048
     }
 

@@ -156,7 +156,7 @@ impl<L: Lock> Mechanism for TlbShootdown<L> {
     const PARTS: &'static [(&'static str, &'static str)] =
         &[("address_space", include_str!("tlb_shootdown/address_space.rs"))];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         AddressSpace::bytes(tasks, tasks * settings.get("own_pages") as usize)
     }
 

@@ -7,9 +7,9 @@ use std::thread;
 
 use algorithms::contract::{Guarded, exclusive, shared};
 use algorithms::locks::queued::Queued;
-use algorithms::locks::{LOCKS, PARTS, Visitor, visit};
+use algorithms::locks::{LOCKS, PARTS};
 use algorithms::mechanisms::{self, ListedMechanism, MECHANISMS, Mechanism, Settings, visit_over};
-use algorithms::{Lock, Shape, SharedLock};
+use algorithms::{Locks, LocksVisitor, Shape, place};
 use machine::{Atom, Machine, Native, Ordering, Peers, Region, Until};
 
 const THREADS: usize = 4;
@@ -17,40 +17,23 @@ const TURNS: u32 = 2000;
 
 struct Contended;
 
-impl Visitor for Contended {
+impl LocksVisitor for Contended {
     type Out = ();
 
-    fn lock<L: Lock>(self) {
-        let region = Region::new(64 << 10).unwrap();
-        let lock = L::new(&region, Shape::new(THREADS, 2));
-        let locks = region.array::<L::Mem>("lock", 2);
-        let guarded = region.array::<Guarded>("guarded", 1);
-        thread::scope(|scope| {
-            for cpu in 0..THREADS {
-                let (lock, locks, guarded) = (&lock, &locks, &guarded[0]);
-                scope.spawn(move || {
-                    let m = Native::new(cpu, cpu % 2).yielding();
-                    // Half of the threads may also take the first lock; all count under the second.
-                    exclusive(lock, &m, &locks[1 - cpu % 2..], guarded, TURNS);
-                });
-            }
-        });
-        let m = Native::new(0, 0);
-        assert_eq!(guarded[0].writes.get(&m), THREADS as u32 * TURNS);
-        assert!(locks.iter().all(|mem| lock.at_rest(&m, mem)));
-    }
-
-    fn shared<L: SharedLock>(self) {
-        let region = Region::new(64 << 10).unwrap();
-        let lock = L::new(&region, Shape::new(THREADS, 1));
-        let locks = region.array::<L::Mem>("lock", 1);
-        let guarded = region.array::<Guarded>("guarded", 1);
+    fn locks<L: Locks>(self, locks: &L) {
+        let guarded = locks.region().array::<Guarded>("guarded", 1);
+        let is_shared = locks.properties().shared;
         let writes: u32 = thread::scope(|scope| {
             let spawn = |cpu| {
-                let (lock, mem, guarded) = (&lock, &locks[0], &guarded[0]);
+                let guarded = &guarded[0];
                 scope.spawn(move || {
                     let m = Native::new(cpu, cpu % 2).yielding();
-                    shared(lock, &m, mem, guarded, TURNS)
+                    if is_shared {
+                        return shared(locks, &m, guarded, TURNS);
+                    }
+                    // Half of the threads may also take the first lock; all count under the second.
+                    exclusive(locks, &m, 1 - cpu % 2..2, guarded, TURNS);
+                    TURNS
                 })
             };
             let threads: Vec<_> = (0..THREADS).map(spawn).collect();
@@ -58,14 +41,14 @@ impl Visitor for Contended {
         });
         let m = Native::new(0, 0);
         assert_eq!(guarded[0].writes.get(&m), writes);
-        assert!(lock.at_rest(&m, &locks[0]));
+        assert!(locks.at_rest(&m));
     }
 }
 
 #[test]
 fn locks_lose_no_counts() {
     for lock in LOCKS {
-        visit(lock.name, Contended).unwrap();
+        place(lock.name, Shape::new(THREADS, 2), 64 << 10, Contended).unwrap().unwrap();
     }
 }
 
@@ -100,17 +83,17 @@ impl mechanisms::Visitor for Operated {
     fn mechanism<X: Mechanism>(self) -> &'static str {
         let listed = ListedMechanism::named(X::NAME).unwrap();
         for (_, design) in X::DESIGNS {
-            operate::<X>(*design, &Settings::searched(listed));
-            operate::<X>(*design, &Settings::defaults(listed));
+            operate::<X>(design, &Settings::searched(listed));
+            operate::<X>(design, &Settings::defaults(listed));
         }
         X::NAME
     }
 }
 
-fn operate<X: Mechanism>(design: X::Design, settings: &Settings) {
+fn operate<X: Mechanism>(design: &X::Design, settings: &Settings) {
     const OPERATIONS: u32 = 300;
-    let region = Region::new(X::bytes(THREADS, settings) + 4096).unwrap();
-    let mechanism = X::new(&region, design, THREADS, settings);
+    let region = Region::new(X::bytes(design, THREADS, settings) + 4096).unwrap();
+    let mechanism = X::new(&region, design.clone(), THREADS, settings);
     let peers = Peers::new(&region, THREADS);
     let arrived = &region.array::<Atom<u32>>("arrived", 1)[0];
     thread::scope(|scope| {

@@ -17,7 +17,7 @@ struct Run {
 impl Run {
     fn new(design: Design, scenario: Scenario) -> Run {
         let settings = scenario.settings(ListedMechanism::named(Repaired::NAME).unwrap());
-        let region = Region::new(Repaired::bytes(scenario.tasks, &settings)).unwrap();
+        let region = Region::new(Repaired::bytes(&design, scenario.tasks, &settings)).unwrap();
         let repair = Repaired::new(&region, design, scenario.tasks, &settings);
         let start = |cpu| {
             let m = Native::new(cpu, 0);

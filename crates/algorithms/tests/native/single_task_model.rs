@@ -14,8 +14,8 @@ impl Visitor for SingleTask {
     fn mechanism<X: Mechanism>(self) {
         let settings = Scenario::new(1, 1).settings(ListedMechanism::named(X::NAME).unwrap());
         for (name, design) in X::DESIGNS {
-            let region = Region::new(X::bytes(1, &settings)).unwrap();
-            let (mechanism, m) = (X::new(&region, *design, 1, &settings), Native::new(0, 0));
+            let region = Region::new(X::bytes(design, 1, &settings)).unwrap();
+            let (mechanism, m) = (X::new(&region, design.clone(), 1, &settings), Native::new(0, 0));
             operations(&mechanism, &m, 0, 1);
             assert_eq!(mechanism.check(&m, 1), Ok(()), "{name}");
         }

@@ -1,9 +1,10 @@
 //! Whether a waiter can starve: how often others enter while a task waits, with more and more acquires.
 
 use anyhow::Result;
-use engines::checker::{Bypass, Memory, Options, SearchResult};
+use engines::checker::{Bypass, Memory, Options, search};
 
-use super::CheckSize;
+use super::{CheckSize, Mutation, with_tasks};
+use crate::subject::Subject;
 
 /// Acquires of each task that are tried, one after the other until a search gives up.
 const ACQUIRES: [u32; 4] = [2, 4, 8, 16];
@@ -91,10 +92,8 @@ struct Searched {
     is_complete: bool,
 }
 
-/// Measures a lock. The argument searches it.
-pub fn fairness(
-    mut search: impl FnMut(CheckSize, &Options) -> Result<SearchResult>,
-) -> Result<Fairness> {
+/// Measures a lock.
+pub fn fairness(subject: &Subject) -> Result<Fairness> {
     let options = Options {
         memory: Memory::SequentiallyConsistent,
         // A reduction would leave out orders that count more entries.
@@ -108,7 +107,8 @@ pub fn fairness(
     for tasks in TASKS {
         let mut searched = Searched { tasks, counted: Vec::new(), is_complete: true };
         for acquires in ACQUIRES {
-            let found = search(CheckSize { threads: tasks, acquires, locks: 1 }, &options)?;
+            let size = CheckSize { threads: tasks, acquires, locks: 1 };
+            let found = with_tasks(subject, size, Mutation::None, |s| search(s, &options))??;
             // A lock that is at fault was made for fewer tasks.
             if found.failure.is_some() {
                 break;

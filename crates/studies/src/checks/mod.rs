@@ -7,16 +7,16 @@ pub mod mutants;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io;
 
 use algorithms::contract::{self, Guarded};
-use algorithms::locks::{self, Visitor};
-use algorithms::mechanisms::{self, ListedMechanism, Mechanism, Scenario, Settings, operations};
-use algorithms::{Lock, Shape, SharedLock};
-use engines::checker::{Checked, Failure, IpiHandler, Memory, Setup};
+use algorithms::mechanisms::{Mechanism, Scenario, operations};
+use algorithms::{Locks, LocksVisitor, Properties, Shape};
+use anyhow::{Context, Result, bail};
+use engines::checker::{Checked, Failure, IpiHandler, Memory, Options, Setup, search};
 use engines::{Mutant, Mutated, Unsupported};
 use machine::{Machine, Native, Region};
 
+use crate::subject::{MechanismVisitor, Subject};
 use bypass::Fairness;
 
 /// Bytes of a region: enough for the tables of every lock.
@@ -118,113 +118,73 @@ pub enum Mutation<'a> {
     Collect(&'a RefCell<BTreeSet<Mutant>>),
 }
 
-/// Calls `act` with the tasks of a lock at their start. `None` if no lock has this name.
-pub fn with_lock<R>(
-    name: &str,
+/// Calls `act` with the tasks of a subject at their start.
+pub fn with_tasks<R>(
+    subject: &Subject,
     size: CheckSize,
     mutation: Mutation,
     act: impl FnMut(&Setup) -> R,
-) -> Option<io::Result<R>> {
-    with_result(act, |act| visit_lock(name, size, mutation, act))
-}
-
-/// Calls `act` with the tasks of a lock of this type at their start: of one that is not in the list.
-pub fn with_own_lock<L: Lock>(
-    size: CheckSize,
-    mutation: Mutation,
-    act: &mut SetupFn,
-) -> io::Result<()> {
-    LockCheck { size, mutation, act }.lock::<L>()
-}
-
-/// Calls `act` with the tasks of a read-write lock of this type at their start: of one that is not in the list.
-pub fn with_own_shared_lock<L: SharedLock>(
-    size: CheckSize,
-    mutation: Mutation,
-    act: &mut SetupFn,
-) -> io::Result<()> {
-    LockCheck { size, mutation, act }.shared::<L>()
-}
-
-/// Calls `act` with the tasks of a mechanism of this type at their start: of one that is not in the list. `None` if it has
-/// no such design.
-pub fn with_own_mechanism<X: Mechanism>(
-    mechanism: &ListedMechanism,
-    design: &str,
-    scenario: Scenario,
-    mutation: Mutation,
-    act: &mut SetupFn,
-) -> Option<io::Result<()>> {
-    use mechanisms::Visitor;
-    let settings = scenario.settings(mechanism);
-    MechanismCheck { design, scenario, settings, mutation, act }.mechanism::<X>()
-}
-
-/// Calls `act` with the tasks of a mechanism in this design, over the lock of this name. `None`
-/// if there is no such mechanism, design or lock.
-pub fn with_mechanism<R>(
-    name: &str,
-    design: &str,
-    over: &str,
-    size: CheckSize,
-    mutation: Mutation,
-    act: impl FnMut(&Setup) -> R,
-) -> Option<io::Result<R>> {
+) -> Result<R> {
     let scenario = Scenario::new(size.threads, size.acquires);
-    with_scenario(name, design, over, scenario, mutation, act)
+    with_scenario(subject, scenario, size.locks, mutation, act)
 }
 
-/// Calls `act` with the tasks of a mechanism in this design and scenario, over the lock of this
-/// name. `None` if there is no such mechanism, design or lock.
-pub fn with_scenario<R>(
-    name: &str,
-    design: &str,
-    over: &str,
+/// Calls `act` with the tasks of a subject in this scenario at their start; those of locks nest this many.
+fn with_scenario<R>(
+    subject: &Subject,
     scenario: Scenario,
+    locks: usize,
     mutation: Mutation,
-    act: impl FnMut(&Setup) -> R,
-) -> Option<io::Result<R>> {
-    with_result(act, |act| visit_mechanism(name, design, over, scenario, mutation, act))
+    mut act: impl FnMut(&Setup) -> R,
+) -> Result<R> {
+    let mut result = None;
+    visit(subject, scenario, locks, mutation, &mut |setup| result = Some(act(setup)))?;
+    result.context("the tasks were never started")
 }
 
 /// What is done with tasks at their start.
-pub type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
+type SetupFn<'a> = dyn FnMut(&Setup) + 'a;
 
-// The two below have no type parameters: so this crate compiles each lock and mechanism once, and not each
-// crate that calls them, again for each closure, which would be megabytes.
-
-fn visit_lock(
-    name: &str,
-    size: CheckSize,
-    mutation: Mutation,
-    act: &mut SetupFn,
-) -> Option<io::Result<()>> {
-    locks::visit(name, LockCheck { size, mutation, act })
-}
-
-fn visit_mechanism(
-    name: &str,
-    design: &str,
-    over: &str,
+/// Has no type parameter: so this crate compiles each lock and mechanism once, and not each crate that calls it, again for
+/// each closure, which would be megabytes.
+fn visit(
+    subject: &Subject,
     scenario: Scenario,
+    locks: usize,
     mutation: Mutation,
     act: &mut SetupFn,
-) -> Option<io::Result<()>> {
-    let settings = scenario.settings(ListedMechanism::named(name)?);
-    let check = MechanismCheck { design, scenario, settings, mutation, act };
-    mechanisms::visit(name, over, check).flatten()
+) -> Result<()> {
+    if let Subject::InC(program) = subject {
+        program.ensure_words(scenario.tasks)?;
+    }
+    let check = Check { scenario, locks, mutation, act };
+    if subject.is_lock() {
+        subject.with_locks(Shape::searched(scenario.tasks, locks), REGION_BYTES, check)
+    } else {
+        let settings = scenario.settings(subject.mechanism()?);
+        subject.with_mechanism(scenario.tasks, &settings, check)
+    }
 }
 
-/// Returns what `act` returned where `visit` called it.
-pub fn with_result<R>(
-    mut act: impl FnMut(&Setup) -> R,
-    visit: impl FnOnce(&mut SetupFn) -> Option<io::Result<()>>,
-) -> Option<io::Result<R>> {
-    let mut result = None;
-    match visit(&mut |setup| result = Some(act(setup)))? {
-        Ok(()) => result.map(Ok),
-        Err(error) => Some(Err(error)),
+/// Tasks, acquires of each and states of a short search.
+const SHORT: CheckSize = CheckSize { threads: 2, acquires: 1, locks: 1 };
+const SHORT_STATES: u64 = 10_000;
+
+/// Refuses a lock in C in which a short search finds a fault: what it does then is no lock's.
+pub fn refuse_faulty(subject: &Subject) -> Result<()> {
+    let Subject::InC(program) = subject else { return Ok(()) };
+    let memory = Memory::of_this_machine();
+    let options = Options { memory, states_max: SHORT_STATES, ..Options::default() };
+    let searched = with_tasks(subject, SHORT, Mutation::None, |setup| search(setup, &options))??;
+    let Some(failure) = searched.failure else { return Ok(()) };
+    let (name, file) = (&program.name, program.file.display());
+    if let Some(unsupported) = failure.unsupported() {
+        return Err(unsupported.clone()).with_context(|| format!("{file}: not checked"));
     }
+    bail!(
+        "{name} is at fault: {}; see knee check {file} --threads 2 (with the same --cflags)",
+        failure.fault
+    )
 }
 
 /// What a task does, on any machine.
@@ -244,41 +204,34 @@ impl Mutation<'_> {
     }
 }
 
-struct MechanismCheck<'a> {
-    design: &'a str,
+/// The tasks of a check.
+struct Check<'a> {
     scenario: Scenario,
-    settings: Settings,
+    locks: usize,
     mutation: Mutation<'a>,
     act: &'a mut SetupFn<'a>,
 }
 
-impl mechanisms::Visitor for MechanismCheck<'_> {
-    type Out = Option<io::Result<()>>;
+impl MechanismVisitor for Check<'_> {
+    type Out = ();
 
-    fn mechanism<X: Mechanism>(self) -> Self::Out {
-        let (_, design) = X::DESIGNS.iter().find(|(name, _)| *name == self.design)?;
-        let Scenario { tasks, operations, .. } = self.scenario;
-        Some(Region::new(X::bytes(tasks, &self.settings)).map(|region| {
-            let mechanism = X::new(&region, *design, tasks, &self.settings);
-            let task = |m: &Checked, task: usize| {
-                self.mutation.run(m, &Operations { mechanism: &mechanism, task, operations });
-            };
-            let ipi_handler = |m: &Checked, _: usize| {
-                self.mutation.run(m, &Interrupt { mechanism: &mechanism });
-            };
-            let all_operations = tasks as u64 * u64::from(operations);
-            let setup = Setup {
-                region: &region,
-                nodes: &vec![0; tasks],
-                task: &task,
-                ipi_handler: X::INTERRUPTS.then_some(&ipi_handler as &IpiHandler),
-                final_check: &|| mechanism.check(&Native::new(0, 0), all_operations),
-                bypasses: None,
-                // Each task has things of its own.
-                symmetric: false,
-            };
-            (self.act)(&setup);
-        }))
+    fn mechanism<X: Mechanism>(self, region: &Region, mechanism: &X) {
+        let Check { scenario: Scenario { tasks, operations, .. }, mutation, act, .. } = self;
+        let task = |m: &Checked, task: usize| {
+            mutation.run(m, &Operations { mechanism, task, operations });
+        };
+        let ipi_handler = |m: &Checked, _: usize| mutation.run(m, &Interrupt { mechanism });
+        let all_operations = tasks as u64 * u64::from(operations);
+        act(&Setup {
+            region,
+            nodes: &vec![0; tasks],
+            task: &task,
+            ipi_handler: X::INTERRUPTS.then_some(&ipi_handler as &IpiHandler),
+            final_check: &|| mechanism.check(&Native::new(0, 0), all_operations),
+            bypasses: None,
+            // Each task has things of its own.
+            symmetric: false,
+        });
     }
 }
 
@@ -304,12 +257,6 @@ impl<X: Mechanism> TaskBody for Interrupt<'_, X> {
     }
 }
 
-struct LockCheck<'a> {
-    size: CheckSize,
-    mutation: Mutation<'a>,
-    act: &'a mut SetupFn<'a>,
-}
-
 /// Memory nodes that the CPUs of NUMA-aware locks are on.
 const NODES: u32 = 2;
 
@@ -319,90 +266,50 @@ fn nodes(threads: usize, numa_aware: bool) -> Vec<usize> {
     (0..threads).map(|cpu| cpu % nodes).collect()
 }
 
-impl Visitor for LockCheck<'_> {
-    type Out = io::Result<()>;
+impl LocksVisitor for Check<'_> {
+    type Out = ();
 
-    fn lock<L: Lock>(self) -> io::Result<()> {
-        let CheckSize { threads, acquires, locks } = self.size;
-        let shape = Shape::searched(threads, locks);
-        let region = Region::new(REGION_BYTES + L::more_bytes(shape))?;
-        let lock = L::new(&region, shape);
-        let at = &*region.array::<L::Mem>("lock", locks);
-        at.iter().for_each(|at| lock.prepare(at));
-        let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let user = ExclusiveUser { lock: &lock, at, guarded, acquires };
+    fn locks<L: Locks>(self, locks: &L) {
+        let Check { scenario: Scenario { tasks, operations, .. }, mutation, act, .. } = self;
+        let guarded = &locks.region().array::<Guarded>("guarded", 1)[0];
+        let user = User { locks, count: self.locks, guarded, acquires: operations };
+        let Properties { shared, symmetric, numa_aware, .. } = locks.properties();
         let final_check = || {
             let m = Native::new(0, 0);
-            let (writes, expected) = (guarded.writes.get(&m), threads as u32 * acquires);
-            if writes != expected {
+            let (writes, expected) = (guarded.writes.get(&m), tasks as u32 * operations);
+            // How often tasks wrote under a read-write lock does not matter: a lost write is found as a race.
+            if !shared && writes != expected {
                 return Err(format!("{writes} of {expected} critical sections were counted"));
             }
-            if at.iter().all(|at| lock.at_rest(&m, at)) { Ok(()) } else { Err(IN_USE.into()) }
+            if locks.at_rest(&m) { Ok(()) } else { Err(IN_USE.into()) }
         };
-        let setup = Setup {
-            region: &region,
-            nodes: &nodes(threads, L::NUMA_AWARE),
-            task: &|m, _| self.mutation.run(m, &user),
+        act(&Setup {
+            region: locks.region(),
+            nodes: &nodes(tasks, numa_aware),
+            task: &|m, _| mutation.run(m, &user),
             ipi_handler: None,
             final_check: &final_check,
             // An annotation does not say at which of two locks its task arrives.
-            bypasses: (locks == 1).then(|| lock.bypasses(NODES)).flatten(),
-            symmetric: L::SYMMETRIC,
-        };
-        (self.act)(&setup);
-        Ok(())
-    }
-
-    fn shared<L: SharedLock>(self) -> io::Result<()> {
-        let CheckSize { threads, acquires, .. } = self.size;
-        let shape = Shape::searched(threads, 1);
-        let region = Region::new(REGION_BYTES + L::more_bytes(shape))?;
-        let lock = L::new(&region, shape);
-        let at = &region.array::<L::Mem>("lock", 1)[0];
-        lock.prepare(at);
-        let guarded = &region.array::<Guarded>("guarded", 1)[0];
-        let user = SharingUser { lock: &lock, at, guarded, acquires };
-        let final_check = || {
-            let is_at_rest = lock.at_rest(&Native::new(0, 0), at);
-            if is_at_rest { Ok(()) } else { Err(IN_USE.to_string()) }
-        };
-        let setup = Setup {
-            region: &region,
-            nodes: &nodes(threads, L::NUMA_AWARE),
-            task: &|m, _| self.mutation.run(m, &user),
-            ipi_handler: None,
-            final_check: &final_check,
-            bypasses: None,
-            symmetric: L::SYMMETRIC,
-        };
-        (self.act)(&setup);
-        Ok(())
+            bypasses: (self.locks == 1).then(|| locks.bypasses(NODES)).flatten(),
+            symmetric,
+        });
     }
 }
 
-struct ExclusiveUser<'a, L: Lock> {
-    lock: &'a L,
-    at: &'a [L::Mem],
+struct User<'a, L> {
+    locks: &'a L,
+    count: usize,
     guarded: &'a Guarded,
     acquires: u32,
 }
 
-impl<L: Lock> TaskBody for ExclusiveUser<'_, L> {
+impl<L: Locks> TaskBody for User<'_, L> {
     fn run<M: Machine>(&self, m: &M) {
-        contract::exclusive(self.lock, m, self.at, self.guarded, self.acquires);
-    }
-}
-
-struct SharingUser<'a, L: SharedLock> {
-    lock: &'a L,
-    at: &'a L::Mem,
-    guarded: &'a Guarded,
-    acquires: u32,
-}
-
-impl<L: SharedLock> TaskBody for SharingUser<'_, L> {
-    fn run<M: Machine>(&self, m: &M) {
-        // How often the task wrote does not matter: a lost write is found as a race.
-        let _writes = contract::shared(self.lock, m, self.at, self.guarded, self.acquires);
+        let User { locks, count, guarded, acquires } = *self;
+        if locks.properties().shared {
+            let _writes = contract::shared(locks, m, guarded, acquires);
+        } else {
+            contract::exclusive(locks, m, 0..count, guarded, acquires);
+        }
     }
 }

@@ -4,16 +4,15 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use algorithms::locks::{ListedLock, PARTS, Visitor, visit};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
-use algorithms::{Equivalent, Lock, SharedLock};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use engines::checker::{Failure, Fault, Memory, Options, SearchResult, Setup, sample, search};
 use engines::{AccessChange, Mutant};
 use host::in_parallel;
 use machine::CodeSite;
 
-use super::{CheckSize, Mutation, SetupFn, visit_lock, visit_mechanism, with_result};
+use super::{CheckSize, Mutation, with_scenario, with_tasks};
+use crate::subject::{MechanismDesign, Subject};
 
 /// Sizes to try, the cheapest first. Reuse of a node needs two acquires, or three with another
 /// task queued behind it; a queue needs three tasks; state kept for each lock needs two locks.
@@ -75,7 +74,7 @@ pub enum Fate {
     /// A search or a sampled schedule found a fault.
     Caught(CaughtMutant),
     /// Not caught, and no fault for this reason.
-    Equivalent(&'static str),
+    Equivalent(String),
     /// Not caught, and not listed as equivalent.
     Survived,
 }
@@ -112,88 +111,47 @@ fn options(memory: Memory) -> Options {
     Options { memory, states_max: STATES_MAX, ..Options::default() }
 }
 
-/// The listed equivalent that this mutant is.
-fn listed_as<'a>(listed: &'a [Equivalent], mutant: &Mutant, line: &str) -> Option<&'a Equivalent> {
-    let change = mutant.change.to_string();
-    listed.iter().find(|listed| listed.change == change && line.contains(listed.line))
-}
-
 /// The fault, unless the mutant only asks for something that the checker lacks.
 fn wrong(failure: Option<Failure>) -> Option<Fault> {
     failure.filter(|failure| failure.unsupported().is_none()).map(|failure| failure.fault)
 }
 
-fn fate(caught: Option<CaughtMutant>, equivalent: Option<&Equivalent>) -> Fate {
+fn fate(caught: Option<CaughtMutant>, equivalent: Option<String>) -> Fate {
     match (caught, equivalent) {
         (Some(caught), _) => Fate::Caught(caught),
-        (None, Some(equivalent)) => Fate::Equivalent(equivalent.why),
+        (None, Some(why)) => Fate::Equivalent(why),
         (None, None) => Fate::Survived,
     }
 }
 
-// Locks.
-
-/// A lock to mutate: one of the list, or one of the user's own.
-pub struct LockSubject<'a> {
-    /// The files with accesses to mutate: the end of each path, `/ticket.rs`, and its text.
-    pub sources: &'a [(String, &'a str)],
-    /// The mutants that break nothing.
-    pub equivalent: &'a [Equivalent],
-    /// Calls its argument with the tasks of this lock at their start.
-    pub with_tasks: &'a WithTasks<'a>,
-}
-
-/// Calls its last argument with the tasks of one lock at their start.
-pub type WithTasks<'a> =
-    dyn Fn(CheckSize, Mutation, &mut SetupFn) -> Result<(), std::io::Error> + Sync + 'a;
-
-impl LockSubject<'_> {
-    fn with_tasks<R>(
-        &self,
-        size: CheckSize,
-        mutation: Mutation,
-        act: impl FnMut(&Setup) -> R,
-    ) -> Result<R> {
-        let result = with_result(act, |act| Some((self.with_tasks)(size, mutation, act)));
-        Ok(result.context("the tasks of a lock were never started")??)
+/// Judges all mutants of a subject, in the order of its source; of a mechanism those of all its designs, each of which
+/// the others may not have.
+pub fn judge(subject: &Subject) -> Result<Vec<JudgedMutant>> {
+    match subject {
+        Subject::Mechanism(design) => judge_designs(subject, design.mechanism),
+        Subject::Lock(_) | Subject::InC(_) => judge_tasks(subject),
     }
 }
 
-/// Calls `act` with a listed lock as a subject.
-fn with_listed<R>(lock: &ListedLock, act: impl FnOnce(&LockSubject) -> R) -> R {
-    let own = [(lock.name, lock.source)];
-    let sources = own.iter().chain(PARTS).map(|(name, text)| (format!("/{name}.rs"), *text));
-    act(&LockSubject {
-        sources: &sources.collect::<Vec<_>>(),
-        equivalent: visit(lock.name, Equivalents).unwrap_or_default(),
-        with_tasks: &|size, mutation, act| {
-            visit_lock(lock.name, size, mutation, act).expect("a listed lock")
-        },
-    })
-}
+// Locks, and programs in C.
 
-/// Judges all mutants of a lock of the list, in the order of its source.
-pub fn judge(lock: &ListedLock) -> Result<Vec<JudgedMutant>> {
-    with_listed(lock, judge_lock)
-}
-
-/// Judges all mutants of a lock, in the order of its source.
-pub fn judge_lock(lock: &LockSubject) -> Result<Vec<JudgedMutant>> {
-    let PossibleMutants { mutants, sizes, larger_sizes } = possible_mutants(lock)?;
+fn judge_tasks(subject: &Subject) -> Result<Vec<JudgedMutant>> {
+    let PossibleMutants { mutants, sizes, larger_sizes } = possible(subject)?;
+    let sources = subject.sources();
     let judge_one = |mutant: Mutant| {
-        let line = line_of(&mutant.site, lock.sources);
-        let equivalent = listed_as(lock.equivalent, &mutant, &line);
+        let line = line_of(&mutant.site, &sources);
+        let equivalent = subject.why_equivalent(&mutant.change.to_string(), &line);
         let (sizes, states_max) = match equivalent {
             Some(_) => (&sizes[..sizes.len().min(2)], EQUIVALENT_STATES_MAX),
             None => (&sizes[..], STATES_MAX),
         };
-        let mut caught = search_lock(lock, mutant, sizes, &MEMORIES, states_max)?;
+        let mut caught = search_sizes(subject, mutant, sizes, &MEMORIES, states_max)?;
         if caught.is_none() && equivalent.is_none() {
-            caught = sample_lock(lock, mutant)?;
+            caught = sample_sizes(subject, mutant)?;
         }
         if caught.is_none() && equivalent.is_none() {
             let memory = &MEMORIES[..1];
-            caught = search_lock(lock, mutant, &larger_sizes, memory, PARTIAL_STATES_MAX)?;
+            caught = search_sizes(subject, mutant, &larger_sizes, memory, PARTIAL_STATES_MAX)?;
         }
         Ok(JudgedMutant { mutant, line, fate: fate(caught, equivalent) })
     };
@@ -201,24 +159,20 @@ pub fn judge_lock(lock: &LockSubject) -> Result<Vec<JudgedMutant>> {
     in_parallel(mutants.len(), |i| judge_one(mutants[i])).into_iter().collect()
 }
 
-/// The possible mutants of a lock, and the sizes in which it can be searched whole, or not.
+/// The possible mutants of a lock or a program in C, and the sizes in which it can be searched whole, or not.
 pub struct PossibleMutants {
-    /// Each change of one access in the file.
+    /// Each change of one access in its files, also in those that several locks share.
     pub mutants: BTreeSet<Mutant>,
     sizes: Vec<CheckSize>,
     larger_sizes: Vec<CheckSize>,
 }
 
-/// The possible mutants in the file of a listed lock, and in the files that several locks share.
-pub fn possible(lock: &ListedLock) -> Result<PossibleMutants> {
-    with_listed(lock, possible_mutants)
-}
-
-fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
+/// The possible mutants of a lock or a program in C.
+pub fn possible(subject: &Subject) -> Result<PossibleMutants> {
     let collected = RefCell::new(BTreeSet::new());
     let (mut sizes, mut larger_sizes) = (Vec::new(), Vec::new());
     for &size in SIZES {
-        let searched = lock.with_tasks(size, Mutation::Collect(&collected), |setup| {
+        let searched = with_tasks(subject, size, Mutation::Collect(&collected), |setup| {
             let memory = Memory::SequentiallyConsistent;
             search(setup, &Options { states_max: LOCK_STATES_MAX, ..options(memory) })
         });
@@ -238,8 +192,9 @@ fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
             if gave_up { &mut larger_sizes } else { &mut sizes }.push(size);
         }
     }
+    let sources = subject.sources();
     let is_own =
-        |site: &CodeSite| lock.sources.iter().any(|(name, _)| site.file.ends_with(name.as_str()));
+        |site: &CodeSite| sources.iter().any(|(name, _)| site.file.ends_with(name.as_str()));
     // The tasks of a lock are not interrupted.
     let applies = |mutant: &Mutant| is_own(&mutant.site) && mutant.change != AccessChange::IrqsOff;
     Ok(PossibleMutants {
@@ -249,9 +204,9 @@ fn possible_mutants(lock: &LockSubject) -> Result<PossibleMutants> {
     })
 }
 
-/// Searches a lock with the mutant, up to this number of states in each size.
-fn search_lock(
-    lock: &LockSubject,
+/// Searches with the mutant, up to this number of states in each size.
+fn search_sizes(
+    subject: &Subject,
     mutant: Mutant,
     sizes: &[CheckSize],
     memories: &[Memory],
@@ -261,7 +216,7 @@ fn search_lock(
         let options = Options { states_max, ..options(memory) };
         for &size in sizes {
             let mutation = Mutation::Apply(mutant);
-            let searched = lock.with_tasks(size, mutation, |setup| search(setup, &options))??;
+            let searched = with_tasks(subject, size, mutation, |setup| search(setup, &options))??;
             if let Some(fault) = wrong(searched.failure) {
                 return Ok(Some(CaughtMutant::in_size(fault, size, memory)));
             }
@@ -270,11 +225,11 @@ fn search_lock(
     Ok(None)
 }
 
-/// Samples schedules of a lock with the mutant.
-fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant>> {
+/// Samples schedules with the mutant.
+fn sample_sizes(subject: &Subject, mutant: Mutant) -> Result<Option<CaughtMutant>> {
     for size in LOCK_SAMPLED {
         let memory = Memory::SequentiallyConsistent;
-        let sampled = lock.with_tasks(size, Mutation::Apply(mutant), |setup| {
+        let sampled = with_tasks(subject, size, Mutation::Apply(mutant), |setup| {
             sample(setup, &options(memory), LOCK_SCHEDULES, 3, 1)
         });
         if let Some(fault) = wrong(sampled??.failure) {
@@ -286,42 +241,19 @@ fn sample_lock(lock: &LockSubject, mutant: Mutant) -> Result<Option<CaughtMutant
 
 // Mechanisms.
 
-/// A mechanism to mutate: one of the list, or one of the user's own.
-pub struct MechanismSubject<'a> {
-    /// Its name, designs and settings.
-    pub mechanism: &'a ListedMechanism,
-    /// Calls its argument with the tasks of this mechanism at their start.
-    pub with_tasks: &'a WithDesign<'a>,
-}
-
-/// Calls its last argument with the tasks of one mechanism in this design at their start. `None` if it has no such
-/// design.
-pub type WithDesign<'a> = dyn Fn(&str, Scenario, Mutation, &mut SetupFn) -> Option<Result<(), std::io::Error>>
-    + Sync
-    + 'a;
-
-/// Judges all mutants of a listed mechanism, in the order of its source.
-pub fn judge_mechanism(mechanism: &ListedMechanism) -> Result<Vec<JudgedMutant>> {
-    judge_mechanism_subject(&MechanismSubject {
-        mechanism,
-        with_tasks: &|design, scenario, mutation, act| {
-            visit_mechanism(mechanism.name, design, OVER, scenario, mutation, act)
-        },
-    })
-}
-
-/// Judges all mutants of a mechanism, in the order of its source: each in all designs that have
-/// its access, until it is caught in one.
-pub fn judge_mechanism_subject(subject: &MechanismSubject) -> Result<Vec<JudgedMutant>> {
-    let mechanism = subject.mechanism;
-    let mut designs_of: BTreeMap<Mutant, Vec<&str>> = BTreeMap::new();
+/// Judges each mutant in all designs that have its access, until it is caught in one.
+fn judge_designs(
+    subject: &Subject,
+    mechanism: &'static ListedMechanism,
+) -> Result<Vec<JudgedMutant>> {
+    let mut designs_of: BTreeMap<Mutant, Vec<&'static str>> = BTreeMap::new();
     let own = [format!("/{}.rs", mechanism.name), format!("/{}/", mechanism.name)];
     for design in mechanism.designs() {
         let collected = RefCell::new(BTreeSet::new());
         let collect = Mutation::Collect(&collected);
         for scenario in scenarios_reaching_more(mechanism).chain([&SAMPLED]) {
             let memory = Memory::SequentiallyConsistent;
-            let fault = subject.sample_design(design, *scenario, collect, memory)?;
+            let fault = sample_design(mechanism, design, *scenario, collect, memory)?;
             if let Some(fault) = fault {
                 bail!(
                     "the design {design} itself is at fault, so mutants would say nothing: {fault}"
@@ -335,17 +267,14 @@ pub fn judge_mechanism_subject(subject: &MechanismSubject) -> Result<Vec<JudgedM
             }
         }
     }
-    let sources: Vec<_> = [(mechanism.name, mechanism.source)]
-        .iter()
-        .chain(mechanism.parts)
-        .map(|(name, text)| (format!("/{name}.rs"), *text))
-        .collect();
-    let judge_one = |(mutant, designs): &(Mutant, Vec<&str>)| {
+    let sources = subject.sources();
+    let judge_one = |(mutant, designs): &(Mutant, Vec<&'static str>)| {
         let line = line_of(&mutant.site, &sources);
-        let equivalent = listed_as(mechanism.equivalent, mutant, &line);
-        let mut caught = subject.sample_designs(designs, equivalent, *mutant)?;
-        if caught.is_none() && equivalent.is_none() {
-            caught = subject.search_designs(designs, *mutant)?;
+        let equivalent = subject.why_equivalent(&mutant.change.to_string(), &line);
+        let is_equivalent = equivalent.is_some();
+        let mut caught = sample_designs(mechanism, designs, is_equivalent, *mutant)?;
+        if caught.is_none() && !is_equivalent {
+            caught = search_designs(mechanism, designs, *mutant)?;
         }
         Ok(JudgedMutant { mutant: *mutant, line, fate: fate(caught, equivalent) })
     };
@@ -353,72 +282,69 @@ pub fn judge_mechanism_subject(subject: &MechanismSubject) -> Result<Vec<JudgedM
     in_parallel(mutants.len(), |i| judge_one(&mutants[i])).into_iter().collect()
 }
 
-impl MechanismSubject<'_> {
-    /// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
-    fn sample_designs(
-        &self,
-        designs: &[&str],
-        equivalent: Option<&Equivalent>,
-        mutant: Mutant,
-    ) -> Result<Option<CaughtMutant>> {
-        let several = equivalent.is_none().then(|| scenarios_of_several_tasks(self.mechanism));
-        let scenarios = scenarios_of_one_task(self.mechanism).chain([&SAMPLED]);
-        for scenario in scenarios.chain(several.into_iter().flatten()) {
-            for memory in MEMORIES {
-                for design in designs {
-                    let mutation = Mutation::Apply(mutant);
-                    let fault = self.sample_design(design, *scenario, mutation, memory)?;
-                    if let Some(fault) = fault {
-                        return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
-                    }
+/// Samples schedules of these designs with the mutant; fewer where it is listed as equivalent.
+fn sample_designs(
+    mechanism: &'static ListedMechanism,
+    designs: &[&'static str],
+    is_equivalent: bool,
+    mutant: Mutant,
+) -> Result<Option<CaughtMutant>> {
+    let several = (!is_equivalent).then(|| scenarios_of_several_tasks(mechanism));
+    let scenarios = scenarios_of_one_task(mechanism).chain([&SAMPLED]);
+    for scenario in scenarios.chain(several.into_iter().flatten()) {
+        for memory in MEMORIES {
+            for design in designs {
+                let mutation = Mutation::Apply(mutant);
+                let fault = sample_design(mechanism, design, *scenario, mutation, memory)?;
+                if let Some(fault) = fault {
+                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
                 }
             }
         }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Searches these designs with the mutant.
-    fn search_designs(&self, designs: &[&str], mutant: Mutant) -> Result<Option<CaughtMutant>> {
-        for scenario in scenarios_of_several_tasks(self.mechanism) {
-            for memory in MEMORIES {
-                for design in designs {
-                    let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
-                    let search = |setup: &Setup| search(setup, &options);
-                    let mutation = Mutation::Apply(mutant);
-                    let searched = self.with_tasks(design, *scenario, mutation, search)??;
-                    if let Some(fault) = wrong(searched.failure) {
-                        return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
-                    }
+/// Searches these designs with the mutant.
+fn search_designs(
+    mechanism: &'static ListedMechanism,
+    designs: &[&'static str],
+    mutant: Mutant,
+) -> Result<Option<CaughtMutant>> {
+    for scenario in scenarios_of_several_tasks(mechanism) {
+        for memory in MEMORIES {
+            for design in designs {
+                let options = Options { states_max: MECHANISM_STATES_MAX, ..options(memory) };
+                let (subject, mutation) = (in_design(mechanism, design), Mutation::Apply(mutant));
+                let searched =
+                    with_scenario(&subject, *scenario, 1, mutation, |s| search(s, &options))??;
+                if let Some(fault) = wrong(searched.failure) {
+                    return Ok(Some(CaughtMutant::in_scenario(fault, scenario, memory)));
                 }
             }
         }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Samples schedules of a design; a scenario of one task has only one.
-    fn sample_design(
-        &self,
-        design: &str,
-        scenario: Scenario,
-        mutation: Mutation,
-        memory: Memory,
-    ) -> Result<Option<Fault>> {
-        let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
-        let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
-        let sampled = self.with_tasks(design, scenario, mutation, sample)??;
-        Ok(wrong(sampled.failure))
-    }
+/// Samples schedules of a design; a scenario of one task has only one.
+fn sample_design(
+    mechanism: &'static ListedMechanism,
+    design: &'static str,
+    scenario: Scenario,
+    mutation: Mutation,
+    memory: Memory,
+) -> Result<Option<Fault>> {
+    let schedules = if scenario.tasks == 1 { 1 } else { SCHEDULES };
+    let sample = |setup: &Setup| sample(setup, &options(memory), schedules, 3, 1);
+    let subject = in_design(mechanism, design);
+    Ok(wrong(with_scenario(&subject, scenario, 1, mutation, sample)??.failure))
+}
 
-    fn with_tasks<R>(
-        &self,
-        design: &str,
-        scenario: Scenario,
-        mutation: Mutation,
-        act: impl FnMut(&Setup) -> R,
-    ) -> Result<R> {
-        let result = with_result(act, |act| (self.with_tasks)(design, scenario, mutation, act));
-        Ok(result.context("a mechanism has the designs that it lists")??)
-    }
+/// The mechanism over the lock with the fewest states.
+fn in_design(mechanism: &'static ListedMechanism, design: &'static str) -> Subject {
+    let (over, given) = (OVER.to_string(), Vec::new());
+    Subject::Mechanism(MechanismDesign { mechanism, design, over, given })
 }
 
 fn scenarios_of_one_task(mechanism: &ListedMechanism) -> impl Iterator<Item = &'static Scenario> {
@@ -443,18 +369,4 @@ fn line_of(site: &CodeSite, sources: &[(String, &str)]) -> String {
     let source = sources.iter().find(is_its_file).map_or("", |(_, source)| source);
     let line = source.lines().nth(site.line as usize - 1).unwrap_or_default();
     line.trim().to_string()
-}
-
-struct Equivalents;
-
-impl Visitor for Equivalents {
-    type Out = &'static [Equivalent];
-
-    fn lock<L: Lock>(self) -> Self::Out {
-        L::EQUIVALENT
-    }
-
-    fn shared<L: SharedLock>(self) -> Self::Out {
-        L::EQUIVALENT
-    }
 }

@@ -12,7 +12,8 @@ use super::{
     DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
     PredictedValue, Prediction, Reported, Standing, Target, fit, share,
 };
-use crate::simulations::{Conditions, LockLoad, OneDraw, lock_draw};
+use crate::simulations::{Conditions, LockLoad, OneDraw, draw};
+use crate::subject::Subject;
 
 pub const INCIDENT: Incident = Incident {
     name: "I1",
@@ -100,8 +101,8 @@ fn predict(inputs: &DrawnInputs) -> Result<Prediction> {
             )
         };
         let load = LockLoad::steady(work.round() as u64, inputs.whole("work inside"), 0);
-        let draw = inputs.draw;
-        lock_draw(name, &OneDraw { load, conditions: &conditions, draw, cpus, tasks: VCPUS })
+        let (conditions, drawn) = (&conditions, inputs.draw);
+        draw(&Subject::lock(name)?, &OneDraw { load, conditions, draw: drawn, cpus, tasks: VCPUS })
     };
     let run = |name, work, cpus, preemption, length_us| {
         run_on(Placement::Cores, name, work, cpus, preemption, length_us)

@@ -12,7 +12,7 @@ use super::{
     DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
     PredictedValue, Prediction, Reported, Standing, Target, fit,
 };
-use crate::simulations::mechanisms::MechanismLoad;
+use crate::subject::MechanismDesign;
 
 pub const INCIDENT: Incident = Incident {
     name: "I5",
@@ -147,16 +147,16 @@ fn ratio(
         _ => 2_000,
     };
     let run = |design, length_us| {
-        let load = MechanismLoad::new("file_locks", design)?
+        let design = MechanismDesign::new("file_locks", design)?
             .with("kind", test.kind)
             .with("files", test.files)
             .with("in_lock_ns", drawn.whole("work under the lock"))
             .with("in_beside_ns", drawn.whole("work under the locks beside"))
             // Half of the work of a pair is between its calls.
             .with("held_ns", (outside / 2.0).round());
-        let load = MechanismLoad { work_ns: (outside / 2.0 + more).round() as u64, ..load };
+        let work_ns = (outside / 2.0 + more).round() as u64;
         let tasks = drawn.whole("processes") as usize;
-        anyhow::Ok(drawn.run(&load, &host, tasks, length_us)?.simulated)
+        anyhow::Ok(drawn.run(design, work_ns, &host, tasks, length_us)?.simulated)
     };
     // The patches as posted woke tasks under the lock of blocked requests. The test of the last
     // row does some hundred times as many operations.

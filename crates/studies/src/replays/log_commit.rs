@@ -10,7 +10,8 @@ use super::{
     DrawnInputs, Figure, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
     PredictedValue, Prediction, Reported, Standing, Target, fit, share,
 };
-use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
+use crate::simulations::mechanisms::MechanismRun;
+use crate::subject::MechanismDesign;
 
 pub const INCIDENT: Incident = Incident {
     name: "I2",
@@ -121,13 +122,12 @@ fn run(
 ) -> Result<MechanismRun> {
     let tasks = drawn.whole("tasks") as usize;
     let host = drawn.cpus("icelake-2s", Placement::Scatter, tasks);
-    let load = MechanismLoad::new("log_commit_list", design)?
+    let design = MechanismDesign::new("log_commit_list", design)?
         .with("own_items", drawn.whole("items of a task"))
         .with("shared_one_in", 1_000_000)
         .with("in_lock_ns", in_lock);
-    let load =
-        MechanismLoad { work_ns: outside.round() as u64, over: "queued".to_string(), ..load };
-    drawn.run(&load, &host, tasks, length_us)
+    let design = MechanismDesign { over: "queued".to_string(), ..design };
+    drawn.run(design, outside.round() as u64, &host, tasks, length_us)
 }
 
 /// The share of the baseline's time in the slow path of the lock: queueing, and some of the

@@ -22,10 +22,11 @@ use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
 use host::{Placement, in_parallel};
 
-use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, part_of, run_mechanism};
+use crate::simulations::mechanisms::{MechanismRun, part_of, run_mechanism};
+use crate::subject::{MechanismDesign, Subject};
 use described_hosts::{DescribedHost, Draw, Number, Origin};
 pub use publications::{
-    CompileLock, NamedLocks, OwnLock, PublishedPoints, locks_in_c, publications, read_publication,
+    CompileLock, NamedLocks, PublishedPoints, locks_in_c, publications, read_publication,
 };
 
 /// All incidents, by number.
@@ -512,10 +513,11 @@ impl DrawnInputs {
         host.unwrap_or_else(|| panic!("{name} is not a host of the incident"))
     }
 
-    /// Simulates a mechanism on all CPUs of the host.
+    /// Simulates a mechanism on all CPUs of the host, with this many ns of work between two operations.
     fn run(
         &self,
-        load: &MechanismLoad,
+        design: MechanismDesign,
+        work_ns: u64,
         host: &Host,
         tasks: usize,
         length_us: u64,
@@ -531,7 +533,7 @@ impl DrawnInputs {
             noise: None,
             trace: None,
         };
-        run_mechanism(load, host, tasks, &options)
+        run_mechanism(&Subject::Mechanism(design), work_ns, host, tasks, &options)
     }
 }
 

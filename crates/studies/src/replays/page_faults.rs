@@ -9,7 +9,8 @@ use super::{
     DrawnInputs, Figure, Incident, Input, MechanismModel, Model, NullPredictions, PredictedValue,
     Prediction, Reported, Standing, Target, share,
 };
-use crate::simulations::mechanisms::{MechanismLoad, MechanismRun};
+use crate::simulations::mechanisms::MechanismRun;
+use crate::subject::MechanismDesign;
 
 pub const INCIDENT: Incident = Incident {
     name: "I4",
@@ -84,13 +85,12 @@ fn predict(drawn: &DrawnInputs) -> Result<Prediction> {
 fn run(drawn: &DrawnInputs, design: &str, tasks: usize) -> Result<MechanismRun> {
     let host = drawn.cpus("westmere-ex-8s", Placement::Cores, tasks);
     let (tick, fault) = (drawn.get("tick") * 1e6, drawn.get("work of a fault"));
-    let load = MechanismLoad::new("fault_path", design)?
+    let design = MechanismDesign::new("fault_path", design)?
         .with("tick_faults", (tick / fault).round())
         .with("credits", 8)
         .with("in_lock_ns", drawn.whole("work under the lock"));
-    let load = MechanismLoad { work_ns: fault.round() as u64, ..load };
     // Four ticks.
-    drawn.run(&load, &host, tasks, (4.0 * tick / 1e3) as u64)
+    drawn.run(design, fault.round() as u64, &host, tasks, (4.0 * tick / 1e3) as u64)
 }
 
 /// Throughput over that of one task.

@@ -9,33 +9,24 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use algorithms::locks::LOCKS;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::simulated::{NS, SimulatedRun, Time};
-use host::{Placement, unknown, unknown_of};
+use host::{Placement, unknown_of};
 use serde::Deserialize;
 
 use super::{
     DrawnInputs, FittedInput, Incident, Input, Model, PredictedValue, Prediction, Reported,
     Standing, Target, fit,
 };
-use crate::simulations::{
-    Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, lock_draw,
-};
+use crate::simulations::{Conditions, LINES_MAX, LOCKS_MAX, LockLoad, OneDraw, Variation, draw};
+use crate::subject::Subject;
 use described_hosts::{Number, NumberEntry, Units};
 
-/// A lock that a publication names and that is not in knee's list.
-pub trait OwnLock: Sync {
-    /// Simulates it once.
-    fn simulate(&'static self, simulated: &OneDraw) -> Result<SimulatedRun>;
-}
-
 /// Compiles the lock in a file that [`locks_in_c`] found.
-pub type CompileLock<'a> = &'a dyn Fn(&Path) -> Result<&'static dyn OwnLock>;
+pub type CompileLock<'a> = &'a dyn Fn(&Path) -> Result<Subject>;
 
 /// The locks in C that a publication names.
 pub struct NamedLocks {
@@ -157,7 +148,7 @@ enum Amount {
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     host: String,
-    lock: PointLock,
+    lock: Subject,
     placement: Placement,
     cpus: Amount,
     tasks: Option<Amount>,
@@ -169,34 +160,6 @@ struct Point {
     locks: Amount,
     reads: Amount,
     length: Time,
-}
-
-/// The lock of a point.
-#[derive(Clone, Copy)]
-enum PointLock {
-    Listed(&'static str),
-    /// The name of its file, and the lock.
-    Own(&'static str, &'static dyn OwnLock),
-}
-
-impl PointLock {
-    fn name(self) -> &'static str {
-        match self {
-            PointLock::Listed(name) | PointLock::Own(name, _) => name,
-        }
-    }
-}
-
-impl PartialEq for PointLock {
-    fn eq(&self, other: &PointLock) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl fmt::Debug for PointLock {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// The points of a publication, whose ratios are its targets.
@@ -268,7 +231,7 @@ fn kept(text: &str) -> &'static str {
 }
 
 /// Finds the lock in a file of this name.
-type FindLock<'a> = &'a dyn Fn(&str) -> Result<&'static dyn OwnLock>;
+type FindLock<'a> = &'a dyn Fn(&str) -> Result<Subject>;
 
 fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     let file: PublicationFile = toml::from_str(text)?;
@@ -282,17 +245,13 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     let mut names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
     names.extend(file.fitted.iter().map(|fitted| fitted.input.as_str()));
     // Points share their locks.
-    let found: RefCell<BTreeMap<String, PointLock>> = RefCell::default();
+    let found: RefCell<BTreeMap<String, Subject>> = RefCell::default();
     let find_lock = |name: &str| {
         if let Some(lock) = found.borrow().get(name) {
-            return Ok(*lock);
+            return Ok(lock.clone());
         }
-        let lock = if is_c_file(name) {
-            PointLock::Own(kept(name), find_own(name)?)
-        } else {
-            listed_lock(name)?
-        };
-        found.borrow_mut().insert(name.to_string(), lock);
+        let lock = if is_c_file(name) { find_own(name)? } else { listed_lock(name)? };
+        found.borrow_mut().insert(name.to_string(), lock.clone());
         Ok(lock)
     };
     let pair = |what: &str, of: &PointEntry, over: &PointEntry| {
@@ -337,14 +296,10 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     })
 }
 
-fn listed_lock(name: &str) -> Result<PointLock> {
-    let listed = LOCKS.iter().find(|listed| listed.name == name);
-    let listed = listed.with_context(|| {
-        let known = LOCKS.iter().map(|lock| lock.name);
-        let why = unknown("lock", name, known, "knee list algorithms");
-        format!("{why}; a lock in C is a file beside the publication, such as \"my_lock.c\"")
-    })?;
-    Ok(PointLock::Listed(listed.name))
+fn listed_lock(name: &str) -> Result<Subject> {
+    Subject::lock(name).map_err(|why| {
+        anyhow!("{why}; a lock in C is a file beside the publication, such as \"my_lock.c\"")
+    })
 }
 
 impl PointEntry {
@@ -370,11 +325,7 @@ impl PointEntry {
         }
     }
 
-    fn point(
-        self,
-        inputs: &[&str],
-        find_lock: &dyn Fn(&str) -> Result<PointLock>,
-    ) -> Result<Point> {
+    fn point(self, inputs: &[&str], find_lock: &dyn Fn(&str) -> Result<Subject>) -> Result<Point> {
         let known = |name: &String| {
             let is_known = inputs.contains(&name.as_str());
             ensure!(is_known, "{}", unknown_of("input", name, inputs));
@@ -523,9 +474,6 @@ impl Point {
         let available = conditions.host.cpus();
         ensure!((1..=available).contains(&cpus), "{cpus} CPUs: {} has {available}", self.host);
         let simulated = OneDraw { load, conditions: &conditions, draw: drawn.draw, cpus, tasks };
-        match self.lock {
-            PointLock::Listed(name) => lock_draw(name, &simulated),
-            PointLock::Own(_, lock) => lock.simulate(&simulated),
-        }
+        draw(&self.lock, &simulated)
     }
 }

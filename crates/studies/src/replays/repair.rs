@@ -13,7 +13,8 @@ use super::{
     DrawnInputs, Figure, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
     PredictedValue, Prediction, Reported, Standing, Target,
 };
-use crate::simulations::mechanisms::{MechanismLoad, MechanismRun, run_mechanism};
+use crate::simulations::mechanisms::{MechanismRun, run_mechanism};
+use crate::subject::{MechanismDesign, Subject};
 
 pub const INCIDENT: Incident = Incident {
     name: "I3",
@@ -177,7 +178,7 @@ fn run(
     let large = whole_sets(PAGES as f64 * 1.03);
     let small = whole_sets(large as f64 / drawn.get("large cache / small"));
     let cache = if repair.large_cache { large } else { small };
-    let load = MechanismLoad::new("repair", design)?
+    let design = MechanismDesign::new("repair", design)?
         .with("groups", GROUPS)
         .with("group_blocks", GROUP_PAGES)
         .with("parallel_groups", workers)
@@ -207,7 +208,7 @@ fn run(
         noise: None,
         trace: None,
     };
-    run_mechanism(&load, &host, cpus, &options)
+    run_mechanism(&Subject::Mechanism(design), 0, &host, cpus, &options)
 }
 
 /// One in this many pages in use is outside of the cache, with the large cache. With the small

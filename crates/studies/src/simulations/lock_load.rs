@@ -8,8 +8,8 @@
 
 use std::hint::black_box;
 
-use algorithms::{Lock, SharedLock};
-use machine::{Annotation, Array, Field, Image, Line, Machine, Region, exponential};
+use algorithms::Locks;
+use machine::{Annotation, Array, Field, Line, Machine, Region, exponential};
 
 /// A cache line that a lock guards.
 type DataLine = Line<Field<u64>>;
@@ -111,13 +111,13 @@ impl LockLoad {
         self.lines_written + self.lines_read
     }
 
-    /// The lock of the next operation.
+    /// The lock of the next operation, and what it guards.
     #[inline(always)]
-    fn pick<'a, L>(&self, m: &impl Machine, guarded: &'a Guarded<L>) -> (&'a L, &'a [DataLine]) {
-        let index = if self.locks > 1 { m.random(self.locks as u32) as usize } else { 0 };
-        let from = index * self.lines();
-        let data = guarded.data.as_deref().unwrap_or_default();
-        (&guarded.locks[index].0, data.get(from..from + self.lines()).unwrap_or_default())
+    fn pick<'a>(&self, m: &impl Machine, guarded: &'a GuardedLines) -> (usize, &'a [DataLine]) {
+        let number = if self.locks > 1 { m.random(self.locks as u32) as usize } else { 0 };
+        let from = number * self.lines();
+        let data = guarded.0.as_deref().unwrap_or_default();
+        (number, data.get(from..from + self.lines()).unwrap_or_default())
     }
 
     /// Waits for the task's own start.
@@ -145,60 +145,29 @@ impl LockLoad {
     }
 }
 
-/// Locks in a region, each on a line of its own, and the lines that they guard.
-pub struct Guarded<L> {
-    locks: Array<Line<L>>,
-    data: Option<Array<DataLine>>,
-}
+/// The lines that the locks of a load guard.
+pub struct GuardedLines(Option<Array<DataLine>>);
 
-impl<L: Image> Guarded<L> {
-    /// The locks and lines of a load.
-    pub fn new(region: &Region, load: &LockLoad) -> Guarded<L> {
+impl GuardedLines {
+    /// Allocates the lines of a load.
+    pub fn new(region: &Region, load: &LockLoad) -> GuardedLines {
         let lines = load.locks * load.lines();
-        Guarded {
-            locks: region.array("lock", load.locks),
-            data: (lines > 0).then(|| region.array("data", lines)),
-        }
-    }
-
-    /// Brings all locks into their first state.
-    pub fn prepare(&self, prepare: impl Fn(&L)) {
-        self.locks.iter().for_each(|at| prepare(&at.0));
+        GuardedLines((lines > 0).then(|| region.array("data", lines)))
     }
 }
 
-/// An operation: takes a lock, works with what it guards, releases it, works.
+/// An operation: takes a lock, of a read-write lock to read or to write, works with what it guards, releases it, works.
 #[inline(always)]
-pub fn exclusive_operation<L: Lock, M: Machine>(
-    m: &M,
-    lock: &L,
-    guarded: &Guarded<L::Mem>,
-    load: LockLoad,
-) {
-    let (at, data) = load.pick(m, guarded);
-    let hold = lock.lock(m, at);
-    load.section(m, data, true);
-    lock.unlock(m, at, hold);
-    m.work(load.variation.draw(m, load.work_ns));
-}
-
-/// An operation with a read-write lock: takes it to read or to write, works with what it guards, releases it, works.
-#[inline(always)]
-pub fn sharing_operation<L: SharedLock, M: Machine>(
-    m: &M,
-    lock: &L,
-    guarded: &Guarded<L::Mem>,
-    load: LockLoad,
-) {
-    let (at, data) = load.pick(m, guarded);
-    if m.random(100) < load.reads {
-        let hold = lock.read_lock(m, at);
+pub fn operation<L: Locks, M: Machine>(m: &M, locks: &L, guarded: &GuardedLines, load: LockLoad) {
+    let (number, data) = load.pick(m, guarded);
+    if locks.properties().shared && m.random(100) < load.reads {
+        let hold = locks.read_lock(m, number);
         load.section(m, data, false);
-        lock.read_unlock(m, at, hold);
+        locks.read_unlock(m, number, hold);
     } else {
-        let hold = lock.write_lock(m, at);
+        let hold = locks.lock(m, number);
         load.section(m, data, true);
-        lock.write_unlock(m, at, hold);
+        locks.unlock(m, number, hold);
     }
     m.work(load.variation.draw(m, load.work_ns));
 }

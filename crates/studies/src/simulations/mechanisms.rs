@@ -3,32 +3,17 @@
 
 use std::cell::RefCell;
 
-use algorithms::locks::not_a_guard;
-use algorithms::mechanisms::{self, ListedMechanism, MECHANISMS, Mechanism, Settings};
+use algorithms::mechanisms::{ListedMechanism, Mechanism, Settings};
 use anyhow::{Context, Result, bail, ensure};
 use engines::simulated::{
     Costs, Host, IpiHandler, Options, Preemption, Setup, Simulated, SimulatedRun,
     simulate_to_completion,
 };
-use host::{unknown, unknown_of};
+use host::unknown_of;
 use machine::{Machine, Native, Region};
 
-use super::{Conditions, SimulatedPoint, Variation, draws, warm_up};
-
-/// What each task does, again and again: some work, and an operation of a mechanism.
-#[derive(Clone, Debug)]
-pub struct MechanismLoad {
-    /// The mechanism.
-    pub mechanism: &'static ListedMechanism,
-    /// The design of the mechanism.
-    pub design: &'static str,
-    /// The lock inside the mechanism.
-    pub over: String,
-    /// Settings and choices that differ from their defaults.
-    pub given: Vec<(String, String)>,
-    /// ns of work between two operations.
-    pub work_ns: u64,
-}
+use super::Variation;
+use crate::subject::{MechanismVisitor, Subject};
 
 /// The results of simulating a mechanism.
 pub struct MechanismRun {
@@ -38,149 +23,53 @@ pub struct MechanismRun {
     pub effects: Vec<(&'static str, f64)>,
 }
 
-impl MechanismLoad {
-    /// Operations of the mechanism of this name in one of its designs, with default settings.
-    ///
-    /// # Errors
-    /// There is no such mechanism or design.
-    pub fn new(name: &str, design: &str) -> Result<MechanismLoad> {
-        let mechanism = ListedMechanism::named(name).with_context(|| {
-            let known = MECHANISMS.iter().map(|mechanism| mechanism.name);
-            unknown("mechanism", name, known, "knee list algorithms")
-        })?;
-        let designs = mechanism.designs();
-        let design = designs
-            .iter()
-            .copied()
-            .find(|&listed| listed == design)
-            .with_context(|| unknown_of(&format!("design of {name}"), design, &designs))?;
-        let (over, given) = ("ticket".to_string(), Vec::new());
-        Ok(MechanismLoad { mechanism, design, over, given, work_ns: 0 })
-    }
-
-    /// Gives a setting or choice another value than its default.
-    pub fn with(mut self, name: &str, value: impl ToString) -> MechanismLoad {
-        self.given.push((name.to_string(), value.to_string()));
-        self
-    }
-
-    /// Mechanism and design, such as `file_locks:after`.
-    pub fn name(&self) -> String {
-        format!("{}:{}", self.mechanism.name, self.design)
-    }
-}
-
-/// Simulates a mechanism on this many CPUs, with as many tasks or more.
-pub fn mechanism_point(
-    load: &MechanismLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    point(&run_listed, load, conditions, cpus, tasks)
-}
-
-/// Simulates a mechanism of this type, one that is not in the list. The load's lock inside does not count.
-pub fn own_mechanism_point<X: Mechanism>(
-    load: &MechanismLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    use mechanisms::Visitor;
-    point(&|simulation| simulation.mechanism::<X>(), load, conditions, cpus, tasks)
-}
-
-fn point(
-    run: RunMechanism,
-    load: &MechanismLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    let described = conditions.host;
-    let (mut runs, mut placements) = (Vec::new(), Vec::new());
-    for (draw, conditions) in draws(conditions) {
-        let Conditions { placement, preemption, pinned, noise, seed, length, .. } = conditions;
-        let order = described.topology().ordered(placement);
-        let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
-        let warm_up = warm_up(length);
-        let options = Options { seed, warm_up, length, preemption, pinned, noise, trace: None };
-        let part = part_of(described.host(draw), &used);
-        let result = run_one(run, load, &part, tasks, &options);
-        let place = || format!("{} of {}", host::counted(cpus, "CPU"), described.name);
-        runs.push(result.with_context(place)?);
-        placements.push(placement);
-    }
-    let rates = runs.iter().map(|run| run.simulated.rate()).collect();
-    let MechanismRun { simulated: middle, effects } = runs.swap_remove(0);
-    let effects = effects.into_iter().map(|(name, each)| (name.to_string(), each)).collect();
-    Ok(SimulatedPoint { cpus, tasks, middle, rates, placements, effects })
-}
-
 /// The part of a host that has only these CPUs, in this order. The mechanism does not see the
 /// others, and task i runs on CPU i.
 pub fn part_of(host: Host, cpus: &[usize]) -> Host {
     Host { cpus: cpus.iter().map(|&cpu| host.cpus[cpu]).collect(), ..host }
 }
 
-/// Simulates this many tasks on all CPUs of the host.
+/// Simulates this many tasks on all CPUs of the host, with this many ns of work between two operations.
 ///
 /// # Errors
 /// A setting that is impossible, or a fault that the mechanism finds in itself.
 pub fn run_mechanism(
-    load: &MechanismLoad,
+    subject: &Subject,
+    work_ns: u64,
     host: &Host,
     tasks: usize,
     options: &Options,
 ) -> Result<MechanismRun> {
-    run_one(&run_listed, load, host, tasks, options)
+    let given: &[_] = if let Subject::Mechanism(design) = subject { &design.given } else { &[] };
+    let settings = settings(subject.mechanism()?, given)?;
+    let simulation = MechanismSimulation { work_ns, host, tasks, options };
+    let result = subject.with_mechanism(tasks, &settings, simulation);
+    result.and_then(|run| run).with_context(|| format!("{} with {tasks} tasks", subject.name()))
 }
 
-/// Runs one simulation.
-type RunMechanism<'a> = &'a dyn Fn(Simulation) -> Result<MechanismRun>;
-
-fn run_one(
-    run: RunMechanism,
-    load: &MechanismLoad,
-    host: &Host,
-    tasks: usize,
-    options: &Options,
-) -> Result<MechanismRun> {
-    let settings = settings(load.mechanism, &load.given)?;
-    run(Simulation { load, settings, host, tasks, options })
-        .with_context(|| format!("{} with {tasks} tasks", load.name()))
-}
-
-/// Runs a mechanism of the list, over the lock of the load.
-fn run_listed(simulation: Simulation) -> Result<MechanismRun> {
-    let MechanismLoad { mechanism, over, .. } = simulation.load;
-    mechanisms::visit(mechanism.name, over, simulation).with_context(|| not_a_guard(over))?
-}
-
-struct Simulation<'a> {
-    load: &'a MechanismLoad,
-    settings: Settings,
+struct MechanismSimulation<'a> {
+    work_ns: u64,
     host: &'a Host,
     tasks: usize,
     options: &'a Options,
 }
 
-impl mechanisms::Visitor for Simulation<'_> {
+impl MechanismVisitor for MechanismSimulation<'_> {
     type Out = Result<MechanismRun>;
 
-    fn mechanism<X: Mechanism>(self) -> Result<MechanismRun> {
-        let Simulation { load, settings, host, tasks, options } = self;
+    fn refuse<X: Mechanism>(&self) -> Result<()> {
+        let MechanismSimulation { host, tasks, options, .. } = *self;
         let crowded = tasks > host.cpus.len() && options.preemption != Preemption::Anywhere;
         ensure!(!crowded || X::TASKS_SHARE_CPUS, "each of its tasks stands for a CPU");
         ensure!(tasks <= X::TASKS_MAX, "it can have up to {} tasks", X::TASKS_MAX);
-        let (_, design) =
-            X::DESIGNS.iter().find(|(name, _)| *name == load.design).context("a listed design")?;
+        Ok(())
+    }
+
+    fn mechanism<X: Mechanism>(self, region: &Region, mechanism: &X) -> Self::Out {
+        let MechanismSimulation { work_ns, host, tasks, options } = self;
         // The mechanism is in the kernel, so sleeping and waking take no system call.
         let costs = Costs { park: 0, wake: 0, ..host.costs };
         let host = &Host { costs, ..host.clone() };
-        let region = Region::new(X::bytes(tasks, &settings))?;
-        let mechanism = X::new(&region, *design, tasks, &settings);
         let totals = RefCell::new(Totals::default());
         let task = |m: &Simulated, task: usize| {
             let mut state = mechanism.start(m, task);
@@ -190,7 +79,7 @@ impl mechanisms::Visitor for Simulation<'_> {
                     at_warm_up = Some((operations, state));
                 }
                 // Tasks with equal work fall into step, and whether they then meet is no property of the mechanism.
-                m.work(Variation::Uniform.draw(m, load.work_ns));
+                m.work(Variation::Uniform.draw(m, work_ns));
                 mechanism.operate(m, &mut state);
                 operations += 1;
                 m.operation_done();
@@ -201,7 +90,7 @@ impl mechanisms::Visitor for Simulation<'_> {
         };
         let ipi_handler = |m: &Simulated, _: usize| mechanism.handle_ipi(m);
         let setup = Setup {
-            region: &region,
+            region,
             host,
             tasks,
             cpus: &(0..host.cpus.len()).collect::<Vec<_>>(),

@@ -6,20 +6,18 @@ pub mod mechanisms;
 
 use std::io;
 
-use algorithms::locks::{self, LOCKS, Visitor};
-use algorithms::{Lock, Shape, SharedLock};
+use algorithms::{Locks, LocksVisitor, Shape};
 use anyhow::{Context, Result};
 use engines::simulated::{
-    NS, Noise, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow,
+    Host, NS, Noise, Options, Preemption, ROWS, Setup, Simulated, SimulatedRun, Time, TraceWindow,
     simulate,
 };
-use host::{Placement, counted, unknown};
-use machine::Region;
+use host::{Placement, counted};
 
+use crate::subject::Subject;
 use described_hosts::{DescribedHost, Draw};
-pub use lock_load::{
-    Guarded, LINES_MAX, LOCKS_MAX, LockLoad, Variation, exclusive_operation, sharing_operation,
-};
+pub use lock_load::{GuardedLines, LINES_MAX, LOCKS_MAX, LockLoad, Variation, operation};
+use mechanisms::{part_of, run_mechanism};
 
 /// The row of a ledger that says how long CPUs had nothing to do, called as in ledgers of measured runs.
 pub const IDLE: &str = "idle";
@@ -163,55 +161,9 @@ fn lowest_and_highest(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max))
 }
 
-/// Simulates a lock on this many CPUs, with as many tasks or more.
-pub fn lock_point(
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    point(&|visitor| locks::visit(name, visitor), name, load, conditions, cpus, tasks)
-}
-
-/// Simulates a lock of this type, one that is not in the list.
-pub fn own_lock_point<L: Lock>(
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    point(&|visitor| Some(visitor.lock::<L>()), name, load, conditions, cpus, tasks)
-}
-
-/// Simulates a read-write lock of this type, one that is not in the list.
-pub fn own_shared_lock_point<L: SharedLock>(
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    tasks: usize,
-) -> Result<SimulatedPoint> {
-    point(&|visitor| Some(visitor.shared::<L>()), name, load, conditions, cpus, tasks)
-}
-
-/// Simulates a lock of this type, one that is not in the list, with one draw from the host's ranges.
-pub fn own_lock_draw<L: Lock>(name: &str, simulated: &OneDraw) -> Result<SimulatedRun> {
-    simulated.run(&|visitor| Some(visitor.lock::<L>()), name)
-}
-
-/// Simulates a read-write lock of this type, one that is not in the list, with one draw from the host's ranges.
-pub fn own_shared_lock_draw<L: SharedLock>(
-    name: &str,
-    simulated: &OneDraw,
-) -> Result<SimulatedRun> {
-    simulated.run(&|visitor| Some(visitor.shared::<L>()), name)
-}
-
-/// What a lock is simulated with once.
+/// What is simulated once.
 pub struct OneDraw<'a> {
-    /// What each task does.
+    /// What each task does; a mechanism has only the work of it.
     pub load: LockLoad,
     /// The host, its scheduling, and the length.
     pub conditions: &'a Conditions<'a>,
@@ -223,19 +175,9 @@ pub struct OneDraw<'a> {
     pub tasks: usize,
 }
 
-impl OneDraw<'_> {
-    fn run(&self, visit: VisitLock, name: &str) -> Result<SimulatedRun> {
-        let OneDraw { load, conditions, draw, cpus, tasks } = *self;
-        run_lock(visit, name, load, conditions, draw, cpus, tasks, None)
-    }
-}
-
-/// Visits one lock; `None` if there is none of its name.
-type VisitLock<'a> = &'a dyn Fn(LockVisitor) -> Option<io::Result<SimulatedRun>>;
-
-fn point(
-    visit: VisitLock,
-    name: &str,
+/// Simulates on this many CPUs, with as many tasks or more, and with all draws.
+pub fn point(
+    subject: &Subject,
     load: LockLoad,
     conditions: &Conditions,
     cpus: usize,
@@ -244,11 +186,34 @@ fn point(
     let (mut runs, mut placements) = (Vec::new(), Vec::new());
     for (draw, conditions) in draws(conditions) {
         placements.push(conditions.placement);
-        runs.push(run_lock(visit, name, load, &conditions, draw, cpus, tasks, None)?);
+        runs.push(run(
+            subject,
+            &OneDraw { load, conditions: &conditions, draw, cpus, tasks },
+            None,
+        )?);
     }
-    let rates = runs.iter().map(SimulatedRun::rate).collect();
-    let (middle, effects) = (runs.swap_remove(0), Vec::new());
+    let rates = runs.iter().map(|(run, _)| run.rate()).collect();
+    let (middle, effects) = runs.swap_remove(0);
+    let effects = effects.into_iter().map(|(name, each)| (name.to_string(), each)).collect();
     Ok(SimulatedPoint { cpus, tasks, middle, rates, placements, effects })
+}
+
+/// Simulates with one draw from the host's ranges.
+pub fn draw(subject: &Subject, simulated: &OneDraw) -> Result<SimulatedRun> {
+    Ok(run(subject, simulated, None)?.0)
+}
+
+/// The first accesses in the window of a simulation, one line each.
+pub fn trace(
+    subject: &Subject,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    accesses: usize,
+) -> Result<Vec<String>> {
+    let window = TraceWindow { from: warm_up(conditions.length), accesses };
+    let once = OneDraw { load, conditions, draw: Draw::Middle, cpus, tasks: cpus };
+    Ok(run(subject, &once, Some(window))?.0.trace)
 }
 
 /// All draws from the host's ranges, each with its seed and, if asked for, its placement; the middle comes first.
@@ -263,86 +228,72 @@ fn draws<'a>(conditions: &'a Conditions) -> impl Iterator<Item = (Draw, Conditio
     })
 }
 
-/// Simulates a lock with one draw from the host's ranges.
-pub fn lock_draw(name: &str, simulated: &OneDraw) -> Result<SimulatedRun> {
-    simulated.run(&|visitor| locks::visit(name, visitor), name)
-}
-
-/// The first accesses in the window of a simulated lock, one line each.
-pub fn trace(
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    cpus: usize,
-    accesses: usize,
-) -> Result<Vec<String>> {
-    let window = TraceWindow { from: warm_up(conditions.length), accesses };
-    let visit: VisitLock = &|visitor| locks::visit(name, visitor);
-    let run = run_lock(visit, name, load, conditions, Draw::Middle, cpus, cpus, Some(window))?;
-    Ok(run.trace)
-}
-
 /// The time in which caches are cold and queues empty.
 fn warm_up(length: Time) -> Time {
     length / 10
 }
 
-#[expect(clippy::too_many_arguments, reason = "all of them say what one run is")]
-fn run_lock(
-    visit: VisitLock,
-    name: &str,
-    load: LockLoad,
-    conditions: &Conditions,
-    draw: Draw,
-    cpus: usize,
-    tasks: usize,
+/// Other effects of an operation, by name.
+type Effects = Vec<(&'static str, f64)>;
+
+fn run(
+    subject: &Subject,
+    once: &OneDraw,
     trace: Option<TraceWindow>,
-) -> Result<SimulatedRun> {
+) -> Result<(SimulatedRun, Effects)> {
+    let OneDraw { load, conditions, draw, cpus, tasks } = *once;
     let Conditions { host: described, preemption, pinned, noise, seed, length, .. } = *conditions;
     let order = described.topology().ordered(conditions.placement);
     let used: Vec<usize> = order[..cpus].iter().map(|cpu| cpu.cpu as usize).collect();
     let warm_up = warm_up(length);
     let options = Options { seed, warm_up, length, preemption, pinned, noise, trace };
     let host = described.host(draw);
+    if !subject.is_lock() {
+        let host = part_of(host, &used);
+        let run = run_mechanism(subject, load.work_ns, &host, tasks, &options);
+        let place = || format!("{} of {}", counted(cpus, "CPU"), described.name);
+        return run.with_context(place).map(|run| (run.simulated, run.effects));
+    }
     let cpu_numbers = if preemption == Preemption::Anywhere { tasks } else { described.cpus() };
     let shape = Shape { tasks, ..Shape::new(cpu_numbers, load.locks) };
-    let act = &|lock: &LockTask| {
-        let setup = Setup {
-            region: lock.region,
-            host: &host,
-            tasks,
-            cpus: &used,
-            task: lock.task,
-            ipi_handler: None,
-            // The engine knows of one lock.
-            exclusive: load.locks == 1,
-            fifo: lock.fifo && load.locks == 1,
-        };
-        simulate(&setup, &options)
-    };
-    let result = visit(LockVisitor { load, shape, act });
-    let result = result.with_context(|| {
-        let known = LOCKS.iter().map(|lock| lock.name);
-        unknown("lock", name, known, "knee list algorithms")
-    })?;
-    result.with_context(|| {
+    let simulation = Simulation { load, host: &host, tasks, cpus: &used, options: &options };
+    let simulated = subject.with_locks(shape, load.region_bytes(cpu_numbers), simulation);
+    let simulated = simulated.and_then(|result| Ok(result?)).with_context(|| {
         let (tasks, cpus) = (counted(tasks, "task"), counted(cpus, "CPU"));
-        format!("{name} with {tasks} on {cpus} of {}", described.name)
-    })
+        format!("{} with {tasks} on {cpus} of {}", subject.name(), described.name)
+    })?;
+    Ok((simulated, Vec::new()))
 }
 
-/// A lock in a region, and what its tasks do.
-struct LockTask<'a> {
-    region: &'a Region,
-    task: &'a dyn Fn(&Simulated, usize),
-    fifo: bool,
-}
-
-// The result has no type parameter: so this crate compiles each lock once.
-struct LockVisitor<'a> {
+struct Simulation<'a> {
     load: LockLoad,
-    shape: Shape,
-    act: &'a dyn Fn(&LockTask) -> io::Result<SimulatedRun>,
+    host: &'a Host,
+    tasks: usize,
+    cpus: &'a [usize],
+    options: &'a Options,
+}
+
+impl LocksVisitor for Simulation<'_> {
+    type Out = io::Result<SimulatedRun>;
+
+    fn locks<L: Locks>(self, locks: &L) -> Self::Out {
+        let Simulation { load, host, tasks, cpus, options } = self;
+        let data = GuardedLines::new(locks.region(), &load);
+        let operate = |m: &Simulated| operation(m, locks, &data, load);
+        // The engine knows of one lock.
+        let exclusive = load.locks == 1;
+        let setup = Setup {
+            region: locks.region(),
+            host,
+            tasks,
+            cpus,
+            task: &|m, _| repeat(m, load, operate),
+            ipi_handler: None,
+            exclusive,
+            fifo: locks.properties().fifo && exclusive,
+        };
+        simulate(&setup, options)
+    }
 }
 
 /// A task: starts in its time, and operates until the simulation is over.
@@ -351,33 +302,5 @@ fn repeat(m: &Simulated, load: LockLoad, operate: impl Fn(&Simulated)) {
     loop {
         operate(m);
         m.operation_done();
-    }
-}
-
-impl Visitor for LockVisitor<'_> {
-    type Out = io::Result<SimulatedRun>;
-
-    fn lock<L: Lock>(self) -> Self::Out {
-        let bytes = self.load.region_bytes(self.shape.cpus) + L::more_bytes(self.shape);
-        let region = &Region::new(bytes)?;
-        let lock = L::new(region, self.shape);
-        let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(|mem| lock.prepare(mem));
-        let load = self.load;
-        let operate = |m: &Simulated| exclusive_operation(m, &lock, &guarded, load);
-        let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
-        (self.act)(&LockTask { region, task, fifo: L::FIFO })
-    }
-
-    fn shared<L: SharedLock>(self) -> Self::Out {
-        let bytes = self.load.region_bytes(self.shape.cpus) + L::more_bytes(self.shape);
-        let region = &Region::new(bytes)?;
-        let lock = L::new(region, self.shape);
-        let guarded = Guarded::new(region, &self.load);
-        guarded.prepare(|mem| lock.prepare(mem));
-        let load = self.load;
-        let operate = |m: &Simulated| sharing_operation(m, &lock, &guarded, load);
-        let task = &|m: &Simulated, _: usize| repeat(m, load, operate);
-        (self.act)(&LockTask { region, task, fifo: false })
     }
 }

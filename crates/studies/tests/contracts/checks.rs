@@ -9,13 +9,14 @@ use algorithms::mechanisms::file_locks::{
     DESIGNS, Deadlocks, Design, FileLocks, LockKind, LockOutcome, Owner, Range, Refused, TO_THE_END,
 };
 use engines::AccessChange;
-use engines::checker::{Fault, Memory, Options, Setup, replay, sample, search};
+use engines::checker::{Fault, Memory, Options, SearchResult, Setup, replay, sample, search};
 use expect_test::{Expect, expect};
 use machine::{Native, Region};
 use studies::checks::against_kernel::table::{LockLine, OwnerKind};
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::mutants;
-use studies::checks::{CheckSize, Mutation, with_lock, with_mechanism};
+use studies::checks::{CheckSize, Mutation, with_tasks};
+use studies::{MechanismDesign, Subject};
 
 const SIZES: &[CheckSize] = &[
     CheckSize { threads: 2, acquires: 1, locks: 1 },
@@ -26,9 +27,13 @@ const SIZES: &[CheckSize] = &[
 
 const MEMORIES: [Memory; 2] = [Memory::SequentiallyConsistent, Memory::TotalStoreOrder];
 
+fn searched(name: &str, size: CheckSize, mutation: Mutation, options: &Options) -> SearchResult {
+    let lock = Subject::lock(name).unwrap();
+    with_tasks(&lock, size, mutation, |setup| search(setup, options)).unwrap().unwrap()
+}
+
 fn states(name: &str, size: CheckSize, options: &Options) -> u64 {
-    let searched = with_lock(name, size, Mutation::None, |setup| search(setup, options));
-    let searched = searched.unwrap().unwrap().unwrap();
+    let searched = searched(name, size, Mutation::None, options);
     if let Some(failure) = searched.failure {
         panic!("{name} {size:?}: {}\n{}", failure.fault, failure.steps.join("\n"));
     }
@@ -131,8 +136,7 @@ fn larger_searches_have_the_documented_number_of_states() {
 fn reduction_changes_no_verdict() {
     let fails = |name: &str, size, mutation, memory, reduction| {
         let options = Options { memory, reduction, states_max: 50_000, ..Options::default() };
-        let searched = with_lock(name, size, mutation, |setup| search(setup, &options));
-        let searched = searched.unwrap().unwrap().unwrap();
+        let searched = searched(name, size, mutation, &options);
         (searched.failure.is_some(), searched.states)
     };
     let mut fewer = Vec::new();
@@ -159,8 +163,8 @@ fn reduction_changes_no_verdict() {
         ["clh", "cna", "hierarchical_clh", "mcs", "queued_paravirtual", "read_write_semaphore"];
     assert_eq!(fewer, reduced);
     for name in ["clh", "cna", "hierarchical_clh", "mcs", "queued"] {
-        let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
-        for mutant in mutants::possible(lock).unwrap().mutants {
+        let lock = Subject::lock(name).unwrap();
+        for mutant in mutants::possible(&lock).unwrap().mutants {
             for memory in MEMORIES {
                 for &size in SIZES {
                     let reduced = |on| fails(name, size, Mutation::Apply(mutant), memory, on);
@@ -179,8 +183,7 @@ fn symmetry_merges_exactly_the_states_that_are_renumberings_of_one() {
         let size = SIZES[1];
         let unmerged = Options { symmetry: false, reduction: false, ..Options::default() };
         let counted = Options { count_merged: true, reduction: false, ..Options::default() };
-        let searched = with_lock(lock.name, size, Mutation::None, |setup| search(setup, &counted));
-        let searched = searched.unwrap().unwrap().unwrap();
+        let searched = searched(lock.name, size, Mutation::None, &counted);
         let counted = searched.unmerged_states.unwrap();
         let all = states(lock.name, size, &unmerged);
         // A lock that is not symmetric has no merged states. Of two steps that only their own tasks can see, that of
@@ -216,9 +219,9 @@ fn random_schedules_of_more_tasks_find_nothing() {
     for lock in LOCKS {
         for memory in MEMORIES {
             let options = Options { memory, ..Options::default() };
-            let sampled =
-                with_lock(lock.name, size, Mutation::None, |s| sample(s, &options, 300, 3, 1));
-            let sampled = sampled.unwrap().unwrap().unwrap();
+            let (subject, mutation) = (Subject::Lock(lock), Mutation::None);
+            let sampled = with_tasks(&subject, size, mutation, |s| sample(s, &options, 300, 3, 1));
+            let sampled = sampled.unwrap().unwrap();
             if let Some(failure) = sampled.failure {
                 panic!("{}: {}\n{}", lock.name, failure.fault, failure.steps.join("\n"));
             }
@@ -230,13 +233,13 @@ fn random_schedules_of_more_tasks_find_nothing() {
 /// A failure is a readable interleaving, and its schedule leads to the fault again.
 #[test]
 fn a_failure_is_shown_step_by_step_and_found_again() {
-    let lock = LOCKS.iter().find(|lock| lock.name == "ticket").unwrap();
-    let judged = mutants::judge(lock).unwrap();
+    let ticket = Subject::lock("ticket").unwrap();
+    let judged = mutants::judge(&ticket).unwrap();
     let mut mutants = judged.iter().map(|judged| judged.mutant);
     let waitless = mutants.find(|mutant| mutant.change == AccessChange::NoWait).unwrap();
     let (options, size) = (Options::default(), SIZES[0]);
-    let searched = with_lock("ticket", size, Mutation::Apply(waitless), |s| search(s, &options));
-    let failure = searched.unwrap().unwrap().unwrap().failure.unwrap();
+    let mutation = Mutation::Apply(waitless);
+    let failure = searched("ticket", size, mutation, &options).failure.unwrap();
     expect![[r#"
         t0 lock.next add 1 -> 0                                      ticket.rs:42
         t0   arrives
@@ -251,10 +254,9 @@ fn a_failure_is_shown_step_by_step_and_found_again() {
         t1   enters"#]]
     .assert_eq(&failure.steps.join("\n"));
     assert!(matches!(failure.fault, Fault::Race(_)));
-    let replayed = with_lock("ticket", size, Mutation::Apply(waitless), |setup| {
-        replay(setup, &options, &failure.schedule)
-    });
-    assert_eq!(replayed.unwrap().unwrap().unwrap().unwrap().fault, Some(failure.fault));
+    let replayed =
+        with_tasks(&ticket, size, mutation, |setup| replay(setup, &options, &failure.schedule));
+    assert_eq!(replayed.unwrap().unwrap().unwrap().fault, Some(failure.fault));
 }
 
 #[test]
@@ -301,16 +303,11 @@ fn file_locks_answer_as_the_kernel_does() {
 fn each_design<R>(size: CheckSize, mut act: impl FnMut(&str, &Setup) -> R) {
     for mechanism in MECHANISMS {
         for design in mechanism.designs() {
-            let name = format!("{}:{design}", mechanism.name);
-            let result = with_mechanism(
-                mechanism.name,
-                design,
-                "test_and_set",
-                size,
-                Mutation::None,
-                |setup| drop(act(&name, setup)),
-            );
-            result.unwrap().unwrap();
+            let (over, given) = ("test_and_set".to_string(), Vec::new());
+            let design = MechanismDesign { mechanism, design, over, given };
+            let subject = Subject::Mechanism(design);
+            let name = subject.name();
+            with_tasks(&subject, size, Mutation::None, |setup| drop(act(&name, setup))).unwrap();
         }
     }
 }

@@ -2,10 +2,21 @@
 
 use algorithms::mechanisms::MECHANISMS;
 use engines::simulated::{NS, Preemption};
-use studies::simulations::Conditions;
-use studies::simulations::mechanisms::{MechanismLoad, mechanism_point};
+use studies::simulations::{Conditions, LockLoad, SimulatedPoint, point};
+use studies::{MechanismDesign, Subject};
 
 use crate::simulations::{NOISE, conditions};
+
+fn simulated(
+    design: &MechanismDesign,
+    work_ns: u64,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> anyhow::Result<SimulatedPoint> {
+    let (subject, load) = (Subject::Mechanism(design.clone()), LockLoad::steady(work_ns, 0, 0));
+    point(&subject, load, conditions, cpus, tasks)
+}
 
 /// In all designs, with one task a CPU, with more, and on virtual CPUs. Each run ends with the
 /// checks of the mechanism itself.
@@ -14,7 +25,7 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
     let host = described_hosts::find("opteron-32").unwrap();
     for mechanism in MECHANISMS {
         for design in mechanism.designs() {
-            let load = MechanismLoad::new(mechanism.name, design).unwrap();
+            let design = MechanismDesign::new(mechanism.name, design).unwrap();
             for (cpus, tasks, preemption, pinned, noise) in [
                 (1, 1, Preemption::BetweenOperations, true, None),
                 (12, 12, Preemption::BetweenOperations, true, None),
@@ -33,11 +44,10 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
                 let crowded = tasks > cpus;
                 let length = if crowded { 50_000_000 * NS } else { 300_000 * NS };
                 let work_ns = if crowded { 50_000 } else { 500 };
-                let load = MechanismLoad { work_ns, ..load.clone() };
                 let conditions =
                     Conditions { preemption, pinned, noise, length, ..conditions(&host) };
-                let point = mechanism_point(&load, &conditions, cpus, tasks).unwrap();
-                let name = load.name();
+                let point = simulated(&design, work_ns, &conditions, cpus, tasks).unwrap();
+                let name = Subject::Mechanism(design.clone()).name();
                 assert!(point.middle.rate() > 0.0, "{name} with {tasks} tasks on {cpus} CPUs");
             }
         }
@@ -47,10 +57,10 @@ fn every_mechanism_passes_its_checks_in_virtual_time() {
 #[test]
 fn impossible_settings_are_refused_with_a_reason() {
     let host = described_hosts::find("uma-2").unwrap();
-    let why = |load: MechanismLoad| {
-        format!("{:#}", mechanism_point(&load, &conditions(&host), 2, 2).err().unwrap())
+    let why = |design: MechanismDesign| {
+        format!("{:#}", simulated(&design, 0, &conditions(&host), 2, 2).err().unwrap())
     };
-    let after = || MechanismLoad::new("file_locks", "after").unwrap();
+    let after = || MechanismDesign::new("file_locks", "after").unwrap();
     assert!(why(after().with("fils", 1)).contains("is called \"fils\"; did you mean"));
     assert!(
         why(after().with("files", 0))
@@ -60,10 +70,10 @@ fn impossible_settings_are_refused_with_a_reason() {
         why(after().with("kind", "lease"))
             .contains("kind=lease: the value must be one of posix, flock, ofd")
     );
-    let tlb = MechanismLoad::new("tlb_shootdown", "after").unwrap();
-    let crowded = mechanism_point(&tlb, &conditions(&host), 2, 3).err().unwrap();
+    let tlb = MechanismDesign::new("tlb_shootdown", "after").unwrap();
+    let crowded = simulated(&tlb, 0, &conditions(&host), 2, 3).err().unwrap();
     assert!(format!("{crowded:#}").contains("each of its tasks stands for a CPU"));
-    assert!(MechanismLoad::new("file_locks", "later").is_err());
+    assert!(MechanismDesign::new("file_locks", "later").is_err());
 }
 
 /// With enough work between transactions, a push is over before the next one is due, and few items change twice
@@ -72,12 +82,11 @@ fn impossible_settings_are_refused_with_a_reason() {
 fn a_transaction_changes_as_many_items_as_set() {
     let host = described_hosts::find("opteron-32").unwrap();
     let pushed_per_transaction = |items: u64| {
-        let load = MechanismLoad::new("log_commit_list", "after").unwrap();
-        let load = load.with("items", items).with("shared_one_in", 1_000_000);
-        let load = load.with("own_items", 1024).with("limit_items", 64);
-        let load = MechanismLoad { work_ns: 50_000, ..load };
+        let design = MechanismDesign::new("log_commit_list", "after").unwrap();
+        let design = design.with("items", items).with("shared_one_in", 1_000_000);
+        let design = design.with("own_items", 1024).with("limit_items", 64);
         let conditions = Conditions { length: 3_000_000 * NS, ..conditions(&host) };
-        let point = mechanism_point(&load, &conditions, 4, 4).unwrap();
+        let point = simulated(&design, 50_000, &conditions, 4, 4).unwrap();
         let pushed = point.effects.iter().find(|(effect, _)| *effect == "pushed_items");
         pushed.unwrap().1
     };

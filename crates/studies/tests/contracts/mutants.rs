@@ -1,9 +1,9 @@
 //! The checks find faults: of the mutants of a lock or mechanism, each of which does less at one
 //! access, none survives that is not listed as equivalent.
 
-use algorithms::locks::LOCKS;
-use algorithms::mechanisms::MECHANISMS;
-use studies::checks::mutants::{self, Fate, JudgedMutant};
+use algorithms::mechanisms::{ListedMechanism, MECHANISMS};
+use studies::checks::mutants::{Fate, JudgedMutant, judge};
+use studies::{MechanismDesign, Subject};
 
 /// The locks whose mutants are searched quickly; for the rest there is `knee check all --mutants`.
 #[test]
@@ -23,22 +23,26 @@ fn no_mutant_of_a_lock_survives_that_is_not_listed_as_equivalent() {
         "percpu_read_write_semaphore",
         "read_write_semaphore",
     ] {
-        let lock = LOCKS.iter().find(|lock| lock.name == name).unwrap();
-        none_survives(name, mutants::judge(lock).unwrap());
+        none_survives(name, judge(&Subject::lock(name).unwrap()).unwrap());
     }
 }
 
 #[test]
 fn no_mutant_of_a_mechanism_survives_that_is_not_listed_as_equivalent() {
     for mechanism in MECHANISMS.iter().filter(|mechanism| mechanism.name != "file_locks") {
-        none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
+        none_survives(mechanism.name, judge(&mechanism_named(mechanism.name)).unwrap());
     }
 }
 
 #[test]
 fn no_mutant_of_file_locks_survives_that_is_not_listed_as_equivalent() {
-    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == "file_locks").unwrap();
-    none_survives(mechanism.name, mutants::judge_mechanism(mechanism).unwrap());
+    none_survives("file_locks", judge(&mechanism_named("file_locks")).unwrap());
+}
+
+/// Mutants are those of all designs.
+fn mechanism_named(name: &str) -> Subject {
+    let designs = ListedMechanism::named(name).unwrap().designs();
+    Subject::Mechanism(MechanismDesign::new(name, designs[0]).unwrap())
 }
 
 fn none_survives(name: &str, judged: Vec<JudgedMutant>) {

@@ -7,8 +7,9 @@ use engines::simulated::{NS, Noise, Preemption, ROWS, Time};
 use machine::Native;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use studies::Subject;
 use studies::simulations::{
-    Conditions, IDLE, LockLoad, OneDraw, Variation, lock_draw, lock_point, trace,
+    Conditions, IDLE, LockLoad, OneDraw, SimulatedPoint, Variation, draw, point, trace,
 };
 
 const LOAD: LockLoad = LockLoad::steady(500, 100, 90);
@@ -18,6 +19,16 @@ pub const NOISE: Noise = Noise { mean: 10_000 * NS, interval: 50_000 * NS };
 
 pub fn conditions(host: &DescribedHost) -> Conditions<'_> {
     Conditions::new(host, 1, 500_000 * NS)
+}
+
+fn lock_point(
+    name: &str,
+    load: LockLoad,
+    conditions: &Conditions,
+    cpus: usize,
+    tasks: usize,
+) -> SimulatedPoint {
+    point(&Subject::lock(name).unwrap(), load, conditions, cpus, tasks).unwrap()
 }
 
 #[test]
@@ -37,7 +48,7 @@ fn every_lock_keeps_its_claims_with_one_task_a_cpu_with_more_and_on_virtual_cpus
         ] {
             let length = if tasks > cpus { 100_000_000 * NS } else { 500_000 * NS };
             let conditions = Conditions { preemption, pinned, noise, length, ..conditions(&host) };
-            let point = lock_point(lock.name, LOAD, &conditions, cpus, tasks).unwrap();
+            let point = lock_point(lock.name, LOAD, &conditions, cpus, tasks);
             assert!(point.middle.rate() > 0.0, "{} with {tasks} tasks on {cpus} CPUs", lock.name);
             let runs = ROWS.iter().zip(point.middle.rows).filter(|(row, _)| row.runs());
             let time: Time = runs.map(|(_, time)| time).sum();
@@ -51,7 +62,7 @@ fn mcs_is_flat_where_ticket_collapses() {
     let host = described_hosts::find("westmere-ex-8s").unwrap();
     let rates = |name: &str| -> Vec<f64> {
         let conditions = conditions(&host);
-        let rate = |cpus| lock_point(name, LOAD, &conditions, cpus, cpus).unwrap().middle.rate();
+        let rate = |cpus| lock_point(name, LOAD, &conditions, cpus, cpus).middle.rate();
         [16, 24, 32, 48, 64, 80].map(rate).to_vec()
     };
     let mcs = rates("mcs");
@@ -73,7 +84,7 @@ fn crowded(name: &str, has_ple: bool) -> f64 {
         length: 100_000_000 * NS,
         ..conditions(&host)
     };
-    lock_point(name, LOAD, &conditions, 8, 16).unwrap().middle.rate()
+    lock_point(name, LOAD, &conditions, 8, 16).middle.rate()
 }
 
 #[test]
@@ -103,7 +114,7 @@ fn a_lock_does_not_pass_from_neighbour_to_neighbour() {
     let host = described_hosts::find("westmere-ex-8s").unwrap();
     let conditions = conditions(&host);
     // In the order of CPUs, 9 of 10 hand-overs of 80 CPUs stay in a node of ten. By chance, 1 of 10 does.
-    let rate = |load| lock_point("mcs", load, &conditions, 80, 80).unwrap().middle.rate();
+    let rate = |load| lock_point("mcs", load, &conditions, 80, 80).middle.rate();
     let ordered = LockLoad { variation: Variation::Constant, start_within_ns: 0, ..TYPICAL };
     assert!(rate(TYPICAL) < 0.8 * rate(ordered), "{} {}", rate(TYPICAL), rate(ordered));
 }
@@ -132,9 +143,9 @@ fn the_range_of_seeds_contains_the_rate_of_a_long_run() {
         };
         let rate = |seed, length| {
             let conditions = Conditions { seed, length, ..conditions(&host) };
-            let (conditions, draw) = (&conditions, Draw::Middle);
-            let simulated = OneDraw { load, conditions, draw, cpus, tasks: cpus };
-            lock_draw(lock, &simulated).unwrap().rate()
+            let (conditions, middle) = (&conditions, Draw::Middle);
+            let simulated = OneDraw { load, conditions, draw: middle, cpus, tasks: cpus };
+            draw(&Subject::lock(lock).unwrap(), &simulated).unwrap().rate()
         };
         const SHORT: Time = 300_000 * NS;
         let short: Vec<f64> = (0..20).map(|seed| rate(seed, SHORT)).collect();
@@ -156,7 +167,7 @@ fn a_seed_is_a_run_of_its_own_and_each_line_and_lock_counts() {
     let host = described_hosts::find("icelake-2s").unwrap();
     let rate = |load, seed| {
         let conditions = Conditions { seed, ..conditions(&host) };
-        lock_point("mcs", load, &conditions, 16, 16).unwrap().middle.rate()
+        lock_point("mcs", load, &conditions, 16, 16).middle.rate()
     };
     assert!(rate(TYPICAL, 1) != rate(TYPICAL, 2));
     assert_eq!(rate(TYPICAL, 1), rate(TYPICAL, 1));
@@ -171,7 +182,7 @@ fn a_seed_is_a_run_of_its_own_and_each_line_and_lock_counts() {
 fn a_ratio_compares_the_same_draws() {
     let host = described_hosts::find("icelake-2s").unwrap();
     let conditions = Conditions { draws: 4, ..conditions(&host) };
-    let point = |name| lock_point(name, TYPICAL, &conditions, 8, 8).unwrap();
+    let point = |name| lock_point(name, TYPICAL, &conditions, 8, 8);
     let (ticket, mcs) = (point("ticket"), point("mcs"));
     let own = mcs.ratio_to(&mcs);
     assert_eq!((own.middle, own.low, own.high, own.is_clear()), (1.0, 1.0, 1.0, false));
@@ -185,9 +196,8 @@ fn a_ratio_compares_the_same_draws() {
 #[test]
 fn the_same_seed_gives_the_same_hash_on_every_computer() {
     let host = described_hosts::find("icelake-2s").unwrap();
-    let hash = |name| {
-        format!("{:016x}", lock_point(name, LOAD, &conditions(&host), 8, 8).unwrap().middle.hash)
-    };
+    let hash =
+        |name| format!("{:016x}", lock_point(name, LOAD, &conditions(&host), 8, 8).middle.hash);
     expect_test::expect![[r#"
         e3ca0ca4071d28b7
         c1e221b73aaae592
@@ -200,7 +210,8 @@ fn the_same_seed_gives_the_same_hash_on_every_computer() {
 fn check_trace(name: &str, expected: expect_test::Expect) {
     let host = described_hosts::find("westmere-ex-8s").unwrap();
     let load = LockLoad::steady(100, 100, 0);
-    let lines = trace(name, load, &conditions(&host), 3, 16).unwrap();
+    let lock = Subject::lock(name).unwrap();
+    let lines = trace(&lock, load, &conditions(&host), 3, 16).unwrap();
     expected.assert_eq(&format!("{name}:\n{}\n", lines.join("\n")));
 }
 

@@ -175,7 +175,7 @@ impl<L: Lock> Mechanism for LockedFiles<L> {
         Setting::time("held_ns", "work of a task that holds a file lock, in ns", 0),
     ];
 
-    fn bytes(tasks: usize, settings: &Settings) -> usize {
+    fn bytes(_: &Design, tasks: usize, settings: &Settings) -> usize {
         let files = tasks.min(settings.get("files") as usize);
         let ranges = tasks.min(settings.get("ranges") as usize);
         (64 << 10) + tasks * (2048 + RECORDS * 128) + files * 256 + files * ranges * 64

@@ -1,12 +1,12 @@
 //! What a task that waits for a lock adds to the time for which it is held, from the lock's own code on a described host:
 //! with nothing to do outside, all tasks but one wait, so the time between two operations grows by it with each task.
 
-use algorithms::locks::LOCKS;
 use answers::SimulatedHandOver;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use engines::simulated::{NS, Time};
-use host::{in_parallel, unknown};
-use studies::simulations::{Conditions, LockLoad, Variation, lock_point};
+use host::in_parallel;
+use studies::Subject;
+use studies::simulations::{Conditions, LockLoad, Variation, point};
 
 /// Hosts that are drawn from the ranges.
 const DRAWS: u64 = 8;
@@ -23,10 +23,7 @@ pub fn deviation(found: &SimulatedHandOver) -> f64 {
 
 /// Simulates a lock that is held for this time, with 2 to this number of CPUs of a host.
 pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<SimulatedHandOver> {
-    let names = || LOCKS.iter().map(|lock| lock.name);
-    let Some(lock) = names().find(|name| *name == lock) else {
-        bail!("{}", unknown("lock", lock, names(), "knee list algorithms"))
-    };
+    let subject = Subject::lock(lock)?;
     let host = described_hosts::find(host)?;
     let most = host.cpus().min((most as usize).max(4));
     ensure!(most >= 4, "host {} has {} CPUs: a hand-over takes 4", host.name, host.cpus());
@@ -44,7 +41,8 @@ pub fn hand_over(lock: &str, host: &str, hold_ns: u64, most: u32) -> Result<Simu
         let length = (500 * (hold_ns + 500)).max(200_000);
         let conditions =
             Conditions { draws: DRAWS, ..Conditions::new(&host, 1, length as Time * NS) };
-        lock_point(lock, load, &conditions, counts[index], counts[index]).map(|point| point.rates)
+        let cpus = counts[index];
+        point(&subject, load, &conditions, cpus, cpus).map(|point| point.rates)
     });
     let rates: Vec<Vec<f64>> = rates.into_iter().collect::<Result<_>>()?;
     let slope = |draw: usize| {
