@@ -6,6 +6,7 @@ mod tables;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use answers::{
     DrawnInterval, Incidents, ListedIncident, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
@@ -19,7 +20,7 @@ use pages::{View, ViewFlags};
 use setup::foreign::Foreign;
 use setup::own_file;
 use studies::replays::{
-    Figure, GradedTarget, INCIDENTS, Incident, Input, Interval, Replay, Reported, SimulatedSide,
+    Figure, GradedTarget, Incident, Input, Interval, Replay, Reported, SimulatedSide, incidents,
     locks_in_c, publications, read_publication, replay_all,
 };
 
@@ -53,9 +54,9 @@ pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
         return list(arguments.view).map(|()| ExitCode::SUCCESS);
     }
     ensure!(arguments.draws <= 10_000, "--draws {}: must be at most 10000", arguments.draws);
-    let incidents: Vec<_> =
-        if arguments.all { listed().collect() } else { find_all(&arguments.names, arguments.yes)? };
-    let names: Vec<_> = incidents.iter().map(|incident| incident.name).collect();
+    let incidents =
+        if arguments.all { listed() } else { find_all(&arguments.names, arguments.yes)? };
+    let names: Vec<&str> = incidents.iter().map(|incident| incident.name.as_str()).collect();
     hint(format_args!("replaying {} …", names.join(", ")));
     let ReplayArguments { draws, seed, .. } = *arguments;
     let replays = replay_all(&incidents, draws, seed)?;
@@ -70,13 +71,13 @@ pub fn run(arguments: &ReplayArguments) -> Result<ExitCode> {
 }
 
 /// All incidents, then all publications.
-fn listed() -> impl Iterator<Item = &'static Incident> {
-    INCIDENTS.iter().copied().chain(publications())
+fn listed() -> Vec<Arc<Incident>> {
+    [incidents(), publications()].concat()
 }
 
 /// The incidents and publications of these names, or in these files. If others decided which locks in C are compiled
 /// and run, asks unless `yes` was given.
-pub fn find_all(names: &[String], yes: bool) -> Result<Vec<&'static Incident>> {
+pub fn find_all(names: &[String], yes: bool) -> Result<Vec<Arc<Incident>>> {
     let mut locks = Foreign::typed(Vec::new());
     let mut files = BTreeMap::new();
     for name in names.iter().filter(|name| name.ends_with(".toml")) {
@@ -97,7 +98,7 @@ pub fn find_all(names: &[String], yes: bool) -> Result<Vec<&'static Incident>> {
         c_files::published(&same.try_map(|lock| lock.with_context(missing))?)
     };
     let find = |name: &String| match files.get(name) {
-        Some(text) => read_publication(Path::new(name), text.look(), &compile),
+        Some(text) => read_publication(Path::new(name), text.look(), &compile).map(Arc::new),
         None => find(name),
     };
     names.iter().map(find).collect()
@@ -112,21 +113,26 @@ fn read(name: &str) -> Result<Foreign<String>> {
 }
 
 /// The incident or publication of this name.
-fn find(name: &str) -> Result<&'static Incident> {
-    let incident = listed().find(|incident| incident.name.eq_ignore_ascii_case(name));
-    incident.with_context(|| {
-        let known: Vec<&str> = listed().map(|incident| incident.name).collect();
+fn find(name: &str) -> Result<Arc<Incident>> {
+    let listed = listed();
+    let incident = listed.iter().find(|incident| incident.name.eq_ignore_ascii_case(name));
+    incident.cloned().with_context(|| {
+        let known: Vec<&str> = listed.iter().map(|incident| incident.name.as_str()).collect();
         unknown_of("incident or publication", name, &known) + ", and files *.toml"
     })
 }
 
 /// Prints which incidents and publications there are.
 fn list(view: ViewFlags) -> Result<()> {
-    let incident = |incident: &'static Incident| ListedIncident {
-        name: incident.name.to_string(),
-        title: incident.title.to_string(),
+    let listed = listed();
+    let incident = |incident: &Arc<Incident>| ListedIncident {
+        name: incident.name.clone(),
+        title: incident.title.clone(),
     };
-    view.print(|| Ok(Incidents(listed().map(incident).collect())), || Ok(page::list(listed())))?;
+    view.print(
+        || Ok(Incidents(listed.iter().map(incident).collect())),
+        || Ok(page::list(&listed)),
+    )?;
     if view.view() == View::Terminal {
         hint(
             "replay one: knee simulate replay I5; all, in a minute of CPU time: knee simulate replay --all",
@@ -137,13 +143,12 @@ fn list(view: ViewFlags) -> Result<()> {
 
 fn replayed(replay: &Replay) -> ReplayedIncident {
     let Replay { incident, inputs, provenance, fitted, rows, figure } = replay;
-    let texts = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
     let anchor = incident.fitted.as_ref().zip(fitted.as_ref());
     ReplayedIncident {
-        incident: incident.name.to_string(),
-        title: incident.title.to_string(),
-        sources: texts(incident.sources),
-        hosts: texts(incident.hosts),
+        incident: incident.name.clone(),
+        title: incident.title.clone(),
+        sources: incident.sources.clone(),
+        hosts: incident.hosts.clone(),
         found: provenance.found,
         measured: provenance.measured,
         assumed: provenance.assumed,
@@ -160,7 +165,7 @@ fn replayed(replay: &Replay) -> ReplayedIncident {
             columns: columns.clone(),
             rows: rows.clone(),
         }),
-        lacks: texts(incident.limitations),
+        lacks: incident.limitations.clone(),
     }
 }
 

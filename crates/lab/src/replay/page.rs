@@ -1,5 +1,7 @@
 //! The page of a replay: what the report said, what the simulation gives, and on what that rests.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use host::terminal::hint;
 use pages::{Block, Page, PageKind, PageTable, Section};
@@ -17,15 +19,15 @@ const SEED: u64 = 1;
 
 /// The page of the incident or publication of this name.
 pub fn named(name: &str, yes: bool) -> Result<Page> {
-    let incident = find_all(&[name.to_string()], yes)?[0];
+    let incident = &find_all(&[name.to_string()], yes)?[0];
     hint(format_args!("replaying {}: {} …", incident.name, incident.title));
     Ok(page(&replays::replay(incident, DRAWS, SEED)?, DRAWS))
 }
 
 /// The page that lists incidents and publications.
-pub fn list(listed: impl Iterator<Item = &'static Incident>) -> Page {
+pub fn list(listed: &[Arc<Incident>]) -> Page {
     let mut table = Table::new(["", ""].map(|heading| (heading, Align::Left)));
-    listed.for_each(|one| table.row(vec![one.name.to_string(), one.title.to_string()]));
+    listed.iter().for_each(|one| table.row(vec![one.name.clone(), one.title.clone()]));
     let table = Block::Table(PageTable::of_prose(table));
     let sections = vec![Section::open("Incidents and publications", vec![table])];
     Page { sections, ..Page::new("what can be replayed", PageKind::List) }
@@ -41,7 +43,7 @@ pub fn pages(replays: &[Replay], draws: u64) -> Page {
         ..Page::new(&counted(replays.len(), "incident"), PageKind::Replay)
     };
     for replay in replays {
-        let (mut one, name) = (page(replay, draws), replay.incident.name);
+        let (mut one, name) = (page(replay, draws), &replay.incident.name);
         for text in one.answers.iter_mut().chain(&mut one.method) {
             *text = format!("{name}: {text}");
         }
@@ -49,7 +51,7 @@ pub fn pages(replays: &[Replay], draws: u64) -> Page {
             .iter_mut()
             .for_each(|section| section.title = format!("{name}: {}", section.title));
         one.doubts.iter_mut().for_each(|(title, _)| *title = format!("{name}: {title}"));
-        one.facts.insert(0, (name.to_string(), replay.incident.title.to_string()));
+        one.facts.insert(0, (name.clone(), replay.incident.title.clone()));
         all = all.and(one);
     }
     all
@@ -57,20 +59,17 @@ pub fn pages(replays: &[Replay], draws: u64) -> Page {
 
 /// The page of a replay.
 fn page(replay: &Replay, draws: u64) -> Page {
-    let incident = replay.incident;
+    let incident = &replay.incident;
     let mut facts: Vec<(String, String)> = Vec::new();
     for (index, source) in incident.sources.iter().enumerate() {
-        facts.push((if index == 0 { "sources" } else { "" }.to_string(), source.to_string()));
+        facts.push((if index == 0 { "sources" } else { "" }.to_string(), source.clone()));
     }
     facts.push(("hosts".to_string(), incident.hosts.join(", ")));
     Page {
         answers: vec![answer(&replay.rows)],
         sections: sections(replay),
         method: vec![tables::basis(replay, draws)],
-        doubts: vec![(
-            "What the model lacks".to_string(),
-            incident.limitations.iter().map(|one| one.to_string()).collect(),
-        )],
+        doubts: vec![("What the model lacks".to_string(), incident.limitations.clone())],
         facts,
         again: vec![format!("knee simulate replay {}", incident.name)],
         ..Page::new(&format!("{}  {}", incident.name, incident.title), PageKind::Replay)
@@ -151,14 +150,15 @@ fn curves(figure: &Figure) -> reports::CurvePanel {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use studies::replays::{INCIDENTS, replay};
+    use studies::replays::{incidents, replay};
     use text::Style;
 
     use super::*;
 
     #[test]
     fn a_replay_is_the_same_on_every_computer() {
-        let incident = INCIDENTS.iter().find(|one| one.name == "I4").unwrap();
+        let all = incidents();
+        let incident = all.iter().find(|one| one.name == "I4").unwrap();
         let replay = replay(incident, 2, 1).unwrap();
         expect![[r#"
             Replay, simulated: I4  write faults on three file systems, 160 processes

@@ -112,7 +112,7 @@ pub fn table(rows: &[GradedTarget]) -> Table {
 pub fn sides(rows: &[GradedTarget]) -> Option<Table> {
     let slept = |side: &SimulatedSide| side.sleeps >= 0.005;
     let both = |[of, over]: [f64; 2]| format!("{} / {}", digits(of), digits(over));
-    let with_sides = || rows.iter().filter_map(|row| Some((row.target, row.sides?)));
+    let with_sides = || rows.iter().filter_map(|row| Some((&row.target, row.sides?)));
     let has_sleeps = with_sides().any(|(_, sides)| sides.iter().any(slept));
     let has_reported = with_sides().any(|(target, _)| target.reported_ns.is_some());
     let columns = [

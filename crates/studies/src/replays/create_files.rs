@@ -10,59 +10,62 @@ use host::Placement;
 
 use super::{
     DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
-    PredictedValue, Prediction, Reported, Standing, Target, fit, share,
+    PredictedValue, Prediction, Reported, Standing, Target, fit, share, texts,
 };
 use crate::simulations::{Conditions, LockLoad, OneDraw, draw};
 use crate::subject::Subject;
 
-pub const INCIDENT: Incident = Incident {
-    name: "I1",
-    title: "queued, ticket and test-and-set spinlocks under file creation, 16 tasks",
-    sources: &[
-        "P. Zijlstra, Re: [4.2, Regression] Queued spinlocks cause major XFS performance regression, 2015-09-04",
-        "D. Chinner, in the same thread, 2015-09-04 (the guest, its profile, the delay that restored it)",
-    ],
-    hosts: &["ivybridge-ex-4s"],
-    fitted: Some(FittedInput {
-        name: "work between two passes, ns",
-        to: "37.2 % of the guest's time in the slow path of test-and-set; on the native host the work is fitted to \
-             the files a second of the ticket lock",
-    }),
-    targets: &[
-        claimed("guest: test-and-set / ticket", Reported::Less),
-        claimed("guest: with delay / without", Reported::More),
-        claimed("guest: ticket preempted / not, a CPU", Reported::Less),
-        claimed("guest preempted: ticket / with delay", Reported::Less),
-        Target {
-            reported_ns: Some([1e9 / QUEUED_FILES_PER_S, 1e9 / TICKET_FILES_PER_S]),
-            ..Target::new(
-                "native: queued / ticket",
-                Reported::Ratio(QUEUED_FILES_PER_S / TICKET_FILES_PER_S),
-                Standing::Open,
-            )
-        },
-    ],
-    model: Model::Mechanism(MechanismModel {
-        inputs,
-        nulls: || vec![NullPredictions::default(); 5],
-        predict,
-        figure: None,
-    }),
-    limitations: &[
-        "for the guest the report has directions and no numbers, so no better grade is possible",
-        "pause-loop exiting is the default of the guest's host, but not in the report; without it, ticket \
+pub fn incident() -> Incident {
+    Incident {
+        name: "I1".to_string(),
+        title: "queued, ticket and test-and-set spinlocks under file creation, 16 tasks"
+            .to_string(),
+        sources: texts(&[
+            "P. Zijlstra, Re: [4.2, Regression] Queued spinlocks cause major XFS performance regression, 2015-09-04",
+            "D. Chinner, in the same thread, 2015-09-04 (the guest, its profile, the delay that restored it)",
+        ]),
+        hosts: texts(&["ivybridge-ex-4s"]),
+        fitted: Some(FittedInput {
+            name: "work between two passes, ns".to_string(),
+            to: "37.2 % of the guest's time in the slow path of test-and-set; on the native host the work is fitted to \
+             the files a second of the ticket lock".to_string(),
+        }),
+        targets: vec![
+            claimed("guest: test-and-set / ticket", Reported::Less),
+            claimed("guest: with delay / without", Reported::More),
+            claimed("guest: ticket preempted / not, a CPU", Reported::Less),
+            claimed("guest preempted: ticket / with delay", Reported::Less),
+            Target {
+                reported_ns: Some([1e9 / QUEUED_FILES_PER_S, 1e9 / TICKET_FILES_PER_S]),
+                ..Target::new(
+                    "native: queued / ticket",
+                    Reported::Ratio(QUEUED_FILES_PER_S / TICKET_FILES_PER_S),
+                    Standing::Open,
+                )
+            },
+        ],
+        model: Model::Mechanism(MechanismModel {
+            inputs,
+            nulls: || vec![NullPredictions::default(); 5],
+            predict,
+            figure: None,
+        }),
+        limitations: texts(&[
+            "for the guest the report has directions and no numbers, so no better grade is possible",
+            "pause-loop exiting is the default of the guest's host, but not in the report; without it, ticket \
          preempted does 0.0752 (0.0551..1.75) times the operations of ticket not preempted",
-        "that ticket is faster than queued on a native host was reported with four runs a side; with all \
+            "that ticket is faster than queued on a native host was reported with four runs a side; with all \
          numbers tried the model says that they are equal without a queue, as with the load that gives the \
          reported rate, and that queued is faster with one",
-    ],
-};
+        ]),
+    }
+}
 
 /// Files per second on the native host.
 const QUEUED_FILES_PER_S: f64 = 287_874.0;
 const TICKET_FILES_PER_S: f64 = 325_907.0;
 
-const fn claimed(what: &'static str, reported: Reported) -> Target {
+fn claimed(what: &str, reported: Reported) -> Target {
     Target::new(what, reported, Standing::Claimed)
 }
 

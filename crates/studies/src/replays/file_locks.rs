@@ -10,47 +10,50 @@ use host::Placement;
 use super::null_models::{closed_network, contention_of, serial_share, usl};
 use super::{
     DrawnInputs, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
-    PredictedValue, Prediction, Reported, Standing, Target, fit,
+    PredictedValue, Prediction, Reported, Standing, Target, fit, texts,
 };
 use crate::subject::MechanismDesign;
 
-pub const INCIDENT: Incident = Incident {
-    name: "I5",
-    title: "file locks off the global lock: time to lock and unlock, after / before",
-    sources: &[
-        "J. Layton, Re: [PATCH v2 00/14] locks: scalability improvements for file locking, 2013-06-11",
-        "J. Layton, locks: protect most of the file_lock handling with i_lock, Linux 3.11",
-    ],
-    hosts: &["uma-2", "opteron-32"],
-    fitted: Some(FittedInput {
-        name: "work of a pair of flock calls outside of all locks, ns",
-        to: "flock02 on 2 CPUs, 0.693",
-    }),
-    targets: &[
-        target("posix01, one file,  2 CPUs", 420.179 / 780.505, Standing::Claimed),
-        target("posix02, own files, 2 CPUs", 257.242 / 319.866, Standing::Claimed),
-        target("flock01, one file,  2 CPUs", 729.303 / 704.610, Standing::Claimed),
-        target("flock02, own files, 2 CPUs", FLOCK02_ON_2, Standing::Anchor),
-        target("posix01, one file,  32 CPUs", 25504.77 / 30889.16, Standing::Claimed),
-        target("posix02, own files, 32 CPUs", 541.355 / 1354.737, Standing::Claimed),
-        target("flock01, one file,  32 CPUs", 24743.348 / 23617.876, Standing::Claimed),
-        target("flock02, own files, 32 CPUs", 8.476 / 1348.646, Standing::Claimed).in_a_test(),
-    ],
-    model: Model::Mechanism(MechanismModel { inputs, nulls, predict, figure: None }),
-    limitations: &[
-        "with one file on 2 CPUs one or two tasks sleep at a time, in the model. So the walk over all \
+pub fn incident() -> Incident {
+    Incident {
+        name: "I5".to_string(),
+        title: "file locks off the global lock: time to lock and unlock, after / before"
+            .to_string(),
+        sources: texts(&[
+            "J. Layton, Re: [PATCH v2 00/14] locks: scalability improvements for file locking, 2013-06-11",
+            "J. Layton, locks: protect most of the file_lock handling with i_lock, Linux 3.11",
+        ]),
+        hosts: texts(&["uma-2", "opteron-32"]),
+        fitted: Some(FittedInput {
+            name: "work of a pair of flock calls outside of all locks, ns".to_string(),
+            to: "flock02 on 2 CPUs, 0.693".to_string(),
+        }),
+        targets: vec![
+            target("posix01, one file,  2 CPUs", 420.179 / 780.505, Standing::Claimed),
+            target("posix02, own files, 2 CPUs", 257.242 / 319.866, Standing::Claimed),
+            target("flock01, one file,  2 CPUs", 729.303 / 704.610, Standing::Claimed),
+            target("flock02, own files, 2 CPUs", FLOCK02_ON_2, Standing::Anchor),
+            target("posix01, one file,  32 CPUs", 25504.77 / 30889.16, Standing::Claimed),
+            target("posix02, own files, 32 CPUs", 541.355 / 1354.737, Standing::Claimed),
+            target("flock01, one file,  32 CPUs", 24743.348 / 23617.876, Standing::Claimed),
+            target("flock02, own files, 32 CPUs", 8.476 / 1348.646, Standing::Claimed).in_a_test(),
+        ],
+        model: Model::Mechanism(MechanismModel { inputs, nulls, predict, figure: None }),
+        limitations: texts(&[
+            "with one file on 2 CPUs one or two tasks sleep at a time, in the model. So the walk over all \
          sleepers, which was made faster, is short, and posix01 is missed. The times of the report, 5 us a \
          pair of calls, leave no room for long walks either: what made posix01 faster there is not known. If \
          each woken task took the CPU immediately, the ratio would be 0.6 to 1.05: tasks fall into step \
          differently",
-        "busy CPUs do not balance",
-        "the CPU of the 2-way host is not known; its transfers are those within an Intel socket",
-    ],
-};
+            "busy CPUs do not balance",
+            "the CPU of the 2-way host is not known; its transfers are those within an Intel socket",
+        ]),
+    }
+}
 
 const FLOCK02_ON_2: f64 = 167.231 / 241.263;
 
-const fn target(what: &'static str, ratio: f64, standing: Standing) -> Target {
+fn target(what: &str, ratio: f64, standing: Standing) -> Target {
     Target::new(what, Reported::Ratio(ratio), standing)
 }
 

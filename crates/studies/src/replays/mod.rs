@@ -17,6 +17,8 @@ mod publications;
 mod repair;
 
 use std::collections::BTreeMap;
+use std::slice;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use engines::simulated::{Host, NS, Options, Preemption, ROWS, SimulatedRun, TimeRow};
@@ -30,32 +32,35 @@ pub use publications::{
 };
 
 /// All incidents, by number.
-pub const INCIDENTS: &[&Incident] = &[
-    &create_files::INCIDENT,
-    &log_commit::INCIDENT,
-    &repair::INCIDENT,
-    &page_faults::INCIDENT,
-    &file_locks::INCIDENT,
-];
+pub fn incidents() -> Vec<Arc<Incident>> {
+    let all = [
+        create_files::incident(),
+        log_commit::incident(),
+        repair::incident(),
+        page_faults::incident(),
+        file_locks::incident(),
+    ];
+    all.map(Arc::new).into()
+}
 
 /// An incident, or a published measurement, and how to replay it.
 pub struct Incident {
     /// I1 to I5, or the name of a publication's file.
-    pub name: &'static str,
+    pub name: String,
     /// What was reported, in a few words.
-    pub title: &'static str,
+    pub title: String,
     /// The mails and commits that report it: author, subject and date.
-    pub sources: &'static [&'static str],
+    pub sources: Vec<String>,
     /// The described hosts that stand for those of the report.
-    pub hosts: &'static [&'static str],
+    pub hosts: Vec<String>,
     /// The number that is fitted, if one is.
     pub fitted: Option<FittedInput>,
     /// Reported observations to predict.
-    pub targets: &'static [Target],
+    pub targets: Vec<Target>,
     /// How targets follow from inputs.
     pub model: Model,
     /// What the model leaves out, and what follows for the targets.
-    pub limitations: &'static [&'static str],
+    pub limitations: Vec<String>,
 }
 
 /// How the targets of an incident follow from its inputs.
@@ -117,7 +122,7 @@ type FigureFn = fn(&DrawnInputs, Option<f64>) -> Result<Figure>;
 /// A number that a simulation needs.
 pub struct Input {
     /// A short description. A random draw depends on it.
-    pub name: &'static str,
+    pub name: String,
     /// Its value, with range and origin.
     pub number: Number,
     /// When and why the input was chosen, if first results of the incident had been seen before.
@@ -127,15 +132,16 @@ pub struct Input {
 /// The number that is fitted.
 pub struct FittedInput {
     /// A short description with the unit.
-    pub name: &'static str,
+    pub name: String,
     /// The observation that it is fitted to.
-    pub to: &'static str,
+    pub to: String,
 }
 
 /// A reported observation.
+#[derive(Clone, Debug)]
 pub struct Target {
     /// A short description.
-    pub what: &'static str,
+    pub what: String,
     /// What the report says.
     pub reported: Reported,
     /// What the model claims about it.
@@ -148,12 +154,13 @@ pub struct Target {
 
 impl Target {
     /// An observation of which only this is known.
-    pub const fn new(what: &'static str, reported: Reported, standing: Standing) -> Target {
+    pub fn new(what: &str, reported: Reported, standing: Standing) -> Target {
+        let what = what.to_string();
         Target { what, reported, standing, reported_ns: None, in_a_test: false }
     }
 
     /// An observation that a test of knee predicts, too.
-    pub const fn in_a_test(self) -> Target {
+    pub fn in_a_test(self) -> Target {
         Target { in_a_test: true, ..self }
     }
 }
@@ -259,7 +266,7 @@ pub struct Figure {
 /// A replayed incident.
 pub struct Replay {
     /// The incident.
-    pub incident: &'static Incident,
+    pub incident: Arc<Incident>,
     /// The numbers that were needed besides those of the hosts.
     pub inputs: Vec<Input>,
     /// Where the inputs and the numbers of the hosts come from.
@@ -297,7 +304,7 @@ pub struct Interval {
 /// A target with its prediction.
 pub struct GradedTarget {
     /// What was reported.
-    pub target: &'static Target,
+    pub target: Target,
     /// What the simulation says.
     pub predicted: Interval,
     /// Both sides of a ratio, with the middle of all inputs.
@@ -353,29 +360,29 @@ pub struct DrawnInputs {
     draw: Draw,
     seed: u64,
     hosts: Vec<DescribedHost>,
-    inputs: BTreeMap<&'static str, f64>,
+    inputs: BTreeMap<String, f64>,
 }
 
 /// Replays an incident with the middle of all inputs and with this many random draws.
-pub fn replay(incident: &'static Incident, draws: u64, seed: u64) -> Result<Replay> {
-    let mut replays = replay_all(&[incident], draws, seed)?;
+pub fn replay(incident: &Arc<Incident>, draws: u64, seed: u64) -> Result<Replay> {
+    let mut replays = replay_all(slice::from_ref(incident), draws, seed)?;
     replays.pop().context("internal error: no replay")
 }
 
 /// Replays incidents, all draws of all of them side by side.
-pub fn replay_all(incidents: &[&'static Incident], draws: u64, seed: u64) -> Result<Vec<Replay>> {
+pub fn replay_all(incidents: &[Arc<Incident>], draws: u64, seed: u64) -> Result<Vec<Replay>> {
     let plans = incidents.iter().map(|incident| Plan::new(incident, seed));
     let plans: Vec<Plan> = plans.collect::<Result<_>>()?;
     // The middle of all inputs is one draw more.
     let draws = 1 + draws as usize;
     let simulated = in_parallel(draws * plans.len(), |part| {
         let plan = &plans[part / draws];
-        plan.simulate(part % draws).context(plan.incident.name)
+        plan.simulate(part % draws).with_context(|| plan.incident.name.clone())
     });
     let mut simulated = simulated.into_iter();
     let grade = |plan: &Plan| {
         let of_plan = simulated.by_ref().take(draws).collect::<Result<_>>()?;
-        plan.grade(of_plan).context(plan.incident.name)
+        plan.grade(of_plan).with_context(|| plan.incident.name.clone())
     };
     plans.iter().map(grade).collect()
 }
@@ -388,23 +395,23 @@ struct SimulatedDraw {
 
 /// An incident about to be simulated.
 struct Plan {
-    incident: &'static Incident,
+    incident: Arc<Incident>,
     hosts: Vec<DescribedHost>,
     seed: u64,
 }
 
 impl Plan {
-    fn new(incident: &'static Incident, seed: u64) -> Result<Plan> {
+    fn new(incident: &Arc<Incident>, seed: u64) -> Result<Plan> {
         let hosts =
             incident.hosts.iter().map(|name| described_hosts::find(name)).collect::<Result<_>>()?;
-        Ok(Plan { incident, hosts, seed })
+        Ok(Plan { incident: incident.clone(), hosts, seed })
     }
 
     /// Predicts with the draw of this number; 0 is the middle.
     fn simulate(&self, index: usize) -> Result<SimulatedDraw> {
         let seed = self.seed ^ index as u64;
         let draw = if index == 0 { Draw::Middle } else { Draw::Any(seed) };
-        let value = |input: &Input| (input.name, input.number.draw(draw, input.name));
+        let value = |input: &Input| (input.name.clone(), input.number.draw(draw, &input.name));
         let inputs = self.incident.model.inputs().iter().map(value).collect();
         let drawn = DrawnInputs { draw, seed, hosts: self.hosts.clone(), inputs };
         let prediction = self.incident.model.predict(&drawn)?;
@@ -427,34 +434,35 @@ impl Plan {
             nulls.len() == incident.targets.len(),
             "each target needs predictions of null models"
         );
-        let row = |(index, (target, nulls)): (usize, (&'static Target, NullPredictions))| {
+        let row = |(index, (target, nulls)): (usize, (&Target, NullPredictions))| {
             let predicted = interval(&|prediction| prediction.values[index].value);
             let sides = predictions[0].values[index].sides;
             let grade = grade(target, predicted, is_blind);
-            GradedTarget { target, predicted, sides, nulls, grade }
+            GradedTarget { target: target.clone(), predicted, sides, nulls, grade }
         };
         let rows = incident.targets.iter().zip(nulls).enumerate().map(row).collect();
         let middle = predictions[0].fitted;
         let fitted = middle.map(|_| interval(&|prediction| prediction.fitted.unwrap_or(f64::NAN)));
         let figure = figures.into_iter().flatten().next();
         let provenance = Provenance::new(&inputs, hosts);
-        Ok(Replay { incident, inputs, provenance, fitted, rows, figure })
+        Ok(Replay { incident: incident.clone(), inputs, provenance, fitted, rows, figure })
     }
 }
 
 impl Input {
     /// A number from the report, or from what it cites.
-    pub fn found(name: &'static str, value: f64, source: &str) -> Input {
+    pub fn found(name: &str, value: f64, source: &str) -> Input {
         let origin = Origin::Found(source.to_string());
         let number = Number::between(value, value, origin, value.to_string());
-        Input { name, number, chosen_late: None }
+        Input { name: name.to_string(), number, chosen_late: None }
     }
 
     /// A number that is not known, with a plausible range and its reason.
-    pub fn assumed(name: &'static str, low: f64, high: f64, unit: &str, why: &str) -> Input {
+    pub fn assumed(name: &str, low: f64, high: f64, unit: &str, why: &str) -> Input {
         let origin = Origin::Assumed(why.to_string());
         let text = format!("{low}..{high} {unit}").trim_end().to_string();
-        Input { name, number: Number::between(low, high, origin, text), chosen_late: None }
+        let number = Number::between(low, high, origin, text);
+        Input { name: name.to_string(), number, chosen_late: None }
     }
 
     /// An input that was chosen after first results of the incident had been seen: when, and why.
@@ -535,6 +543,10 @@ impl DrawnInputs {
         };
         run_mechanism(&Subject::Mechanism(design), work_ns, host, tasks, &options)
     }
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| text.to_string()).collect()
 }
 
 /// The share of these rows in the time that tasks run.

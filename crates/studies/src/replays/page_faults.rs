@@ -7,35 +7,41 @@ use host::Placement;
 
 use super::{
     DrawnInputs, Figure, Incident, Input, MechanismModel, Model, NullPredictions, PredictedValue,
-    Prediction, Reported, Standing, Target, share,
+    Prediction, Reported, Standing, Target, share, texts,
 };
 use crate::simulations::mechanisms::MechanismRun;
 use crate::subject::MechanismDesign;
 
-pub const INCIDENT: Incident = Incident {
-    name: "I4",
-    title: "write faults on three file systems, 160 processes",
-    sources: &["D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14"],
-    hosts: &["westmere-ex-8s"],
-    fitted: None,
-    targets: &[
-        Target::new("more time in spinlocks on xfs", Reported::Share(0.1249), Standing::Claimed),
-        Target::new("faults/s, xfs / ext4", Reported::Ratio(0.70 / 0.80), Standing::Claimed),
-        Target::new("faults/s, ext4 / ext3", Reported::Ratio(0.80), Standing::Open),
-    ],
-    model: Model::Mechanism(MechanismModel {
-        inputs,
-        nulls: || vec![NullPredictions::default(); 3],
-        predict,
-        figure: Some(curve),
-    }),
-    limitations: &[
-        "a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to \
+pub fn incident() -> Incident {
+    Incident {
+        name: "I4".to_string(),
+        title: "write faults on three file systems, 160 processes".to_string(),
+        sources: texts(&["D. Hansen, page fault scalability (ext3, ext4, xfs), 2013-08-14"]),
+        hosts: texts(&["westmere-ex-8s"]),
+        fitted: None,
+        targets: vec![
+            Target::new(
+                "more time in spinlocks on xfs",
+                Reported::Share(0.1249),
+                Standing::Claimed,
+            ),
+            Target::new("faults/s, xfs / ext4", Reported::Ratio(0.70 / 0.80), Standing::Claimed),
+            Target::new("faults/s, ext4 / ext3", Reported::Ratio(0.80), Standing::Open),
+        ],
+        model: Model::Mechanism(MechanismModel {
+            inputs,
+            nulls: || vec![NullPredictions::default(); 3],
+            predict,
+            figure: Some(curve),
+        }),
+        limitations: texts(&[
+            "a file's time stamp changes with the tick, for all tasks at once: each tick all 160 come to \
          the lock of the list. How long a tick was is not reported",
-        "ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the \
+            "ext3 and ext4 differ by the lengths of their code paths, which the model does not have. It has the \
          locks of their journals, which make ext3 slower",
-    ],
-};
+        ]),
+    }
+}
 
 fn inputs() -> Vec<Input> {
     vec![

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::simulated::{NS, SimulatedRun, Time};
@@ -164,7 +164,7 @@ struct Point {
 
 /// The points of a publication, whose ratios are its targets.
 pub struct PublishedPoints {
-    inputs: Vec<(&'static str, Number)>,
+    inputs: Vec<(String, Number)>,
     fitted: Option<FittedPoints>,
     /// Both points of each target.
     targets: Vec<[Point; 2]>,
@@ -178,17 +178,14 @@ struct FittedPoints {
 }
 
 /// The publications built into knee.
-pub fn publications() -> &'static [Incident] {
-    static ALL: LazyLock<Vec<Incident>> = LazyLock::new(|| {
-        let parse = |(name, text): &(&str, &str)| {
-            let no_files: FindLock =
-                &|file| bail!("{file}: knee's own publications have only locks of its list");
-            parsed(name, text, no_files)
-                .unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}"))
-        };
-        FILES.iter().map(parse).collect()
-    });
-    &ALL
+pub fn publications() -> Vec<Arc<Incident>> {
+    let parse = |(name, text): &(&str, &str)| {
+        let no_files: FindLock =
+            &|file| bail!("{file}: knee's own publications have only locks of its list");
+        let parsed = parsed(name, text, no_files);
+        Arc::new(parsed.unwrap_or_else(|why| panic!("publications/{name}.toml: {why:#}")))
+    };
+    FILES.iter().map(parse).collect()
 }
 
 /// The locks in C that the publication with this text names, as files beside it.
@@ -213,21 +210,11 @@ fn beside(publication: &Path, name: &str) -> PathBuf {
 }
 
 /// The publication with this text, in a file of the user's. Locks that it names as files lie beside it.
-pub fn read_publication(
-    path: &Path,
-    text: &str,
-    compile: CompileLock,
-) -> Result<&'static Incident> {
+pub fn read_publication(path: &Path, text: &str, compile: CompileLock) -> Result<Incident> {
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
     let compile = |file: &str| compile(&beside(path, file));
     let publication = parsed(&name.unwrap_or_default(), text, &compile);
-    let publication = publication.with_context(|| path.display().to_string())?;
-    Ok(Box::leak(Box::new(publication)))
-}
-
-/// A text for as long as knee runs: files are read once.
-fn kept(text: &str) -> &'static str {
-    String::leak(text.to_string())
+    publication.with_context(|| path.display().to_string())
 }
 
 /// Finds the lock in a file of this name.
@@ -239,10 +226,10 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     let units = Units { cycle_ps: None, allows_bandwidth: false };
     let input = |(name, entry): (&String, &NumberEntry)| {
         let number = entry.number(units, &sources).with_context(|| format!("inputs.{name}"))?;
-        anyhow::Ok((kept(name), number))
+        anyhow::Ok((name.clone(), number))
     };
     let inputs: Vec<_> = file.inputs.iter().map(input).collect::<Result<_>>()?;
-    let mut names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
+    let mut names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     names.extend(file.fitted.iter().map(|fitted| fitted.input.as_str()));
     // Points share their locks.
     let found: RefCell<BTreeMap<String, Subject>> = RefCell::default();
@@ -271,28 +258,25 @@ fn parsed(name: &str, text: &str, find_own: FindLock) -> Result<Incident> {
     });
     let fitted = fitted.transpose()?;
     let all = points.iter().chain(fitted.iter().map(|fitted| &fitted.points)).flatten();
-    let mut hosts: Vec<&'static str> = all.map(|point| kept(&point.host)).collect();
+    let mut hosts: Vec<String> = all.map(|point| point.host.clone()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     let target = |target: &TargetEntry| Target {
         reported_ns: target.reported_ns,
-        ..Target::new(kept(&target.what), Reported::Ratio(target.reported), Standing::Claimed)
-    };
-    let texts = |texts: Vec<&String>| -> &'static [&'static str] {
-        Vec::leak(texts.into_iter().map(|text| kept(text)).collect())
+        ..Target::new(&target.what, Reported::Ratio(target.reported), Standing::Claimed)
     };
     Ok(Incident {
-        name: kept(name),
-        title: kept(&file.title),
-        sources: texts(file.sources.values().collect()),
-        hosts: Vec::leak(hosts),
+        name: name.to_string(),
+        title: file.title.clone(),
+        sources: file.sources.values().cloned().collect(),
+        hosts,
         fitted: file.fitted.as_ref().map(|fitted| FittedInput {
-            name: kept(&format!("{}, ns", fitted.input)),
-            to: kept(&format!("{}, {}", fitted.what, fitted.reported)),
+            name: format!("{}, ns", fitted.input),
+            to: format!("{}, {}", fitted.what, fitted.reported),
         }),
-        targets: Vec::leak(file.target.iter().map(target).collect()),
+        targets: file.target.iter().map(target).collect(),
         model: Model::Publication(Box::new(PublishedPoints { inputs, fitted, targets: points })),
-        limitations: texts(file.limitations.iter().collect()),
+        limitations: file.limitations.clone(),
     })
 }
 
@@ -380,8 +364,8 @@ impl PointEntry {
 impl PublishedPoints {
     /// The inputs of the publication; times are in ns.
     pub fn inputs(&self) -> Vec<Input> {
-        let input = |(name, number): &(&'static str, Number)| Input {
-            name,
+        let input = |(name, number): &(String, Number)| Input {
+            name: name.clone(),
             number: number.clone(),
             chosen_late: None,
         };

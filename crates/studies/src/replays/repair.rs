@@ -11,48 +11,55 @@ use host::Placement;
 
 use super::{
     DrawnInputs, Figure, FittedInput, Incident, Input, MechanismModel, Model, NullPredictions,
-    PredictedValue, Prediction, Reported, Standing, Target,
+    PredictedValue, Prediction, Reported, Standing, Target, texts,
 };
 use crate::simulations::mechanisms::{MechanismRun, run_mechanism};
 use crate::subject::{MechanismDesign, Subject};
 
-pub const INCIDENT: Incident = Incident {
-    name: "I3",
-    title: "a repair tool slowed down by TLB flushes: its time, after / before",
-    sources: &[
-        "D. Chinner, [regression v4.0-rc1] mm: IPIs from TLB flushes causing significant performance degradation, 2015-03-02",
-        "M. Gorman, mm: numa: group related processes based on VMA flags instead of page table flags, Linux 4.0",
-    ],
-    hosts: &["guest-16"],
-    fitted: Some(FittedInput { name: "work on a page in a pass, ns", to: "the fourth row, 2.03" }),
-    targets: &[
-        target("small cache, groups in parallel", 574.0 / 488.0, Standing::Claimed).in_a_test(),
-        target("small cache, one after the other", 278.0 / 244.0, Standing::Claimed).in_a_test(),
-        target("large cache, groups in parallel", 1063.0 / 364.0, Standing::Claimed).in_a_test(),
-        target("large cache, one after the other", ONE_BY_ONE, Standing::Anchor),
-        share("time sending before, as the third", 0.0961),
-        share("time sending after, as the third", 0.5607),
-    ],
-    model: Model::Mechanism(MechanismModel {
-        inputs,
-        nulls: || vec![NullPredictions::default(); 6],
-        predict,
-        figure: Some(interrupts),
-    }),
-    limitations: &[
-        "the report does not name its host; a guest of 16 virtual CPUs is what other reports of its author \
+pub fn incident() -> Incident {
+    Incident {
+        name: "I3".to_string(),
+        title: "a repair tool slowed down by TLB flushes: its time, after / before".to_string(),
+        sources: texts(&[
+            "D. Chinner, [regression v4.0-rc1] mm: IPIs from TLB flushes causing significant performance degradation, 2015-03-02",
+            "M. Gorman, mm: numa: group related processes based on VMA flags instead of page table flags, Linux 4.0",
+        ]),
+        hosts: texts(&["guest-16"]),
+        fitted: Some(FittedInput {
+            name: "work on a page in a pass, ns".to_string(),
+            to: "the fourth row, 2.03".to_string(),
+        }),
+        targets: vec![
+            target("small cache, groups in parallel", 574.0 / 488.0, Standing::Claimed).in_a_test(),
+            target("small cache, one after the other", 278.0 / 244.0, Standing::Claimed)
+                .in_a_test(),
+            target("large cache, groups in parallel", 1063.0 / 364.0, Standing::Claimed)
+                .in_a_test(),
+            target("large cache, one after the other", ONE_BY_ONE, Standing::Anchor),
+            share("time sending before, as the third", 0.0961),
+            share("time sending after, as the third", 0.5607),
+        ],
+        model: Model::Mechanism(MechanismModel {
+            inputs,
+            nulls: || vec![NullPredictions::default(); 6],
+            predict,
+            figure: Some(interrupts),
+        }),
+        limitations: texts(&[
+            "the report does not name its host; a guest of 16 virtual CPUs is what other reports of its author \
          say",
-        "workers are on another node in each pass and use each page once. So before the change, when a page \
+            "workers are on another node in each pass and use each page once. So before the change, when a page \
          moved only after two faults in a row from one node, no page moves",
-        "the shares leave out the time in which readers have nothing to do; the tool's threads sleep then",
-    ],
-};
+            "the shares leave out the time in which readers have nothing to do; the tool's threads sleep then",
+        ]),
+    }
+}
 
-const fn target(what: &'static str, ratio: f64, standing: Standing) -> Target {
+fn target(what: &str, ratio: f64, standing: Standing) -> Target {
     Target::new(what, Reported::Ratio(ratio), standing)
 }
 
-const fn share(what: &'static str, share: f64) -> Target {
+fn share(what: &str, share: f64) -> Target {
     Target::new(what, Reported::Share(share), Standing::Claimed)
 }
 

@@ -1,14 +1,16 @@
 //! Small replays of the incidents, beside what was reported.
 
-use studies::replays::{INCIDENTS, Incident, Reported, Standing, publications, replay};
+use std::sync::Arc;
 
-fn incident(name: &str) -> &'static Incident {
-    INCIDENTS.iter().find(|incident| incident.name == name).expect("it is listed")
+use studies::replays::{Incident, Reported, Standing, incidents, publications, replay};
+
+fn incident(name: &str) -> Arc<Incident> {
+    incidents().into_iter().find(|incident| incident.name == name).expect("it is listed")
 }
 
 #[test]
 fn every_incident_says_where_its_numbers_come_from() {
-    for incident in INCIDENTS {
+    for incident in incidents() {
         let inputs = incident.model.inputs();
         assert!(
             !inputs.is_empty() && !incident.sources.is_empty() && !incident.limitations.is_empty()
@@ -31,7 +33,8 @@ fn every_publication_is_listed_and_names_known_locks_hosts_and_inputs() {
     let mut files: Vec<String> =
         files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     files.sort();
-    let listed: Vec<&str> = publications().iter().map(|publication| publication.name).collect();
+    let listed: Vec<String> =
+        publications().iter().map(|publication| publication.name.clone()).collect();
     assert_eq!(listed, files);
     for publication in publications() {
         assert!(!publication.limitations.is_empty(), "{}", publication.name);
@@ -41,7 +44,7 @@ fn every_publication_is_listed_and_names_known_locks_hosts_and_inputs() {
 /// With one parameter fitted on 2 CPUs, the gain on 32 is of the reported order: 160 times were reported.
 #[test]
 fn the_gain_on_32_cpus_is_of_the_order_that_follows_from_that_on_2() {
-    let replay = replay(incident("I5"), 2, 1).unwrap();
+    let replay = replay(&incident("I5"), 2, 1).unwrap();
     let flock02 = replay.rows.last().unwrap();
     let Reported::Ratio(reported) = flock02.target.reported else { panic!("a ratio was reported") };
     let factor = flock02.predicted.middle / reported;
@@ -55,7 +58,7 @@ fn the_gain_on_32_cpus_is_of_the_order_that_follows_from_that_on_2() {
 /// The reporter's question: are there more interrupts, or does each cost more?
 #[test]
 fn a_repair_sends_more_interrupts_at_the_same_cost_each() {
-    let replay = replay(incident("I3"), 0, 1).unwrap();
+    let replay = replay(&incident("I3"), 0, 1).unwrap();
     let [small, small_in_turn, large, large_in_turn] =
         [0, 1, 2, 3].map(|row| replay.rows[row].predicted.middle);
     assert!(1.05 < small && 1.05 < small_in_turn, "{small} {small_in_turn}");
