@@ -16,6 +16,7 @@ mod listing;
 mod mail;
 mod markdown;
 mod page;
+mod plan;
 pub mod reading;
 mod record;
 mod scaling;
@@ -29,6 +30,7 @@ pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, messa
 pub use crate::mail::mail;
 pub use crate::markdown::markdown;
 pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section, Tone, Wide};
+pub use crate::plan::plan;
 pub use crate::record::record;
 pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};
 pub use crate::terminal::terminal;

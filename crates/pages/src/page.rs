@@ -53,6 +53,7 @@ pub enum PageKind {
     Scaling,
     Forecast,
     Fragility,
+    Plan,
     Check,
     Health,
     List,
@@ -72,6 +73,7 @@ impl PageKind {
             PageKind::Scaling => "Scaling",
             PageKind::Forecast => "Forecast",
             PageKind::Fragility => "Fragility",
+            PageKind::Plan => "Plan",
             PageKind::Check => "Check",
             PageKind::Health => "Host",
             PageKind::List => "List",
@@ -220,6 +222,7 @@ impl Page {
         match self.kind {
             PageKind::Simulation | PageKind::Replay => "What was simulated, and where",
             PageKind::Check => "What was checked",
+            PageKind::Plan => "What would be measured, and where",
             PageKind::List | PageKind::Manual => "Also",
             _ => "What was measured, and where",
         }

@@ -75,6 +75,12 @@ pub const FRAGILE: &[&str] = &[
      the verdict is another one there.",
 ];
 
+/// Points of a plan.
+pub const PLAN: &[&str] = &[
+    "Each row is a point: every block runs it once, in random order. “earlier stddev” is the standard deviation of runs \
+     in the newest record of this host that has the point.",
+];
+
 /// Ledgers.
 pub const LEDGER: &[&str] = &[
     "A ledger divides CPUs × time among all operations. Rows add up to the row above them, to the \

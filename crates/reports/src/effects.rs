@@ -10,22 +10,31 @@ use crate::header::quoted;
 /// The room that the kinds have on the left.
 const KIND: usize = 14;
 
+/// What stands in place of an empty list of effects.
+pub const NO_EFFECTS: &str = "it runs only knee's own workloads";
+
 /// The programs that an experiment starts, ready for a shell, and its changes of the host.
 pub fn effects(effects: &[Effect], style: &Style) -> String {
     if effects.is_empty() {
-        return "it runs only knee's own workloads\n".to_string();
+        return format!("{NO_EFFECTS}\n");
     }
-    let line = |effect: &Effect| {
-        let words: Vec<String> = effect.words.iter().map(|word| quoted(word)).collect();
-        let words = one_line(&words.join(" "));
-        let note = match effect.note.as_str() {
-            "" => String::new(),
-            note => format!("   # {note}"),
-        };
-        wrapped(&format!("  {:<KIND$}{words}{note}", effect.kind.name()), style.width, KIND + 4)
-    };
+    let line = |effect| wrapped(&format!("  {}", effect_line(effect)), style.width, KIND + 4);
     let lines: String = effects.iter().map(line).collect();
-    format!("what it runs and changes, for the first run of each point:\n{lines}")
+    format!("{EFFECTS}:\n{lines}")
+}
+
+/// What a list of effects is.
+pub const EFFECTS: &str = "what it runs and changes, for the first run of each point";
+
+/// "prepare       cp 'a b' c": what it is, and its words, ready for a shell.
+pub fn effect_line(effect: &Effect) -> String {
+    let words: Vec<String> = effect.words.iter().map(|word| quoted(word)).collect();
+    let words = one_line(&words.join(" "));
+    let note = match effect.note.as_str() {
+        "" => String::new(),
+        note => format!("   # {note}"),
+    };
+    format!("{:<KIND$}{words}{note}", effect.kind.name())
 }
 
 #[cfg(test)]

@@ -25,13 +25,10 @@ pub fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
     record_lines.concat()
 }
 
-/// The head of a plan: what a reader must know before anything is run.
-pub fn planned(record: &Record, style: Style) -> String {
-    let circumstances = circumstances(record);
-    lines(
-        &circumstances.into_iter().filter(|(label, _)| *label != "started").collect::<Vec<_>>(),
-        style,
-    )
+/// The lines of the header that are known before anything is run.
+pub fn planned(record: &Record) -> Vec<(&'static str, String)> {
+    let circumstances = circumstances(record).into_iter();
+    circumstances.filter(|(label, text)| *label != "started" && !text.is_empty()).collect()
 }
 
 fn circumstances(record: &Record) -> Vec<(&'static str, String)> {

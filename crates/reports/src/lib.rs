@@ -42,12 +42,12 @@ pub use crate::curve_panel::{
 pub use crate::curve_table::RATE;
 pub use crate::doses::{dose_part, dose_sentence};
 pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
-pub use crate::effects::effects;
+pub use crate::effects::{EFFECTS, NO_EFFECTS, effects};
 pub use crate::fragile::{fragile_answer, fragile_part};
 pub use crate::header::{facts, header, quoted};
 pub use crate::hysteresis::hysteresis_sentence;
 pub use crate::loads::{LoadSetting, parameters};
-pub use crate::plan::{Plan, plan, plan_answer};
+pub use crate::plan::{Plan, PlanPart, plan_answer, plan_part};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
 pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
 pub use crate::screening::screening;

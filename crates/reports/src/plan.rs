@@ -6,10 +6,10 @@ mod time;
 use analysis::PointHistory;
 use answers::{PlannedPoint, RunPlan};
 use records::{Effect, Pass, Point, Record, Warning};
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::table::{Align, Table};
 
+use crate::effects::effect_line;
 use crate::header::planned;
 use crate::loads::parameters;
 
@@ -54,31 +54,42 @@ pub fn plan_answer<'a>(plan: &'a Plan) -> RunPlan<'a> {
     }
 }
 
-/// The plan as text.
-pub fn plan(plan: &Plan, style: &Style) -> String {
+/// A plan taken apart.
+pub struct PlanPart {
+    /// How many runs, how long they take, and whether they would be refused.
+    pub answers: Vec<String>,
+    /// A row for each point.
+    pub points: Table,
+    /// How small a change the plan can show; empty where nothing is compared.
+    pub power: Vec<String>,
+    /// What would be started and changed, a line each.
+    pub effects: Vec<String>,
+    pub warnings: Vec<String>,
+    /// What a reader must know before anything is run: labels with what stands behind them.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// Takes a plan apart.
+pub fn plan_part(plan: &Plan) -> PlanPart {
     let Plan { record, past, effects, refusal } = plan;
-    let mut text = format!("{}\n{}", planned(record, *style), table(record, past, *style));
-    let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
-    line(String::new());
-    line(blocks(record));
-    line(time::sentence(record, past));
-    if record.variants.len() > 1 {
-        power(record, past).into_iter().for_each(&mut line);
-    }
-    text += &format!("\n{}\n", crate::effects(effects, style));
-    let mut line = |sentence: String| text += &wrapped(&sentence, style.width, 2);
-    for Warning { text, advice, .. } in &record.warnings {
-        line(format!("warning: {text}: {advice}"));
-    }
-    line(match refusal {
+    let refused = match refusal {
         Some(why) => format!("nothing was run; the same command without --plan is refused: {why}"),
         None => "nothing was run; the same command without --plan runs it".to_string(),
-    });
-    text
+    };
+    let is_compared = record.variants.len() > 1;
+    let said = |Warning { text, advice, .. }: &Warning| format!("{text}: {advice}");
+    PlanPart {
+        answers: vec![blocks(record), time::sentence(record, past), refused],
+        points: table(record, past),
+        power: if is_compared { power(record, past) } else { Vec::new() },
+        effects: effects.iter().map(effect_line).collect(),
+        warnings: record.warnings.iter().map(said).collect(),
+        facts: planned(record),
+    }
 }
 
 /// A row for each point.
-fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String {
+fn table(record: &Record, past: &[Option<PointHistory>]) -> Table {
     let compared = record.variants.len() > 1;
     let mut headings = vec![("workload", Align::Left), ("as", Align::Left), ("CPUs", Align::Right)];
     headings.extend([("tasks", Align::Right), ("length", Align::Right)]);
@@ -105,7 +116,7 @@ fn table(record: &Record, past: &[Option<PointHistory>], style: Style) -> String
         row.push(deviation.unwrap_or("-".to_string()));
         table.row(row);
     }
-    table.within(style.width).0
+    table
 }
 
 /// The CPU counts that a search begins with.

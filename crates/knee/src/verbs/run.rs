@@ -10,10 +10,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use answers::{as_json, as_json_line};
+use answers::as_json_line;
 use anyhow::{Context, Result, bail, ensure};
 use host::Placement;
 use host::terminal::{hint, print, talk};
+use pages::{View, ViewFlags};
 use plan::{commands, experiments, variants};
 use records::{
     Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, PointOrder, ProgramProbe,
@@ -361,10 +362,8 @@ pub fn show_plan(arguments: &Arguments, experiment: &Experiment, store: &Store) 
     let past = history::past_runs(&record, store)?;
     let effects = effects(&record)?;
     let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
-    if arguments.json {
-        return print(as_json(&plan_answer(&plan))?);
-    }
-    print(reports::plan(&plan, &Style::for_stdout()))
+    let view = ViewFlags::from(if arguments.json { View::Json } else { View::Terminal });
+    view.print(|| Ok(plan_answer(&plan)), || Ok(pages::plan(&plan)))
 }
 
 fn options(arguments: &Arguments) -> Result<Options> {
