@@ -7,8 +7,8 @@ use answers::{ImportedRecord, as_json};
 use anyhow::{Result, bail, ensure};
 use host::terminal::{print, print_line, talk};
 use host::unknown_of;
-use records::{Outcome, ReplicationUnit, Session};
-use store::import::{FORMATS, Imported, Input, Telling, assemble};
+use records::{Outcome, ReplicationUnit, Session, check_label};
+use store::import::{FORMATS, Format, Imported, Input, Telling, assemble};
 use store::{Id, Store};
 use text::prose::counted;
 
@@ -18,12 +18,15 @@ pub struct Arguments {
     /// Files to import, or result directories of lkp
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Format: plain, will-it-scale, fs_mark, lkp, stress-ng, fio or hyperfine [default: detected]
+    /// Format, such as fio or pgbench: `--format help` lists all [default: detected]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
     /// Name of each file's variant; files with the same name are runs of one variant
     #[arg(long = "as", value_name = "NAME", value_delimiter = ',')]
     names: Vec<String>,
+    /// The variant that the others are compared with [default: the first in the files]
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
     /// Name of the workload
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
@@ -31,6 +34,12 @@ pub struct Arguments {
     /// mount, boot) [default: run]
     #[arg(long, value_parser = unit)]
     unit: Option<ReplicationUnit>,
+    /// Name the record, as a label
+    #[arg(long, value_name = "NAME", value_parser = label)]
+    label: Option<String>,
+    /// Attach a note to the record
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Print the new record's id and folder as JSON
     #[arg(long)]
     json: bool,
@@ -46,6 +55,10 @@ fn unit(text: &str) -> Result<ReplicationUnit> {
     unit.map(|(_, unit)| unit).ok_or_else(|| anyhow::anyhow!("must be run, mount or boot"))
 }
 
+fn label(text: &str) -> Result<String> {
+    check_label(text).map(|()| text.to_string())
+}
+
 /// Makes one record of all files.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     check_names(arguments)?;
@@ -57,9 +70,12 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         format: arguments.format.as_deref(),
         names: &arguments.names,
         workload: arguments.workload.as_deref(),
+        baseline: arguments.baseline.as_deref(),
         unit: arguments.unit,
     };
-    let imported = assemble(&inputs, &telling, session())?;
+    let mut imported = assemble(&inputs, &telling, session())?;
+    imported.record.label = arguments.label.clone().unwrap_or_default();
+    imported.record.note = arguments.note.clone().unwrap_or_default();
     let said = said(&imported);
     for line in &said {
         talk(line);
@@ -79,6 +95,11 @@ fn check_names(arguments: &Arguments) -> Result<()> {
         && !FORMATS.iter().any(|known| known.name == format)
     {
         let all: Vec<&str> = FORMATS.iter().map(|known| known.name).collect();
+        if format == "help" {
+            let about = |format: &Format| format!("  {:17} {}", format.name, format.about);
+            let lines: Vec<String> = FORMATS.iter().map(about).collect();
+            bail!("--format is one of\n{}", lines.join("\n"));
+        }
         bail!("{}", unknown_of("format", format, &all));
     }
     for name in arguments.names.iter().chain(&arguments.workload) {
@@ -121,7 +142,10 @@ fn said(imported: &Imported) -> Vec<String> {
         Some(ReplicationUnit::Sample) => "sample",
         _ => "run",
     };
-    let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
+    let baseline =
+        |at: usize| if at == 0 && record.variants.len() > 1 { " (baseline)" } else { "" };
+    let names = record.variants.iter().enumerate();
+    let names: Vec<String> = names.map(|(at, v)| format!("{}{}", v.name, baseline(at))).collect();
     let mut lines = vec![format!(
         "{}: {} of {} in {} of {}: {}",
         imported.format.name,
@@ -137,7 +161,7 @@ fn said(imported: &Imported) -> Vec<String> {
     let lacks = record.source.iter().flat_map(|source| &source.lacks);
     lines.extend(lacks.map(|lack| format!("not in the files: {lack}")));
     let doubts = record.warnings.iter();
-    lines.extend(doubts.map(|doubt| format!("doubt: {}: {}", doubt.text, doubt.advice)));
+    lines.extend(doubts.map(|one| format!("warning: {}: {}", one.text, one.advice)));
     lines
 }
 

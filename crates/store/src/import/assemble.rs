@@ -1,11 +1,11 @@
 //! Makes one record of several files: names of variants, cells, points and runs. Pure: the caller reads
 //! the files before and stores the record afterwards.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use host::Topology;
+use host::{Topology, unknown_of};
 use records::{
     Experiment, FORMAT, HostFacts, Judging, Load, Outcome, Point, Record, RecordState,
     ReplicationUnit, Run, Sample, Session, Source, Unavailable, Until, Values, Variant, Warning,
@@ -23,6 +23,8 @@ pub struct Telling<'a> {
     pub names: &'a [String],
     /// Name of the workload.
     pub workload: Option<&'a str>,
+    /// The variant that the others are compared with; the first without it.
+    pub baseline: Option<&'a str>,
     /// What is set up anew for each run; only for a format that cannot record it.
     pub unit: Option<ReplicationUnit>,
 }
@@ -61,7 +63,21 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
     name_variants(&mut read, inputs, telling.names)?;
     name_workloads(&mut read, telling.workload, format);
     let unit = replicate(&mut read);
-    make(read, inputs, format, unit, session)
+    let variants = baseline_first(&read, telling.baseline)?;
+    make(read, variants, inputs, format, unit, session)
+}
+
+/// The baseline as the first variant, if the user names one.
+fn baseline_first(read: &[Foreign], baseline: Option<&str>) -> Result<Vec<String>> {
+    let Some(baseline) = baseline else { return Ok(Vec::new()) };
+    let names: BTreeSet<&str> = read
+        .iter()
+        .flat_map(|foreign| &foreign.runs)
+        .filter_map(|run| run.variant.as_deref())
+        .collect();
+    let known: Vec<&str> = names.into_iter().collect();
+    ensure!(known.contains(&baseline), "--baseline: {}", unknown_of("variant", baseline, &known));
+    Ok(vec![baseline.to_string()])
 }
 
 /// Refuses copies: a copied result would count as another run with equal values.
@@ -259,12 +275,13 @@ struct Assembly {
 
 fn make(
     read: Vec<Foreign>,
+    variants: Vec<String>,
     inputs: &[Input],
     format: &'static Format,
     unit: ReplicationUnit,
     session: Session,
 ) -> Result<Imported> {
-    let mut made = Assembly::default();
+    let mut made = Assembly { variants, ..Assembly::default() };
     let blocks = read.iter().all(|foreign| foreign.blocks);
     let mut series = read.iter().flat_map(|foreign| &foreign.runs).map(|run| &run.series);
     let first = series.next();

@@ -3,7 +3,9 @@
 
 use expect_test::expect;
 
-use super::check;
+use store::import::{Telling, assemble};
+
+use super::{check, fixture, session};
 
 #[test]
 fn fio_2_has_microseconds_and_kibibytes() {
@@ -367,5 +369,21 @@ fn a_mail_of_the_kernel_test_robot_has_a_mean_for_each_commit() {
         run of 0 in 0: {"perf-profile.calltrace.cycles-pp.down_read": 38.21, "perf-profile.calltrace.cycles-pp.down_read.stddev_percent": 2.0, "will-it-scale.52.threads": 3412345.0, "will-it-scale.per_thread_ops": 65622.0}
         run of 1 in 0: {"perf-profile.calltrace.cycles-pp.down_read": 45.24, "will-it-scale.52.threads": 2992626.0, "will-it-scale.per_thread_ops": 57550.0}
     "#]],
+    );
+}
+
+#[test]
+fn the_baseline_that_is_named_is_the_first_variant() {
+    let baseline = |name| {
+        let telling = Telling { baseline: Some(name), ..Telling::default() };
+        let imported = assemble(&[fixture("plain.csv")], &telling, session())?;
+        let variants = imported.record.variants.into_iter();
+        anyhow::Ok(variants.map(|variant| variant.name).collect::<Vec<_>>())
+    };
+    assert_eq!(baseline("new").unwrap(), ["new", "old, as shipped"]);
+    let error = baseline("nwe").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "--baseline: no variant is called \"nwe\"; did you mean \"new\"? There are new and old, as shipped"
     );
 }
