@@ -1,5 +1,5 @@
-//! A ledger as text: the rows as a tree, each level adding up to the one above, and below it
-//! notes on how far to trust it.
+//! Ledgers as parts of a page: where the time of an operation goes, what changed between two ledgers, and what
+//! grows with the number of CPUs.
 
 mod causes;
 mod difference;
@@ -13,62 +13,64 @@ mod removal;
 mod trust;
 
 pub use crate::ledger::causes::place;
-pub use crate::ledger::difference::{LedgerSide, text as difference, unit_of_work};
-pub use crate::ledger::growth::{sentence as growth_sentence, text as growth};
-pub use crate::ledger::ipis::text as ipis;
-pub use crate::ledger::locks::text as locks;
-pub use crate::ledger::parts::{
-    LedgerNode, LedgerPart, LedgerTree, NodeChange, difference_part, explained_part, growth_part,
-};
+pub use crate::ledger::difference::{LedgerSide, difference_part, unit_of_work};
+pub use crate::ledger::growth::{growth_part, sentence as growth_sentence};
+pub use crate::ledger::ipis::ipis_part;
+pub use crate::ledger::locks::locks_part;
+pub use crate::ledger::parts::{LedgerNode, LedgerPart, LedgerTree, NodeChange};
 
-use ledger::{Belongs, Explained, Ledger, LedgerRow, RowEvents, WORK};
+use ledger::{Belongs, Explained, Ledger, LedgerRow, WORK};
 use records::{Obtained, Opened, Point};
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::duration_ns;
-use text::table::{Align, Table};
 
 use crate::ledger::numbers::Unit;
 use reports::parameters;
 
 /// Rows below this share of all time are put together.
 const SHOWN_SHARE: f64 = 0.01;
-/// Not so many rows are together that a line each would be longer.
+/// A single small row is shown: a line for several would be no shorter.
 const TOGETHER_MIN: usize = 2;
 
 /// A point, explained.
-pub fn explained(opened: &Opened, explained: &Explained, force: bool, style: Style) -> String {
+pub fn explained_part(opened: &Opened, explained: &Explained, force: bool) -> LedgerPart {
     let point = &opened.record.points[explained.point];
-    let mut text = style.bold(&title(point)) + "\n";
     let per = opened.record.unit_of_work(point).name();
-    match &explained.ledger {
-        Some(_) if explained.refused().is_some() && !force => (),
-        Some(ledger) => {
-            let sentence = wrapped(&in_a_sentence(ledger, per), style.width, 2);
-            text += &format!("{}\n\n", style.bold(sentence.trim_end()));
-            text += &table(ledger, point, per, style);
-        }
-        None => text += "no profiled run recorded where the time goes\n",
+    let is_refused = explained.refused().is_some() && !force;
+    let shown = explained.ledger.as_ref().filter(|_| !is_refused);
+    let answer = match (&explained.ledger, shown) {
+        (_, Some(ledger)) => in_a_sentence(ledger, per),
+        (None, _) => "no profiled run recorded where the time goes".to_string(),
+        (Some(_), None) => "no answer: profiling disturbed the run too much".to_string(),
+    };
+    LedgerPart {
+        title: title(point),
+        answer,
+        tree: shown.map(|ledger| tree(ledger, point.cpus, per)),
+        notes: trust::notes(explained, per, force),
+        ..LedgerPart::default()
     }
-    text += "\n";
-    text + &trust::text(explained, per, force, style)
 }
 
 /// "posix_lock_shared, 2 processes on 2 CPUs".
 pub fn title(point: &Point) -> String {
     let variant =
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
-    let settings = parameters(point).into_iter().map(|setting| format!(" {setting}"));
-    let settings: String = settings.collect();
-    let load = match whole_line(point) {
-        Some(line) => line.to_string(),
-        None => format!("{}{settings}", point.workload),
-    };
     let tasks = match &point.command {
         Some(_) => String::new(),
         None => format!(", {}", point.form.counted(point.tasks)),
     };
-    format!("{load}{variant}{tasks} on {}", counted(point.cpus as usize, "CPU"))
+    let cpus = counted(point.cpus as usize, "CPU");
+    format!("{}{variant}{tasks} on {cpus}", load(point))
+}
+
+/// "page_fault KNEE_BYTES=65536": the workload with its settings, or the line of a command.
+fn load(point: &Point) -> String {
+    let settings = || parameters(point).into_iter().map(|setting| format!(" {setting}"));
+    match whole_line(point) {
+        Some(line) => line.to_string(),
+        None => format!("{}{}", point.workload, settings().collect::<String>()),
+    }
 }
 
 /// The line of a command that is nothing but a placeholder, as where whole commands are compared.
@@ -79,6 +81,15 @@ fn whole_line(point: &Point) -> Option<&str> {
 
 /// "An operation takes 2.52 us of CPU time: 61 % in system call fcntl (1.54 us), 22 % idle (…), …".
 fn in_a_sentence(ledger: &Ledger, per: &str) -> String {
+    let ns = |row: &LedgerRow| ledger.ns_per_operation(row).mean;
+    let article = if per == "run" { "A" } else { "An" };
+    let all = duration_ns(ns(&ledger.root));
+    let largest = largest_rows(ledger, &|row| duration_ns(ns(row)));
+    format!("{article} {per} takes {all} of CPU time: {largest}")
+}
+
+/// "61 % system call fcntl (1.54 us), 22 % idle (…), …": the rows that take most, with the workload's own in its place.
+pub(crate) fn largest_rows(ledger: &Ledger, amount: &dyn Fn(&LedgerRow) -> String) -> String {
     const NAMED: usize = 3;
     let ns = |row: &LedgerRow| ledger.ns_per_operation(row).mean;
     let all = ns(&ledger.root);
@@ -90,102 +101,65 @@ fn in_a_sentence(ledger: &Ledger, per: &str) -> String {
     rows.sort_by(|a, b| ns(b).total_cmp(&ns(a)));
     let named = rows.iter().take(NAMED).map(|row| {
         let share = 100.0 * ns(row) / all.max(1e-9);
-        format!("{share:.0} % {} ({})", row.name, duration_ns(ns(row)))
+        format!("{share:.0} % {} ({})", row.name, amount(row))
     });
-    let article = if per == "run" { "A" } else { "An" };
-    let named: Vec<String> = named.collect();
-    format!("{article} {per} takes {} of CPU time: {}", duration_ns(all), named.join(", "))
+    named.collect::<Vec<_>>().join(", ")
 }
 
-fn table(ledger: &Ledger, point: &Point, per: &str, style: Style) -> String {
-    let (text, lost) = rows(ledger, point, per, style).within(style.width);
-    let lost = if lost.is_empty() {
-        String::new()
-    } else {
-        format!("(columns that do not fit: {})\n", lost.join(", "))
-    };
-    text + &lost
+fn tree(ledger: &Ledger, cpus: u32, per: &str) -> LedgerTree {
+    let total = ledger.ns_per_operation(&ledger.root).mean;
+    let unit = Unit::for_total(total);
+    let all = format!("all: {} x time", counted(cpus as usize, "CPU"));
+    let events = format!("events per {per}");
+    LedgerTree::new(
+        format!("time per {per}, {}", unit.name),
+        vec!["time".to_string()],
+        ["±", "share", &events, "cost per event", "measured"],
+        Rows { ledger, unit, total }.node(&ledger.root, &all),
+    )
 }
 
-/// The whole table.
-fn rows(ledger: &Ledger, point: &Point, per: &str, style: Style) -> Table {
-    let total = ledger.ns_per_operation(&ledger.root);
-    let unit = Unit::for_total(total.mean);
-    let mut table = Table::new([
-        (format!("time per {per}, {}", unit.name), Align::Left),
-        (String::new(), Align::Right),
-        (style.plus_minus().to_string(), Align::Right),
-        ("share".to_string(), Align::Right),
-        (format!("events\nper {per}"), Align::Right),
-        ("cost per\nevent".to_string(), Align::Right),
-        ("measured".to_string(), Align::Left),
-    ]);
-    let all = format!("all: {} x time", counted(point.cpus as usize, "CPU"));
-    let page = LedgerPage { ledger, unit, total: total.mean };
-    page.row(&mut table, &ledger.root, &all, 0);
-    table
-}
-
-struct LedgerPage<'a> {
+/// What the rows of a tree share.
+struct Rows<'a> {
     ledger: &'a Ledger,
     unit: Unit,
     total: f64,
 }
 
-impl LedgerPage<'_> {
-    fn row(&self, table: &mut Table, row: &LedgerRow, name: &str, depth: usize) {
+impl Rows<'_> {
+    fn node(&self, row: &LedgerRow, name: &str) -> LedgerNode {
         let value = self.ledger.ns_per_operation(row);
-        let (times, each) = row.events.as_ref().map_or_else(Default::default, |events| {
-            (numbers::times(events.per_operation().mean), self.each(row, events))
-        });
-        table.row(vec![
-            shortened(&format!("{}{name}", "  ".repeat(depth))),
-            self.unit.text(value.mean),
+        let times = row.events.as_ref().map(|events| events.per_operation().mean);
+        let each = times.filter(|times| *times > 0.0).map(|times| value.mean / times);
+        let details = vec![
             value.half.map_or_else(String::new, |half| self.unit.text(half)),
             numbers::percent(value.mean / self.total),
-            times,
-            each,
+            times.map_or_else(String::new, numbers::times),
+            each.map_or_else(String::new, duration_ns),
             how(row),
-        ]);
-        let (shown, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
-            row.rows.iter().partition(|row| self.is_shown(row));
-        for row in shown {
-            self.row(table, row, &row.name, depth + 1);
-        }
-        match small.len() {
-            0 => (),
-            few if few < TOGETHER_MIN => self.row(table, small[0], &small[0].name, depth + 1),
-            many => {
-                let sum = together(&small);
-                self.row(table, &sum, &format!("{many} rows below 1 % each"), depth + 1);
-            }
-        }
+        ];
+        let leaf = LedgerNode::leaf(name.to_string(), vec![value.mean], self.unit, details);
+        LedgerNode { rows: self.below(row), ..leaf }
     }
 
-    fn is_shown(&self, row: &LedgerRow) -> bool {
-        self.ledger.ns_per_operation(row).mean >= SHOWN_SHARE * self.total
-    }
-
-    fn each(&self, row: &LedgerRow, events: &RowEvents) -> String {
-        let times = events.per_operation().mean;
-        if times > 0.0 {
-            text::quantity::duration_ns(self.ledger.ns_per_operation(row).mean / times)
-        } else {
-            String::new()
+    /// The rows below one, of which small ones are put together.
+    fn below(&self, row: &LedgerRow) -> Vec<LedgerNode> {
+        let is_shown =
+            |row: &&LedgerRow| self.ledger.ns_per_operation(row).mean >= SHOWN_SHARE * self.total;
+        let (mut shown, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
+            row.rows.iter().partition(is_shown);
+        let is_together = small.len() >= TOGETHER_MIN;
+        let sum = is_together.then(|| self.node(&together(&small), &small_rows(small.len())));
+        if !is_together {
+            shown.extend(small);
         }
+        shown.into_iter().map(|row| self.node(row, &row.name)).chain(sum).collect()
     }
 }
 
-/// A name that leaves room for the numbers: its middle goes.
-fn shortened(name: &str) -> String {
-    const LONGEST: usize = 46;
-    let letters: Vec<char> = name.chars().collect();
-    if letters.len() <= LONGEST {
-        return name.to_string();
-    }
-    let (head, tail) = (LONGEST / 2 + 4, LONGEST / 2 - 6);
-    let joined = |letters: &[char]| letters.iter().collect::<String>();
-    format!("{}..{}", joined(&letters[..head]), joined(&letters[letters.len() - tail..]))
+/// The name of small rows that are put together.
+fn small_rows(rows: usize) -> String {
+    format!("{} below 1 % each", counted(rows, "row"))
 }
 
 /// Rows as one, without parts.

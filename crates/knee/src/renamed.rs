@@ -25,10 +25,16 @@ pub const RENAMED: [(&str, &str); 15] = [
     ("series", "bisect series"),
 ];
 
+/// What `knee explain --view` took before it took forms of answers, and `--part` takes now.
+const PARTS: [&str; 7] = ["ledger", "tree", "diff", "folded", "firefox", "locks", "ipis"];
+
 /// The command line with new names for old ones. `knee` tells which options stand before a verb.
 pub fn with_new_names(mut line: Vec<OsString>, knee: &Command) -> Vec<OsString> {
     let Some(at) = verb_at(&line, knee) else { return line };
     let verb = line[at].to_string_lossy().into_owned();
+    if verb == "explain" {
+        name_parts(&mut line[at..]);
+    }
     for (old, new) in RENAMED {
         let (old_verb, flag) = old.split_once(' ').map_or((old, None), |(v, flag)| (v, Some(flag)));
         if verb != old_verb {
@@ -46,6 +52,26 @@ pub fn with_new_names(mut line: Vec<OsString>, knee: &Command) -> Vec<OsString> 
         return line;
     }
     line
+}
+
+/// Calls `--view PART` `--part PART`.
+fn name_parts(line: &mut [OsString]) {
+    let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+    for at in 0..end {
+        let word = line[at].to_string_lossy().into_owned();
+        let next = line.get(at + 1).map(|next| next.to_string_lossy().into_owned());
+        let (new, part) = match word.strip_prefix("--view=") {
+            Some(part) => (format!("--part={part}"), Some(part.to_string())),
+            None if word == "--view" => ("--part".to_string(), next),
+            None => continue,
+        };
+        if let Some(part) = part.filter(|part| PARTS.contains(&part.as_str())) {
+            line[at] = new.into();
+            if stderr().is_terminal() {
+                hint(format_args!("knee explain --view {part} is called --part {part} now"));
+            }
+        }
+    }
 }
 
 /// Where the verb stands: the first word that is no option and no option's value. After `help`, the verb it is about.
@@ -99,6 +125,11 @@ mod tests {
         check("knee bisect replay log", "knee bisect replay log");
         check("knee selfcheck --json --host", "knee doctor verdicts --json");
         check("knee selfcheck --scale", "knee selfcheck --scale");
+        check("knee explain last --view locks", "knee explain last --part locks");
+        check("knee explain --view=tree a -- b", "knee explain --part=tree a -- b");
+        check("knee explain a --view mail", "knee explain a --view mail");
+        check("knee explain a -- --view locks", "knee explain a -- --view locks");
+        check("knee explain a --view", "knee explain a --view");
         check("knee", "knee");
     }
 

@@ -25,7 +25,7 @@ mod view;
 
 pub use crate::comparison::comparison;
 pub use crate::html::{HAS_BUNDLE, Purpose, html, policy, svg};
-pub use crate::ledger::ledgers;
+pub use crate::ledger::{explanation, ledgers};
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};
 pub use crate::mail::mail;
 pub use crate::markdown::markdown;
@@ -34,4 +34,4 @@ pub use crate::plan::plan;
 pub use crate::record::record;
 pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};
 pub use crate::terminal::terminal;
-pub use crate::view::{View, ViewFlags, print_html};
+pub use crate::view::{FormFlag, View, ViewFlags, print_html};

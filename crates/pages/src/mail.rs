@@ -1,18 +1,16 @@
 //! A page as a mail: plain text of at most 72 columns, to be pasted into a mail to a kernel list as it is.
 
-use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::shown;
 use text::Style;
 use text::prose::wrapped;
 
 use crate::fitted::fitted;
+use crate::ledger::ledger_text;
 use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, brief};
 
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
 const STYLE: Style = Style { width: WIDTH, ..Style::PLAIN };
-/// Columns of a ledger's names.
-const NAME: usize = 40;
 
 /// The whole text.
 pub fn mail(page: &Page) -> String {
@@ -34,7 +32,9 @@ pub fn mail(page: &Page) -> String {
         let blocks: Vec<String> =
             section.blocks.iter().map(block).filter(|text| !text.is_empty()).collect();
         if !blocks.is_empty() {
-            text += &format!("\n{}{}", sentence(&section.title, 2), blocks.join("\n"));
+            let is_known = section.title == page.title;
+            let title = if is_known { String::new() } else { sentence(&section.title, 2) };
+            text += &format!("\n{title}{}", blocks.join("\n"));
         }
     }
     for (title, sentences) in &page.doubts {
@@ -66,44 +66,12 @@ fn block(block: &Block) -> String {
         Block::Folded(_, sentences) if sentences.is_empty() => String::new(),
         Block::Folded(title, sentences) => format!("{title}:\n{}", list(sentences)),
         Block::Table(table) => table_text(table),
-        Block::Ledger(tree) => ledger(tree),
+        Block::Ledger(tree) => ledger_text(tree, STYLE, LEDGER_DEPTH_MAX),
     }
 }
 
 fn table_text(block: &PageTable) -> String {
     if block.is_open { fitted(block, STYLE) } else { String::new() }
-}
-
-fn ledger(tree: &LedgerTree) -> String {
-    let mut lines = format!("{:<NAME$}", STYLE.spelled(&tree.heading));
-    let room = (WIDTH - NAME) / (tree.columns.len() + 1).max(1);
-    for column in tree.columns.iter().chain(tree.details.first()) {
-        lines += &format!("{:>room$}", shortened(&STYLE.spelled(column), room - 1));
-    }
-    lines = format!("{}\n", lines.trim_end());
-    node(&mut lines, &tree.root, room, 0);
-    lines
-}
-
-fn node(lines: &mut String, row: &LedgerNode, room: usize, depth: usize) {
-    let name = format!("{}{}", "  ".repeat(depth), row.name);
-    let mut line = format!("{:<NAME$}", shortened(&name, NAME - 1));
-    for value in row.values.iter().chain(row.details.first()) {
-        line += &format!("{value:>room$}");
-    }
-    *lines += line.trim_end();
-    lines.push('\n');
-    if depth < LEDGER_DEPTH_MAX {
-        row.rows.iter().for_each(|part| node(lines, part, room, depth + 1));
-    }
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= most {
-        return text.to_string();
-    }
-    letters[..most.saturating_sub(2)].iter().chain(&['.', '.']).collect()
 }
 
 fn list(sentences: &[String]) -> String {

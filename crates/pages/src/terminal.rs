@@ -1,13 +1,13 @@
 //! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
 
-use explanations::ledger::{LedgerNode, LedgerTree};
 use reports::{CurvePanel, OVER_CPUS, PanelLine};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};
 use text::prose::wrapped;
-use text::table::{Align, Table};
+use text::table::Table;
 
 use crate::fitted::fitted;
+use crate::ledger::ledger_text;
 use crate::page::{Block, Page, PageKind, Section};
 
 /// Columns for the labels of facts.
@@ -18,7 +18,9 @@ pub fn terminal(page: &Page, style: Style) -> String {
     let sections: Vec<&Section> = page.sections.iter().filter(|one| !one.is_summary).collect();
     let has_titles = page.kind.has_title_on_a_terminal() || sections.len() > 1;
     let mut parts = vec![answer(page, style)];
-    parts.extend(sections.into_iter().map(|one| section(one, has_titles, style)));
+    // What the page is about stands above the answer already.
+    let has_title = |one: &Section| has_titles && one.title != page.title;
+    parts.extend(sections.into_iter().map(|one| section(one, has_title(one), style)));
     for (title, sentences) in page.doubts.iter().filter(|(_, sentences)| !sentences.is_empty()) {
         parts.push(heading(title, style) + &list(sentences, style));
     }
@@ -36,7 +38,9 @@ fn answer(page: &Page, style: Style) -> String {
     if page.kind.has_title_on_a_terminal() {
         text += &heading(&format!("{}: {}", page.kind.name(), page.brief_title()), style);
     }
-    text.extend(page.answers.iter().map(|one| sentence(one, style)));
+    for (index, answer) in page.answers.iter().enumerate() {
+        text += &if index == 0 { heading(answer, style) } else { sentence(answer, style) };
+    }
     // One answer has them already.
     if page.answers.len() > 1 && !page.counts.is_empty() {
         let counts: Vec<String> =
@@ -83,7 +87,7 @@ fn block(block: &Block, style: Style) -> String {
         Block::Text(sentences) => sentences.iter().map(|one| sentence(one, style)).collect(),
         Block::Curves(panel) => curves(panel, style),
         Block::Table(table) => fitted(table, style),
-        Block::Ledger(tree) => table(&ledger(tree), style),
+        Block::Ledger(tree) => ledger_text(tree, style, usize::MAX),
         Block::Flame(graph) => table(&graph.functions, style),
         Block::Folded(title, sentences) if !sentences.is_empty() => {
             format!("{title}:\n{}", list(sentences, style))
@@ -123,19 +127,4 @@ fn table(table: &Table, style: Style) -> String {
         return text;
     }
     text + &wrapped(&format!("(columns that do not fit: {})", lost.join(", ")), style.width, 1)
-}
-
-/// The rows of a ledger, indented by depth.
-fn ledger(tree: &LedgerTree) -> Table {
-    let values = tree.columns.iter().chain(&tree.details);
-    let columns = values.map(|name| (name.clone(), Align::Right));
-    let mut rows = Table::new([(tree.heading.clone(), Align::Left)].into_iter().chain(columns));
-    node(&mut rows, &tree.root, 0);
-    rows
-}
-
-fn node(table: &mut Table, row: &LedgerNode, depth: usize) {
-    let name = format!("{}{}", "  ".repeat(depth), row.name);
-    table.row([&name].into_iter().chain(&row.values).chain(&row.details).cloned().collect());
-    row.rows.iter().for_each(|part| node(table, part, depth + 1));
 }

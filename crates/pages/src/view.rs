@@ -27,21 +27,41 @@ pub enum View {
     Json,
 }
 
+/// In which form to print an answer, for verbs that have `--json` from elsewhere.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct FormFlag {
+    /// Form of the answer: terminal, mail, markdown, html, json [default: terminal]
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_enum,
+        hide_possible_values = true,
+        conflicts_with = "json"
+    )]
+    view: Option<View>,
+}
+
+impl FormFlag {
+    /// The flags of both.
+    pub fn or_json(self, json: bool) -> ViewFlags {
+        ViewFlags { form: self, json }
+    }
+}
+
 /// In which form to print an answer.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ViewFlags {
-    /// Form of the answer: terminal, mail, markdown, html, json [default: terminal]
-    #[arg(long, value_name = "FORM", value_enum, hide_possible_values = true)]
-    view: Option<View>,
+    #[command(flatten)]
+    form: FormFlag,
     /// Print JSON, as --view json
-    #[arg(long, conflicts_with = "view")]
+    #[arg(long)]
     json: bool,
 }
 
 impl ViewFlags {
     /// The form that the user asked for.
     pub fn view(self) -> View {
-        if self.json { View::Json } else { self.view.unwrap_or(View::Terminal) }
+        if self.json { View::Json } else { self.form.view.unwrap_or(View::Terminal) }
     }
 
     /// Prints an answer: `value` as JSON, `page` in all other forms. Only the one that is asked for is made.
@@ -73,7 +93,7 @@ impl ViewFlags {
 
 impl From<View> for ViewFlags {
     fn from(view: View) -> ViewFlags {
-        ViewFlags { view: Some(view), json: false }
+        ViewFlags { form: FormFlag { view: Some(view) }, json: false }
     }
 }
 

@@ -156,9 +156,9 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
         NARROW,
         expect![[r#"
             [1mComparison: spin → mutex[0m
-            Of 5 places, `mutex` is slower in 2, faster in 1, the same in 1 against
+            [1mOf 5 places, `mutex` is slower in 2, faster in 1, the same in 1 against
               `spin`; no verdict in 1; most with 16 CPUs: +63%, 95 % interval [+51,
-              +75] t, n = 6
+              +75] t, n = 6[0m
 
             [1mposix_lock_shared idle_ns=100, processes, 1 s[0m
                        operations/s

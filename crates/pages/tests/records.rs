@@ -322,8 +322,8 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
     let text = shown(&terminal(&record(&golden, &Detail::default(), ""), style));
     expect![[r#"
         [1mMeasurement: golden[0m
-        best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs
-          reach 0.52 times (ideal 8)
+        [1mbest at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs
+          reach 0.52 times (ideal 8)[0m
         20261120-115530-7f3a9c ended early: it has 8 of 8 planned
           runs; its command with --resume does the rest
 

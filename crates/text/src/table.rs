@@ -69,7 +69,7 @@ impl Table {
         });
         let fit = fit.count().max(1);
         let lost = self.columns[fit..].iter().map(|(heading, _)| heading.replace('\n', " "));
-        (self.first_columns(fit), lost.collect())
+        (self.picked(&(0..fit).collect::<Vec<_>>()).text(), lost.collect())
     }
 
     /// The table as lines of at most `width`, in which the cells of the last column go on below where they begin; if
@@ -137,7 +137,17 @@ impl Table {
 
     /// The table as lines, however wide.
     pub fn text(&self) -> String {
-        self.first_columns(self.columns.len())
+        let widths = self.widths();
+        let line = |cells: &[&str]| {
+            let padded = cells.iter().enumerate().map(|(i, cell)| match self.columns[i].1 {
+                Align::Left => format!("{cell:<0$}", widths[i]),
+                Align::Right => format!("{cell:>0$}", widths[i]),
+            });
+            let line = padded.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            format!("{}\n", line.trim_end())
+        };
+        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>());
+        self.heading_lines().into_iter().chain(rows).map(|cells| line(&cells)).collect()
     }
 
     /// The table as GitHub shows it.
@@ -152,21 +162,6 @@ impl Table {
         let head = line(headings) + &line(self.columns.iter().map(rule).collect());
         let rows = self.rows.iter().map(|row| line(row.iter().map(safe).collect()));
         head + &rows.collect::<String>()
-    }
-
-    fn first_columns(&self, columns: usize) -> String {
-        let widths = self.widths();
-        let line = |cells: &[&str]| {
-            let cells = cells.iter().take(columns).enumerate();
-            let padded = cells.map(|(i, cell)| match self.columns[i].1 {
-                Align::Left => format!("{cell:<0$}", widths[i]),
-                Align::Right => format!("{cell:>0$}", widths[i]),
-            });
-            let line = padded.collect::<Vec<_>>().join(&" ".repeat(GAP));
-            format!("{}\n", line.trim_end())
-        };
-        let rows = self.rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>());
-        self.heading_lines().into_iter().chain(rows).map(|cells| line(&cells)).collect()
     }
 
     fn widths(&self) -> Vec<usize> {

@@ -5,8 +5,7 @@ use ledger::{
     AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, INTERRUPTS, RowChange, SharedLine,
     Split, WORK, is_mostly_count,
 };
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::{self, duration_ns};
 
 use crate::ledger::numbers;
@@ -16,46 +15,35 @@ use crate::ledger::removal::Removal;
 const TOLD_SHARE: f64 = 0.01;
 
 /// Causes beyond these are only named.
-const TOLD_MAX: usize = 3;
+const DETAILED_MAX: usize = 3;
 
-/// The answer in a sentence, then what changed and its causes. `names` are those of both sides, `per` is
-/// the unit of work, "operation" or "run".
-pub fn text(
-    answer: &Answer,
-    names: [&str; 2],
-    per: &str,
-    removal: Option<&Removal>,
-    style: Style,
-) -> String {
+/// What changed and its causes, a paragraph each. `per` is the unit of work, "operation" or "run".
+pub fn paragraphs(answer: &Answer, per: &str, removal: Option<&Removal>) -> Vec<String> {
     let change = &answer.change;
-    let first = wrapped(&in_a_sentence(answer, names, per), style.width, 2);
-    let mut text = style.bold(first.trim_end()) + "\n";
     if answer.refused || (answer.bound_by_time && !answer.causes.is_empty()) {
-        return text;
+        return Vec::new();
     }
-    text += &whole(change, per, style);
-    let (told, named) = answer.causes.split_at(answer.causes.len().min(TOLD_MAX));
-    for (number, cause) in told.iter().enumerate() {
-        let sentence = sentence(cause, change, &answer.causes, per);
-        text += &wrapped(&format!("{}. {sentence}", number + 1), style.width, 3);
-        let line = answer.shared_line.as_ref().filter(|_| number == 0);
-        text += &line.map_or_else(String::new, |line| wrapped(&suspected(line), style.width, 3));
-        let gains = removal.map_or_else(Vec::new, |removal| removal.sentences(change, cause));
-        let gains = gains.iter().map(|gain| wrapped(&format!("   {gain}"), style.width, 3));
-        text += &gains.collect::<String>();
+    let mut paragraphs: Vec<String> = whole(change, per).into_iter().collect();
+    let (detailed, named) = answer.causes.split_at(answer.causes.len().min(DETAILED_MAX));
+    for (number, cause) in detailed.iter().enumerate() {
+        let mut sentences = vec![sentence(cause, change, &answer.causes, per)];
+        sentences.extend(answer.shared_line.iter().filter(|_| number == 0).map(suspected));
+        sentences.extend(removal.into_iter().flat_map(|it| it.sentences(change, cause)));
+        paragraphs.push(format!("{}. {}", number + 1, sentences.join(". ")));
     }
     let more: Vec<String> =
         named.iter().map(|c| format!("{} {}", signed(c.own_ns), place(&c.path))).collect();
     if !more.is_empty() {
-        text += &wrapped(&format!("smaller causes: {}", more.join(", ")), style.width, 2);
+        paragraphs.push(format!("Smaller causes: {}", more.join(", ")));
     }
     if !answer.causes.is_empty() {
-        text += &rest(change, &answer.causes, style);
+        paragraphs.extend(rest(change, &answer.causes));
     }
-    text + &within_disturbance(answer, style)
+    paragraphs.extend(within_disturbance(answer));
+    paragraphs
 }
 
-/// "   If work() has no more to do than before, its tasks may take a cache line from each other …".
+/// "If work() has no more to do than before, its tasks may take a cache line from each other …".
 fn suspected(line: &SharedLine) -> String {
     let HotInstruction { object, offset, source, .. } = &line.at;
     let place = match source {
@@ -63,7 +51,7 @@ fn suspected(line: &SharedLine) -> String {
         None => format!("{object}+{offset:#x} (addr2line -e {object} {offset:#x})"),
     };
     format!(
-        "   If `{}` has no more to do than before, tasks may take a cache line from each other (false \
+        "If `{}` has no more to do than before, tasks may take a cache line from each other (false \
          sharing): then the difference vanishes with --cpus 1. {:.0} % of its samples are on one \
          instruction, {place}",
         line.function,
@@ -72,19 +60,16 @@ fn suspected(line: &SharedLine) -> String {
 }
 
 /// Causes that are left out because profiling may have made them.
-fn within_disturbance(answer: &Answer, style: Style) -> String {
-    let Some(ns) = answer.disturbance_ns.filter(|_| answer.causes_within_disturbance > 0) else {
-        return String::new();
-    };
-    let line = format!(
-        "profiling may have changed this difference by up to {}, so {} below {} {} left out (--force \
+fn within_disturbance(answer: &Answer) -> Option<String> {
+    let ns = answer.disturbance_ns.filter(|_| answer.causes_within_disturbance > 0)?;
+    Some(format!(
+        "Profiling may have changed this difference by up to {}, so {} below {} {} left out (--force \
          shows all)",
         duration_ns(ns),
         counted(answer.causes_within_disturbance, "cause"),
         duration_ns(BEYOND * ns),
         if answer.causes_within_disturbance == 1 { "is" } else { "are" }
-    );
-    wrapped(&line, style.width, 2)
+    ))
 }
 
 /// "of the 2.7 us that an operation costs more at 2 CPUs than at 1 CPU, 57 % (51 to 63) is idle > wake-up latency, …".
@@ -140,7 +125,7 @@ fn of_time(row: &RowChange, side: fn(&RowChange) -> f64) -> f64 {
 
 /// "`new` takes 2.26 us more per operation (397 ns -> 2.66 us), mostly because system call newfstatat
 /// is new: 1.000 calls per operation, 967 ns each".
-fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
+pub fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
     let change = &answer.change;
     let Some(cause) = answer.causes.first() else {
         return if answer.refused { no_answer(answer, per) } else { nothing(change, names, per) };
@@ -275,13 +260,13 @@ fn because(cause: &Cause, per: &str) -> String {
     }
 }
 
-/// "2 CPUs x time: 1.06 us -> 5.3 us; the rest goes to other tasks, …"; empty if there is no rest.
-fn whole(change: &RowChange, per: &str, style: Style) -> String {
+/// "CPUs x time per operation: 1.06 us -> 5.3 us; …"; `None` if all of the change is the workload's own.
+fn whole(change: &RowChange, per: &str) -> Option<String> {
     let length = change.change - change.own_ns;
     if length.abs() < TOLD_SHARE * longest(change) {
-        return String::new();
+        return None;
     }
-    let text = format!(
+    Some(format!(
         "CPUs x time per {per}: {} -> {}; {} of that goes to other tasks, unused CPUs, the host and timers, \
          which take {} of any {} {per}",
         duration_ns(change.before.mean),
@@ -289,8 +274,7 @@ fn whole(change: &RowChange, per: &str, style: Style) -> String {
         signed(length),
         if length < 0.0 { "less" } else { "more" },
         if length < 0.0 { "shorter" } else { "longer" }
-    );
-    wrapped(&text, style.width, 2)
+    ))
 }
 
 /// Why there is no cause, and how large one could be.
@@ -322,21 +306,20 @@ fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
 }
 
 /// The change that the causes leave unexplained.
-fn rest(change: &RowChange, causes: &[Cause], style: Style) -> String {
+fn rest(change: &RowChange, causes: &[Cause]) -> Option<String> {
     let with = |cause: &Cause| cause.with.iter().map(|part| part.own_ns).sum::<f64>();
     let told: f64 = causes.iter().map(|cause| cause.own_ns + with(cause)).sum();
     let rest = change.own_ns - told;
     if rest.abs() < TOLD_SHARE * longest(change) {
-        return String::new();
+        return None;
     }
-    let line = format!(
+    Some(format!(
         "Together they explain {} of {}. The other {} is spread over rows that changed by less than \
          1 % or not significantly.",
         signed(told),
         signed(change.own_ns),
         signed(rest)
-    );
-    wrapped(&line, style.width, 3)
+    ))
 }
 
 fn longest(change: &RowChange) -> f64 {

@@ -1,19 +1,17 @@
 //! Two ledgers against each other: what changed per operation, and what made it.
 
-use ledger::{Answer, Explained, RowChange, Split, answer};
-use records::Opened;
-use text::Style;
-use text::prose::wrapped;
+use ledger::{Explained, RowChange, Split, answer};
+use records::{Opened, Point};
 use text::quantity::duration_ns;
-use text::table::{Align, Table};
 
 use crate::ledger::causes::{self, signed};
 use crate::ledger::numbers::{self, Unit};
+use crate::ledger::parts::{LedgerNode, LedgerPart, LedgerTree, NodeChange};
 use crate::ledger::removal::Removal;
-use crate::ledger::{flushes, shortened, title, trust};
+use crate::ledger::{flushes, small_rows, title, trust};
 
 /// Rows that change by less than this share of an operation are put together.
-pub const SHOWN_SHARE: f64 = 0.01;
+const SHOWN_SHARE: f64 = 0.01;
 
 /// One side of a difference.
 pub struct LedgerSide<'a> {
@@ -25,26 +23,64 @@ pub struct LedgerSide<'a> {
     pub explained: &'a Explained,
 }
 
-/// What differs between two points, as text.
-pub fn text(before: &LedgerSide, after: &LedgerSide, force: bool, style: Style) -> String {
-    let point = |side: &LedgerSide| title(&side.record.record.points[side.explained.point]);
-    let mut text = style.bold(&format!("{} -> {}", point(before), point(after))) + "\n";
-    let answer = answer(before.explained, after.explained, force);
-    match &answer {
-        Some(answer) => text += &answered(answer, before, after, style),
-        None => text += &wrapped(&no_ledgers(before, after), style.width, 2),
+/// Two points against each other.
+pub fn difference_part(before: &LedgerSide, after: &LedgerSide, force: bool) -> LedgerPart {
+    let title = pair_title(before, after);
+    let Some(answer) = answer(before.explained, after.explained, force) else {
+        let notes = notes(before, after, force);
+        let answer = no_ledgers(before, after);
+        return LedgerPart { title, answer, notes, ..LedgerPart::default() };
+    };
+    let (per, names) = (unit_of_work(after), [before.name, after.name]);
+    let removal = Removal::for_point(after.record, after.point());
+    let mut causes = causes::paragraphs(&answer, per, Some(&removal));
+    let change = Some(&answer.change).filter(|_| !answer.refused);
+    if let Some(change) = change {
+        causes.push(interrupts(change, per));
+        causes.extend(flushes::sentence(change, before.explained, after.explained));
+        causes.extend(counts(before.explained, after.explained, per));
     }
-    // Where the answer stands, so do the ledgers that it rests on.
-    let force = force || answer.is_some_and(|answer| !answer.refused);
-    for side in [before, after] {
-        let notes = trust::text(side.explained, unit_of_work(side), force, style);
-        text += &format!("\n{}:\n{notes}", side.name);
+    LedgerPart {
+        title,
+        answer: causes::in_a_sentence(&answer, names, per),
+        causes,
+        tree: change.map(|change| tree(change, per, names)),
+        // Where the answer stands, so do the ledgers that it rests on.
+        notes: notes(before, after, force || !answer.refused),
+        ..LedgerPart::default()
     }
-    text
+}
+
+/// "posix_lock_shared, 2 processes on 2 CPUs: old → new"; both titles where more than the variants differ.
+fn pair_title(before: &LedgerSide, after: &LedgerSide) -> String {
+    let unnamed =
+        |side: &LedgerSide| title(&Point { variant: String::new(), ..side.point().clone() });
+    if unnamed(before) == unnamed(after) {
+        return format!("{}: {} → {}", unnamed(after), before.name, after.name);
+    }
+    format!("{} → {}", title(before.point()), title(after.point()))
+}
+
+/// How far to trust both sides; a note that both have stands once.
+fn notes(before: &LedgerSide, after: &LedgerSide, force: bool) -> Vec<String> {
+    let [first, second] =
+        [before, after].map(|side| trust::notes(side.explained, unit_of_work(side), force));
+    let of_both = |note: &String| second.contains(note);
+    let named = |side: &LedgerSide, note: &String| format!("`{}`: {note}", side.name);
+    let own =
+        first.iter().map(|note| if of_both(note) { note.clone() } else { named(before, note) });
+    let new = second.iter().filter(|note| !first.contains(note)).map(|note| named(after, note));
+    own.chain(new).collect()
+}
+
+impl LedgerSide<'_> {
+    fn point(&self) -> &Point {
+        &self.record.record.points[self.explained.point]
+    }
 }
 
 /// Why nothing can be compared.
-pub fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
+fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
     let side = [before, after].into_iter().find(|side| side.explained.ledger.is_none());
     let Some(side) = side else { return "no answer: no ledgers to compare".to_string() };
     match side.explained.failures.first() {
@@ -55,90 +91,64 @@ pub fn no_ledgers(before: &LedgerSide, after: &LedgerSide) -> String {
     }
 }
 
-/// The answer, its causes, and the ledger that they rest on.
-fn answered(answer: &Answer, before: &LedgerSide, after: &LedgerSide, style: Style) -> String {
-    let (per, names) = (unit_of_work(after), [before.name, after.name]);
-    let opened = after.record;
-    let removal = Removal::for_point(opened, &opened.record.points[after.explained.point]);
-    let mut text = causes::text(answer, names, per, Some(&removal), style);
-    if answer.refused {
-        return text;
-    }
-    let change = &answer.change;
-    text += "\n";
-    text += &table(change, per, names, style);
-    text += &interrupts(change, per, style);
-    text += &flushes::text(change, before.explained, after.explained, style);
-    text + &counts(before.explained, after.explained, per, style)
-}
-
 /// What times are divided by: "run" for a command whose operations are not counted, else "operation".
 pub fn unit_of_work(side: &LedgerSide) -> &'static str {
-    let record = &side.record.record;
-    record.unit_of_work(&record.points[side.explained.point]).name()
+    side.record.record.unit_of_work(side.point()).name()
 }
 
-pub fn table(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> String {
-    rows(change, per, names, style).within(style.width.max(100)).0
+/// The rows with their changes.
+pub fn tree(change: &RowChange, per: &str, names: [&str; 2]) -> LedgerTree {
+    let most = change.before.mean.max(change.after.mean);
+    let unit = Unit::for_total(most);
+    LedgerTree::new(
+        format!("time per {per}, {}", unit.name),
+        names.map(str::to_string).into(),
+        ["change", "±", "by count or share", "by cost or length"],
+        node(change, unit, SHOWN_SHARE * most),
+    )
 }
 
-/// The whole table.
-pub fn rows(change: &RowChange, per: &str, names: [&str; 2], style: Style) -> Table {
-    let unit = Unit::for_total(change.before.mean.max(change.after.mean));
-    let mut table = Table::new([
-        (format!("time per {per}, {}", unit.name), Align::Left),
-        (names[0].to_string(), Align::Right),
-        (names[1].to_string(), Align::Right),
-        ("change".to_string(), Align::Right),
-        (style.plus_minus().to_string(), Align::Right),
-        ("by count\nor share".to_string(), Align::Right),
-        ("by cost\nor length".to_string(), Align::Right),
-    ]);
-    let least_ns = SHOWN_SHARE * change.before.mean.max(change.after.mean);
-    add(&mut table, change, &unit, 0, least_ns);
-    table
-}
-
-fn add(table: &mut Table, change: &RowChange, unit: &Unit, depth: usize, least_ns: f64) {
-    let (count, cost) = match &change.split {
-        Split::CountAndCost { count_ns, cost_ns, .. } => (Some(*count_ns), Some(*cost_ns)),
-        Split::ShareAndLength { share_ns, length_ns, .. } => (Some(*share_ns), Some(*length_ns)),
-        Split::CountUnknown => (None, None),
+fn node(change: &RowChange, unit: Unit, least_ns: f64) -> LedgerNode {
+    let parts_ns = match &change.split {
+        Split::CountAndCost { count_ns, cost_ns, .. } => Some((*count_ns, *cost_ns)),
+        Split::ShareAndLength { share_ns, length_ns, .. } => Some((*share_ns, *length_ns)),
+        Split::CountUnknown => None,
     };
     let part = |ns: Option<f64>| ns.map_or_else(String::new, |ns| unit.signed(ns));
-    table.row(vec![
-        shortened(&format!("{}{}", "  ".repeat(depth), change.name)),
-        unit.text(change.before.mean),
-        unit.text(change.after.mean),
+    let details = vec![
         unit.signed(change.change),
         change.half.map_or_else(String::new, |half| unit.text(half)),
-        part(count),
-        part(cost),
-    ]);
+        part(parts_ns.map(|(count, _)| count)),
+        part(parts_ns.map(|(_, cost)| cost)),
+    ];
+    let ns = vec![change.before.mean, change.after.mean];
+    LedgerNode {
+        rows: below(change, unit, least_ns),
+        change: Some(NodeChange { half_ns: change.half, parts_ns }),
+        ..LedgerNode::leaf(change.name.clone(), ns, unit, details)
+    }
+}
+
+/// The rows below one, of which small ones are put together.
+fn below(change: &RowChange, unit: Unit, least_ns: f64) -> Vec<LedgerNode> {
     let is_shown = |row: &&RowChange| {
         row.before.mean.max(row.after.mean) >= least_ns || row.change.abs() >= least_ns
     };
     let (shown, small): (Vec<&RowChange>, Vec<&RowChange>) = change.rows.iter().partition(is_shown);
-    for row in shown {
-        add(table, row, unit, depth + 1, least_ns);
-    }
+    let mut rows: Vec<LedgerNode> =
+        shown.into_iter().map(|row| node(row, unit, least_ns)).collect();
     if !small.is_empty() {
         let sum = |value: fn(&RowChange) -> f64| small.iter().map(|row| value(row)).sum::<f64>();
-        let name = format!("{}{} rows below 1 % each", "  ".repeat(depth + 1), small.len());
-        table.row(vec![
-            name,
-            unit.text(sum(|row| row.before.mean)),
-            unit.text(sum(|row| row.after.mean)),
-            unit.signed(sum(|row| row.change)),
-            String::new(),
-            String::new(),
-            String::new(),
-        ]);
+        let ns = vec![sum(|row| row.before.mean), sum(|row| row.after.mean)];
+        let none = String::new();
+        let details = vec![unit.signed(sum(|row| row.change)), none.clone(), none.clone(), none];
+        rows.push(LedgerNode::leaf(small_rows(small.len()), ns, unit, details));
     }
+    rows
 }
 
 /// One line that answers whether there are more interrupts from other CPUs, or more expensive ones.
-pub fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
+fn interrupts(change: &RowChange, per: &str) -> String {
     let is_sent = |row: &&RowChange| {
         row.name.starts_with("reschedule") || row.name.starts_with("function call")
     };
@@ -152,13 +162,13 @@ pub fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
     let ns = |value: fn(&RowChange) -> f64| rows.iter().map(|row| value(row)).sum::<f64>();
     let (was, is) = (ns(|row| row.before.mean), ns(|row| row.after.mean));
     if times == (0.0, 0.0) {
-        return "interrupts from other CPUs: none received\n".to_string();
+        return "Interrupts from other CPUs: none received".to_string();
     }
     let each = |ns: f64, times: f64| {
         if times > 0.0 { duration_ns(ns / times) } else { "none".to_string() }
     };
-    let line = format!(
-        "interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each; change {}: {} by \
+    format!(
+        "Interrupts from other CPUs: {} -> {} received per {per}, {} -> {} each; change {}: {} by \
          count, {} by cost per event",
         numbers::times(times.0),
         numbers::times(times.1),
@@ -167,12 +177,11 @@ pub fn interrupts(change: &RowChange, per: &str, style: Style) -> String {
         signed(is - was),
         signed(parts(was, is, times).0),
         signed(parts(was, is, times).1)
-    );
-    wrapped(&line, style.width, 2)
+    )
 }
 
-/// Events whose count per operation changed.
-pub fn counts(before: &Explained, after: &Explained, per: &str, style: Style) -> String {
+/// Events whose count per operation changed; `None` if none did.
+fn counts(before: &Explained, after: &Explained, per: &str) -> Option<String> {
     const CHANGED: f64 = 0.05;
     const TOLD_MIN: f64 = 1e-3;
     let (was, is) = (&before.counts, &after.counts);
@@ -189,12 +198,7 @@ pub fn counts(before: &Explained, after: &Explained, per: &str, style: Style) ->
         differs.then(|| format!("{name} {} -> {}", times(was), times(is)))
     });
     let changed: Vec<String> = changed.collect();
-    if changed.is_empty() {
-        String::new()
-    } else {
-        let line = format!("counted per {per}, changed: {}", changed.join(", "));
-        wrapped(&line, style.width, 2)
-    }
+    (!changed.is_empty()).then(|| format!("Counted per {per}, changed: {}", changed.join(", ")))
 }
 
 /// The symmetric split of a change of `times` x `each`.

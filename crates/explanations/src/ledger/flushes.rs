@@ -2,8 +2,6 @@
 //! longer waits.
 
 use ledger::{Explained, RowChange};
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::duration_ns;
 
 use crate::ledger::numbers::times;
@@ -11,13 +9,13 @@ use crate::ledger::numbers::times;
 /// The function in which a CPU waits until the others have handled its request.
 const WAITS_IN: &str = "smp_call_function_many_cond";
 
-/// The line; empty if no CPU sends TLB flushes.
-pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: Style) -> String {
+/// The line; `None` if no CPU sends TLB flushes.
+pub fn sentence(change: &RowChange, before: &Explained, after: &Explained) -> Option<String> {
     const TOLD_MIN: f64 = 1e-3;
     let count = |side: &Explained, name: &str| side.counts.get(name).copied().unwrap_or(0.0);
     let flushes = [before, after].map(|side| count(side, "tlb_flush.shootdown_sent"));
     if flushes[0].max(flushes[1]) < TOLD_MIN {
-        return String::new();
+        return None;
     }
     let pages = [before, after].map(|side| count(side, "tlb_pages.shootdown_sent"));
     let each = |i: usize| {
@@ -25,7 +23,7 @@ pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: St
     };
     let rows = || change.walk().into_iter().filter(|row| row.name == WAITS_IN);
     let waits = [rows().map(|row| row.before.mean).sum(), rows().map(|row| row.after.mean).sum()];
-    let line = format!(
+    Some(format!(
         "TLB flushes sent to other CPUs: {} -> {}, of {} -> {} pages each; in {WAITS_IN}, where \
          the sender waits, {} -> {} (sampled)",
         times(flushes[0]),
@@ -34,6 +32,5 @@ pub fn text(change: &RowChange, before: &Explained, after: &Explained, style: St
         each(1),
         duration_ns(waits[0]),
         duration_ns(waits[1])
-    );
-    wrapped(&line, style.width, 2)
+    ))
 }

@@ -3,100 +3,101 @@
 
 use ledger::{Explained, Growth, Ledger, answer, growth};
 use records::Opened;
-use text::Style;
-use text::prose::{counted, wrapped};
+use text::prose::counted;
 use text::quantity::signed;
-use text::table::{Align, Table};
 
 use crate::ledger::numbers::Unit;
+use crate::ledger::parts::{LedgerNode, LedgerPart, LedgerTree};
 use crate::ledger::removal::Removal;
-use crate::ledger::{causes, shortened, title};
+use crate::ledger::{causes, load};
 
 /// Rows below this share everywhere are left to their parents.
-pub const SHOWN_SHARE: f64 = 0.02;
+const SHOWN_SHARE: f64 = 0.02;
 
-/// The points of one load.
-pub fn text(opened: &Opened, points: &[&Explained], force: bool, style: Style) -> String {
-    let point = |explained: &Explained| &opened.record.points[explained.point];
-    let mut title = points.first().map(|first| title(point(first))).unwrap_or_default();
-    title.truncate(title.find(',').unwrap_or(title.len()));
-    let is_refused = |explained: &Explained| explained.refused().is_some() && !force;
-    let mut known: Vec<&Explained> = points.to_vec();
-    known.retain(|explained| !is_refused(explained) && explained.ledger.is_some());
-    known.sort_by_key(|explained| point(explained).cpus);
-    let mut text = style.bold(&format!("{title} over CPU counts")) + "\n";
-    match &known[..] {
-        [] => text += "no profiled run recorded where the time goes\n",
-        [_] => text += "only one CPU count: growth needs at least two\n",
-        [first, .., last] => {
-            let per = opened.record.unit_of_work(point(first)).name();
-            let names = [first, last].map(|e| counted(point(e).cpus as usize, "CPU"));
-            if let Some(answer) = answer(first, last, force) {
-                let names = [&names[0][..], &names[1]];
-                let shares = causes::shares(&answer, names, per).into_iter();
-                text += &shares.map(|line| wrapped(&line, style.width, 2)).collect::<String>();
-                let removal = Removal::for_point(opened, point(last));
-                text += &causes::text(&answer, names, per, Some(&removal), style);
-            }
-            text += "\n";
-            let ledgers = known.iter().filter_map(|e| Some((point(e).cpus, e.ledger.as_ref()?)));
-            text += &table(&ledgers.collect::<Vec<_>>(), style);
-        }
-    }
-    let refused = points.iter().filter(|explained| is_refused(explained));
-    let refused: Vec<String> = refused.map(|e| point(e).cpus.to_string()).collect();
-    if !refused.is_empty() {
-        text += &format!(
-            "left out, because profiling slowed operations too much (see --cpus N, or --force): {} CPUs\n",
+/// The points of one load, which differ only in their CPUs.
+pub fn growth_part(opened: &Opened, points: &[&Explained], force: bool) -> LedgerPart {
+    let cpus = |one: &Explained| opened.record.points[one.point].cpus;
+    let known = known(opened, points, force);
+    let load = points.first().map(|first| load(&opened.record.points[first.point]));
+    let title = format!("{} over CPU counts", load.unwrap_or_default());
+    let refused = points.iter().filter(|one| one.refused().is_some() && !force);
+    let refused: Vec<String> = refused.map(|one| cpus(one).to_string()).collect();
+    let notes = (!refused.is_empty()).then(|| {
+        format!(
+            "Left out, because profiling slowed operations too much (see --cpus N, or --force): {} CPUs",
             refused.join(", ")
-        );
-    }
-    text
+        )
+    });
+    let part = LedgerPart { title, notes: notes.into_iter().collect(), ..LedgerPart::default() };
+    let [first, .., last] = &known[..] else {
+        let answer = match known.len() {
+            0 => "no profiled run recorded where the time goes",
+            _ => "only one CPU count: growth needs at least two",
+        };
+        return LedgerPart { answer: answer.to_string(), ..part };
+    };
+    let per = opened.record.unit_of_work(&opened.record.points[first.point]).name();
+    let ledgers = known.iter().filter_map(|one| Some((cpus(one), one.ledger.as_ref()?)));
+    let tree = Some(tree(&ledgers.collect::<Vec<_>>(), per));
+    let Some(answer) = answer(first, last, force) else { return LedgerPart { tree, ..part } };
+    let names = [first, last].map(|one| counted(cpus(one) as usize, "CPU"));
+    let names = [&names[0][..], &names[1]];
+    let removal = Removal::for_point(opened, &opened.record.points[last.point]);
+    let mut sentences: Vec<String> = causes::shares(&answer, names, per).into_iter().collect();
+    sentences.push(causes::in_a_sentence(&answer, names, per));
+    sentences.extend(causes::paragraphs(&answer, per, Some(&removal)));
+    LedgerPart { answer: sentences.remove(0), causes: sentences, tree, ..part }
+}
+
+/// The points with ledgers that may be shown, by their CPUs.
+fn known<'a>(opened: &Opened, points: &[&'a Explained], force: bool) -> Vec<&'a Explained> {
+    let mut known = points.to_vec();
+    known.retain(|one| one.ledger.is_some() && (force || one.refused().is_none()));
+    known.sort_by_key(|one| opened.record.points[one.point].cpus);
+    known
 }
 
 /// What an operation costs more at the most CPUs, in a sentence; `None` without two ledgers or without a cause.
 pub fn sentence(opened: &Opened, points: &[&Explained], force: bool) -> Option<String> {
-    let point = |explained: &Explained| &opened.record.points[explained.point];
-    let mut known: Vec<&&Explained> = points.iter().collect();
-    known.retain(|one| one.ledger.is_some() && (force || one.refused().is_none()));
-    known.sort_by_key(|one| point(one).cpus);
+    let known = known(opened, points, force);
     let [first, .., last] = &known[..] else { return None };
+    let point = |one: &Explained| &opened.record.points[one.point];
     let names = [first, last].map(|one| counted(point(one).cpus as usize, "CPU"));
     let per = opened.record.unit_of_work(point(first)).name();
     causes::shares(&answer(first, last, force)?, [&names[0], &names[1]], per)
 }
 
-pub fn table(ledgers: &[(u32, &Ledger)], style: Style) -> String {
-    rows(ledgers, &growth(ledgers), style).within(style.width.max(100)).0
-}
-
-/// The whole table.
-pub fn rows(ledgers: &[(u32, &Ledger)], growth: &Growth, style: Style) -> Table {
+/// How the rows of ledgers grow with their CPUs.
+pub fn tree(ledgers: &[(u32, &Ledger)], per: &str) -> LedgerTree {
+    let growth = growth(ledgers);
     let largest = growth.ns.iter().map(|ns| ns.mean).fold(0.0, f64::max);
     let unit = Unit::for_total(largest);
-    let mut columns = vec![(format!("time per operation, {}", unit.name), Align::Left)];
-    columns.extend(ledgers.iter().map(|(cpus, _)| (counted(*cpus as usize, "CPU"), Align::Right)));
-    let powers = ["power\nof CPUs", style.plus_minus(), "by\ncount", "by\ncost"];
-    columns.extend(powers.map(|heading| (heading.to_string(), Align::Right)));
-    let mut table = Table::new(columns);
-    add(&mut table, growth, &unit, 0, growth);
-    table
+    LedgerTree::new(
+        format!("time per {per}, {}", unit.name),
+        ledgers.iter().map(|(cpus, _)| counted(*cpus as usize, "CPU")).collect(),
+        ["power of CPUs", "±", "by count", "by cost"],
+        node(&growth, "all: CPUs x time", unit, &growth),
+    )
 }
 
-fn add(table: &mut Table, row: &Growth, unit: &Unit, depth: usize, all: &Growth) {
-    let name = if depth == 0 { "all: CPUs x time" } else { &row.name };
-    let mut cells = vec![shortened(&format!("{}{name}", "  ".repeat(depth)))];
-    cells.extend(row.ns.iter().map(|ns| unit.text(ns.mean)));
+fn node(row: &Growth, name: &str, unit: Unit, all: &Growth) -> LedgerNode {
+    let is_shown = |row: &&Growth| {
+        let mut sides = row.ns.iter().zip(&all.ns);
+        sides.any(|(ns, all)| ns.mean >= SHOWN_SHARE * all.mean)
+    };
+    let rows = row.rows.iter().filter(is_shown);
     let number = |value: Option<f64>| value.map_or_else(String::new, |v| signed(v, 2));
     let power = row.power.as_ref();
-    cells.push(number(power.map(|power| power.of_time)));
     let half = power.and_then(|power| power.half);
-    cells.push(half.map_or_else(String::new, |half| format!("{half:.2}")));
-    cells.push(number(power.and_then(|power| power.of_count)));
-    cells.push(number(power.and_then(|power| power.of_cost)));
-    table.row(cells);
-    let is_shown = |row: &&Growth| {
-        row.ns.iter().zip(&all.ns).any(|(ns, all)| ns.mean >= SHOWN_SHARE * all.mean)
-    };
-    row.rows.iter().filter(is_shown).for_each(|part| add(table, part, unit, depth + 1, all));
+    let details = vec![
+        number(power.map(|power| power.of_time)),
+        half.map_or_else(String::new, |half| format!("{half:.2}")),
+        number(power.and_then(|power| power.of_count)),
+        number(power.and_then(|power| power.of_cost)),
+    ];
+    let ns = row.ns.iter().map(|ns| ns.mean).collect();
+    LedgerNode {
+        rows: rows.map(|part| node(part, &part.name, unit, all)).collect(),
+        ..LedgerNode::leaf(name.to_string(), ns, unit, details)
+    }
 }

@@ -1,21 +1,48 @@
-//! Interrupts from other CPUs, as tables: what came, and what was sent.
+//! Interrupts from other CPUs, as tables: what was received, and what was sent.
 
 use ledger::{IpiSender, Ipis};
-use text::Style;
-use text::prose::wrapped;
 use text::table::{Align, Table};
 
 use crate::ledger::numbers;
+use crate::ledger::parts::LedgerPart;
 
 /// Interrupts from other CPUs, the most expensive first.
-pub fn text(ipis: &Ipis, style: Style) -> String {
+pub fn ipis_part(title: &str, ipis: &Ipis) -> LedgerPart {
+    let mut part = LedgerPart { title: title.to_string(), ..LedgerPart::default() };
+    if ipis.received.is_empty() {
+        part.answer = "no interrupts were received from other CPUs".to_string();
+    } else {
+        part.tables.push(("Received".to_string(), received(ipis)));
+    }
+    let mut notes = vec![
+        "Received: exact, from entry to exit of the handler, from time profiles. Costs outside the \
+         handler, such as a VM exit, are not included.",
+    ];
+    if ipis.sent.is_empty() {
+        notes.push("Senders are known only from count profiles, of which there are none.");
+    } else {
+        notes.push(
+            "Sent: from count profiles, which are other runs than the time profiles. Under a \
+             hypervisor that flushes TLBs itself, some requests need no interrupt.",
+        );
+        part.tables.push(("Sent by the workload".to_string(), sent(ipis)));
+    }
+    if !ipis.senders.is_empty() {
+        let caption = "Senders, of one event in 16".to_string();
+        part.tables.push((caption, senders(&ipis.senders)));
+    }
+    part.notes = notes.into_iter().map(str::to_string).collect();
+    part
+}
+
+fn received(ipis: &Ipis) -> Table {
     let right = Align::Right;
     let mut received = Table::new([
-        ("received", Align::Left),
-        ("count\nper op", right),
-        ("ns\neach", right),
-        ("ns\nper op", right),
-        (style.plus_minus(), right),
+        ("interrupt", Align::Left),
+        ("count per op", right),
+        ("ns each", right),
+        ("ns per op", right),
+        ("±", right),
     ]);
     for row in &ipis.received {
         let ns = ipis.ledger.ns_per_operation(row);
@@ -28,10 +55,14 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
             ns.half.map_or_else(String::new, |half| format!("{half:.2}")),
         ]);
     }
+    received
+}
+
+fn sent(ipis: &Ipis) -> Table {
     let mut sent = Table::new([
-        ("sent by the workload", Align::Left),
-        ("count\nper op", right),
-        (style.plus_minus(), right),
+        ("interrupt", Align::Left),
+        ("count per op", Align::Right),
+        ("±", Align::Right),
     ]);
     for events in &ipis.sent {
         let times = events.per_operation();
@@ -41,39 +72,15 @@ pub fn text(ipis: &Ipis, style: Style) -> String {
             times.half.map_or_else(String::new, numbers::times),
         ]);
     }
-    let mut notes = vec![
-        "Received: exact, from entry to exit of the handler, from time profiles. Costs outside the \
-         handler, such as a VM exit, are not included.",
-    ];
-    let sent = if ipis.sent.is_empty() {
-        notes.push("Senders are known only from count profiles, of which there are none.");
-        String::new()
-    } else {
-        notes.push(
-            "Sent: from count profiles, which are other runs than the time profiles. Under a \
-                 hypervisor that flushes TLBs itself, some requests need no interrupt.",
-        );
-        sent.text() + "\n"
-    };
-    let senders = senders(&ipis.senders);
-    let received = if ipis.received.is_empty() {
-        "no interrupts were received from other CPUs\n".to_string()
-    } else {
-        received.text()
-    };
-    let notes = notes.into_iter().map(|note| wrapped(&format!("- {note}"), style.width, 2));
-    received + "\n" + &sent + &senders + &notes.collect::<String>()
+    sent
 }
 
 /// The senders of interrupts, as call chains.
-fn senders(senders: &[IpiSender]) -> String {
+fn senders(senders: &[IpiSender]) -> Table {
     // Rarer ones are many.
     const SHOWN_SHARE: f64 = 0.05;
-    if senders.is_empty() {
-        return String::new();
-    }
     let mut table = Table::new([
-        ("senders (one of 16 events sampled)", Align::Left),
+        ("call chain", Align::Left),
         ("share", Align::Right),
         ("samples", Align::Right),
     ]);
@@ -91,5 +98,5 @@ fn senders(senders: &[IpiSender]) -> String {
             table.row(vec![chain, numbers::percent(share), sender.seen.to_string()]);
         }
     }
-    table.text() + "\n"
+    table
 }

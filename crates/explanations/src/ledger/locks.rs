@@ -1,12 +1,11 @@
 //! Locks that the workload waited for, as a table.
 
 use ledger::{Ledger, LedgerRow, Locks};
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::duration_ns;
 use text::table::{Align, Table};
 
-use crate::ledger::{numbers, shortened};
+use crate::ledger::numbers;
+use crate::ledger::parts::LedgerPart;
 
 /// More than anybody reads.
 const LOCKS_MAX: usize = 40;
@@ -14,39 +13,10 @@ const LOCKS_MAX: usize = 40;
 const NAMED_MAX: usize = 2;
 
 /// Locks, those waited for longest first.
-pub fn text(locks: &Locks, style: Style) -> String {
+pub fn locks_part(title: &str, locks: &Locks) -> LedgerPart {
+    let part = LedgerPart { title: title.to_string(), ..LedgerPart::default() };
     if locks.rows.is_empty() {
-        return "no task waited for a lock\n".to_string();
-    }
-    let right = Align::Right;
-    let mut table = Table::new([
-        ("lock", Align::Left),
-        ("spins\nper op", right),
-        ("ns\neach", right),
-        ("ns\nper op", right),
-        (style.plus_minus(), right),
-        ("sleeps\nper op", right),
-        ("asleep\neach", right),
-        ("waiters", Align::Left),
-        ("held\neach", right),
-        ("held by", Align::Left),
-    ]);
-    for row in locks.rows.iter().take(LOCKS_MAX) {
-        let (spins, each) = times(&locks.ledger, &row.spins);
-        let (sleeps, asleep) = times(&locks.ledger, &row.sleeps);
-        let spun = locks.ledger.ns_per_operation(&row.spins);
-        table.row(vec![
-            shortened(&row.spins.name),
-            spins,
-            each.map_or_else(String::new, |ns| format!("{ns:.0}")),
-            format!("{:.2}", spun.mean),
-            spun.half.map_or_else(String::new, |half| format!("{half:.2}")),
-            sleeps,
-            asleep.map_or_else(String::new, duration_ns),
-            shares(&row.callers),
-            held(row.held),
-            shares(&row.holders),
-        ]);
+        return LedgerPart { answer: "no task waited for a lock".to_string(), ..part };
     }
     let notes = [
         "Exact, from lock:contention_begin and _end, which see only contended acquisitions. The \
@@ -59,9 +29,45 @@ pub fn text(locks: &Locks, style: Style) -> String {
     ];
     let more = locks.rows.len().saturating_sub(LOCKS_MAX);
     let more = (more > 0).then(|| format!("{more} more locks, with less waiting, are not shown."));
-    let notes = more.into_iter().chain(notes.map(str::to_string));
-    let notes = notes.map(|note| wrapped(&format!("- {note}"), style.width, 2));
-    table.text() + "\n" + &notes.collect::<String>()
+    LedgerPart {
+        tables: vec![("Locks, the longest waits first".to_string(), table(locks))],
+        notes: more.into_iter().chain(notes.map(str::to_string)).collect(),
+        ..part
+    }
+}
+
+fn table(locks: &Locks) -> Table {
+    let right = Align::Right;
+    let mut table = Table::new([
+        ("lock", Align::Left),
+        ("spins per op", right),
+        ("ns each", right),
+        ("ns per op", right),
+        ("±", right),
+        ("sleeps per op", right),
+        ("asleep each", right),
+        ("waiters", Align::Left),
+        ("held each", right),
+        ("held by", Align::Left),
+    ]);
+    for row in locks.rows.iter().take(LOCKS_MAX) {
+        let (spins, each) = times(&locks.ledger, &row.spins);
+        let (sleeps, asleep) = times(&locks.ledger, &row.sleeps);
+        let spun = locks.ledger.ns_per_operation(&row.spins);
+        table.row(vec![
+            row.spins.name.clone(),
+            spins,
+            each.map_or_else(String::new, |ns| format!("{ns:.0}")),
+            format!("{:.2}", spun.mean),
+            spun.half.map_or_else(String::new, |half| format!("{half:.2}")),
+            sleeps,
+            asleep.map_or_else(String::new, duration_ns),
+            shares(&row.callers),
+            held(row.held),
+            shares(&row.holders),
+        ]);
+    }
+    table
 }
 
 /// How often per operation, and the time of each.

@@ -45,7 +45,7 @@ impl<'a> Removal<'a> {
             let at = dose.points.iter().find(|point| point.cpus == self.point.cpus)?;
             let Gain { removed_ns, gain, .. } = at.gains.last()?;
             Some(format!(
-                "by the doses of this record, {} less {} gains {}",
+                "By the doses of this record, {} less {} gains {}",
                 duration_ns(*removed_ns),
                 dose.place,
                 percent(gain)
@@ -57,21 +57,21 @@ impl<'a> Removal<'a> {
 
 fn bounded(bound: &GainBound) -> String {
     let Some(most) = bound.at_most else {
-        return "without it: how much faster, the ledger does not bound, since all other time may be \
+        return "Without it: how much faster, the ledger does not bound, since all other time may be \
                 waiting for it"
             .to_string();
     };
     let most = format!("{} %", short(100.0 * most));
     match bound.if_what {
         GainIf::WaitingBecomesWork => format!(
-            "without it: at most {most} more operations/s, if CPUs that wait here worked instead (a bound)"
+            "Without it: at most {most} more operations/s, if CPUs that wait here worked instead (a bound)"
         ),
         GainIf::AllWaitingIsForIt => format!(
-            "without it: at most {most} more operations/s, if all waiting is for it; none, if nothing waits \
+            "Without it: at most {most} more operations/s, if all waiting is for it; none, if nothing waits \
              for it (bounds)"
         ),
         GainIf::NothingWaits => {
-            format!("without it: up to {most} more operations/s, since hardly anything waits")
+            format!("Without it: up to {most} more operations/s, since hardly anything waits")
         }
     }
 }
@@ -86,7 +86,7 @@ fn by_law(gain: &LawGain, removed_ns: f64) -> Option<String> {
         .collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "by the law of its curve ({}), {} less gains {}",
+            "By the law of its curve ({}), {} less gains {}",
             law_name(gain.law),
             duration_ns(removed_ns),
             parts.join(", ")

@@ -1,12 +1,10 @@
 //! Differences of ledgers made by hand, as people get them.
 
 use expect_test::expect;
-use ledger::{
-    Explained, Ledger, LedgerRow, LedgerUnit, OTHERS, RowEvents, WORK, answer, difference,
-};
+use ledger::{Explained, Ledger, LedgerRow, LedgerUnit, OTHERS, RowEvents, WORK, answer};
 use records::Obtained;
+use text::prose::wrapped;
 
-use crate::ledger::difference::table;
 use crate::ledger::*;
 
 const OPERATIONS: u64 = 1_000_000;
@@ -69,10 +67,10 @@ fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
         run_lengths: None,
     };
     let answer = answer(&explained(before), &explained(after), false).expect("two ledgers");
-    let text = causes::text(&answer, ["a", "b"], per, None, Style::PLAIN);
-    assert!(text.is_ascii());
-    assert!(text.lines().all(|line| line.len() <= Style::PLAIN.width && line == line.trim_end()));
-    text
+    let first = causes::in_a_sentence(&answer, ["a", "b"], per);
+    let paragraphs = [vec![first], causes::paragraphs(&answer, per, None)].concat();
+    assert!(paragraphs.iter().all(|one| one.is_ascii() && !one.contains('\n')));
+    paragraphs.iter().map(|one| wrapped(one, 100, 2)).collect()
 }
 
 #[test]
@@ -91,10 +89,10 @@ fn causes_are_told_with_what_they_rest_on() {
         CPUs x time per operation: 650 ns -> 3.01 us; +364 ns of that goes to other tasks, unused CPUs, the
           host and timers, which take more of any longer operation
         1. +2 us of +2 us: system call fcntl: as often as before (2.000 -> 2.000 calls per operation), 5.00
-           times the cost (250 ns -> 1.25 us each); including +2 us in posix_lock_inode (+1 us a call)
-           (sampled, 498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; expected by chance less than once in
-           a million comparisons). To confirm: perf record -g on both, or a kernel in which that function is
-           changed
+          times the cost (250 ns -> 1.25 us each); including +2 us in posix_lock_inode (+1 us a call)
+          (sampled, 498 -> 2498 samples; +1.94 us to +2.07 us at 95 %; expected by chance less than once in
+          a million comparisons). To confirm: perf record -g on both, or a kernel in which that function is
+          changed
     "#]].assert_eq(&told(&before, &dearer, "operation"));
     let other = ledger(vec![user(50.0), flock], 100.0 * 450.0 / 550.0);
     expect![[r#"
@@ -103,31 +101,19 @@ fn causes_are_told_with_what_they_rest_on() {
         CPUs x time per run: 650 ns -> 532 ns; -18.2 ns of that goes to other tasks, unused CPUs, the host
           and timers, which take less of any shorter run
         1. -500 ns of -100 ns: system call fcntl: gone: 2.000 calls per run, 250 ns each; including -300 ns
-           in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
-           samples; -579 ns to -432 ns at 95 %; expected by chance less than once in a million comparisons).
-           To confirm: strace -c -f, or perf trace -s, on both must show the same counts
+          in fcntl_setlk, -200 ns in posix_lock_inode; replaced by system call flock (sampled, 498 -> 0
+          samples; -579 ns to -432 ns at 95 %; expected by chance less than once in a million comparisons).
+          To confirm: strace -c -f, or perf trace -s, on both must show the same counts
         2. +400 ns against -100 ns: system call flock: new: 2.000 calls per run, 200 ns each; including +400
-           ns in flock_lock_inode; replaces system call fcntl (sampled, 0 -> 399 samples; +345 ns to +464 ns
-           at 95 %; expected by chance less than once in a million comparisons). To confirm: strace -c -f,
-           or perf trace -s, on both must show the same counts
+          ns in flock_lock_inode; replaces system call fcntl (sampled, 0 -> 399 samples; +345 ns to +464 ns
+          at 95 %; expected by chance less than once in a million comparisons). To confirm: strace -c -f, or
+          perf trace -s, on both must show the same counts
     "#]].assert_eq(&told(&before, &other, "run"));
     expect![[r#"
         no cause: `a` and `b` take the same time per operation, as far as these runs tell (-1.0 % to +1.0 %
           at 95 %)
     "#]]
     .assert_eq(&told(&before, &before, "operation"));
-}
-
-/// The numbers of a column, by the depth of their rows.
-fn column(text: &str, at: usize) -> Vec<(usize, f64)> {
-    let of = |line: &str| {
-        let name = line.len() - line.trim_start().len();
-        // Columns are apart by two blanks at least; names of rows have single ones.
-        let cells: Vec<&str> =
-            line.trim().split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
-        Some((name / 2, cells.get(at)?.parse().ok()?))
-    };
-    text.lines().filter_map(of).collect()
 }
 
 #[test]
@@ -144,22 +130,34 @@ fn the_printed_rows_of_a_difference_add_up() {
         let faults = sampled("page faults", &parts[30..], Some(0.5));
         ledger(vec![calls, faults, row("user code", Obtained::Sampled, 17.0, None)], 500.0)
     };
-    let text = table(&difference(&side(0.0), &side(40.0)), "operation", ["a", "b"], Style::PLAIN);
-    for at in [1, 2, 3] {
-        let rows = column(&text, at);
-        assert!(rows.len() > 20, "{text}");
-        for (index, (depth, whole)) in rows.iter().enumerate() {
-            let below = rows[index + 1..].iter().take_while(|(d, _)| d > depth);
-            let parts: Vec<f64> =
-                below.filter(|(d, _)| *d == depth + 1).map(|(_, value)| *value).collect();
-            let rounding = 0.05 * (parts.len() + 1) as f64 + 1e-9;
-            let sum: f64 = parts.iter().sum();
-            assert!(
-                parts.is_empty() || (sum - whole).abs() <= rounding,
-                "{whole} is not {sum}\n{text}"
-            );
-        }
+    let tree =
+        difference::tree(&::ledger::difference(&side(0.0), &side(40.0)), "operation", ["a", "b"]);
+    assert!(added_up(&tree.root) > 20);
+}
+
+/// Checks each row against those below it, as printed: values and change. Returns how many rows there are.
+#[track_caller]
+fn added_up(row: &LedgerNode) -> usize {
+    let printed = |row: &LedgerNode| {
+        let cells = row.values.iter().chain(row.details.first());
+        cells.map(|cell| cell.parse::<f64>().unwrap()).collect::<Vec<f64>>()
+    };
+    let rounding = 0.05 * (row.rows.len() + 1) as f64 + 1e-9;
+    for (column, whole) in printed(row).into_iter().enumerate() {
+        let sum: f64 = row.rows.iter().map(|part| printed(part)[column]).sum();
+        let name = &row.name;
+        assert!(row.rows.is_empty() || (sum - whole).abs() <= rounding, "{name}: {whole}, {sum}");
     }
+    1 + row.rows.iter().map(added_up).sum::<usize>()
+}
+
+/// The rows of a tree, a line each.
+fn lines(row: &LedgerNode, depth: usize) -> String {
+    let cells: Vec<&String> = row.values.iter().chain(&row.details).collect();
+    let cells = cells.iter().map(|cell| format!("{cell:>7}")).collect::<String>();
+    let line = format!("{:<24}{cells}", format!("{}{}", "  ".repeat(depth), row.name));
+    let below = row.rows.iter().map(|part| lines(part, depth + 1));
+    format!("{}\n", line.trim_end()) + &below.collect::<String>()
 }
 
 #[test]
@@ -174,14 +172,13 @@ fn rows_that_grow_with_the_cpus_say_how_fast_and_why() {
     let ledgers = [1, 2, 4].map(|cpus| (cpus, on(f64::from(cpus))));
     let ledgers: Vec<(u32, &Ledger)> =
         ledgers.iter().map(|(cpus, ledger)| (*cpus, ledger)).collect();
+    let tree = growth::tree(&ledgers, "operation");
     expect![[r#"
-                                                         power           by     by
-        time per operation, ns  1 CPU  2 CPUs  4 CPUs  of CPUs    +-  count   cost
-        all: CPUs x time         80.0   100.0   140.0    +0.40  0.01
-          the workload           70.0    90.0   130.0    +0.45  0.01
-            user code            50.0    50.0    50.0    +0.00  0.01
-            spinning for locks   20.0    40.0    80.0    +1.00  0.01  +0.00  +1.00
-          other tasks            10.0    10.0    10.0    +0.00  0.01
+        all: CPUs x time           80.0  100.0  140.0  +0.40   0.01
+          the workload             70.0   90.0  130.0  +0.45   0.01
+            user code              50.0   50.0   50.0  +0.00   0.01
+            spinning for locks     20.0   40.0   80.0  +1.00   0.01  +0.00  +1.00
+          other tasks              10.0   10.0   10.0  +0.00   0.01
     "#]]
-    .assert_eq(&super::growth::table(&ledgers, Style::PLAIN));
+    .assert_eq(&lines(&tree.root, 0));
 }

@@ -1,13 +1,13 @@
 //! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
 use ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
-use text::Style;
+use text::prose::counted;
+use text::quantity::{duration_ns, signed};
 
-use crate::ledger::{counted, duration_ns, numbers, wrapped};
-use text::quantity::signed;
+use crate::ledger::numbers;
 
-/// All of it, as sentences. `per` is the unit of work, "operation" or "run".
-pub fn text(explained: &Explained, per: &str, force: bool, style: Style) -> String {
+/// The notes, a sentence each. `per` is the unit of work, "operation" or "run".
+pub fn notes(explained: &Explained, per: &str, force: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     if explained.emulated {
         sentences.push(
@@ -35,7 +35,7 @@ pub fn text(explained: &Explained, per: &str, force: bool, style: Style) -> Stri
     for reason in &explained.failures {
         sentences.push(format!("a profiled run failed: {reason}"));
     }
-    sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style.width, 2)).collect()
+    sentences
 }
 
 /// "not measured: lock_waits, lock_holds: this kernel has no tracepoints", once for each reason.

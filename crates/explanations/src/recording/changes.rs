@@ -1,54 +1,63 @@
 //! The difference of two recordings, ranked.
 
 use ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
-use text::Style;
-use text::prose::wrapped;
 use text::table::{Align, Table};
 
-use crate::ledger::place;
-use crate::recording::recorded_ledger::{doubts, head, shortened};
+use crate::ledger::{LedgerPart, place};
+use crate::recording::recorded_ledger::{doubts, head};
 use crate::recording::{NamedRecording, amount, measured, percent};
 
 /// More causes than anybody reads.
 const CAUSES_MAX: usize = 40;
 
 /// Two recordings with their ledgers, and what changed from the first to the second.
-pub fn changes(
+pub fn changes_part(
     named: [&NamedRecording; 2],
     recorded: [&RecordedLedger; 2],
     difference: &RowChange,
-    style: Style,
-) -> String {
+) -> LedgerPart {
     let causes = causes(difference);
-    let unit = recorded[1];
-    let answer = wrapped(&answer(named, unit, difference, &causes), style.width, 2);
-    let mut text = style.bold(answer.trim_end()) + "\n\n";
-    text.extend((0..2).map(|side| head(named[side], recorded[side], style)));
+    LedgerPart {
+        title: format!("{} → {}", named[0].name, named[1].name),
+        answer: answer(named, recorded[1], difference, &causes),
+        causes: (0..2).map(|side| head(named[side], recorded[side])).collect(),
+        tables: vec![(
+            format!("Change of {}, by cause", measured(recorded[1])),
+            table(recorded[1], difference, &causes),
+        )],
+        notes: notes(named, recorded),
+        ..LedgerPart::default()
+    }
+}
+
+/// The causes, and what else adds up to the whole change.
+fn table(unit: &RecordedLedger, difference: &RowChange, causes: &[Cause]) -> Table {
     let signed = |value: f64| {
         let text = amount(unit, value.abs());
         if value < 0.0 { format!("-{text}") } else { format!("+{text}") }
     };
+    let right = Align::Right;
     let mut table = Table::new([
-        (format!("change of\n{}", measured(unit)), Align::Right),
-        (style.plus_minus().to_string(), Align::Right),
-        ("before".to_string(), Align::Right),
-        ("now".to_string(), Align::Right),
-        ("why".to_string(), Align::Left),
-        ("where".to_string(), Align::Left),
+        ("where", Align::Left),
+        ("change", right),
+        ("±", right),
+        ("before", right),
+        ("now", right),
+        ("why", Align::Left),
     ]);
     let plain = |name: &str, change: f64| {
         let empty = String::new;
-        vec![signed(change), empty(), empty(), empty(), empty(), name.to_string()]
+        vec![name.to_string(), signed(change), empty(), empty(), empty(), empty()]
     };
     for cause in causes.iter().take(CAUSES_MAX) {
         let change = &cause.change;
         table.row(vec![
+            shortened(&place(&cause.path)),
             signed(cause.own_ns),
             change.half.map_or_else(|| "-".to_string(), |half| amount(unit, half)),
             amount(unit, change.before.mean),
             amount(unit, change.after.mean),
             why(cause),
-            shortened(&cause.path.join(": ")),
         ]);
     }
     let rest: f64 = causes.iter().skip(CAUSES_MAX).map(|cause| cause.own_ns).sum();
@@ -62,18 +71,16 @@ pub fn changes(
     }
     table
         .row(plain("all other rows together: below noise", difference.change - length - explained));
-    let all = [
+    let (before, now) = (difference.before.mean, difference.after.mean);
+    table.row(vec![
+        "all".to_string(),
         signed(difference.change),
         String::new(),
-        amount(unit, difference.before.mean),
-        amount(unit, difference.after.mean),
-    ];
-    table.row(all.into_iter().chain([String::new(), "all".to_string()]).collect());
-    text.push('\n');
-    text.push_str(&table.text());
-    text.push('\n');
-    text.push_str(&notes(named, recorded, style));
-    text
+        amount(unit, before),
+        amount(unit, now),
+        String::new(),
+    ]);
+    table
 }
 
 /// "`new.data` takes 1.9 us more per operation than `old.data` (16.2 us -> 18.1 us), mostly because system call
@@ -111,6 +118,15 @@ fn answer(
     format!("`{after}` takes {} per operation than `{before}`, {most} {because}", size(own))
 }
 
+/// Names of generic code can be longer than lines.
+fn shortened(name: &str) -> String {
+    const CHARACTERS_MAX: usize = 72;
+    match name.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_string(),
+    }
+}
+
 /// Change of the rows of time that is only due to longer or shorter operations.
 fn with_length(change: &RowChange) -> f64 {
     match change.split {
@@ -135,7 +151,7 @@ fn why(cause: &Cause) -> String {
     }
 }
 
-fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Style) -> String {
+fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2]) -> Vec<String> {
     let mut notes = vec![format!(
         "The rows add up to the total change. All named rows together are significant at 99 %, judged by \
          parts of each recording, and as if runs of one program differed by {:.0} %: nothing in one \
@@ -159,5 +175,5 @@ fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2], style: Sty
     for named in named {
         notes.extend(doubts(named).into_iter().map(|doubt| format!("{}: {doubt}", named.name)));
     }
-    notes.iter().map(|note| wrapped(&format!("- {note}"), style.width, 2)).collect()
+    notes
 }

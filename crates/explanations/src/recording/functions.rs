@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::{duration_ns, short};
 use text::table::{Align, Table};
 
+use crate::ledger::LedgerPart;
 use crate::recording::{NamedRecording, is_idle};
 
 /// Functions that are shown.
 const FUNCTIONS_MAX: usize = 60;
 
 /// Own time of functions in two recordings, those with the largest change first.
-pub fn functions(named: [&NamedRecording; 2], style: Style) -> String {
+pub fn functions_part(title: String, named: [&NamedRecording; 2]) -> LedgerPart {
     let [base, new] = named.map(own);
     let is_clock = named.iter().all(|named| named.recording.event.is_clock);
     let value = |value: f64| if is_clock { duration_ns(value) } else { short(value) };
@@ -43,10 +42,10 @@ pub fn functions(named: [&NamedRecording; 2], style: Style) -> String {
         "second (give --operations BEFORE,NOW for values per operation)"
     };
     let what = if is_clock { "CPU time" } else { &named[1].recording.event.name };
-    let note = format!(
-        "Functions' own {what} per {per}. {more} functions with smaller changes are not shown."
-    );
-    table.text() + "\n" + &wrapped(&note, style.width, 0)
+    let caption = format!("Functions' own {what} per {per}");
+    let note = format!("{more} functions with smaller changes are not shown.");
+    let notes = if more > 0 { vec![note] } else { Vec::new() };
+    LedgerPart { title, tables: vec![(caption, table)], notes, ..LedgerPart::default() }
 }
 
 /// Own time by object and function, per operation or second; idle left out.

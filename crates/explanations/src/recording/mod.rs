@@ -1,6 +1,6 @@
 //! What recordings of perf say, in the views that people know: a ledger, its difference, callers,
 //! a table like perf diff's, folded stacks for flame graphs, and the Firefox Profiler's format.
-//! Pure functions from recordings to text.
+//! Pure functions from recordings to parts of pages and to files of other tools.
 
 mod callers;
 mod changes;
@@ -15,12 +15,12 @@ use records::recording::{PerfSample, Recording};
 use text::quantity::{duration_ns, short};
 
 pub use crate::recording::callers::callers;
-pub use crate::recording::changes::changes;
+pub use crate::recording::changes::changes_part;
 pub use crate::recording::firefox::firefox;
 pub use crate::recording::flame::{FlameGraph, FlameNode, flame};
 pub use crate::recording::folded::{folded, folded_pair};
-pub use crate::recording::functions::functions;
-pub use crate::recording::recorded_ledger::ledger;
+pub use crate::recording::functions::functions_part;
+pub use crate::recording::recorded_ledger::recording_part;
 
 #[cfg(test)]
 mod tests;
@@ -43,12 +43,17 @@ fn amount(recorded: &RecordedLedger, value: f64) -> String {
     }
 }
 
-/// The measure of all values: `time per operation`, `cycles per second`.
-fn measured(recorded: &RecordedLedger) -> String {
-    let what = match &recorded.measure {
+/// What the values are of: `time`, `cycles`.
+fn quantity(recorded: &RecordedLedger) -> &str {
+    match &recorded.measure {
         Measure::Nanoseconds => "time",
         Measure::Events(event) => event,
-    };
+    }
+}
+
+/// The measure of all values: `time per operation`, `cycles per second`.
+fn measured(recorded: &RecordedLedger) -> String {
+    let what = quantity(recorded);
     match recorded.per {
         Per::Operation => format!("{what} per operation"),
         Per::Second => format!("{what} per second"),

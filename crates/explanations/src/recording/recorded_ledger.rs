@@ -1,37 +1,49 @@
 //! One recording as a ledger.
 
-use ledger::{LedgerRow, RecordedLedger, Whole};
-use text::Style;
-use text::prose::{counted, wrapped};
+use ledger::{LedgerRow, Measure, Per, RecordedLedger, Whole};
+use text::prose::counted;
 use text::quantity::{duration_ns, short};
-use text::table::{Align, Table};
 
-use crate::recording::{NamedRecording, amount, measured, percent};
+use crate::ledger::{LedgerNode, LedgerPart, LedgerTree, largest_rows};
+use crate::recording::{NamedRecording, amount, measured, percent, quantity};
 
 /// Rows with a smaller share of the whole are put together.
 const SHARE_MIN: f64 = 0.005;
 
-/// The report of one recording: what was recorded, and where the time went.
-pub fn ledger(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
-    let mut text = head(named, recorded, style);
-    text.push('\n');
-    let right = Align::Right;
-    let mut table = Table::new([
-        (measured(recorded).replacen(' ', "\n", 1).as_str(), right),
-        (style.plus_minus(), right),
-        ("share", right),
-        ("samples", right),
-        ("where", Align::Left),
-    ]);
-    add(&mut table, recorded, &recorded.ledger.root, 0);
-    text.push_str(&table.text());
-    text.push('\n');
-    text.push_str(&notes(named, recorded, style));
-    text
+/// One recording: where the time went, and what was recorded.
+pub fn recording_part(named: &NamedRecording, recorded: &RecordedLedger) -> LedgerPart {
+    LedgerPart {
+        title: named.name.to_string(),
+        answer: answer(recorded),
+        causes: vec![head(named, recorded)],
+        tree: Some(LedgerTree::new(
+            measured(recorded),
+            vec![quantity(recorded).to_string()],
+            ["±", "share", "samples"],
+            node(recorded, &recorded.ledger.root, 0),
+        )),
+        notes: notes(named, recorded),
+        ..LedgerPart::default()
+    }
 }
 
-/// Sentences that say what was recorded, how, where and on which kernel.
-pub fn head(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
+/// "An operation takes 80 us: 50 % idle (40 us), 25 % system call fcntl (20 us), …".
+fn answer(recorded: &RecordedLedger) -> String {
+    let mean = |row: &LedgerRow| amount(recorded, recorded.ledger.ns_per_operation(row).mean);
+    let all = mean(&recorded.ledger.root);
+    let all = match recorded.measure {
+        Measure::Nanoseconds => all,
+        Measure::Events(_) => format!("{all} {}", quantity(recorded)),
+    };
+    let largest = largest_rows(&recorded.ledger, &mean);
+    match recorded.per {
+        Per::Operation => format!("An operation takes {all}: {largest}"),
+        Per::Second => format!("{all} per second: {largest}"),
+    }
+}
+
+/// A sentence that says what was recorded, how, where and on which kernel.
+pub fn head(named: &NamedRecording, recorded: &RecordedLedger) -> String {
     let recording = named.recording;
     let origin = &recording.origin;
     let whole = match recorded.whole {
@@ -45,60 +57,56 @@ pub fn head(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> 
     } else {
         format!(", Linux {}", origin.release)
     };
-    let text = format!(
+    format!(
         "{}: {whole}, by {}, {} samples in {}{on}{release}",
         named.name,
         recording.event.name,
         short(recorded.samples as f64),
         duration_ns(recorded.span_ns as f64),
-    );
-    wrapped(&text, style.width, 2)
+    )
 }
 
-/// A row and those below it; the small ones as one line, so that what is shown adds up too.
-fn add(table: &mut Table, recorded: &RecordedLedger, row: &LedgerRow, depth: usize) {
+/// A row and those below it; the small ones as one, so that what is shown adds up too.
+fn node(recorded: &RecordedLedger, row: &LedgerRow, depth: usize) -> LedgerNode {
     let all = recorded.ledger.root.total_ns().max(1) as f64;
-    let share = |ns: u64| ns as f64 / all;
+    let share = |row: &LedgerRow| row.total_ns() as f64 / all;
     let value = recorded.ledger.ns_per_operation(row);
-    table.row(vec![
-        amount(recorded, value.mean),
-        half(value.half.filter(|_| depth > 0), |half| amount(recorded, half)),
-        percent(share(row.total_ns())),
-        row.samples.map_or_else(|| "-".to_string(), |samples| samples.to_string()),
-        format!("{:indent$}{}", "", shortened(&row.name), indent = 2 * depth),
-    ]);
+    // All time has no interval, since it is given and not measured.
+    let half = value.half.filter(|_| depth > 0);
     let (large, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
-        row.rows.iter().partition(|row| share(row.total_ns()) >= SHARE_MIN);
-    large.into_iter().for_each(|row| add(table, recorded, row, depth + 1));
+        row.rows.iter().partition(|row| share(row) >= SHARE_MIN);
+    let below = |row: &LedgerRow| node(recorded, row, depth + 1);
+    let mut rows: Vec<LedgerNode> = large.into_iter().map(below).collect();
     match &small[..] {
         [] => {}
-        [one] => add(table, recorded, one, depth + 1),
-        small => {
-            let sum = |unit: usize| small.iter().map(|row| row.ns[unit]).sum();
-            let name = format!("{} smaller rows", small.len());
-            let row = LedgerRow::new(name, row.obtained, (0..row.ns.len()).map(sum).collect());
-            let samples = small.iter().filter_map(|row| row.samples).sum();
-            add(table, recorded, &LedgerRow { samples: Some(samples), ..row }, depth + 1);
-        }
+        [one] => rows.push(below(one)),
+        small => rows.push(below(&together(small))),
+    }
+    let missing = || "-".to_string();
+    LedgerNode {
+        name: row.name.clone(),
+        ns: vec![value.mean * recorded.scale()],
+        values: vec![amount(recorded, value.mean)],
+        details: vec![
+            half.map_or_else(missing, |half| amount(recorded, half)),
+            percent(share(row)),
+            row.samples.map_or_else(missing, |samples| samples.to_string()),
+        ],
+        change: None,
+        rows,
     }
 }
 
-/// Half an interval; all time has none, since it is given and not measured.
-fn half(half: Option<f64>, amount: impl Fn(f64) -> String) -> String {
-    half.map_or_else(|| "-".to_string(), amount)
+/// Small rows as one, without parts.
+fn together(small: &[&LedgerRow]) -> LedgerRow {
+    let sum = |unit: usize| small.iter().map(|row| row.ns[unit]).sum();
+    let name = format!("{} smaller rows", small.len());
+    let row = LedgerRow::new(name, small[0].obtained, (0..small[0].ns.len()).map(sum).collect());
+    LedgerRow { samples: Some(small.iter().filter_map(|row| row.samples).sum()), ..row }
 }
 
-/// Names of generic code can be longer than lines.
-pub fn shortened(name: &str) -> String {
-    const CHARACTERS_MAX: usize = 72;
-    match name.char_indices().nth(CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}...", &name[..end]),
-        None => name.to_string(),
-    }
-}
-
-/// Notes below the table: how to read it, and doubts.
-fn notes(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> String {
+/// How to read the ledger, and warnings.
+fn notes(named: &NamedRecording, recorded: &RecordedLedger) -> Vec<String> {
     let recording = named.recording;
     let mut notes = vec![match named.operations {
         Some(operations) => format!(
@@ -121,7 +129,7 @@ fn notes(named: &NamedRecording, recorded: &RecordedLedger, style: Style) -> Str
             times(recording.throttled)
         ));
     }
-    notes.iter().map(|note| wrapped(&format!("- {note}"), style.width, 2)).collect()
+    notes
 }
 
 fn times(n: u64) -> String {

@@ -5,8 +5,8 @@ use ledger::{RecordingQuestion, difference, ledgers_from_recordings, recording_f
 use records::recording::{Function, Location, Object, Origin, SampledEvent};
 use records::{CpuMode, Profile};
 use serde_json::Value;
-use text::Style;
 
+use crate::ledger::{LedgerNode, LedgerPart};
 use crate::recording::*;
 
 const MS: u64 = 1_000_000;
@@ -76,6 +76,22 @@ fn named(recording: &Recording) -> NamedRecording<'_> {
     NamedRecording { name: "perf.data", recording, operations: Some(1000) }
 }
 
+/// A part as lines that need no page.
+fn lines(part: &LedgerPart) -> String {
+    let mut lines = vec![part.title.clone(), part.answer.clone()];
+    lines.extend(part.causes.iter().cloned());
+    part.tree.iter().for_each(|tree| rows(&tree.root, 0, &mut lines));
+    lines.extend(part.tables.iter().map(|(caption, table)| format!("{caption}\n{}", table.text())));
+    lines.extend(part.notes.iter().map(|note| format!("- {note}")));
+    lines.join("\n") + "\n"
+}
+
+fn rows(row: &LedgerNode, depth: usize, lines: &mut Vec<String>) {
+    let cells: Vec<&str> = row.values.iter().chain(&row.details).map(String::as_str).collect();
+    lines.push(format!("{}{}: {}", "  ".repeat(depth), row.name, cells.join(", ")));
+    row.rows.iter().for_each(|part| rows(part, depth + 1, lines));
+}
+
 fn check(text: &str, expected: Expect) {
     expected.assert_eq(text);
 }
@@ -86,24 +102,21 @@ fn a_ledger_shows_all_time_and_how_sure_it_is() {
     let question = RecordingQuestion { operations: Some(1000), tasks: Vec::new() };
     let recorded = ledgers_from_recordings(&[(&recording, &question)]);
     check(
-        &ledger(&named(&recording), &recorded[0], Style::PLAIN),
+        &lines(&recording_part(&named(&recording), &recorded[0])),
         expect![[r#"
+            perf.data
+            An operation takes 80 us: 50 % idle (40 us), 25 % system call fcntl (20 us), 25 % user code (20 us)
             perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
-
-                     time
-            per operation       +-     share  samples  where
-                    80 us        -  100.00 %       41  all
-                    40 us     0 ns   50.00 %       41    the workload
-                    20 us  13.5 us   25.00 %       21      system call fcntl
-                    20 us  13.5 us   25.00 %       21        interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcnt...
-                    20 us  13.5 us   25.00 %       20      user code
-                    20 us  13.5 us   25.00 %       20        main
-                    40 us     0 ns   50.00 %        0    idle
-                    40 us     0 ns   50.00 %        -      no task of the workload
-
+            all: 80 us, -, 100.00 %, 41
+              the workload: 40 us, 0 ns, 50.00 %, 41
+                system call fcntl: 20 us, 13.5 us, 25.00 %, 21
+                  interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcntl: 20 us, 13.5 us, 25.00 %, 21
+                user code: 20 us, 13.5 us, 25.00 %, 20
+                  main: 20 us, 13.5 us, 25.00 %, 20
+              idle: 40 us, 0 ns, 50.00 %, 0
+                no task of the workload: 40 us, 0 ns, 50.00 %, -
             - Per operation: --operations gives 1000 operations, taken as spread evenly over the recording.
-            - Intervals are 95 %, from 10 parts of this one recording; they do not include differences from run
-              to run.
+            - Intervals are 95 %, from 10 parts of this one recording; they do not include differences from run to run.
         "#]],
     );
 }
@@ -116,34 +129,32 @@ fn a_difference_begins_with_its_cause_and_adds_up() {
     let difference = difference(&recorded[0].ledger, &recorded[1].ledger);
     let both = [&named(&base), &named(&new)];
     check(
-        &changes(both, [&recorded[0], &recorded[1]], &difference, Style::PLAIN),
+        &lines(&changes_part(both, [&recorded[0], &recorded[1]], &difference)),
         expect![[r#"
-            `perf.data` takes 380 us more per operation than `perf.data`, mostly because system call fcntl >
-              interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcntl takes 380 us more
-
+            perf.data → perf.data
+            `perf.data` takes 380 us more per operation than `perf.data`, mostly because system call fcntl > interrupts off, until native_queued_spin_lock_slowpath in __x64_sys_fcntl takes 380 us more
             perf.data: all time of 2 CPUs, by cpu-clock, 82 samples in 40 ms on lab1, Linux 6.12.0
             perf.data: all time of 2 CPUs, by cpu-clock, 842 samples in 420 ms on lab1, Linux 6.12.0
+            Change of time per operation, by cause
+            where                                                                         change       ±  before     now  why
+            system call fcntl > interrupts off, until native_queued_spin_lock_slowpa...  +380 us  108 us   20 us  400 us  count unknown
+            rows that follow the length of an operation                                  +380 us
+            all other rows together: below noise                                           +0 ns
+            all                                                                          +760 us           80 us  840 us
 
-                     change of
-            time per operation      +-  before     now  why            where
-                       +380 us  108 us   20 us  400 us  count unknown  the workload: system call fcntl: interrupts off, until native_queued_spi...
-                       +380 us                                         rows that follow the length of an operation
-                         +0 ns                                         all other rows together: below noise
-                       +760 us           80 us  840 us                 all
-
-            - The rows add up to the total change. All named rows together are significant at 99 %, judged by
-              parts of each recording, and as if runs of one program differed by 12 %: nothing in one recording
-              tells by how much they do.
+            - The rows add up to the total change. All named rows together are significant at 99 %, judged by parts of each recording, and as if runs of one program differed by 12 %: nothing in one recording tells by how much they do.
         "#]],
     );
     check(
-        &functions(both, Style::PLAIN),
+        &lines(&functions_part("both".to_string(), both)),
         expect![[r#"
+            both
+
+            Functions' own CPU time per operation
             baseline    delta  object    symbol
                21 us  +380 us  [kernel]  native_queued_spin_lock_slowpath
                20 us    +0 ns  load      main
 
-            Functions' own CPU time per operation. 0 functions with smaller changes are not shown.
         "#]],
     );
     check(

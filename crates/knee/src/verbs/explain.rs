@@ -1,26 +1,26 @@
 //! `knee explain`: where the time of an operation goes, to the nanosecond, and what accounts for
 //! the difference between two variants.
 
+mod part;
 mod perf_data;
+mod profiled;
+mod samples;
 mod source_lines;
-mod views;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use analysis::{Arm, match_points};
-use answers::{LedgerDifference, Ledgers};
 use anyhow::{Result, bail, ensure};
-use host::terminal::{hint, print};
-use ledger::{Explained, answer, explain};
+use host::terminal::hint;
+use pages::{FormFlag, Page, View, ViewFlags, explanation};
 use plan::commands;
-use records::{Experiment, Opened, Point, Profile, Variant};
+use records::{Experiment, Variant};
 use runner::{End, Measured};
 use setup::foreign::Foreign;
 use store::Store;
-use text::Style;
-use views::ProfileView;
-pub use views::{ProfiledPoint, flame};
+
+use self::part::ProfilePart;
+pub use self::profiled::{ExplainedRecords, ProfiledRecords};
 
 use super::run;
 use crate::named::{self, NamedRecords};
@@ -52,9 +52,11 @@ pub struct Arguments {
     /// Explain at 1, 2, 4 … CPUs and show which rows grow
     #[arg(long, help_heading = EXPLAIN)]
     grow: bool,
-    /// Form of the report
+    /// Part of the profile to show
     #[arg(long, value_enum, default_value = "ledger", help_heading = EXPLAIN)]
-    view: ProfileView,
+    part: ProfilePart,
+    #[command(flatten, next_help_heading = EXPLAIN)]
+    form: FormFlag,
     /// Show profiles that disturbed the run too much
     ///
     /// Also compare points whose operations differ.
@@ -101,15 +103,10 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             "{flag} is a flag of knee run: leave it out, or explain the record that knee run makes"
         );
     }
-    let json = std::mem::take(&mut arguments.run.json);
+    let view = arguments.form.or_json(std::mem::take(&mut arguments.run.json));
     if let Some(files) = named::recordings(&arguments.run.what)? {
-        return perf_data::run(
-            &files,
-            &arguments.run.operations,
-            json,
-            arguments.view,
-            &arguments.recording,
-        );
+        let operations = &arguments.run.operations;
+        return perf_data::run(&files, operations, arguments.part, &arguments.recording, view);
     }
     let is_after_dashes = host::command_line().iter().any(|word| word == "--");
     take_programs(&mut arguments.run, is_after_dashes)?;
@@ -120,7 +117,9 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
              experiment or a command"
         );
         let experiment = request(&arguments)?;
-        arguments.run.json = json;
+        let has_form = matches!(view.view(), View::Terminal | View::Json);
+        ensure!(has_form, "--plan prints text or JSON: leave --view out");
+        arguments.run.json = view.view() == View::Json;
         run::show_plan(&arguments.run, experiment.look(), store)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -129,173 +128,32 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     } else {
         (NamedRecords::resolve(&arguments.run.what, store)?, ExitCode::SUCCESS)
     };
-    let looks: Vec<Vec<Profile>> =
-        named.records.iter().map(store::profiles).collect::<Result<_>>()?;
-    if arguments.view != ProfileView::Ledger {
-        ensure!(!json, "--view {} has no JSON form: leave --json out", arguments.view.name());
-        print(view(&arguments, &named, &looks)?)?;
+    let profiled = ProfiledRecords::read(&named)?;
+    if arguments.part != ProfilePart::Ledger {
+        part::print_part(arguments.part, &profiled, arguments.force, view)?;
         return Ok(code);
     }
-    let explained = explained(&named, &looks);
-    let arms = named.arms();
-    if !arguments.force && is_refused(&named, &arms, &explained)? {
+    let records = profiled.explained();
+    if !arguments.force && records.is_refused()? {
         code = ExitCode::FAILURE;
     }
-    let text = match arms.len() {
-        _ if json => as_json(&named, &arms, &explained, arguments.force)?,
-        _ if arguments.grow => grown(&named, &explained, arguments.force),
-        0 | 1 => alone(&named, &explained, arguments.force),
-        _ => differences(&named, &arms, &explained, arguments.force)?,
-    };
-    print(text)?;
+    view.print(|| records.value(arguments.force), || page(&records, &arguments, view))?;
     Ok(code)
 }
 
-/// The points of all records, explained by their profiles.
-pub fn explained(named: &NamedRecords, looks: &[Vec<Profile>]) -> Vec<Vec<Explained>> {
-    let of_record = |(record, looks): (&Opened, &Vec<Profile>)| {
-        let points = 0..record.record.points.len();
-        points.map(|point| explain(record, looks, point)).collect()
+/// The page of the ledgers: what changed between variants, what grows, or where the time of each point goes.
+fn page(records: &ExplainedRecords, arguments: &Arguments, view: ViewFlags) -> Result<Page> {
+    // A terminal and a mail show no stacks.
+    let has_flames = matches!(view.view(), View::Html | View::Markdown);
+    let force = arguments.force;
+    let parts = if arguments.grow {
+        records.growths(force, has_flames)
+    } else if records.is_compared() {
+        records.differences(force, has_flames)?
+    } else {
+        records.points(force, has_flames)
     };
-    let mut explained = named.records.iter().zip(looks).map(of_record).collect::<Vec<_>>();
-    source_lines::add(&mut explained);
-    explained
-}
-
-/// A view other than the ledger: of each point, or of the first variant against each other one.
-fn view(arguments: &Arguments, named: &NamedRecords, looks: &[Vec<Profile>]) -> Result<String> {
-    let (view, style) = (arguments.view, Style::for_stdout());
-    let arms = named.arms();
-    if arms.len() < 2 || !view.is_of_pairs() {
-        let points = named.records.iter().zip(looks).flat_map(|(record, looks)| {
-            (0..record.record.points.len()).map(|point| ProfiledPoint::new(record, looks, point))
-        });
-        return views::of_points(view, &points.collect::<Vec<_>>(), style);
-    }
-    let profiled = |(record, point): (&Opened, usize)| {
-        let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
-        ProfiledPoint::new(&named.records[index], &looks[index], point)
-    };
-    let mut pairs = Vec::new();
-    for cell in match_points(&arms, arguments.force).map_err(anyhow::Error::msg)? {
-        pairs.extend(cell[1..].iter().map(|other| [profiled(cell[0]), profiled(*other)]));
-    }
-    views::of_pairs(view, &pairs, style)
-}
-
-/// The ledgers of all points, and the changes between variants.
-fn as_json(
-    named: &NamedRecords,
-    arms: &[Arm],
-    explained: &[Vec<Explained>],
-    force: bool,
-) -> Result<String> {
-    let points: Vec<&Explained> = explained.iter().flatten().collect();
-    let pairs = pairs(named, arms, explained, force)?;
-    let differences = pairs.iter().filter_map(|(before, after)| {
-        let per = explanations::ledger::unit_of_work(after);
-        let (before, after) = ((before.name, before.explained), (after.name, after.explained));
-        LedgerDifference::new(before, after, per.to_string(), force)
-    });
-    answers::as_json(&Ledgers { points, differences: differences.collect() })
-}
-
-/// The report of each point, uncompared.
-fn alone(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::for_stdout();
-    let report = |(record, explained): (&Opened, &Vec<Explained>)| {
-        let texts =
-            explained.iter().map(|e| explanations::ledger::explained(record, e, force, style));
-        texts.collect::<Vec<_>>().join("\n")
-    };
-    named.records.iter().zip(explained).map(report).collect::<Vec<_>>().join("\n")
-}
-
-/// For each load, how its rows grow with the number of CPUs.
-fn grown(named: &NamedRecords, explained: &[Vec<Explained>], force: bool) -> String {
-    let style = Style::for_stdout();
-    let loads = over_cpus(named, explained);
-    let texts =
-        loads.iter().map(|(record, same)| explanations::ledger::growth(record, same, force, style));
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// The points of each load, which differ only in their CPUs.
-pub fn over_cpus<'a>(
-    named: &'a NamedRecords,
-    explained: &'a [Vec<Explained>],
-) -> Vec<(&'a Opened, Vec<&'a Explained>)> {
-    let mut loads = Vec::new();
-    for (record, explained) in named.records.iter().zip(explained) {
-        let points = &record.record.points;
-        let mut left: Vec<&Explained> = explained.iter().collect();
-        while let Some(first) = left.first().map(|e| &points[e.point]) {
-            let (same, rest) =
-                left.into_iter().partition(|e| differ_in_cpus_alone(first, &points[e.point]));
-            left = rest;
-            loads.push((record, same));
-        }
-    }
-    loads
-}
-
-/// Whether two points are the same load at different CPU counts, with equal numbers of tasks or
-/// of tasks per CPU.
-fn differ_in_cpus_alone(a: &Point, b: &Point) -> bool {
-    let load =
-        |point: &Point| Point { cpus: 0, cpu_list: vec![], tasks: 0, cell: None, ..point.clone() };
-    let per_cpu = |tasks: &Point, cpus: &Point| u64::from(tasks.tasks) * u64::from(cpus.cpus);
-    load(a) == load(b) && (a.tasks == b.tasks || per_cpu(a, b) == per_cpu(b, a))
-}
-
-/// The first arm against each other arm, cell by cell.
-fn differences(
-    named: &NamedRecords,
-    arms: &[Arm],
-    explained: &[Vec<Explained>],
-    force: bool,
-) -> Result<String> {
-    let style = Style::for_stdout();
-    let pairs = pairs(named, arms, explained, force)?;
-    let texts = pairs
-        .iter()
-        .map(|(before, after)| explanations::ledger::difference(before, after, force, style));
-    Ok(texts.collect::<Vec<_>>().join("\n"))
-}
-
-/// The baseline paired with each other variant, for every point that they share; empty if there
-/// is only one variant.
-pub fn pairs<'a>(
-    named: &'a NamedRecords,
-    arms: &'a [Arm],
-    explained: &'a [Vec<Explained>],
-    force: bool,
-) -> Result<Vec<(explanations::ledger::LedgerSide<'a>, explanations::ledger::LedgerSide<'a>)>> {
-    if arms.len() < 2 {
-        return Ok(Vec::new());
-    }
-    let side = |arm: &'a Arm, (record, point): (&Opened, usize)| {
-        let index = named.records.iter().position(|r| std::ptr::eq(r, record)).unwrap_or(0);
-        let (record, explained) = (&named.records[index], &explained[index][point]);
-        explanations::ledger::LedgerSide { name: arm.name, record, explained }
-    };
-    let mut pairs = Vec::new();
-    for cell in match_points(arms, force).map_err(anyhow::Error::msg)? {
-        for (arm, point) in arms.iter().zip(&cell).skip(1) {
-            pairs.push((side(&arms[0], cell[0]), side(arm, *point)));
-        }
-    }
-    Ok(pairs)
-}
-
-/// Whether profiling cost so much that a ledger, or the answer about two, is refused.
-fn is_refused(named: &NamedRecords, arms: &[Arm], explained: &[Vec<Explained>]) -> Result<bool> {
-    if arms.len() < 2 {
-        return Ok(explained.iter().flatten().any(|explained| explained.refused().is_some()));
-    }
-    let pairs = pairs(named, arms, explained, false)?;
-    let answers = pairs.iter().filter_map(|(a, b)| answer(a.explained, b.explained, false));
-    Ok(answers.into_iter().any(|answer| answer.refused))
+    Ok(explanation(records.title(), parts))
 }
 
 /// Turns words that start programs into commands. Several commands are variants of each other.
@@ -316,10 +174,10 @@ fn is_measured_first(run: &run::Arguments) -> bool {
 
 /// What is to be measured and profiled.
 fn request(arguments: &Arguments) -> Result<Foreign<Experiment>> {
-    run::request(&arguments.run)?.try_map(|experiment| profiled(experiment, arguments))
+    run::request(&arguments.run)?.try_map(|experiment| with_profiles(experiment, arguments))
 }
 
-fn profiled(mut experiment: Experiment, arguments: &Arguments) -> Result<Experiment> {
+fn with_profiles(mut experiment: Experiment, arguments: &Arguments) -> Result<Experiment> {
     let is_file = |what: &String| named::is_experiment(what);
     if arguments.run.blocks.is_none() && !arguments.run.what.iter().any(is_file) {
         experiment.blocks = Some(BLOCKS);

@@ -14,6 +14,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("compare", "compare 20261120-165542"),
     ("compare fragile", "compare fragile fragile"),
     ("doctor", "doctor"),
+    ("explain", "explain 20261120-115530"),
     ("fleet status", "fleet status fleet"),
     ("kernel list", "kernel list"),
     ("list", "list"),

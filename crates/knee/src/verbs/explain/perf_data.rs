@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use answers::{RecordingDifference, RecordingLedger, as_json};
+use answers::{RecordingDifference, RecordingLedger};
 use anyhow::{Result, bail, ensure};
+use explanations::ledger::LedgerPart;
 use explanations::recording::{self, NamedRecording};
 use host::terminal::print;
 use ledger::{RecordedLedger, RecordingQuestion, causes, difference, ledgers_from_recordings};
+use pages::{Page, ViewFlags, explanation};
 use records::recording::Recording;
-use text::Style;
 
-use super::views::ProfileView;
+use super::part::{ProfilePart, no_json};
 
 /// The heading of the options for recordings.
 pub const HEADING: &str = "perf.data";
@@ -33,13 +34,13 @@ pub struct Options {
     symbols: Vec<PathBuf>,
 }
 
-/// Prints the view of one recording, or of two compared.
+/// Prints a part of what one recording says, or of two compared.
 pub fn run(
     files: &[PathBuf],
     operations: &[u64],
-    json: bool,
-    view: ProfileView,
+    part: ProfilePart,
     options: &Options,
+    view: ViewFlags,
 ) -> Result<ExitCode> {
     ensure!(files.len() <= 2, "{} perf.data files: name one, or two to compare", files.len());
     let given = operations.len();
@@ -53,47 +54,47 @@ pub fn run(
         files.iter().map(|file| perf_data::open(file, &options.symbols)).collect::<Result<_>>()?;
     options.check_tasks(&recordings)?;
     let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-    let named: Vec<NamedRecording> = names
-        .iter()
-        .zip(&recordings)
-        .enumerate()
-        .map(|(index, (name, recording))| NamedRecording {
-            name,
-            recording,
-            operations: operations.get(index).copied(),
-        })
-        .collect();
-    print(options.shown(&named, view, json)?)?;
+    let named = names.iter().zip(&recordings).enumerate();
+    let named = named.map(|(index, (name, recording))| NamedRecording {
+        name,
+        recording,
+        operations: operations.get(index).copied(),
+    });
+    options.print(&named.collect::<Vec<_>>(), part, view)?;
     // The process ends here: freeing millions of samples first would take noticeable time.
     std::mem::forget(recordings);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Options {
-    fn shown(&self, named: &[NamedRecording], view: ProfileView, json: bool) -> Result<String> {
-        let style = Style::for_stdout();
-        match (named, view) {
-            ([one], ProfileView::Ledger) => {
+    fn print(&self, named: &[NamedRecording], part: ProfilePart, view: ViewFlags) -> Result<()> {
+        let file = |text: &dyn Fn() -> String| -> Result<()> {
+            part.check_view(view)?;
+            print(text())
+        };
+        match (named, part) {
+            ([one], ProfilePart::Ledger) => {
                 let recorded = self.recorded(&[one]).remove(0);
-                if json {
-                    as_json(&RecordingLedger { name: one.name, recorded: &recorded })
-                } else {
-                    Ok(recording::ledger(one, &recorded, style))
-                }
+                let value = || Ok(RecordingLedger { name: one.name, recorded: &recorded });
+                view.print(value, || Ok(page(recording::recording_part(one, &recorded))))
             }
-            ([one], ProfileView::Tree) => Ok(recording::callers(one)),
-            ([one], ProfileView::Folded) => Ok(recording::folded(one)),
-            ([one], ProfileView::Firefox) => Ok(recording::firefox(one)),
-            ([base, new], ProfileView::Ledger) => self.changes([base, new], json, style),
-            ([base, new], ProfileView::Diff) => Ok(recording::functions([base, new], style)),
-            ([base, new], ProfileView::Folded) => Ok(recording::folded_pair([base, new])),
-            (_, ProfileView::Locks | ProfileView::Ipis) => bail!(
-                "perf.data has no {}: measure a workload with knee explain --view {}",
-                if view == ProfileView::Locks { "locks" } else { "interrupts" },
-                view.name()
+            ([one], ProfilePart::Tree) => file(&|| recording::callers(one)),
+            ([one], ProfilePart::Folded) => file(&|| recording::folded(one)),
+            ([one], ProfilePart::Firefox) => file(&|| recording::firefox(one)),
+            ([base, new], ProfilePart::Ledger) => self.print_changes([base, new], view),
+            ([base, new], ProfilePart::Diff) => {
+                let title = format!("{} → {}", base.name, new.name);
+                let part_of = || recording::functions_part(title, [base, new]);
+                view.print(|| no_json(part), || Ok(page(part_of())))
+            }
+            ([base, new], ProfilePart::Folded) => file(&|| recording::folded_pair([base, new])),
+            (_, ProfilePart::Locks | ProfilePart::Ipis) => bail!(
+                "perf.data has no {}: measure a workload with knee explain --part {}",
+                if part == ProfilePart::Locks { "locks" } else { "interrupts" },
+                part.name()
             ),
-            (_, ProfileView::Diff) => bail!("--view diff compares two perf.data files: name both"),
-            _ => bail!("--view {} shows a single perf.data file: name one", view.name()),
+            (_, ProfilePart::Diff) => bail!("--part diff compares two perf.data files: name both"),
+            _ => bail!("--part {} shows a single perf.data file: name one", part.name()),
         }
     }
 
@@ -108,7 +109,7 @@ impl Options {
         ledgers_from_recordings(&both)
     }
 
-    fn changes(&self, named: [&NamedRecording; 2], json: bool, style: Style) -> Result<String> {
+    fn print_changes(&self, named: [&NamedRecording; 2], view: ViewFlags) -> Result<()> {
         let [base, new] = named;
         let recorded = self.recorded(&named);
         ensure!(
@@ -126,15 +127,16 @@ impl Options {
             without.name
         );
         let change = difference(&recorded[0].ledger, &recorded[1].ledger);
-        if json {
-            return as_json(&RecordingDifference {
+        let value = || {
+            Ok(RecordingDifference {
                 base: RecordingLedger { name: base.name, recorded: &recorded[0] },
                 new: RecordingLedger { name: new.name, recorded: &recorded[1] },
                 difference: &change,
                 causes: causes(&change),
-            });
-        }
-        Ok(recording::changes(named, [&recorded[0], &recorded[1]], &change, style))
+            })
+        };
+        let both = [&recorded[0], &recorded[1]];
+        view.print(value, || Ok(page(recording::changes_part(named, both, &change))))
     }
 
     /// Refuses a `--task` that no recording has: it is a typing mistake.
@@ -149,6 +151,10 @@ impl Options {
         }
         Ok(())
     }
+}
+
+fn page(part: LedgerPart) -> Page {
+    explanation(String::new(), vec![part])
 }
 
 /// The name of a file in reports.

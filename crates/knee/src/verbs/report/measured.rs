@@ -1,17 +1,15 @@
 //! The page of records: what is compared, or the curves of one, and the ledgers of their profiled runs.
 
 use anyhow::Result;
-use explanations::ledger::{LedgerPart, LedgerSide, difference_part, explained_part, growth_part};
-use ledger::Explained;
+use explanations::ledger::LedgerPart;
 use pages::{Page, comparison, ledgers, record};
-use records::{Opened, Profile};
+use records::Opened;
 use reports::{Detail, quoted, shown_metrics};
 use store::Store;
-use text::prose::counted;
 
 use crate::named::{NamedRecords, each_variant};
 use crate::verbs::compare::CompareQuestion;
-use crate::verbs::explain::{ProfiledPoint, explained, flame, over_cpus, pairs};
+use crate::verbs::explain::{ExplainedRecords, ProfiledRecords};
 
 /// The page of the records or variants that the words name.
 pub fn page(what: &[String], question: &CompareQuestion, store: &Store) -> Result<Page> {
@@ -59,78 +57,24 @@ fn of_named(
         }
         _ => comparison(&question.compared(named, store)?, &records, again),
     };
-    let looks: Vec<Vec<Profile>> =
-        records.iter().map(|record| store::profiles(record)).collect::<Result<_>>()?;
-    if looks.iter().all(Vec::is_empty) {
+    let profiled = ProfiledRecords::read(named)?;
+    if profiled.is_empty() {
         return Ok(measured);
     }
-    let explained = explained(named, &looks);
     let title = measured.title.clone();
-    let profiled = Profiled { named, looks: &looks, explained: &explained };
-    let parts = profiled.parts(question.force)?;
+    let parts = parts(&profiled.explained(), question.force)?;
     Ok(measured.and(ledgers(&title, parts)))
 }
 
-/// Records with their profiles, explained.
-struct Profiled<'a> {
-    named: &'a NamedRecords,
-    looks: &'a [Vec<Profile>],
-    explained: &'a [Vec<Explained>],
-}
-
-impl Profiled<'_> {
-    /// The differences between variants, most CPUs first, or how rows grow; then each point.
-    fn parts(&self, force: bool) -> Result<Vec<LedgerPart>> {
-        let mut parts = self.differences(force)?;
-        if self.named.arms().len() < 2 {
-            parts = self.growths(force);
-        }
-        // Stacks stand once: beside those that they are compared with.
-        let has_flame = parts.iter().any(|part| part.flame.is_some());
-        for (record, explained) in self.named.records.iter().zip(self.explained) {
-            for one in explained.iter().filter(|one| one.ledger.is_some()) {
-                let name = "CPU time".to_string();
-                let points = [(name, self.point(record, one.point))];
-                let flame = if has_flame { None } else { flame(&points) };
-                parts.push(LedgerPart { flame, ..explained_part(record, one, force) });
-            }
-        }
-        Ok(parts)
-    }
-
-    fn differences(&self, force: bool) -> Result<Vec<LedgerPart>> {
-        let arms = self.named.arms();
-        let mut pairs = pairs(self.named, &arms, self.explained, force)?;
-        let cpus = |side: &LedgerSide| side.record.record.points[side.explained.point].cpus;
-        pairs.sort_by_key(|(_, after)| std::cmp::Reverse(cpus(after)));
-        let part = |(before, after): (LedgerSide, LedgerSide)| {
-            let point = |side: &LedgerSide| {
-                (side.name.to_string(), self.point(side.record, side.explained.point))
-            };
-            let flame = flame(&[point(&before), point(&after)]);
-            LedgerPart { flame, ..difference_part(&before, &after, force) }
-        };
-        Ok(pairs.into_iter().map(part).collect())
-    }
-
-    fn growths(&self, force: bool) -> Vec<LedgerPart> {
-        let loads = over_cpus(self.named, self.explained);
-        let part = |(record, same): &(&Opened, Vec<&Explained>)| {
-            let cpus = |one: &Explained| record.record.points[one.point].cpus;
-            let mut same: Vec<&Explained> = same.clone();
-            same.sort_by_key(|one| cpus(one));
-            let points = same
-                .iter()
-                .map(|one| (counted(cpus(one) as usize, "CPU"), self.point(record, one.point)));
-            let flame = flame(&points.collect::<Vec<_>>());
-            Some(LedgerPart { flame, ..growth_part(record, &same, force)? })
-        };
-        loads.iter().filter_map(part).collect()
-    }
-
-    fn point(&self, record: &Opened, point: usize) -> ProfiledPoint<'_> {
-        let records = self.named.records.iter();
-        let index = records.clone().position(|one| std::ptr::eq(one, record)).unwrap_or(0);
-        ProfiledPoint::new(&self.named.records[index], &self.looks[index], point)
-    }
+/// The differences between variants, or how rows grow; then each point.
+fn parts(records: &ExplainedRecords, force: bool) -> Result<Vec<LedgerPart>> {
+    let is_compared = records.is_compared();
+    let mut parts =
+        if is_compared { records.differences(force, true)? } else { records.growths(force, true) };
+    // What has one CPU count does not grow.
+    parts.retain(|part| is_compared || part.tree.is_some());
+    // Stacks stand once: beside those that they are compared with.
+    let has_flames = parts.iter().all(|part| part.flame.is_none());
+    parts.extend(records.points(force, has_flames));
+    Ok(parts)
 }
