@@ -56,8 +56,8 @@ pub trait LocksVisitor {
     fn locks<L: Locks>(self, locks: &L) -> Self::Out;
 }
 
-/// Visits locks of the list, in a region with this many bytes more than the largest kinds need. `None` if there is no
-/// lock of this name.
+/// Visits locks of the list, in a region of this many bytes and of those that a lock with large tables needs. `None` if
+/// there is no lock of this name.
 pub fn place<V: LocksVisitor>(
     name: &str,
     shape: Shape,

@@ -178,7 +178,7 @@ impl Subject {
         }
     }
 
-    /// The settings and choices that there are.
+    /// The mechanism with its settings and choices, of which one in C has none.
     pub(crate) fn mechanism(&self) -> Result<&'static ListedMechanism> {
         static IN_C: ListedMechanism = CMechanism::LISTED;
         match self {

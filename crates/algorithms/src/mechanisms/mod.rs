@@ -97,7 +97,7 @@ pub fn operations<X: Mechanism, M: Machine>(mechanism: &X, m: &M, task: usize, o
     m.forget_history(begin, 0);
 }
 
-/// A mechanism of the list [`MECHANISMS`], or one of the user's own, with the constants of its [`Mechanism`] that are the
+/// A mechanism of the list [`MECHANISMS`], or one in C, with the constants of its [`Mechanism`] that are the
 /// same over every lock: code that needs only these is compiled once, not once for each lock.
 #[derive(Debug)]
 pub struct ListedMechanism {
