@@ -14,6 +14,7 @@ mod html;
 mod ledger;
 mod listing;
 mod mail;
+mod manual;
 mod markdown;
 mod page;
 mod plan;

@@ -2,7 +2,7 @@
 
 use host::terminal::shown;
 use text::Style;
-use text::prose::wrapped;
+use text::prose::{reflowed, wrapped};
 
 use crate::fitted::fitted;
 use crate::ledger::ledger_text;
@@ -11,6 +11,8 @@ use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, brief};
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
 const STYLE: Style = Style { width: WIDTH, ..Style::PLAIN };
+/// Columns for the labels of facts, at least.
+const LABEL: usize = 11;
 
 /// The whole text.
 pub fn mail(page: &Page) -> String {
@@ -45,10 +47,12 @@ pub fn mail(page: &Page) -> String {
     }
     if !page.facts.is_empty() {
         text += &format!("\n{}\n", page.facts_title());
-        let facts = page.facts.iter();
-        text += &facts
-            .map(|(label, value)| wrapped_ascii(&format!("  {label:<11} {value}"), 14))
-            .collect::<String>();
+        let widest = page.facts.iter().map(|(label, _)| label.chars().count()).max();
+        let column = LABEL.max(widest.unwrap_or_default());
+        let fact = |(label, value): &(String, String)| {
+            wrapped_ascii(&format!("  {label:<column$} {value}"), column + 3)
+        };
+        text += &page.facts.iter().map(fact).collect::<String>();
     }
     if !page.again.is_empty() {
         text += "\nDo it again\n";
@@ -63,6 +67,7 @@ fn block(block: &Block) -> String {
         Block::Text(sentences) => list(sentences),
         // The numbers stand in the tables; a mail has no room for stacks.
         Block::Curves(_) | Block::Flame(_) => String::new(),
+        Block::Manual(text) => reflowed(&STYLE.spelled(text), WIDTH),
         Block::Folded(_, sentences) if sentences.is_empty() => String::new(),
         Block::Folded(title, sentences) => format!("{title}:\n{}", list(sentences)),
         Block::Table(table) => table_text(table),

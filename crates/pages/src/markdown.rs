@@ -4,6 +4,7 @@ use explanations::ledger::{LedgerNode, LedgerTree};
 use host::terminal::one_line;
 use text::markdown::{cell, escaped};
 
+use crate::manual;
 use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, Section, brief};
 
 /// The whole text.
@@ -57,6 +58,7 @@ fn block(block: &Block) -> String {
         Block::Flame(graph) => {
             folded("Functions by their own CPU time", &graph.functions.markdown())
         }
+        Block::Manual(text) => manual::markdown(text),
         Block::Folded(title, sentences) => folded(title, &list(sentences)),
         Block::Table(table) => table_text(table),
         Block::Ledger(tree) => ledger(tree),

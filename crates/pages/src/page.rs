@@ -133,6 +133,8 @@ pub enum Block {
     Table(PageTable),
     Ledger(LedgerTree),
     Flame(FlameGraph),
+    /// The text of a manual, as in doc comments: paragraphs, lists and diagrams.
+    Manual(String),
     /// Sentences that only some readers want, below a heading.
     Folded(&'static str, Vec<String>),
 }

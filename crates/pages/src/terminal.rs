@@ -3,14 +3,14 @@
 use reports::{CurvePanel, OVER_CPUS, PanelLine};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};
-use text::prose::wrapped;
+use text::prose::{reflowed, wrapped};
 use text::table::Table;
 
 use crate::fitted::fitted;
 use crate::ledger::ledger_text;
 use crate::page::{Block, Page, PageKind, Section};
 
-/// Columns for the labels of facts.
+/// Columns for the labels of facts, at least.
 const LABEL: usize = 12;
 
 /// The whole text: parts with an empty line between them.
@@ -27,7 +27,10 @@ pub fn terminal(page: &Page, style: Style) -> String {
     parts.push(page.method.iter().map(|one| sentence(one, style)).collect());
     let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
     let again = page.again.iter().map(|command| ("rerun", command.as_str()));
-    parts.push(facts.chain(again).map(|fact| labelled(fact, style)).collect());
+    let facts: Vec<(&str, &str)> = facts.chain(again).collect();
+    let widest = facts.iter().map(|(label, _)| label.chars().count() + 2).max();
+    let column = LABEL.max(widest.unwrap_or_default());
+    parts.push(facts.into_iter().map(|fact| labelled(fact, column, style)).collect());
     parts.retain(|part| !part.is_empty());
     parts.join(if page.kind == PageKind::List { "" } else { "\n" })
 }
@@ -59,8 +62,8 @@ fn sentence(text: &str, style: Style) -> String {
 }
 
 /// A label with what stands behind it.
-fn labelled((label, value): (&str, &str), style: Style) -> String {
-    wrapped(&style.spelled(&format!("{label:<LABEL$}{value}")), style.width, LABEL)
+fn labelled((label, value): (&str, &str), column: usize, style: Style) -> String {
+    wrapped(&style.spelled(&format!("{label:<column$}{value}")), style.width, column)
 }
 
 fn section(section: &Section, has_title: bool, style: Style) -> String {
@@ -78,7 +81,9 @@ fn section(section: &Section, has_title: bool, style: Style) -> String {
         }
         text += &own;
     }
-    let has_title = has_title && !section.title.is_empty() && !text.is_empty();
+    // A manual opens by itself.
+    let is_manual = matches!(section.blocks[..], [Block::Manual(_)]);
+    let has_title = has_title && !is_manual && !section.title.is_empty() && !text.is_empty();
     if has_title { heading(&section.title, style) + &text } else { text }
 }
 
@@ -89,6 +94,7 @@ fn block(block: &Block, style: Style) -> String {
         Block::Table(table) => fitted(table, style),
         Block::Ledger(tree) => ledger_text(tree, style, usize::MAX),
         Block::Flame(graph) => table(&graph.functions, style),
+        Block::Manual(text) => reflowed(text, style.width),
         Block::Folded(title, sentences) if !sentences.is_empty() => {
             format!("{title}:\n{}", list(sentences, style))
         }

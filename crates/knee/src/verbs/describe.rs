@@ -7,20 +7,23 @@ use answers::{
     AlgorithmManual, ExperimentManual, HostManual, HostNumber, ParameterEntry, UncompiledLoad,
     WorkloadManual, as_json,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use described_hosts::{DescribedHost, HOSTS, Number, Origin};
-use host::pager::page;
+use host::pager;
 use host::terminal::print;
 use own_loads::ListedLoad;
+use pages::{Block, Page, PageKind, PageTable, Section, View, ViewFlags, terminal};
 use plan::commands::{self, COMMANDS, PREFIX};
 use plan::experiments::{self, EXPERIMENTS};
 use records::{Effect, LoadInterface, Metric, OwnLoad, OwnParameter};
 use runner::{effects, planned_record};
+use schemars::JsonSchema;
+use serde::Serialize;
 use setup::foreign::Foreign;
 use text::Style;
-use text::prose::reflowed;
 use text::prose::wrapped;
 use text::stdout_width;
+use text::table::{Align, Table};
 use workloads::{Forms, Parameter, ParameterKind, WORKLOADS, Workload};
 
 use crate::verbs::list::{all_metrics, host_entry, lock_entry, mechanism_entry, metric_entry};
@@ -31,13 +34,13 @@ pub fn has_page(name: &str) -> bool {
     HEADERS.iter().any(|(header, _)| *header == name) || ManualEntry::find(name).is_some()
 }
 
-/// Prints the page of a name, or of a file; as JSON if asked.
-pub fn run(name: &str, is_json: bool) -> Result<()> {
+/// Prints the page of a name, or a file.
+pub fn run(name: &str, view: ViewFlags) -> Result<()> {
     if let Some((_, text)) = HEADERS.iter().find(|(header, _)| *header == name) {
-        return page(text);
+        return file(name, text, view);
     }
     if own_loads::is_own_load(name) {
-        return own_load(name, is_json);
+        return own_load(name, view);
     }
     let is_file = experiments::built_in(name).is_none() && named::is_experiment(name);
     let entry = if is_file {
@@ -47,7 +50,26 @@ pub fn run(name: &str, is_json: bool) -> Result<()> {
     } else {
         ManualEntry::find(name).with_context(|| format!("{name} has no manual page"))?
     };
-    if is_json { print(entry.json()?) } else { page(&entry.page(stdout_width())) }
+    entry.show(view)
+}
+
+/// Shows a file as it is, which has no other form.
+fn file(name: &str, text: &str, view: ViewFlags) -> Result<()> {
+    let is_possible = [View::Terminal, View::Json].contains(&view.view());
+    ensure!(is_possible, "--view: {name} is a file, which is shown as it is: leave --view out");
+    pager::page(text)
+}
+
+/// Shows a manual page, on a terminal in the pager.
+fn manual<T: Serialize + JsonSchema>(
+    view: ViewFlags,
+    value: impl FnOnce() -> Result<T>,
+    page: Page,
+) -> Result<()> {
+    match view.view() {
+        View::Terminal => pager::page(&terminal(&page, Style::for_stdout())),
+        _ => view.print(value, || Ok(page)),
+    }
 }
 
 /// Headers for C files, described by their own text.
@@ -59,55 +81,74 @@ const HEADERS: [(&str, &str); 3] = [
 
 /// Compiles a load and prints what it says about itself. A load that others wrote is not compiled, as that would run
 /// it: only its text is read.
-fn own_load(name: &str, is_json: bool) -> Result<()> {
+fn own_load(name: &str, view: ViewFlags) -> Result<()> {
     let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
     let own = OwnLoad { file: file.clone(), ..OwnLoad::default() };
     let own = Foreign::typed(own).with_code(&file)?;
     if let Some(why) = own.why_not_own() {
-        return text_of_load(name, is_json, &own_loads::look(&file)?, &why);
+        return text_of_load(name, view, &own_loads::look(&file)?, &why);
     }
     let own = own.permitted(false, |_| Ok(String::new()))?;
     let compiled = own_loads::compile(&own)?;
-    if is_json {
-        return print(as_json(&compiled)?);
-    }
-    let width = stdout_width();
-    let mut text = format!("{}\n\n{}\n", own.name(), reflowed(&compiled.description, width));
-    text += &entry("operation", &compiled.operation, width);
-    text += &entry("interface", compiled.interface.name(), width);
     let verified = match compiled.interface {
         LoadInterface::WillItScale => "no: the test only counts",
         LoadInterface::Knee if compiled.verifies => "by the load itself",
         LoadInterface::Knee => "no: it has neither knee_verify nor knee_verify_all",
     };
-    text += &entry("verified", verified, width);
-    text += &entry("compiler", &compiled.compiler, width);
-    for OwnParameter { name, default, choices, about } in &compiled.parameters {
+    let mut page = manual_page(&own.name(), "load", &compiled.description);
+    page.facts = facts([
+        ("operation", &compiled.operation),
+        ("interface", compiled.interface.name()),
+        ("verified", verified),
+        ("compiler", &compiled.compiler),
+    ]);
+    let row = |one: &OwnParameter| {
+        let OwnParameter { name, default, choices, about } = one;
         let values = if choices.is_empty() { "any text" } else { choices };
-        let head = format!("  {name}={default}");
-        text += &wrapped(&format!("{head:26} {about} ({values})"), width, 27);
-    }
-    page(&text)
+        [format!("{name}={default}"), format!("{about} ({values})")]
+    };
+    page.sections.extend(parameters(compiled.parameters.iter().map(row)));
+    manual(view, || Ok(compiled), page)
 }
 
 /// Prints what the text of a load says, which is not compiled, and `why`.
-fn text_of_load(name: &str, is_json: bool, load: &Option<ListedLoad>, why: &str) -> Result<()> {
+fn text_of_load(name: &str, view: ViewFlags, load: &Option<ListedLoad>, why: &str) -> Result<()> {
     let ListedLoad { interface, description, .. } = load.as_ref().with_context(|| {
         format!("{why}, so it is not compiled, and its text is that of no load")
     })?;
-    if is_json {
-        return print(as_json(&UncompiledLoad {
-            description: description.clone(),
-            interface: *interface,
-            not_compiled: why.to_string(),
-        })?);
-    }
-    let width = stdout_width();
-    let mut text = format!("{name}\n\n{}\n", reflowed(description, width));
-    text += &entry("interface", interface.name(), width);
+    let value = UncompiledLoad {
+        description: description.clone(),
+        interface: *interface,
+        not_compiled: why.to_string(),
+    };
     let why =
         format!("no, so its parameters are unknown: {why}; knee run asks before it compiles it");
-    page(&(text + &entry("compiled", &why, width)))
+    let mut page = manual_page(name, "load", description);
+    page.facts = facts([("interface", interface.name()), ("compiled", &why)]);
+    manual(view, || Ok(value), page)
+}
+
+/// A page with the text of a manual.
+fn manual_page(name: &str, kind: &str, text: &str) -> Page {
+    let blocks = vec![Block::Manual(text.trim_end().to_string())];
+    Page {
+        answers: vec![format!("{name}  ({kind})")],
+        sections: vec![Section::open("Manual", blocks)],
+        ..Page::new(name, PageKind::Manual)
+    }
+}
+
+fn facts<const N: usize>(facts: [(&str, &str); N]) -> Vec<(String, String)> {
+    facts.map(|(label, value)| (label.to_string(), value.to_string())).into()
+}
+
+/// The parameters of a load, if it has any: names with defaults, and what they mean.
+fn parameters(rows: impl Iterator<Item = [String; 2]>) -> Option<Section> {
+    let mut table = Table::new(["parameter", "meaning"].map(|heading| (heading, Align::Left)));
+    rows.for_each(|row| table.row(row.into()));
+    let has_rows = !table.rows().is_empty();
+    let blocks = vec![Block::Table(PageTable::of_prose(table))];
+    has_rows.then(|| Section::open("Parameters (--set NAME=VALUE[,VALUE…])", blocks))
 }
 
 /// Anything that has a manual page.
@@ -143,27 +184,32 @@ impl<'a> ManualEntry<'a> {
             .or_else(|| Some(ManualEntry::Command(name, commands::built_in(name)?)))
     }
 
-    /// The page in lines of at most `width` columns, except the files of experiments, hosts and commands.
-    fn page(&self, width: usize) -> String {
+    fn show(&self, view: ViewFlags) -> Result<()> {
+        let is_json = view.view() == View::Json;
         match self {
-            ManualEntry::Workload(workload) => workload_page(workload, width),
-            ManualEntry::Lock(lock) => lock_page(lock, width),
-            ManualEntry::Mechanism(mechanism) => mechanism_page(mechanism, width),
-            ManualEntry::Metric(name, metric) => metric_page(name, metric, width),
-            ManualEntry::Experiment(name, text) => experiment_page(name, text, width),
-            ManualEntry::Host(_, text) | ManualEntry::Command(_, text) => text.to_string(),
-        }
-    }
-
-    fn json(&self) -> Result<String> {
-        match self {
-            ManualEntry::Workload(workload) => as_json(&workload_manual(workload)),
-            ManualEntry::Lock(lock) => as_json(&lock_manual(lock)),
-            ManualEntry::Mechanism(mechanism) => as_json(&mechanism_manual(mechanism)),
-            ManualEntry::Metric(_, metric) => as_json(&metric_entry(metric)),
-            ManualEntry::Host(name, _) => as_json(&host_manual(&described_hosts::find(name)?)),
-            ManualEntry::Experiment(name, text) => as_json(&experiment_manual(name, text)?),
-            ManualEntry::Command(name, _) => as_json(&commands::read(name)?),
+            ManualEntry::Workload(one) => {
+                manual(view, || Ok(workload_manual(one)), workload_page(one))
+            }
+            ManualEntry::Lock(lock) => manual(view, || Ok(lock_manual(lock)), lock_page(lock)),
+            ManualEntry::Mechanism(one) => {
+                manual(view, || Ok(mechanism_manual(one)), mechanism_page(one))
+            }
+            ManualEntry::Metric(name, metric) => {
+                manual(view, || Ok(metric_entry(metric)), metric_page(name, metric))
+            }
+            ManualEntry::Host(name, _) if is_json => {
+                print(as_json(&host_manual(&described_hosts::find(name)?))?)
+            }
+            ManualEntry::Experiment(name, text) if is_json => {
+                print(as_json(&experiment_manual(name, text)?)?)
+            }
+            ManualEntry::Command(name, _) if is_json => print(as_json(&commands::read(name)?)?),
+            ManualEntry::Experiment(name, text) => {
+                file(name, &experiment_page(name, text, stdout_width()), view)
+            }
+            ManualEntry::Host(name, text) | ManualEntry::Command(name, text) => {
+                file(name, text, view)
+            }
         }
     }
 }
@@ -203,25 +249,23 @@ fn experiment_effects(name: &str, text: &str) -> Result<Vec<Effect>> {
     effects(&planned_record(experiments::parse_at(name, text, None)?.0)?)
 }
 
-fn workload_page(workload: &Workload, width: usize) -> String {
+fn workload_page(workload: &Workload) -> Page {
     let spec = workload.spec;
-    let mut page = format!("{}  ({})\n\n", workload.name, spec.family.title());
-    page += &format!("{}\n", reflowed(workload.manual().trim_end(), width));
-    page += &entry("one operation", spec.operation, width);
-    page += &entry("runs as", &forms(&spec.forms), width);
+    let mut page = manual_page(workload.name, spec.family.title(), &workload.manual());
+    page.facts = facts([("one operation", spec.operation), ("runs as", &forms(&spec.forms))]);
     if !spec.aliases.is_empty() {
-        page += &entry("also called", &spec.aliases.join(", "), width);
+        page.facts.extend(facts([("also called", &spec.aliases.join(", "))]));
     }
     for (i, need) in spec.needs.iter().enumerate() {
-        page += &entry(if i == 0 { "needs" } else { "" }, &need.to_string(), width);
+        page.facts.extend(facts([(if i == 0 { "needs" } else { "" }, &need.to_string())]));
     }
-    page += &entry("semantics", &format!("version {}", spec.semantics), width);
-    page += "\nparameters (--set NAME=VALUE[,VALUE…])\n";
-    for parameter in workload.parameters() {
-        page += &parameter_lines(parameter, width);
-    }
-    page += &format!("\n{}\n", wrapped(WORK_ACCURACY, width, 0));
-    page + &entry("try it", &format!("knee run {} --cpus 1..all", workload.name), width)
+    page.facts.extend(facts([
+        ("semantics", &format!("version {}", spec.semantics)),
+        ("try it", &format!("knee run {} --cpus 1..all", workload.name)),
+    ]));
+    page.sections.extend(parameters(workload.parameters().map(parameter_row)));
+    page.method.push(WORK_ACCURACY.to_string());
+    page
 }
 
 /// What a parameter in ns gives: each is CPU work.
@@ -229,33 +273,28 @@ const WORK_ACCURACY: &str = "Parameters in ns are CPU work. From 200 ns up its C
     3 % of what you ask for in 9 of 10 runs or more; interruptions and preemption come on top. Each run measures the real \
     length afterwards (metric work.NAME), and has a doubt if it is more than 5 % off.";
 
-/// A line of a page: what it says, and below each other the words about it.
-fn entry(title: &str, text: &str, width: usize) -> String {
-    // The title's own spaces are no place to break a line.
-    let lines = wrapped(&format!("{:17}{text}", ""), width, 17);
-    format!("{title:17}{}", lines.trim_start_matches(' '))
-}
-
-fn lock_page(lock: &ListedLock, width: usize) -> String {
+fn lock_page(lock: &ListedLock) -> Page {
     let name = lock.name;
-    let manual = reflowed(lock.manual().trim_end(), width);
-    let mut page = format!("{name}  ({})\n\n{manual}\n", lock.kind());
-    page += &entry("search it", &format!("knee check {name} --threads 3 --acquires 2"), width);
-    page += &entry("mutants", &format!("knee check {name} --mutants"), width);
-    page + &entry("run natively", &format!("knee run lock_{name} --cpus 1..all"), width)
+    let facts = facts([
+        ("search it", &format!("knee check {name} --threads 3 --acquires 2")),
+        ("mutants", &format!("knee check {name} --mutants")),
+        ("run natively", &format!("knee run lock_{name} --cpus 1..all")),
+    ]);
+    Page { facts, ..manual_page(name, lock.kind(), &lock.manual()) }
 }
 
-fn mechanism_page(mechanism: &ListedMechanism, width: usize) -> String {
+fn mechanism_page(mechanism: &ListedMechanism) -> Page {
     let name = mechanism.name;
-    let manual = reflowed(mechanism.manual().trim_end(), width);
-    let mut page = format!("{name}  (mechanism)\n\n{manual}\n");
-    page += &entry("designs", &mechanism.designs().join(", "), width);
-    page += &entry("search all", &format!("knee check {name} --threads 2"), width);
-    let one = format!("knee check {name}:after --threads 2 --acquires 2 --over ticket");
-    page += &entry("search one", &one, width);
+    let mut page = manual_page(name, "mechanism", &mechanism.manual());
+    page.facts = facts([
+        ("designs", &mechanism.designs().join(", ")),
+        ("search all", &format!("knee check {name} --threads 2")),
+        ("search one", &format!("knee check {name}:after --threads 2 --acquires 2 --over ticket")),
+    ]);
     let workload = format!("mechanism_{name}");
     if Workload::find(&workload).is_some() {
-        page += &entry("run natively", &format!("knee run {workload} --cpus 1..all"), width);
+        let run = format!("knee run {workload} --cpus 1..all");
+        page.facts.extend(facts([("run natively", &run)]));
     }
     page
 }
@@ -298,14 +337,14 @@ fn forms(forms: &Forms) -> String {
     }
 }
 
-fn parameter_lines(parameter: &Parameter, width: usize) -> String {
+fn parameter_row(parameter: &Parameter) -> [String; 2] {
     let values = match parameter.kind {
         ParameterKind::Number { min, max } => format!("{min} to {max}"),
         ParameterKind::Varying { min, max } => format!("{min} to {max}, also with ~exp"),
         ParameterKind::Choice(words) => words.join("|"),
     };
-    let head = format!("  {}={}", parameter.name, parameter.default);
-    wrapped(&format!("{head:26} {} ({values})", parameter.about), width, 27)
+    let Parameter { name, default, about, .. } = parameter;
+    [format!("{name}={default}"), format!("{about} ({values})")]
 }
 
 fn workload_manual(workload: &Workload) -> WorkloadManual {
@@ -326,12 +365,13 @@ fn workload_manual(workload: &Workload) -> WorkloadManual {
     }
 }
 
-fn metric_page(name: &str, metric: &Metric, width: usize) -> String {
-    let mut page = format!("{name}\n\n{}\n", reflowed(metric.about, width));
-    page += &entry("unit", metric.unit, width);
-    page += &entry("better", metric.better.name(), width);
-    page += &entry("obtained", metric.obtained.name(), width);
-    page += &entry("kind", metric.kind.in_words(), width);
-    page += "\n";
-    page + &entry("show it", &format!("knee show last --metric {name}"), width)
+fn metric_page(name: &str, metric: &Metric) -> Page {
+    let facts = facts([
+        ("unit", metric.unit),
+        ("better", metric.better.name()),
+        ("obtained", metric.obtained.name()),
+        ("kind", metric.kind.in_words()),
+        ("show it", &format!("knee show last --metric {name}")),
+    ]);
+    Page { facts, ..manual_page(name, "metric", metric.about) }
 }

@@ -8,7 +8,7 @@ use answers::summary;
 use anyhow::{Context, Result, anyhow, bail};
 use host::terminal::talk;
 use host::{given_file, unknown};
-use pages::{View, ViewFlags};
+use pages::ViewFlags;
 use records::Opened;
 use reports::{Detail, ShownMetrics, metric_names, shown_metrics};
 use store::Store;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         Ok(Shown::Record(folder)) => folder,
         Ok(Shown::Page) => {
             refuse_options_of_records(arguments)?;
-            describe::run(&arguments.which, arguments.view.view() == View::Json)?;
+            describe::run(&arguments.which, arguments.view)?;
             return Ok(ExitCode::SUCCESS);
         }
         Err(why) => return Err(unknown_name(&arguments.which, why)),
@@ -84,7 +84,6 @@ fn refuse_options_of_records(arguments: &Arguments) -> Result<()> {
         (arguments.time, "--time"),
         (arguments.counters, "--counters"),
         (arguments.svg.is_some(), "--svg"),
-        (![View::Terminal, View::Json].contains(&arguments.view.view()), "--view"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
         Some((_, flag)) => {

@@ -11,6 +11,7 @@ mod markup;
 mod svg;
 mod table;
 
+use crate::manual;
 use crate::page::{Block, Page, Section, brief};
 
 use chart::chart;
@@ -199,6 +200,7 @@ fn section(markup: &mut Markup, part: &Section, index: usize) {
                 Block::Table(block) => table(markup, &part.title, block),
                 Block::Ledger(tree) => ledger(markup, tree, &format!("{id}-{number}")),
                 Block::Flame(graph) => flame(markup, graph, &format!("{id}-{number}")),
+                Block::Manual(text) => manual::html(markup, text),
                 Block::Folded(title, sentences) => folded(markup, title, sentences),
             }
         }
