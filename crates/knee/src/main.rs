@@ -109,7 +109,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Ok::<_, anyhow::Error>(Store::at(given.map_or_else(paths::records, paths::records_at)?))
     };
     match cli.verb {
-        Verb::Run(arguments) => verbs::run::run(&arguments, &store()?),
+        Verb::Run(arguments) => verbs::run::run(*arguments, &store()?),
         Verb::Fleet(arguments) => verbs::fleet::run(arguments, &store()?),
         Verb::Kernel(arguments) => verbs::kernel::run(&arguments),
         Verb::Doctor(arguments) => verbs::doctor::run(*arguments),

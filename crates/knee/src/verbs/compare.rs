@@ -226,19 +226,20 @@ pub fn curves_page(record: &Opened, metrics: &[String]) -> Result<Page> {
     }
 }
 
-/// What a measurement ends with: the comparison of its variants, or its curves.
-pub fn conclusion(record: &Opened, style: Style) -> Result<String> {
-    let layout = layout(&record.record.experiment)?;
+/// Prints what a measurement ends with: the comparison of its variants, or its curves.
+pub fn print_conclusion(record: &Opened, view: ViewFlags) -> Result<()> {
+    let layout = layout(&record.record.experiment)?.filter(|_| view.view() == View::Terminal);
     if record.record.variants.len() < 2 && needs_pairs(layout) {
-        return Ok(pages::terminal(&pages::record(record, &Detail::default(), ""), style));
+        return view.print_page(|| Ok(pages::record(record, &Detail::default(), "")));
     }
     let comparison = of_record(record)?;
     let Some(layout) = layout else {
-        return Ok(pages::terminal(&pages::comparison(&comparison, &[record], ""), style));
+        return view.print_page(|| Ok(pages::comparison(&comparison, &[record], "")));
     };
+    let style = Style::for_stdout();
     let text = reports::comparison(&comparison, layout, "", style);
     let doubts = reports::doubts_of_runs(record, style);
-    Ok(format!("{}\n{text}{doubts}", reports::header(record, style)))
+    print(format!("{}\n{text}{doubts}", reports::header(record, style)))
 }
 
 /// Refuses metrics that no run has.

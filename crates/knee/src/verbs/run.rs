@@ -24,7 +24,6 @@ use reports::{Plan, plan_answer};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
 use setup::foreign::{Foreign, Permitted};
 use store::Store;
-use text::Style;
 
 use super::compare;
 use crate::defaults::Defaults;
@@ -37,6 +36,17 @@ use crate::named;
 pub struct RunArguments {
     #[command(flatten)]
     pub what: Arguments,
+    /// Form of what is printed at the end: terminal, mail, markdown, html, json [default: terminal]
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_enum,
+        hide_possible_values = true,
+        conflicts_with = "json",
+        hide_short_help = true,
+        help_heading = RUNS
+    )]
+    view: Option<View>,
     #[command(flatten)]
     on: OnFlags,
 }
@@ -263,6 +273,9 @@ pub struct Arguments {
     file_systems: FileSystemFlags,
     #[command(flatten)]
     guests: GuestFlags,
+    /// In which form the end of a run, or a plan, is shown.
+    #[arg(skip)]
+    pub view: ViewFlags,
     /// Flags that come from the user's defaults.
     #[arg(skip)]
     pub defaults: Defaults,
@@ -327,8 +340,11 @@ fn axis(text: &str) -> Result<(String, Vec<String>)> {
 }
 
 /// Measures, keeps and shows.
-pub fn run(arguments: &RunArguments, store: &Store) -> Result<ExitCode> {
-    let RunArguments { what: arguments, on: elsewhere } = arguments;
+pub fn run(arguments: RunArguments, store: &Store) -> Result<ExitCode> {
+    let RunArguments { what: mut arguments, view, on: elsewhere } = arguments;
+    arguments.json |= view == Some(View::Json);
+    arguments.view = view.unwrap_or(View::Terminal).into();
+    let (arguments, elsewhere) = (&arguments, &elsewhere);
     elsewhere.check(arguments.file_systems.hosts())?;
     let Defaults { words, file } = &arguments.defaults;
     if !words.is_empty() {
@@ -362,7 +378,7 @@ pub fn show_plan(arguments: &Arguments, experiment: &Experiment, store: &Store) 
     let past = history::past_runs(&record, store)?;
     let effects = effects(&record)?;
     let plan = Plan { record: &record, past: &past, effects: &effects, refusal };
-    let view = ViewFlags::from(if arguments.json { View::Json } else { View::Terminal });
+    let view = if arguments.json { View::Json.into() } else { arguments.view };
     view.print(|| Ok(plan_answer(&plan)), || Ok(pages::plan(&plan)))
 }
 
@@ -419,7 +435,7 @@ fn conclude(
     };
     let record = store::open(folder)?;
     if !arguments.json {
-        printed = compare::conclusion(&record, Style::for_stdout()).and_then(print);
+        printed = compare::print_conclusion(&record, arguments.view);
     }
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if record.runs.iter().any(|run| run.finished()) {

@@ -21,6 +21,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("list", "list"),
     ("list", "list workloads"),
     ("report", "report 20261120-165542"),
+    ("run", "run getppid --cpus 1 --seconds 0.01 --blocks 1"),
     ("scale", "scale 20261120-115530"),
     ("scale forecast", "scale forecast FILE --to 8"),
     ("selfcheck", "selfcheck --trials 20"),
