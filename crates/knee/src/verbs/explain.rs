@@ -117,9 +117,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
              experiment or a command"
         );
         let experiment = request(&arguments)?;
-        let has_form = matches!(view.view(), View::Terminal | View::Json);
-        ensure!(has_form, "--plan prints text or JSON: leave --view out");
-        arguments.run.json = view.view() == View::Json;
+        arguments.run.view = view;
         run::show_plan(&arguments.run, experiment.look(), store)?;
         return Ok(ExitCode::SUCCESS);
     }
