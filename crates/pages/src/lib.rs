@@ -8,6 +8,7 @@
 //!
 //! The values are those of the text reports, from [`reports`]: nothing is computed twice.
 
+mod columns;
 mod comparison;
 mod fitted;
 mod html;
@@ -21,6 +22,7 @@ mod plan;
 pub mod reading;
 mod record;
 mod scaling;
+mod screening;
 mod terminal;
 mod view;
 
@@ -34,5 +36,6 @@ pub use crate::page::{Block, Count, Page, PageKind, PageTable, RowMark, Section,
 pub use crate::plan::plan;
 pub use crate::record::record;
 pub use crate::scaling::{CurvePart, forecasts, fragile, scaling};
+pub use crate::screening::screening;
 pub use crate::terminal::terminal;
 pub use crate::view::{FormFlag, View, ViewFlags, print_html};

@@ -54,6 +54,8 @@ pub enum PageKind {
     Forecast,
     Fragility,
     Plan,
+    Screening,
+    Series,
     Check,
     Health,
     List,
@@ -74,6 +76,8 @@ impl PageKind {
             PageKind::Forecast => "Forecast",
             PageKind::Fragility => "Fragility",
             PageKind::Plan => "Plan",
+            PageKind::Screening => "Screening",
+            PageKind::Series => "Series",
             PageKind::Check => "Check",
             PageKind::Health => "Host",
             PageKind::List => "List",
@@ -83,7 +87,17 @@ impl PageKind {
 
     /// Whether the reader of a terminal, who has just typed the question, still needs a title.
     pub fn has_title_on_a_terminal(self) -> bool {
-        !matches!(self, PageKind::Check | PageKind::Health | PageKind::List | PageKind::Manual)
+        let is_known = matches!(
+            self,
+            PageKind::Bisection
+                | PageKind::Check
+                | PageKind::Health
+                | PageKind::List
+                | PageKind::Manual
+                | PageKind::Screening
+                | PageKind::Series
+        );
+        !is_known
     }
 }
 

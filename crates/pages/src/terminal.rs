@@ -1,11 +1,12 @@
 //! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
 
-use reports::{CurvePanel, OVER_CPUS, PanelLine};
+use reports::{CurvePanel, OVER_CPUS, PROBABILITY, PanelLine};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};
 use text::prose::{reflowed, wrapped};
 use text::table::Table;
 
+use crate::columns::columns;
 use crate::fitted::fitted;
 use crate::ledger::ledger_text;
 use crate::page::{Block, Page, PageKind, Section};
@@ -108,6 +109,9 @@ fn list(sentences: &[String], style: Style) -> String {
 
 /// Curves over CPUs, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
 fn curves(panel: &CurvePanel, style: Style) -> String {
+    if panel.metric == PROBABILITY {
+        return columns(panel, style);
+    }
     if panel.over != OVER_CPUS {
         return String::new();
     }

@@ -1,9 +1,7 @@
-//! The answer of a bisection as text: the commit or the set, the posterior as a plot, and what it rests on.
+//! The answer of a bisection in sentences: the commit or the set, and what it rests on.
 
 use bisection::{Answer, Bracket, Ends, NotReproduced, Unresolved};
 use host::counted;
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::signed;
 use text::table::{Align, Table};
 
@@ -36,24 +34,6 @@ pub struct BisectionReport<'a> {
     pub builds: usize,
     /// Seconds of builds and of runs of the search.
     pub seconds: (f64, f64),
-}
-
-/// The answer in words, the candidates, the plot.
-pub fn bisection_answer(report: &BisectionReport, style: &Style) -> String {
-    let mut text = wrapped(&bisection_sentence(report), style.width, 0);
-    text += &match report.answer {
-        Answer::Named { change, .. } => listing(report, &[(*change, None)]),
-        Answer::Set { changes, .. } => {
-            let rows: Vec<_> = changes.iter().map(|(change, p)| (*change, Some(*p))).collect();
-            listing(report, &rows)
-        }
-        Answer::Several { brackets } => several(report, brackets, style),
-        Answer::NotReproduced { .. } => String::new(),
-    };
-    if !report.posterior.is_empty() && !matches!(report.answer, Answer::Several { .. }) {
-        text += &format!("\n{}\n\n{}", style.bold("Where the change may be"), plot(report, style));
-    }
-    text + "\n" + &wrapped(&bisection_rests_on(report), style.width, 0)
 }
 
 /// The answer in a sentence.
@@ -142,29 +122,14 @@ fn percent(p: f64) -> String {
     }
 }
 
-fn listing(report: &BisectionReport, rows: &[(usize, Option<f64>)]) -> String {
-    let line = |(change, p): &(usize, Option<f64>)| {
-        let CommitName { short, date, subject } = &report.commits[*change];
-        let p = p.map(|p| format!("  {:>8}", percent(p))).unwrap_or_default();
-        format!("    {short}{p}  {date}  {subject}").trim_end().to_string() + "\n"
-    };
-    let shown: String = rows.iter().take(LISTED_MAX).map(line).collect();
-    match rows.len().saturating_sub(LISTED_MAX) {
-        0 => shown,
-        more => format!("{shown}    and {more} more: --json has all\n"),
-    }
-}
-
-/// A set with more commits is cut.
-const LISTED_MAX: usize = 20;
-
-fn several(report: &BisectionReport, brackets: &[Bracket], style: &Style) -> String {
+/// The intervals in which changes lie, of which there are several.
+pub fn bisection_brackets(report: &BisectionReport, brackets: &[Bracket]) -> Table {
     let mut table = Table::new([
         ("after", Align::Left),
         ("by", Align::Left),
         ("commits", Align::Right),
         ("change", Align::Right),
-        ("+-", Align::Right),
+        ("±", Align::Right),
         ("subject", Align::Left),
     ]);
     for bracket in brackets {
@@ -179,44 +144,7 @@ fn several(report: &BisectionReport, brackets: &[Bracket], style: &Style) -> Str
             subject.to_string(),
         ]);
     }
-    table.within(style.width).0
-}
-
-const ROWS: usize = 8;
-
-/// Columns of commits from the good end to the bad one, as high as the most probable commit in each.
-fn plot(report: &BisectionReport, style: &Style) -> String {
-    let changes = report.commits.len() - 1;
-    let columns = changes.min(style.width.saturating_sub(12)).max(1);
-    let mut heights = vec![0.0_f64; columns];
-    for (change, p) in report.posterior {
-        let column = (change - 1) * columns / changes;
-        heights[column] += p;
-    }
-    let (full, half) = if style.terminal { ('█', '▄') } else { ('#', '.') };
-    let mut text = String::new();
-    for row in (0..ROWS).rev() {
-        let label = match row + 1 {
-            ROWS => "100 %",
-            n if n * 2 == ROWS => "50 %",
-            _ => "",
-        };
-        let cell = |height: &f64| match height * ROWS as f64 - row as f64 {
-            over if over >= 0.75 => full,
-            over if over >= 0.02 => half,
-            _ => ' ',
-        };
-        let cells: String = heights.iter().map(cell).collect();
-        text += format!("{label:>6} |{cells}").trim_end();
-        text.push('\n');
-    }
-    let [first, last] = [1, changes].map(|number| report.commits[number].short.as_str());
-    let between = match columns.saturating_sub(first.len() + last.len()) {
-        0 => " to ".to_string(),
-        gap => " ".repeat(gap),
-    };
-    text += &format!("       +{}\n        {first}{between}{last}\n", "-".repeat(columns));
-    text
+    table
 }
 
 /// How many runs and builds the answer rests on, and how the ends differ.
@@ -241,90 +169,4 @@ pub fn bisection_rests_on(report: &BisectionReport) -> String {
         counted(report.commits.len() - 1, report.unit),
         ends.unwrap_or_default()
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use bisection::{Answer, Ends, NotReproduced};
-
-    use super::{BisectionReport, CommitName, bisection_answer};
-    use text::Style;
-
-    fn check(answer: &Answer, posterior: &[(usize, f64)], expected: expect_test::Expect) {
-        let commit = |number: usize| CommitName {
-            short: format!("{number:012x}"),
-            date: "2026-01-02".to_string(),
-            subject: format!("change {number}"),
-        };
-        let commits: Vec<CommitName> = (0..=40).map(commit).collect();
-        let report = BisectionReport {
-            answer,
-            commits: &commits,
-            unit: "commit",
-            ends: Some(Ends {
-                difference: 0.05,
-                error: 0.01,
-                deviation: 0.03,
-                runs: 40,
-                freedom: 22,
-            }),
-            metric: "wall_s",
-            posterior,
-            runs: 70,
-            compared: (120, 5.0),
-            waited_s: 12.0,
-            builds: 9,
-            seconds: (12.0, 34.0),
-        };
-        expected.assert_eq(&bisection_answer(&report, &Style { width: 80, ..Style::PLAIN }));
-    }
-
-    #[test]
-    fn a_named_commit_with_its_plot() {
-        let posterior = [(18, 0.96), (19, 0.03), (17, 0.01)];
-        check(
-            &Answer::Named { change: 18, probability: 0.96 },
-            &posterior,
-            expect_test::expect![[r#"
-            000000000012 is where wall_s changed, with a probability of 96.0 %.
-                000000000012  2026-01-02  change 18
-
-            Where the change may be
-
-             100 % |                 .
-                   |                 #
-                   |                 #
-                   |                 #
-              50 % |                 #
-                   |                 #
-                   |                 #
-                   |                .#.
-                   +----------------------------------------
-                    000000000001                000000000028
-
-            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
-            took 120 runs (5 s) beside that, and waited 12 s for a quiet host. The ends:
-            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
-            spread by 3.00 %.
-        "#]],
-        );
-    }
-
-    #[test]
-    fn what_is_not_reproduced_has_no_commit() {
-        let why = NotReproduced::NotShown;
-        check(
-            &Answer::NotReproduced { ends: None, why },
-            &[],
-            expect_test::expect![[r#"
-            NOT REPRODUCED: the ends do not differ as far as was measured (wall_s 5.13 %
-            higher at the bad end, standard error 1.00 %, in 40 runs that spread by 3.00 %).
-
-            It rests on 70 runs (34 s) of 9 builds (12 s), out of 40 commits. Comparisons
-            took 120 runs (5 s) beside that, and waited 12 s for a quiet host. The ends:
-            wall_s 5.13 % higher at the bad end, standard error 1.00 %, in 40 runs that
-            spread by 3.00 %.
-        "#]],
-        );
-    }
 }

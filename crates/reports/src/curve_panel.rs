@@ -16,6 +16,9 @@ const MEASURED: &str = "measured";
 /// What most curves run over.
 pub const OVER_CPUS: &str = "CPUs";
 
+/// The metric of drawings that share one among all places.
+pub const PROBABILITY: &str = "probability";
+
 /// Lines over CPU counts that one drawing holds.
 pub struct CurvePanel {
     /// What tells the drawing from the others of its load; may be empty.

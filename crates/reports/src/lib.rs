@@ -19,14 +19,13 @@ mod loads;
 mod plan;
 mod scale;
 mod scaling;
-mod screening;
 mod shown_metrics;
 mod will_it_scale;
 
 use records::known_metric;
 
 pub use crate::bisection_answer::{
-    BisectionReport, CommitName, bisection_answer, bisection_rests_on, bisection_sentence,
+    BisectionReport, CommitName, bisection_brackets, bisection_rests_on, bisection_sentence,
 };
 pub use crate::boot::boot;
 pub use crate::compare::{
@@ -35,7 +34,7 @@ pub use crate::compare::{
 };
 pub use crate::csv::{csv, csv_header};
 pub use crate::curve_panel::{
-    CurvePanel, Laws, OVER_CPUS, PanelLine, PanelPoint, PanelRun, Reaching,
+    CurvePanel, Laws, OVER_CPUS, PROBABILITY, PanelLine, PanelPoint, PanelRun, Reaching,
     for_forecast as forecast_panel, for_lane as lane_panel, for_sweep as sweep_panel,
     for_values as value_panel,
 };
@@ -50,7 +49,6 @@ pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, PlanPart, plan_answer, plan_part};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
 pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
-pub use crate::screening::screening;
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 

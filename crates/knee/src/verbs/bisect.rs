@@ -4,26 +4,28 @@ mod conclusion;
 mod inside;
 mod kernels;
 mod news;
+pub mod page;
 mod plan;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::plan::commands;
-use answers::{Bisected, InsideMerge, SkippedCommit, Suspect, as_json};
+use answers::{Bisected, SkippedCommit, Suspect};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::{Answer, Settings};
 use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source};
 use host::terminal::{print, talk};
 use host::{HeldFolder, Limit, given_file, job_control, signals};
+use pages::ViewFlags;
 use records::{Better, parse};
-use reports::{BisectionReport, CommitName, bisection_answer};
+use reports::{BisectionReport, CommitName};
 use setup::foreign::Permitted;
 use store::Store;
 use text::Style;
 
 pub use self::conclusion::Check;
-use self::conclusion::{Concluded, Manner};
+use self::conclusion::{Concluded, Manner, Said};
 use self::inside::Inside;
 
 /// What is done with a bisection that was begun, by knee or by git.
@@ -156,9 +158,8 @@ pub struct SearchArguments {
     /// Keep the builds
     #[arg(long, help_heading = BUILD, hide_short_help = true)]
     keep_builds: bool,
-    /// Print JSON
-    #[arg(long, help_heading = SEARCH)]
-    json: bool,
+    #[command(flatten, next_help_heading = SEARCH)]
+    view: ViewFlags,
 }
 
 const RANGE: &str = "Range";
@@ -326,7 +327,7 @@ pub(super) fn judged_by(
 fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result<ExitCode> {
     let range = Range::read(&source)?;
     if search.plan {
-        print(plan::plan(&range, &request(search, source)?, search.json, &Style::for_stdout())?)?;
+        plan::print(&range, &request(search, source)?, search.view)?;
         return Ok(ExitCode::SUCCESS);
     }
     let request = Permitted::typed(request(search, source)?);
@@ -340,20 +341,16 @@ fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result
 fn conduct(session: Session, search: &SearchArguments, store: &Store) -> Result<ExitCode> {
     signals::catch();
     job_control::follow_terminal();
-    let Concluded { mut status, mut answer, inside } = conduct_one(session, search, store)?;
+    let Concluded { mut status, mut said, inside } = conduct_one(session, search, store)?;
     let mut within = inside.map(|inside| conduct_inside(inside, search, store));
     if let Some(Ok(within)) = &mut within {
         // The branch alone may be as before: then the merge is the culprit, as named.
         if within.status != NOT_REPRODUCED {
             status = within.status;
         }
-        if let Some(outer) = &mut answer {
-            outer.inside_merge = Some(Box::new(InsideMerge(within.answer.take())));
-        }
+        said = said.with(std::mem::take(&mut within.said));
     }
-    if let Some(answer) = answer {
-        print(as_json(&answer)?)?;
-    }
+    said.print(search.view)?;
     within.transpose()?;
     Ok(ExitCode::from(status))
 }
@@ -399,7 +396,7 @@ fn conduct_open(
     store: &Store,
 ) -> Result<Concluded> {
     let range = session.range.clone();
-    let without_answer = |status| Concluded { status, answer: None, inside: None };
+    let without_answer = |status| Concluded { status, said: Said::Nothing, inside: None };
     let finished = session.run(&mut |progress| news::tell(progress, &range))?;
     match finished {
         Finished::Interrupted => {
@@ -418,17 +415,13 @@ fn conduct_open(
             session,
             answer,
             &Manner {
-                is_json: search.json,
+                view: search.view.view(),
                 confirms: !search.no_confirm,
                 keeps_builds: search.keep_builds,
             },
             store,
         ),
     }
-}
-
-fn answer_text(session: &Session, answer: &Answer, style: &Style) -> String {
-    with_report(session, answer, |report| bisection_answer(report, style))
 }
 
 /// What reports say of an answer.

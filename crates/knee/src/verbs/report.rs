@@ -1,6 +1,5 @@
 //! `knee report`: one page about records, a comparison, a replay or a simulation, to be read by others.
 
-mod bisection;
 pub mod measured;
 
 use std::fs;
@@ -17,6 +16,7 @@ use lab::simulate::page as simulated;
 use pages::{HAS_BUNDLE, Page, Purpose, View, ViewFlags, print_html};
 use store::Store;
 
+use super::bisect;
 use super::compare::CompareQuestion;
 use crate::browser;
 
@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 
 fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
     if let Some(which) = &arguments.bisection {
-        return bisection::page(which, store);
+        return bisect::page::by_id(which, store);
     }
     if let Some(name) = &arguments.replay {
         return replay::page::named(name, arguments.yes);

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use bisection::{effects, settings_of};
 use bisector::{check_metric, check_record};
 use host::terminal::{hint, print, talk};
+use pages::{FormFlag, View};
 use plan::variants;
 use records::{Experiment, Opened, Variant};
 use runner::{End, Measured};
 use store::Store;
-use text::Style;
 
 use super::bisect;
 use super::run;
@@ -38,6 +38,8 @@ pub struct Arguments {
     /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = SCREENING)]
     value: Option<String>,
+    #[command(flatten)]
+    form: FormFlag,
     #[command(flatten)]
     run: run::Arguments,
 }
@@ -105,11 +107,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 /// Prints the effect of each option, by the runs of a record.
 fn show(record: &Opened, arguments: &Arguments, settings: &[Vec<bool>]) -> Result<()> {
     let cells = cells(record, settings);
-    if !arguments.run.json {
-        return print(reports::screening(&arguments.options, &cells, &Style::for_stdout()));
+    let (view, options) = (arguments.form.or_json(arguments.run.json), &arguments.options[..]);
+    // One line, as of the runs before it.
+    if view.view() == View::Json {
+        let record = record.record.id.as_str();
+        return print(as_json_line(&Screening { record, options, cells: &cells })?);
     }
-    let (record, options) = (record.record.id.as_str(), &arguments.options[..]);
-    print(as_json_line(&Screening { record, options, cells: &cells })?)
+    view.print_page(|| Ok(pages::screening(&record.record.experiment.name, options, &cells)))
 }
 
 /// An experiment with all settings as its variants.

@@ -4,17 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::{Decision, Judgement};
-use answers::{Series, SeriesChange, SeriesPatch, SeriesVerdict, as_json_line};
+use answers::{Series, SeriesChange, SeriesPatch, SeriesVerdict};
 use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Patch, Range, Request, Source, series};
-use host::terminal::{hint, print, talk};
+use host::terminal::{hint, talk};
 use host::{job_control, signals};
+use pages::{Block, Page, PageKind, PageTable, Section, ViewFlags};
 use records::parse;
 use setup::foreign::Permitted;
 use store::Store;
-use text::Style;
-use text::prose::wrapped;
 use text::quantity::signed;
 use text::table::{Align, Table};
 
@@ -68,9 +67,8 @@ pub struct Arguments {
     /// Do the missing runs of an interrupted series
     #[arg(long)]
     resume: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 /// Builds, measures, and prints a row for each patch.
@@ -85,14 +83,13 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
         talk("interrupted: the same command with --resume does the rest");
         return Ok(ExitCode::from(130));
     };
-    let id = &measured.record.record.id;
-    if arguments.json {
-        let patches = measured.patches.iter().map(|patch| patch_answer(patch, &range)).collect();
-        let (record, metric) = (id.clone(), request.metric.clone());
-        print(as_json_line(&Series { record, metric, patches })?)?;
-    } else {
-        print(table(&measured.patches, &range, &request, &Style::for_stdout()))?;
-    }
+    let (id, patches) = (&measured.record.record.id, &measured.patches);
+    let value = || Series {
+        record: id.clone(),
+        metric: request.metric.clone(),
+        patches: patches.iter().map(|patch| patch_answer(patch, &range)).collect(),
+    };
+    arguments.view.print(|| Ok(value()), || Ok(page(patches, &range, &request)))?;
     hint(format_args!("record {id} in {}", measured.record.folder.display()));
     let has_failed = measured.patches.iter().any(|patch| patch.failed.is_some());
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -134,7 +131,49 @@ fn request(arguments: &Arguments) -> Result<Request> {
     })
 }
 
-fn table(patches: &[Patch], range: &Range, request: &Request, style: &Style) -> String {
+fn page(patches: &[Patch], range: &Range, request: &Request) -> Page {
+    let [base, tip] = [0, range.changes()].map(|commit| range.commits[commit].short());
+    let mut page = Page::new(&format!("{base}..{tip}"), PageKind::Series);
+    page.answers.push(answer(patches, range, request));
+    let caption = format!(
+        "{}: change of each patch against the commit before it that was measured",
+        request.metric
+    );
+    let table = PageTable::plain(&caption, table(patches, range, request), &[]);
+    page.sections.push(Section::open("Patches", vec![Block::Table(table)]));
+    page.method.push(format!(
+        "Intervals hold for all patches together at 95 % (exact signed ranks over blocks, or Student's t where these \
+         are too few). `same` is within {:.1} %.",
+        100.0 * request.smallest_effect
+    ));
+    let why = |patch: &Patch| {
+        Some(format!("{}: {}", range.commits[patch.commit].short(), patch.failed.as_ref()?))
+    };
+    let not_measured: Vec<String> = patches.iter().filter_map(why).collect();
+    if !not_measured.is_empty() {
+        page.doubts.push(("Not measured".to_string(), not_measured));
+    }
+    page
+}
+
+/// "2 of 5 patches change wall_s: 8b5c810b999d +3.20 %, …".
+fn answer(patches: &[Patch], range: &Range, request: &Request) -> String {
+    let changed = patches.iter().filter_map(|patch| {
+        let own = patch.own.as_ref().filter(|_| patch.failed.is_none())?;
+        let is_changed = matches!(own.decision, Decision::Changed { .. });
+        is_changed.then(|| format!("{} {}", range.commits[patch.commit].short(), change(own)))
+    });
+    let changed: Vec<String> = changed.collect();
+    let all = if patches.len() == 1 { "1 patch" } else { &format!("{} patches", patches.len()) };
+    let metric = &request.metric;
+    match changed.len() {
+        0 => format!("None of {all} is shown to change {metric}"),
+        1 => format!("1 of {all} changes {metric}: {}", changed[0]),
+        n => format!("{n} of {all} change {metric}: {}", changed.join(", ")),
+    }
+}
+
+fn table(patches: &[Patch], range: &Range, request: &Request) -> Table {
     let mut table = Table::new([
         ("patch", Align::Left),
         ("change", Align::Right),
@@ -157,13 +196,7 @@ fn table(patches: &[Patch], range: &Range, request: &Request, style: &Style) -> 
         let subject = commit.subject.clone();
         table.row(vec![commit.short().to_string(), change, interval, verdict, from_base, subject]);
     }
-    let tail = format!(
-        "{}: change of each patch against the commit before it that was measured; intervals hold for all patches together \
-         at 95 % (exact signed ranks over blocks, or Student's t where these are too few). `same` is within {:.1} %.",
-        request.metric,
-        100.0 * request.smallest_effect
-    );
-    table.within(style.width).0 + &wrapped(&tail, style.width, 0)
+    table
 }
 
 fn percent(log: f64) -> String {

@@ -180,6 +180,8 @@ fn a_series_says_what_each_patch_does() {
     assert_eq!(patches[3]["equal_build"], true, "{patches:#}");
     let table = series("--blocks 4").stdout;
     assert!(table.contains("equal build") && table.contains("not measured"), "{table}");
+    let mail = series("--blocks 4 --resume --view mail").stdout;
+    assert!(mail.starts_with("Series:") && mail.contains("equal build"), "{mail}");
     let refused = project.home.run("bisect series main --git project --command true");
     check_status(&refused, 2);
     assert!(refused.stderr.contains("'main' must be BASE..TIP"), "{}", refused.stderr);
@@ -209,6 +211,11 @@ fn a_screening_finds_the_option_that_matters() {
         cell["effects"].as_array().unwrap().iter().map(|e| e["size"].as_f64().unwrap()).collect();
     assert!((0.1..0.3).contains(&sizes[0]), "{value:#}");
     assert!(sizes[1].abs() < 0.05 && sizes[2].abs() < 0.05, "{value:#}");
+    let mut command =
+        home.knee(&format!("bisect screen {options} --cpus 1 --dir measured --view mail --value"));
+    command.args(["cost: {}", "--command", &script]);
+    let mail = home.start(&mut command).end_within(Duration::from_secs(300)).stdout;
+    assert!(mail.starts_with("Screening: ") && mail.contains("has an effect"), "{mail}");
     let check = |arguments: &str, why: &str| {
         let ended = home.run(&format!("bisect screen {arguments}"));
         check_status(&ended, 2);

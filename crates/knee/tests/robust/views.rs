@@ -32,8 +32,15 @@ const COMMANDS: &[(&str, &str)] = &[
     ("simulate replay", "simulate replay I4 I1 --draws 1"),
 ];
 
-/// Verbs that take minutes, or a kernel's sources.
-const NOT_RUN: [&str; 2] = ["doctor verdicts", "kernel build"];
+/// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
+const NOT_RUN: [&str; 6] = [
+    "bisect",
+    "bisect replay",
+    "bisect screen",
+    "bisect series",
+    "doctor verdicts",
+    "kernel build",
+];
 
 /// What has no value beside its page.
 const WITHOUT_JSON: &[&str] = &["report"];

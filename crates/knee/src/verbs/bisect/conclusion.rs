@@ -1,6 +1,6 @@
 //! Before a commit is blamed: comparisons by runs of their own. They are evidence, too, which may send the search on.
 
-use answers::{Bisected, BisectionCheck};
+use answers::{Bisected, BisectionCheck, InsideMerge, as_json};
 use anyhow::Result;
 use bisection::{Answer, COMPARED_ANSWERS_MAX};
 use bisector::{
@@ -9,21 +9,22 @@ use bisector::{
 use host::signals;
 use host::terminal::{hint, print, talk};
 
+use pages::{Block, Page, Section, View, ViewFlags};
 use store::Store;
 use text::Style;
-use text::prose::wrapped;
 use text::quantity::signed;
 
 use super::inside::{self, Inside};
-use super::{answer_text, bisected, news};
+use super::page::{self, Remarks};
+use super::{bisected, news};
 
 /// A check of what a bisection names, as data.
 pub type Check = BisectionCheck<Confirmed, Explained, LayoutCheck>;
 
 /// How a bisection is concluded.
 pub struct Manner {
-    /// Whether the answer goes into a JSON document, which is printed once all is known.
-    pub is_json: bool,
+    /// The form of the answer. All but a terminal's are printed once all is known.
+    pub view: View,
     /// Whether blamed commits are compared with their parents.
     pub confirms: bool,
     pub keeps_builds: bool,
@@ -33,17 +34,51 @@ pub struct Manner {
 pub struct Concluded {
     /// The exit status.
     pub status: u8,
-    /// The answer as JSON, if that is wanted.
-    pub answer: Option<Bisected<Check>>,
+    /// What is still to be printed.
+    pub said: Said,
     /// What to bisect next: the range that a merge brought, which was found by `--first-parent`.
     pub inside: Option<Inside>,
+}
+
+/// The answer of a bisection that is printed once all is known.
+#[derive(Default)]
+pub enum Said {
+    /// Nothing, or it was printed.
+    #[default]
+    Nothing,
+    Value(Box<Bisected<Check>>),
+    Page(Box<Page>),
+}
+
+impl Said {
+    /// With the answer of the bisection of what a merge brought.
+    pub fn with(self, within: Said) -> Said {
+        match (self, within) {
+            (Said::Value(mut outer), within) => {
+                let within = if let Said::Value(within) = within { Some(*within) } else { None };
+                outer.inside_merge = Some(Box::new(InsideMerge(within)));
+                Said::Value(outer)
+            }
+            (Said::Page(outer), Said::Page(within)) => Said::Page(Box::new(outer.and(*within))),
+            (outer, _) => outer,
+        }
+    }
+
+    /// Prints it.
+    pub fn print(self, view: ViewFlags) -> Result<()> {
+        match self {
+            Said::Nothing => Ok(()),
+            Said::Value(value) => print(as_json(&*value)?),
+            Said::Page(page) => view.print_page(|| Ok(*page)),
+        }
+    }
 }
 
 /// What comparisons said.
 #[derive(Default)]
 struct Checks {
     values: Vec<Check>,
-    text: String,
+    remarks: Remarks,
     /// Comparisons of changes with their parents that the host did not disturb.
     compared: Vec<(usize, Confirmation)>,
     /// Other layouts that did not bear a change out.
@@ -65,16 +100,10 @@ pub fn conclude(
         (answer, Checks { stands: true, ..Checks::default() })
     };
     let stands = checks.stands;
-    let json = if manner.is_json {
-        Some(bisected(session, &answer, checks.values))
-    } else {
-        let merges = within_merges(session, &answer);
-        print(answer_text(session, &answer, &Style::for_stdout()) + &merges + &checks.text)?;
-        None
-    };
+    let said = said(session, &answer, checks, manner.view)?;
     if signals::received().is_some() {
         talk("interrupted while confirming; knee bisect --resume goes on");
-        return Ok(Concluded { status: 130, answer: json, inside: None });
+        return Ok(Concluded { status: 130, said, inside: None });
     }
     if !manner.keeps_builds {
         session.clean_up()?;
@@ -90,20 +119,34 @@ pub fn conclude(
         Answer::Named { change, .. } if stands => inside::of_merge(session, change)?,
         _ => None,
     };
-    Ok(Concluded { status, answer: json, inside })
+    Ok(Concluded { status, said, inside })
+}
+
+/// The answer, which a terminal shows at once.
+fn said(session: &Session, answer: &Answer, checks: Checks, view: View) -> Result<Said> {
+    if view == View::Json {
+        return Ok(Said::Value(Box::new(bisected(session, answer, checks.values))));
+    }
+    let mut remarks = checks.remarks;
+    remarks.sentences.splice(0..0, within_merges(session, answer));
+    let page = page::page(session, Some(answer), remarks);
+    if view == View::Terminal {
+        print(pages::terminal(&page, Style::for_stdout()))?;
+        return Ok(Said::Nothing);
+    }
+    Ok(Said::Page(Box::new(page::with_steps(page, session))))
 }
 
 /// How to search within the merges among several changes.
-fn within_merges(session: &Session, answer: &Answer) -> String {
-    let Answer::Several { .. } = answer else { return String::new() };
+fn within_merges(session: &Session, answer: &Answer) -> Vec<String> {
+    let Answer::Several { .. } = answer else { return Vec::new() };
     let commits = &session.range.commits;
     let merges = answer.blamed().into_iter().filter(|change| commits[*change].parents.len() > 1);
     let sentence = |merge: usize| {
         let name = commits[merge].short();
-        let text = format!(
+        format!(
             "{name} is a merge. --good {name}^ --bad {name} searches on within what it brought."
-        );
-        format!("\n{}", wrapped(&text, Style::for_stdout().width, 0))
+        )
     };
     merges.map(sentence).collect()
 }
@@ -237,10 +280,24 @@ impl Checks {
             comparison: comparison.clone(),
         });
         let verdict = news::confirmed(*confirmed);
-        let page = pages::comparison(comparison, &[], "");
-        let table = pages::terminal(&page, Style::for_stdout());
-        self.text += &format!("\n{what}: {verdict} (record {id})\n\n{table}");
+        let title = format!("{what}: {verdict} (record {id})");
+        self.remarks.sections.push(section(&title, pages::comparison(comparison, &[], "")));
     }
+}
+
+/// What a page says, as a part of another.
+fn section(title: &str, page: Page) -> Section {
+    let mut blocks = vec![Block::Text(page.answers)];
+    let sections = page.sections.into_iter().filter(|section| !section.is_summary);
+    blocks.extend(sections.flat_map(|section| section.blocks));
+    blocks.extend(page.doubts.into_iter().map(|(_, sentences)| Block::Text(sentences)));
+    blocks.push(Block::Text(page.method));
+    let fact = |(label, value): (String, String)| match label.as_str() {
+        "" => value,
+        label => format!("{label}: {value}"),
+    };
+    blocks.push(Block::Text(page.facts.into_iter().map(fact).collect()));
+    Section::open(title, blocks)
 }
 
 /// Says so if the change is a part of what is between the ends.
@@ -270,7 +327,7 @@ fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks
         text += &format!(" after it (--good {} --bad {last})", commits[change].short());
     }
     checks.values.push(Check::OneOfSeveral { what: "one of several", explained });
-    checks.text += &format!("\n{}", wrapped(&(text + "."), Style::for_stdout().width, 0));
+    checks.remarks.sentences.push(text + ".");
 }
 
 /// Measures the change in other layouts of the same code.
@@ -287,7 +344,7 @@ fn check_layouts(
     let tell = &mut |progress: &Progress| news::tell(progress, &range);
     match session.check_layouts(change, expected, tell)? {
         Ok(Some(check)) => {
-            checks.text += &format!("\n{}", news::layouts(&check));
+            checks.remarks.sentences.push(news::layouts(&check));
             checks.values.push(Check::Layouts { what: "layouts", layouts: check.clone() });
             if !check.holds {
                 checks.layouts.push(check);
@@ -295,7 +352,8 @@ fn check_layouts(
         }
         Ok(None) => (),
         Err(why) => {
-            checks.text += &format!("\nother layouts of the same code were not measured: {why}\n");
+            let sentence = format!("Other layouts of the same code were not measured: {why}");
+            checks.remarks.sentences.push(sentence);
             checks.values.push(Check::NoLayouts { what: "layouts", why_not: why.to_string() });
         }
     }

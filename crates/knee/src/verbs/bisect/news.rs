@@ -189,7 +189,7 @@ pub fn layouts(check: &LayoutCheck) -> String {
         "NOT IN ALL LAYOUTS: the place of the code may explain it"
     };
     format!(
-        "linked in {} (padding, order of objects), change and standard error: {}: {verdict}\n",
+        "Linked in {} (padding, order of objects), change and standard error: {}: {verdict}",
         counted(all.len(), "other layout"),
         all.join(", ")
     )

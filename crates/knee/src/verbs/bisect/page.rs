@@ -1,16 +1,19 @@
 //! The page of a bisection: the answer, where the change may be, and every step.
 
 use analysis::rounded;
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use bisection::{Answer, Search};
 use bisector::{Commit, Session, Source, StepRuns};
 use host::counted;
 use pages::{Block, Page, PageKind, PageTable, Section};
-use reports::{Reaching, bisection_rests_on, bisection_sentence, quoted, value_panel};
+use reports::{
+    PROBABILITY, Reaching, bisection_brackets, bisection_rests_on, bisection_sentence, quoted,
+    value_panel,
+};
 use store::Store;
 use text::table::{Align, Table};
 
-use crate::verbs::bisect::with_report;
+use super::with_report;
 
 /// Commits that are listed with their probability: less probable ones only come first.
 const LISTED_LEAST: f64 = 5e-4;
@@ -22,54 +25,74 @@ const READING: &[&str] = &[
     "The mean is geometric. Probabilities are those of all runs together, not of the step alone.",
 ];
 
-/// The page of a bisection by its id.
-pub fn page(which: &str, store: &Store) -> Result<Page> {
+/// What comparisons of blamed commits add to a page.
+#[derive(Default)]
+pub struct Remarks {
+    pub sentences: Vec<String>,
+    pub sections: Vec<Section>,
+}
+
+/// The page of a bisection by its id: with every step, what was bisected, and how to print it again.
+pub fn by_id(which: &str, store: &Store) -> Result<Page> {
     let session = Session::view(bisector::open(which, store)?)?;
     let id = session.bisection.id.clone();
-    let search = session.search().with_context(|| {
-        format!("bisection {id} has not built its ends yet: knee bisect --resume goes on with it")
-    })?;
-    let answer = session.answer();
-    let mut answers = Vec::new();
-    let mut method = Vec::new();
-    match &answer {
-        Some(answer) => with_report(&session, answer, |report| {
-            answers.push(bisection_sentence(report));
-            answers.extend(culprit(&session, report.answer));
-            method.push(bisection_rests_on(report));
+    ensure!(
+        session.search().is_some(),
+        "bisection {id} has not built its ends yet: knee bisect --resume goes on with it"
+    );
+    let remarks = Remarks { sentences: session.compared().to_vec(), ..Remarks::default() };
+    Ok(with_steps(page(&session, session.answer().as_ref(), remarks), &session))
+}
+
+/// A page of a session, and below it every step, what was bisected, and how to print it again.
+pub fn with_steps(mut page: Page, session: &Session) -> Page {
+    if let Some(search) = session.search() {
+        page.sections
+            .push(Section::open("Measured", vec![levels(session, search), steps(session)]));
+    }
+    let id = &session.bisection.id;
+    page.facts = facts(session);
+    page.again =
+        vec![format!("knee report --bisection {id}"), format!("knee bisect log {id} --json")];
+    page
+}
+
+/// The answer, where the change may be, and what comparisons said.
+pub fn page(session: &Session, answer: Option<&Answer>, remarks: Remarks) -> Page {
+    let title = format!("{} of {}", session.request.metric, what_ran(session));
+    let mut page = Page::new(&title, PageKind::Bisection);
+    match answer {
+        Some(answer) => with_report(session, answer, |report| {
+            page.answers.push(bisection_sentence(report));
+            page.answers.extend(culprit(session, answer));
+            page.method.push(bisection_rests_on(report));
+            if let Answer::Several { brackets } = answer {
+                let table = bisection_brackets(report, brackets);
+                let table = Block::Table(PageTable::plain("", table, READING));
+                page.sections.push(Section::open("Changes", vec![table]));
+            }
         }),
-        None => answers.push(format!(
+        None => page.answers.push(format!(
             "The bisection has not ended: {} after {}. knee bisect --resume goes on with it.",
-            counted(search.candidates(), "candidate"),
-            counted(search.runs() as usize, "run")
+            counted(session.search().map_or(0, Search::candidates), "candidate"),
+            counted(session.search_runs() as usize, "run")
         )),
     }
-    answers.extend(session.compared().iter().cloned());
-    let mut sections = Vec::new();
-    if search.are_ends_apart() {
-        sections.push(Section::open("Where the change may be", where_it_may_be(&session, search)));
+    page.answers.extend(remarks.sentences);
+    let is_one_change = !matches!(answer, Some(Answer::Several { .. }));
+    if let Some(search) = session.search().filter(|one| is_one_change && one.are_ends_apart()) {
+        let blocks = where_it_may_be(session, search);
+        page.sections.push(Section::open("Where the change may be", blocks));
     }
-    sections.push(Section::open("Measured", vec![levels(&session, search), steps(&session)]));
+    page.sections.extend(remarks.sections);
     let why = |(commit, why): (&usize, &String)| {
         format!("{}: {why}", session.range.commits[*commit].short())
     };
     let skipped: Vec<String> = session.skipped().iter().map(why).collect();
-    let doubts = vec![("Not tested".to_string(), skipped)];
-    Ok(Page {
-        title: format!("{} of {}", session.request.metric, what_ran(&session)),
-        kind: PageKind::Bisection,
-        is_growing: false,
-        answers,
-        counts: Vec::new(),
-        sections,
-        method,
-        doubts: doubts.into_iter().filter(|(_, why)| !why.is_empty()).collect(),
-        facts: facts(&session),
-        again: vec![
-            format!("knee report --bisection {id}"),
-            format!("knee bisect log {id} --json"),
-        ],
-    })
+    if !skipped.is_empty() {
+        page.doubts.push(("Not tested".to_string(), skipped));
+    }
+    page
 }
 
 /// The probability of each commit, drawn, and the most probable ones.
@@ -78,7 +101,7 @@ fn where_it_may_be(session: &Session, search: &Search) -> Vec<Block> {
     candidates.sort_unstable_by_key(|(change, _)| *change);
     let points = candidates.iter().map(|(change, p)| -> Reaching { (*change as u32, *p, None) });
     let lines = vec![("the change".to_string(), points.collect())];
-    let drawn = Block::Curves(value_panel("probability", &over(session), lines));
+    let drawn = Block::Curves(value_panel(PROBABILITY, &over(session), lines));
     candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut table = Table::new([
         ("number", Align::Right),
