@@ -7,7 +7,6 @@ mod bands;
 mod blocks;
 mod cell;
 mod columns;
-mod doubts;
 mod drift;
 mod emulated;
 mod matching;
@@ -18,6 +17,7 @@ mod sessions;
 mod stopping;
 mod survey;
 mod verdicts;
+mod warnings;
 
 use records::{Opened, ReplicationUnit};
 

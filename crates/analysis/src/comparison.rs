@@ -42,7 +42,7 @@ pub struct Comparison {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeSurvey>,
     /// What limits these verdicts, a sentence each.
-    pub doubts: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// One variant of a comparison.

@@ -1,6 +1,6 @@
-//! From the events of one run to its metrics, samples and doubts.
+//! From the events of one run to its metrics, samples and warnings.
 
-mod doubt;
+mod run_warning;
 mod ticks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use records::{
 };
 
 use crate::{jain, warmup};
-use doubt::{Doubt, doubts};
+use run_warning::{RunWarning, warnings};
 use ticks::{all_ticks, ticks};
 
 /// The events of one run, reduced to what a record keeps.
@@ -18,7 +18,7 @@ use ticks::{all_ticks, ticks};
 pub struct Reduced {
     /// Finished with metrics, or failed with a reason.
     pub outcome: Outcome,
-    /// Doubts about the run.
+    /// Warnings about the run.
     pub warnings: Vec<Warning>,
     /// Metrics of a command for which no number was found, and why.
     pub missing: BTreeMap<String, String>,
@@ -103,8 +103,8 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     }
     let warmup = warmup(&sorted.intervals);
     let metrics = metrics(point, &sorted, measured, warmup);
-    let doubts = doubts(point, &metrics, measured, warmup).into_iter().map(Doubt::warning);
-    let warnings = doubts.chain(sorted.warnings.iter().cloned()).collect();
+    let warnings = warnings(point, &metrics, measured, warmup).into_iter().map(RunWarning::warning);
+    let warnings = warnings.chain(sorted.warnings.iter().cloned()).collect();
     let missing = sorted.command_end.as_ref().map(|end| end.missing.clone());
     Reduced {
         outcome: Outcome::Finished {

@@ -75,10 +75,10 @@ fn yes() -> bool {
 
 impl Settings {
     /// The probability from which on a commit is named. A comparison bears an innocent commit out once in forty times, so
-    /// one that is to follow makes up for twice the doubt, and takes fewer runs than the search would.
+    /// one that is to follow makes up for twice the warning, and takes fewer runs than the search would.
     fn named_from(&self) -> f64 {
-        let twice_the_doubt = 1.0 - 2.0 * (1.0 - self.confidence);
-        if self.compares { twice_the_doubt.max(0.5) } else { self.confidence }
+        let twice_the_warning = 1.0 - 2.0 * (1.0 - self.confidence);
+        if self.compares { twice_the_warning.max(0.5) } else { self.confidence }
     }
 }
 

@@ -322,7 +322,7 @@ impl LedgerPair<'_> {
 
 /// The p of the change in the number of events. `None` if nothing counted them, or if the count
 /// does not make the change. Counts are exact even if time is sampled: one call more in each
-/// operation is beyond doubt, however few samples fell into it.
+/// operation is beyond warning, however few samples fell into it.
 fn p_of_count(
     a: Option<&LedgerRow>,
     b: Option<&LedgerRow>,

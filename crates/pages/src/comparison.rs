@@ -5,7 +5,7 @@ use host::in_parallel;
 use records::{Opened, RecordState};
 use reports::{
     ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
-    doubt_lists, facts, lane_panel,
+    facts, lane_panel, warning_lists,
 };
 use text::table::{Align, Table};
 
@@ -57,7 +57,7 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
         counts: counts(&parts.counts),
         sections,
         method,
-        doubts: vec![("Doubts".to_string(), comparison.doubts.clone())],
+        warnings: vec![("Warnings".to_string(), comparison.warnings.clone())],
         facts: parts.head.iter().map(|(label, text)| (label.to_string(), text.clone())).collect(),
         again: vec![again.to_string()],
     };
@@ -196,18 +196,18 @@ fn section(
     }
 }
 
-/// What the record of some runs adds: facts, doubts about runs, how to measure again.
+/// What the record of some runs adds: facts, warnings about runs, how to measure again.
 fn of_record(page: &mut Page, record: &Opened, several: bool) {
     let id = &record.record.id;
     let about = |title: &str| if several { format!("{title}, {id}") } else { title.to_string() };
-    for (title, mut sentences) in doubt_lists(record, MissingSources::OfTables) {
-        // A comparison has the doubts about its records among its own.
-        let known = page.doubts.iter().flat_map(|(_, known)| known).cloned().collect::<Vec<_>>();
+    for (title, mut sentences) in warning_lists(record, MissingSources::OfTables) {
+        // A comparison has the warnings about its records among its own.
+        let known = page.warnings.iter().flat_map(|(_, known)| known).cloned().collect::<Vec<_>>();
         sentences.retain(|sentence| !known.contains(sentence));
-        let title = if title == "Doubts" { "Doubts about runs" } else { title };
-        page.doubts.push((about(title), sentences));
+        let title = if title == "Warnings" { "Warnings about runs" } else { title };
+        page.warnings.push((about(title), sentences));
     }
-    page.doubts.retain(|(_, sentences)| !sentences.is_empty());
+    page.warnings.retain(|(_, sentences)| !sentences.is_empty());
     for (label, text) in facts(record) {
         match label {
             "rerun" => page.again.push(text),

@@ -39,7 +39,7 @@ pub fn mail(page: &Page) -> String {
             text += &format!("\n{title}{}", blocks.join("\n"));
         }
     }
-    for (title, sentences) in &page.doubts {
+    for (title, sentences) in &page.warnings {
         text += &format!("\n{title}\n{}", list(sentences));
     }
     if !page.method.is_empty() {

@@ -19,7 +19,7 @@ pub fn markdown(page: &Page) -> String {
         text += &format!("{}\n\n", counts.join(" · "));
     }
     text += &page.sections.iter().map(section).collect::<String>();
-    for (title, sentences) in &page.doubts {
+    for (title, sentences) in &page.warnings {
         text += &format!("**{}**\n\n{}\n", escaped(title), list(sentences));
     }
     text += &folded("Method", &list(&page.method));

@@ -33,8 +33,8 @@ pub struct Page {
     pub sections: Vec<Section>,
     /// How the answer came about: noise floor, what was left out, method.
     pub method: Vec<String>,
-    /// What a reader should doubt, failed runs, what was not measured: headings with sentences.
-    pub doubts: Vec<(String, Vec<String>)>,
+    /// Warnings, failed runs, what was not measured: headings with sentences.
+    pub warnings: Vec<(String, Vec<String>)>,
     /// Host, design, variants: labels with what stands behind them. A line that goes on has no label.
     pub facts: Vec<(String, String)>,
     /// Commands that make the runs, or this page, again.
@@ -222,7 +222,7 @@ impl Page {
             counts: Vec::new(),
             sections: Vec::new(),
             method: Vec::new(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             facts: Vec::new(),
             again: Vec::new(),
         }
@@ -258,14 +258,14 @@ impl Page {
         let is_new = |known: &Vec<String>, text: &String| !known.contains(text);
         let method = other.method.into_iter().filter(|text| is_new(&self.method, text));
         self.method.extend(method.collect::<Vec<_>>());
-        for (title, sentences) in other.doubts {
-            match self.doubts.iter_mut().find(|(known, _)| *known == title) {
+        for (title, sentences) in other.warnings {
+            match self.warnings.iter_mut().find(|(known, _)| *known == title) {
                 Some((_, known)) => {
                     let new = sentences.into_iter().filter(|text| !known.contains(text));
                     let new: Vec<String> = new.collect();
                     known.extend(new);
                 }
-                None => self.doubts.push((title, sentences)),
+                None => self.warnings.push((title, sentences)),
             }
         }
         let facts = other.facts.into_iter().filter(|fact| !self.facts.contains(fact));

@@ -20,8 +20,8 @@ pub fn plan(plan: &Plan) -> Page {
         Section::open("Points", vec![table, Block::Text(power)]),
         Section::open("", vec![effects]),
     ];
-    page.doubts = vec![("Warnings".to_string(), warnings)];
-    page.doubts.retain(|(_, sentences)| !sentences.is_empty());
+    page.warnings = vec![("Warnings".to_string(), warnings)];
+    page.warnings.retain(|(_, sentences)| !sentences.is_empty());
     page.facts = facts.into_iter().map(|(label, text)| (label.to_string(), text)).collect();
     page
 }

@@ -3,8 +3,8 @@
 use answers::DoseReport;
 use records::{Opened, RecordState};
 use reports::{
-    CurvePanel, Detail, FormPart, MissingSources, RecordPart, dose_part, dose_sentence,
-    doubt_lists, facts, record_parts,
+    CurvePanel, Detail, FormPart, MissingSources, RecordPart, dose_part, dose_sentence, facts,
+    record_parts, warning_lists,
 };
 
 use text::prose::counted;
@@ -37,12 +37,13 @@ pub fn record(opened: &Opened, detail: &Detail, again: &str) -> Page {
     Page {
         answers,
         sections: dosed(doses.iter()).into_iter().chain(loads).collect(),
-        method: vec![METHOD.to_string()],
+        // Other tools have methods of their own.
+        method: opened.record.source.is_none().then(|| METHOD.to_string()).into_iter().collect(),
         ..about(opened, detail, again)
     }
 }
 
-/// A page without an answer: what was measured, where, what to doubt, and how to have it again.
+/// A page without an answer: what was measured, where, its warnings, and how to have it again.
 pub fn about(opened: &Opened, detail: &Detail, again: &str) -> Page {
     let mut page = Page::new(&opened.record.experiment.name, PageKind::Measurement);
     page.is_growing = opened.record.state == RecordState::Growing;
@@ -56,9 +57,9 @@ pub fn about(opened: &Opened, detail: &Detail, again: &str) -> Page {
     page.again.retain(|command| !command.is_empty());
     page.facts.retain(|(_, text)| !text.is_empty());
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
-    let doubts = doubt_lists(opened, missing).into_iter();
-    let doubts = doubts.filter(|(_, sentences)| !sentences.is_empty());
-    page.doubts = doubts.map(|(title, sentences)| (title.to_string(), sentences)).collect();
+    let warnings = warning_lists(opened, missing).into_iter();
+    let warnings = warnings.filter(|(_, sentences)| !sentences.is_empty());
+    page.warnings = warnings.map(|(title, sentences)| (title.to_string(), sentences)).collect();
     page
 }
 

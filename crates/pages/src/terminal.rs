@@ -22,7 +22,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     // What the page is about stands above the answer already.
     let has_title = |one: &Section| has_titles && one.title != page.title;
     parts.extend(sections.into_iter().map(|one| section(one, has_title(one), style)));
-    for (title, sentences) in page.doubts.iter().filter(|(_, sentences)| !sentences.is_empty()) {
+    for (title, sentences) in page.warnings.iter().filter(|(_, sentences)| !sentences.is_empty()) {
         parts.push(heading(title, style) + &list(sentences, style));
     }
     parts.push(page.method.iter().map(|one| sentence(one, style)).collect());

@@ -126,7 +126,7 @@ fn the_verdicts_on_a_curve() {
             +12.0 pp  [+10.2, +13.9]  60  < 0.001  idle_percent  8 CPUs
             +12.0 pp  [+10.2, +13.9]   6  < 0.001  idle_percent  16 CPUs
 
-            Doubts
+            Warnings
             - the frequency governor is 'powersave': knee doctor says how to fix it
 
             noise floor: equal runs in one block differed by 0.6 % (median of 12 pairs), at most 2.3 %; 1 of 12
@@ -476,7 +476,7 @@ fn a_tracker_gets_markdown_tables() {
 
         </details>
 
-        **Doubts**
+        **Warnings**
 
         - the frequency governor is 'powersave': knee doctor says how to fix it
 
@@ -531,7 +531,7 @@ fn the_verdicts_of_a_record() {
           +100%  [+100, +145]      10  0.0075  time.minor_page_faults
         +10.51%  [+10.51, +10.51]  10  0.0075  time.maximum_resident_set_size
 
-        Doubts about runs
+        Warnings about runs
         - others used 55 % of the CPUs used (at most, in 20 of 21 runs): knee doctor names them
         - the last task stopped 9 % of the run after its end (in 1 of 21 runs): run longer (--seconds): the
           tail counts with fewer tasks running

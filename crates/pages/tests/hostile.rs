@@ -171,7 +171,7 @@ fn no_name_becomes_markup() {
     for number in 0..count {
         let pages = pages_with(|| {
             names += 1;
-            // Equal doubts would be told once.
+            // Equal warnings would be told once.
             format!("{}{names}", name(&mut random))
         });
         for (page, harmless) in pages.iter().zip(&harmless) {

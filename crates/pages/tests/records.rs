@@ -102,7 +102,7 @@ fn the_page_of_the_golden_record() {
             closed loop: coordinated omission applies (a task that waits does not issue the operations that
               would have waited too)
 
-            Doubts
+            Warnings
             - tasks started over 31.0 ms, 3 % of the run (in 2 of 31 runs): run longer (--seconds)
             - the weather was strange (in 1 of 31 runs)
             - the frequency governor is 'powersave': knee doctor says how to fix it
@@ -285,7 +285,7 @@ fn one_metric_instead_with_time_and_counters() {
             interrupts.RES/op       0       0       0       0
             softirqs.RCU/op    7.4e-5  9.1e-5  1.3e-4  2.3e-4
 
-            Doubts
+            Warnings
             - tasks started over 31.0 ms, 3 % of the run (in 2 of 31 runs): run longer (--seconds)
             - the weather was strange (in 1 of 31 runs)
             - the frequency governor is 'powersave': knee doctor says how to fix it

@@ -419,11 +419,11 @@ impl Gathering {
         self.recording.origin = features.origin;
         self.recording.all_cpus = all_cpus(&self.recording);
         if traces_bytes > 0 {
-            self.recording.doubts.push("Its hardware traces were left out.".to_string());
+            self.recording.warnings.push("Its hardware traces were left out.".to_string());
         }
         if self.broken > 0 {
             let text = format!("{} records could not be read and were left out.", self.broken);
-            self.recording.doubts.push(text);
+            self.recording.warnings.push(text);
         }
         Ok(Gathered {
             recording: self.recording,

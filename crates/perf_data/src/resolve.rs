@@ -214,7 +214,7 @@ impl Namer<'_> {
             }
         }
         let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
-        self.gathered.recording.doubts.push(format!(
+        self.gathered.recording.warnings.push(format!(
             "Kernel functions have no names{why}: give --symbols a copy of /proc/kallsyms, read by \
              root on {} in the same boot, or its vmlinux.",
             if origin_host(self.gathered).is_empty() {

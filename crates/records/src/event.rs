@@ -77,7 +77,7 @@ pub enum Event {
         /// What was tried and what went wrong.
         why: String,
     },
-    /// A doubt about this run.
+    /// A warning about this run.
     Warning(Warning),
     /// The run was verified and cleaned up: it counts.
     Finished,

@@ -44,7 +44,7 @@ pub struct Profile {
     /// Probes that were unavailable, and why.
     #[serde(default, rename = "blind", skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable_probes: BTreeMap<String, String>,
-    /// Doubts about the profile.
+    /// Warnings about the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }

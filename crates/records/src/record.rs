@@ -83,7 +83,7 @@ pub struct Record {
     pub topology: Topology,
     /// The measured directories, with their file systems.
     pub directories: Vec<Directory>,
-    /// Doubts about the record as a whole.
+    /// Warnings about the record as a whole.
     #[serde(default)]
     pub warnings: Vec<Warning>,
     /// Number of runs that finished.

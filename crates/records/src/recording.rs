@@ -30,8 +30,8 @@ pub struct Recording {
     pub losses: Vec<Loss>,
     /// How often the kernel throttled the sampling because it took too long.
     pub throttled: u64,
-    /// Doubts about the recording, one sentence each.
-    pub doubts: Vec<String>,
+    /// Warnings about the recording, one sentence each.
+    pub warnings: Vec<String>,
 }
 
 impl Recording {

@@ -42,7 +42,7 @@ pub struct Run {
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Doubts about this run.
+    /// Warnings about this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }

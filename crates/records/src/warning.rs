@@ -1,9 +1,9 @@
-//! Doubts: what makes a result less than certain, and what to do about it.
+//! Warnings: what makes a result less than certain, and what to do about it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A doubt about a result, with advice.
+/// A warning about a result, with advice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// What is doubtful.

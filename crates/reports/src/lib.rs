@@ -9,7 +9,6 @@ mod csv;
 mod curve_panel;
 mod curve_table;
 mod doses;
-mod doubts;
 mod effects;
 mod form_part;
 mod fragile;
@@ -20,6 +19,7 @@ mod plan;
 mod scale;
 mod scaling;
 mod shown_metrics;
+mod warnings;
 mod will_it_scale;
 
 use records::known_metric;
@@ -40,7 +40,6 @@ pub use crate::curve_panel::{
 };
 pub use crate::curve_table::RATE;
 pub use crate::doses::{dose_part, dose_sentence};
-pub use crate::doubts::{MissingSources, doubt_lists, doubts_of_runs};
 pub use crate::effects::{EFFECTS, NO_EFFECTS, effects};
 pub use crate::fragile::{fragile_answer, fragile_part};
 pub use crate::header::{facts, header, quoted};
@@ -50,6 +49,7 @@ pub use crate::plan::{Plan, PlanPart, plan_answer, plan_part};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
 pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
+pub use crate::warnings::{MissingSources, warning_lists, warnings_about_runs};
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub fn new_record(experiment: Experiment) -> Result<Record> {
 
 /// The plan of the record, whether or not the programs that it needs are installed.
 pub fn planned_record(experiment: Experiment) -> Result<Record> {
-    let (usable, mut doubts) = usable_of_host()?;
+    let (usable, mut warnings) = usable_of_host()?;
     file_systems::check_experiment(&experiment)?;
     let variants = variants::combined(&experiment)?;
     guest_config::check(&experiment, &variants, &allowed_cpus()?)?;
@@ -40,8 +40,8 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
     let operations = operations(&points, &experiment);
     let dirs: BTreeSet<&Path> = points.iter().map(|point| point.dir.as_path()).collect();
     let directories: Vec<_> = dirs.into_iter().map(probes::directory).collect();
-    doubts.extend(not_compiled(&experiment));
-    doubts.extend(pitfalls::warnings(&points, &directories, &variants, &experiment.storage));
+    warnings.extend(not_compiled(&experiment));
+    warnings.extend(pitfalls::warnings(&points, &directories, &variants, &experiment.storage));
     let host = probes::host(Path::new("/"));
     let topology = plan::usable(&experiment, variants.first(), &usable)?.topology.clone();
     let seed = experiment.seed.unwrap_or_else(random);
@@ -77,7 +77,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         host,
         topology,
         directories,
-        warnings: doubts,
+        warnings: warnings,
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),

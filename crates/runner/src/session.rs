@@ -113,7 +113,7 @@ pub fn measure(
 }
 
 /// Why this host or user could not run what a record plans, as far as that shows without changing
-/// anything; adds doubts about the host to the record. `None` if nothing speaks against it.
+/// anything; adds warnings about the host to the record. `None` if nothing speaks against it.
 pub fn refusal(record: &mut Record, options: &Options) -> Option<String> {
     let images = commands::image_directories(record);
     let checked = check_capacity(record)

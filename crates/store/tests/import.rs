@@ -95,7 +95,7 @@ fn shown(imported: &Imported) -> String {
         }
     }
     for warning in &record.warnings {
-        text += &format!("doubt: {}\n", warning.text);
+        text += &format!("warning: {}\n", warning.text);
     }
     text
 }
@@ -114,7 +114,7 @@ fn plain_csv_with_blocks_is_paired_and_what_is_no_number_is_missing() {
         run of 1 in 0: {"lock_ns": 640.0}
         run of 1 in 1: {"lock_ns": 655.0, "operations_per_s": 1500000.0}
         run of 0 in 1: {"operations_per_s": 1200000.0}
-        doubt: values that are missing or not finite: 1
+        warning: values that are missing or not finite: 1
     "#]],
     );
 }
@@ -133,7 +133,7 @@ fn plain_csv_without_blocks_pairs_nothing() {
         run of 0 in 0: {"other": 1.0, "score": 3.0}
         run of 0 in 1: {"score": -4.0}
         run of 1 in 0: {"score": 5.0}
-        doubt: some metrics have fewer values than others: which values belong to one run is a guess
+        warning: some metrics have fewer values than others: which values belong to one run is a guess
     "#]],
     );
 }
@@ -261,7 +261,7 @@ fn an_lkp_matrix_becomes_a_run_for_each_column() {
             run of 0 in 0: {"lkp.interrupts.TLB": 0.0, "perf-stat.i.ipc": 0.5, "stress-ng.time.elapsed_time.max": 62.07, "stress-ng.xattr.ops": 1544.0, "stress-ng.xattr.ops_per_sec": 24.87, "time.system_time": 512.83, "time.user_time": 10.05}
             run of 0 in 1: {"lkp.interrupts.TLB": 17.0, "stress-ng.time.elapsed_time.max": 62.1, "stress-ng.xattr.ops": 1601.0, "stress-ng.xattr.ops_per_sec": 25.8, "time.system_time": 511.0, "time.user_time": 9.8}
             run of 0 in 2: {"lkp.interrupts.TLB": 0.0, "perf-stat.i.ipc": 0.6, "stress-ng.time.elapsed_time.max": 62.0, "stress-ng.xattr.ops": 1490.0, "stress-ng.xattr.ops_per_sec": 24.0, "time.system_time": 515.5, "time.user_time": 11.2}
-            doubt: stats left out because their number of values differs from the number of runs (3): 1, such as boot-time.boot
+            warning: stats left out because their number of values differs from the number of runs (3): 1, such as boot-time.boot
         "#]],
     );
 }
@@ -378,7 +378,7 @@ fn hyperfine_s_commands_are_variants_and_its_times_are_runs() {
             run of 0 in 0: {"time.elapsed_time": 0.0136}
             run of 0 in 1: {"time.elapsed_time": 0.0116}
             run of 1 in 0: failed: the command ended with exit code 1
-            doubt: not read from hyperfine.json: means and extremes over all runs (7 numbers)
+            warning: not read from hyperfine.json: means and extremes over all runs (7 numbers)
         "#]],
     );
 }
@@ -402,8 +402,8 @@ fn of_several_hyperfine_files_the_files_are_compared() {
         run of 2 in 0: {"time.elapsed_time": 0.0136}
         run of 2 in 1: {"time.elapsed_time": 0.0116}
         run of 3 in 0: failed: the command ended with exit code 1
-        doubt: not read from hyperfine.json: means and extremes over all runs (7 numbers)
-        doubt: not read from after.json: means and extremes over all runs (7 numbers)
+        warning: not read from hyperfine.json: means and extremes over all runs (7 numbers)
+        warning: not read from after.json: means and extremes over all runs (7 numbers)
     "#]]
     .assert_eq(&shown(&imported));
 }
@@ -452,7 +452,7 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
             point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
             run of 0 in 0: {"perf.context_switches": 1.0, "perf.page_faults": 50.0, "perf.task_clock": 0.62}
             run of 0 in 1: {"perf.page_faults": 50.0, "perf.task_clock": 0.51}
-            doubt: not read from perf_stat.csv: metrics that perf derives (5 numbers)
+            warning: not read from perf_stat.csv: metrics that perf derives (5 numbers)
         "#]],
     );
     check(
@@ -465,7 +465,7 @@ fn perf_stat_has_a_run_for_each_output_and_no_zero_for_what_was_not_counted() {
             metric perf.task_clock: ms, -
             point 0 cell 0 "perf_stat": command processes on 0 x 0 {}
             run of 0 in 0: {"perf.duration_time": 1064317.0, "perf.page_faults": 50.0, "perf.task_clock": 0.53024}
-            doubt: not read from perf_stat.json: metrics that perf derives (4 numbers)
+            warning: not read from perf_stat.json: metrics that perf derives (4 numbers)
         "#]],
     );
 }

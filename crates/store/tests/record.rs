@@ -251,7 +251,7 @@ fn one_folder_that_cannot_be_recovered_does_not_hide_another() {
 }
 
 #[test]
-fn a_changed_runs_file_is_a_doubt_about_the_record() {
+fn a_changed_runs_file_is_a_warning_about_the_record() {
     let place = Place::new();
     let folder = place.finished(5);
     append(&folder.join("runs.ndjson"), "{\"torn");

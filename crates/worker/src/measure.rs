@@ -104,7 +104,7 @@ fn observe_native(
     })
 }
 
-/// Does the run of a load that the user wrote. What it prints is in the error, or is a doubt.
+/// Does the run of a load that the user wrote. What it prints is in the error, or is a warning.
 fn observe_own(
     context: &TaskContext,
     own: &OwnJob,

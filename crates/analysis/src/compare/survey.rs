@@ -11,10 +11,10 @@ use super::arm::Arm;
 use super::bands::curves;
 use super::cell::{ComparedCell, Role};
 use super::columns::{boot_of, finite, node_of};
-use super::doubts::doubts;
 use super::nodes;
 use super::rules::{ALPHA, Rules};
 use super::verdicts::adjust_exploratory;
+use super::warnings::warnings;
 use crate::comparison::{
     CellComparison, CellKey, ComparedVariant, Comparison, Design, DiscardedBlock, Discards,
     MetricComparison, NoiseFloor, RunValues, VarianceShare, Verdict,
@@ -46,12 +46,12 @@ pub(super) fn assemble(
         variance: variance(raw, rules),
         nodes: None,
         discards: discards(cells, arms.len()),
-        doubts: Vec::new(),
+        warnings: Vec::new(),
         design: rules.design,
         cells: compared,
     };
     nodes::learn(&mut comparison, cells, rules);
-    comparison.doubts = doubts(arms, cells, &comparison, &left_out);
+    comparison.warnings = warnings(arms, cells, &comparison, &left_out);
     if rules.design == Design::Separate {
         // A band says from where on curves diverge, which would be a verdict.
         comparison.curves.clear();

@@ -139,8 +139,8 @@ fn shown(comparison: &Result<Comparison, String>) -> String {
     if let Some(p) = comparison.discards.imbalance_p {
         writeln!(text, "imbalance p = {p:.3}").unwrap();
     }
-    for doubt in &comparison.doubts {
-        writeln!(text, "doubt: {doubt}").unwrap();
+    for warning in &comparison.warnings {
+        writeln!(text, "warning: {warning}").unwrap();
     }
     text
 }
@@ -310,8 +310,8 @@ fn one_variant_disturbed_more_than_chance_allows_takes_all_verdicts_back() {
             left out: block 6: the hypervisor took 9.0 % of the CPUs used
             left out: block 7: the hypervisor took 9.0 % of the CPUs used
             imbalance p = 0.003
-            doubt: more than 30 % of the blocks were disturbed: this host is not fit to measure on right now (`knee doctor`)
-            doubt: one variant was disturbed more often than chance allows: no verdict stands
+            warning: more than 30 % of the blocks were disturbed: this host is not fit to measure on right now (`knee doctor`)
+            warning: one variant was disturbed more often than chance allows: no verdict stands
         "#]],
     );
 }
@@ -388,15 +388,15 @@ fn alone(id: &str, factor: f64) -> Opened {
 }
 
 #[test]
-fn separate_records_are_compared_with_a_doubt() {
+fn separate_records_are_compared_with_a_warning() {
     check_records(
         &alone("x", 1.0),
         &alone("y", 1.8),
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum NotInterleaved
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
 }
@@ -421,7 +421,7 @@ fn what_is_not_interleaved_shows_how_far_the_host_drifts_by_itself() {
 }
 
 #[test]
-fn work_of_unknown_length_is_compared_with_a_doubt() {
+fn work_of_unknown_length_is_compared_with_a_warning() {
     let with_work = |id, real_ns: Option<f64>| {
         let mut opened = alone(id, 1.0);
         opened.record.points[0].parameters = [("idle_ns".to_string(), "500".to_string())].into();
@@ -440,9 +440,9 @@ fn work_of_unknown_length_is_compared_with_a_doubt() {
         expect![[r#"
             1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum NotInterleaved
             1 CPU work.idle_ns b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "too few runs" }
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
-            doubt: `a` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: `a` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
         "#]],
     );
     check(
@@ -450,8 +450,8 @@ fn work_of_unknown_length_is_compared_with_a_doubt() {
         expect![[r#"
             1 CPU operations_per_s b: +0.0000 [-0.1146, +0.1295] n=12 Relative RankSum NotInterleaved
             1 CPU work.idle_ns b: +0.0040 [+0.0040, +0.0040] n=12 Relative RankSum NotInterleaved
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
 }
@@ -466,8 +466,8 @@ fn other_kernels_need_boots() {
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [-, -] n=1 Relative None Unjudged { needs: 4, why: "too few boots: the kernels differ, so each value needs a new boot" }
-            doubt: the boots were not in turn: what changed on the host between those of one variant and those of the other counts as a difference too
-            doubt: the kernels differ (6.18.2 and 6.19.0): this difference is part of what is compared
+            warning: the boots were not in turn: what changed on the host between those of one variant and those of the other counts as a difference too
+            warning: the kernels differ (6.18.2 and 6.19.0): this difference is part of what is compared
         "#]],
     );
 }
@@ -501,9 +501,9 @@ fn other_operations_and_parameters_are_not_compared_unless_forced() {
         &force,
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=12 Relative RankSum NotInterleaved
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run y --against x` measures both again, in turn
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
-            doubt: `b` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run y --against x` measures both again, in turn
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: `b` did not measure how long the work of its parameters took: with other versions of knee, that work can be of another length
         "#]],
     );
     other.record.points[0].workload = "brk".to_string();
@@ -533,9 +533,9 @@ fn values_of_one_run_are_not_replicates() {
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: - [-, -] n=0 Relative None Unjudged { needs: 4, why: "values of one run are not replicates: repeat the run" }
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
-            doubt: the loops are of one run
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: the loops are of one run
         "#]],
     );
 }
@@ -650,9 +650,9 @@ fn disturbed_runs_of_separate_records_are_left_out_too() {
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: +0.8000 [+0.5936, +1.0331] n=9 Relative RankSum NotInterleaved
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
-            doubt: the settings of governor differ (performance and powersave): this difference is part of what is compared
-            doubt: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; `knee run --variant` measures variants in turn
+            warning: the settings of governor differ (performance and powersave): this difference is part of what is compared
+            warning: 3 of 12 runs of `b` were disturbed and left out (the first: the hypervisor took 5.0 % of the CPUs used)
         "#]],
     );
 }

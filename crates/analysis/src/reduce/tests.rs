@@ -1,4 +1,4 @@
-//! From events to metrics and doubts.
+//! From events to metrics and warnings.
 
 use expect_test::{Expect, expect};
 use host::Placement;
@@ -63,8 +63,9 @@ fn check(point: &Point, events: &[Event], shown: &[&str], expected: Expect) {
             })
             .collect(),
     };
-    let doubts: String = reduced.warnings.iter().map(|w| format!("doubt: {}\n", w.text)).collect();
-    expected.assert_eq(&(text + &doubts));
+    let warnings: String =
+        reduced.warnings.iter().map(|w| format!("warning: {}\n", w.text)).collect();
+    expected.assert_eq(&(text + &warnings));
 }
 
 const ONE_SECOND: Until = Until::Seconds(1.0);
@@ -114,7 +115,7 @@ fn idle_and_steal_are_shares_of_the_cpus_used_and_absent_without_ticks() {
         idle_percent 20
         steal_percent 10
         time.percent_of_cpu_this_job_got 180
-        doubt: the hypervisor took 10 % of the CPUs used
+        warning: the hypervisor took 10 % of the CPUs used
     "#]],
     );
     check(
@@ -130,7 +131,7 @@ fn idle_and_steal_are_shares_of_the_cpus_used_and_absent_without_ticks() {
 }
 
 #[test]
-fn busy_time_that_tasks_and_worker_do_not_explain_is_a_doubt() {
+fn busy_time_that_tasks_and_worker_do_not_explain_is_a_warning() {
     let ticks = [("user", 30), ("system", 170), ("idle", 0)];
     let events =
         [measured(1000, &ticks), task(0, 5, 60, 1000), task(1, 5, 0, 1000), Event::Finished];
@@ -140,8 +141,8 @@ fn busy_time_that_tasks_and_worker_do_not_explain_is_a_doubt() {
         &["start_skew_s"],
         expect![[r#"
         start_skew_s 0.06
-        doubt: the first and the last task started 6 % of the run apart
-        doubt: other tasks took 10 % of the CPUs used
+        warning: the first and the last task started 6 % of the run apart
+        warning: other tasks took 10 % of the CPUs used
     "#]],
     );
 }
@@ -163,7 +164,7 @@ fn work_between_operations_leaves_no_task_time_and_effects_are_summed() {
 }
 
 #[test]
-fn work_that_took_another_time_than_was_asked_for_is_a_doubt() {
+fn work_that_took_another_time_than_was_asked_for_is_a_warning() {
     let run = |asked_ns: &str, real_ns: f64, expected: Expect| {
         let mut point = point(1, ONE_SECOND);
         point.parameters.insert("hold_ns".to_string(), asked_ns.to_string());
@@ -186,7 +187,7 @@ fn work_that_took_another_time_than_was_asked_for_is_a_doubt() {
         1060.0,
         expect![[r#"
         work.hold_ns 1060
-        doubt: the work of hold_ns=1000 took 1060 ns, 6 % off
+        warning: the work of hold_ns=1000 took 1060 ns, 6 % off
     "#]],
     );
     run(
@@ -194,7 +195,7 @@ fn work_that_took_another_time_than_was_asked_for_is_a_doubt() {
         800.0,
         expect![[r#"
         work.hold_ns 800
-        doubt: the work of hold_ns=1000 took 800 ns, 20 % off
+        warning: the work of hold_ns=1000 took 800 ns, 20 % off
     "#]],
     );
     // Of so short work, 5 % is less than a turn of its loop.
@@ -210,7 +211,7 @@ fn work_that_took_another_time_than_was_asked_for_is_a_doubt() {
         23.0,
         expect![[r#"
         work.hold_ns 23
-        doubt: the work of hold_ns=20 took 23 ns, 15 % off
+        warning: the work of hold_ns=20 took 23 ns, 15 % off
     "#]],
     );
 }
@@ -287,7 +288,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
             operations missing
             time.user_time 0.3
             steal_percent 0
-            doubt: the regex 'n (.*)' of stdout: found nothing, so n is missing
+            warning: the regex 'n (.*)' of stdout: found nothing, so n is missing
         "#]],
     );
     check(

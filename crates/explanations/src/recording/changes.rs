@@ -4,7 +4,7 @@ use ledger::{Cause, IDLE, Per, RecordedLedger, RowChange, Split, causes};
 use text::table::{Align, Table};
 
 use crate::ledger::{LedgerPart, place};
-use crate::recording::recorded_ledger::{doubts, head};
+use crate::recording::recorded_ledger::{head, warnings};
 use crate::recording::{NamedRecording, amount, measured, percent};
 
 /// More causes than anybody reads.
@@ -173,7 +173,9 @@ fn notes(named: [&NamedRecording; 2], recorded: [&RecordedLedger; 2]) -> Vec<Str
         );
     }
     for named in named {
-        notes.extend(doubts(named).into_iter().map(|doubt| format!("{}: {doubt}", named.name)));
+        notes.extend(
+            warnings(named).into_iter().map(|warning| format!("{}: {warning}", named.name)),
+        );
     }
     notes
 }

@@ -122,7 +122,7 @@ fn notes(named: &NamedRecording, recorded: &RecordedLedger) -> Vec<String> {
          differences from run to run.",
         recorded.ledger.units.len()
     ));
-    notes.extend(doubts(named));
+    notes.extend(warnings(named));
     if recording.throttled > 0 {
         notes.push(format!(
             "The kernel throttled sampling {}: record at a lower rate.",
@@ -137,10 +137,10 @@ fn times(n: u64) -> String {
 }
 
 /// What the reader of a recording should know before believing it.
-pub fn doubts(named: &NamedRecording) -> Vec<String> {
-    let mut doubts = named.recording.doubts.clone();
+pub fn warnings(named: &NamedRecording) -> Vec<String> {
+    let mut warnings = named.recording.warnings.clone();
     if !named.recording.has_callers() {
-        doubts.push(
+        warnings.push(
             "Recorded without callers: functions of the kernel cannot be assigned to system calls. perf \
              record -g records them."
                 .to_string(),
@@ -149,13 +149,13 @@ pub fn doubts(named: &NamedRecording) -> Vec<String> {
     let others = &named.recording.other_events;
     if !others.is_empty() {
         let names: Vec<String> = others.iter().map(|(name, n)| format!("{name} ({n})")).collect();
-        doubts.push(format!("Samples of other events were left out: {}.", names.join(", ")));
+        warnings.push(format!("Samples of other events were left out: {}.", names.join(", ")));
     }
     let lost: u64 = named.recording.losses.iter().fold(0, |n, loss| n.saturating_add(loss.samples));
     if lost > 0 {
-        doubts.push(format!(
+        warnings.push(format!(
             "{lost} samples were lost: record at a lower rate, or with a larger -m."
         ));
     }
-    doubts
+    warnings
 }

@@ -109,7 +109,7 @@ pub struct SearchArguments {
     timeout: f64,
     /// Probability of the commit that is named
     ///
-    /// Where the comparison with its parent follows, the search ends at twice the doubt: at 90 % for 95 %.
+    /// Where the comparison with its parent follows, the search ends at twice the warning: at 90 % for 95 %.
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "95%", help_heading = SEARCH, hide_short_help = true)]
     confidence: f64,
     /// End with a set once this time is spent: 30m, 2h

@@ -103,7 +103,7 @@ fn compare_named(
         Some(layout) => {
             let style = Style::for_stdout();
             let mut text = reports::comparison(&comparison, layout, &again, style);
-            text.extend(records.iter().map(|record| reports::doubts_of_runs(record, style)));
+            text.extend(records.iter().map(|record| reports::warnings_about_runs(record, style)));
             print(text)?;
             None
         }
@@ -238,8 +238,8 @@ pub fn print_conclusion(record: &Opened, view: ViewFlags) -> Result<()> {
     };
     let style = Style::for_stdout();
     let text = reports::comparison(&comparison, layout, "", style);
-    let doubts = reports::doubts_of_runs(record, style);
-    print(format!("{}\n{text}{doubts}", reports::header(record, style)))
+    let warnings = reports::warnings_about_runs(record, style);
+    print(format!("{}\n{text}{warnings}", reports::header(record, style)))
 }
 
 /// Refuses metrics that no run has.

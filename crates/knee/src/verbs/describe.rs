@@ -271,7 +271,7 @@ fn workload_page(workload: &Workload) -> Page {
 /// What a parameter in ns gives: each is CPU work.
 const WORK_ACCURACY: &str = "Parameters in ns are CPU work. From 200 ns up its CPU time was within \
     3 % of what you ask for in 9 of 10 runs or more; interruptions and preemption come on top. Each run measures the real \
-    length afterwards (metric work.NAME), and has a doubt if it is more than 5 % off.";
+    length afterwards (metric work.NAME), and has a warning if it is more than 5 % off.";
 
 fn lock_page(lock: &ListedLock) -> Page {
     let name = lock.name;

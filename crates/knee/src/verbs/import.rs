@@ -160,8 +160,8 @@ fn said(imported: &Imported) -> Vec<String> {
     }
     let lacks = record.source.iter().flat_map(|source| &source.lacks);
     lines.extend(lacks.map(|lack| format!("not in the files: {lack}")));
-    let doubts = record.warnings.iter();
-    lines.extend(doubts.map(|one| format!("warning: {}: {}", one.text, one.advice)));
+    let warnings = record.warnings.iter();
+    lines.extend(warnings.map(|one| format!("warning: {}: {}", one.text, one.advice)));
     lines
 }
 

@@ -149,7 +149,7 @@ fn records_page(newest: &[Listed], count: usize, others: &[Listed]) -> Page {
     let mut page = of_blocks("records", blocks);
     if !others.is_empty() {
         let others = others.iter().map(other_sentence).collect();
-        page.doubts.push(("not finished, or not readable:".to_string(), others));
+        page.warnings.push(("not finished, or not readable:".to_string(), others));
     }
     page
 }

@@ -151,7 +151,7 @@ fn page(patches: &[Patch], range: &Range, request: &Request) -> Page {
     };
     let not_measured: Vec<String> = patches.iter().filter_map(why).collect();
     if !not_measured.is_empty() {
-        page.doubts.push(("Not measured".to_string(), not_measured));
+        page.warnings.push(("Not measured".to_string(), not_measured));
     }
     page
 }

@@ -180,7 +180,7 @@ const UNFOUND: &str = "run = 'echo nothing'\n[[load.command.metric]]\nname = 'ra
                        regex = 'rate (\\S+)'";
 
 #[test]
-fn a_pattern_that_finds_nothing_is_a_doubt_or_where_it_decides_a_failure() {
+fn a_pattern_that_finds_nothing_is_a_warning_or_where_it_decides_a_failure() {
     let home = Home::new();
     let ended = run(&home, UNFOUND, &[]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

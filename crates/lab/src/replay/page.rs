@@ -50,7 +50,7 @@ pub fn pages(replays: &[Replay], draws: u64) -> Page {
         one.sections
             .iter_mut()
             .for_each(|section| section.title = format!("{name}: {}", section.title));
-        one.doubts.iter_mut().for_each(|(title, _)| *title = format!("{name}: {title}"));
+        one.warnings.iter_mut().for_each(|(title, _)| *title = format!("{name}: {title}"));
         one.facts.insert(0, (name.clone(), replay.incident.title.clone()));
         all = all.and(one);
     }
@@ -69,7 +69,7 @@ fn page(replay: &Replay, draws: u64) -> Page {
         answers: vec![answer(&replay.rows)],
         sections: sections(replay),
         method: vec![tables::basis(replay, draws)],
-        doubts: vec![("What the model lacks".to_string(), incident.limitations.clone())],
+        warnings: vec![("What the model lacks".to_string(), incident.limitations.clone())],
         facts,
         again: vec![format!("knee simulate replay {}", incident.name)],
         ..Page::new(&format!("{}  {}", incident.name, incident.title), PageKind::Replay)

@@ -230,7 +230,7 @@ fn list(markup: &mut Markup, class: &'static str, sentences: &[String]) {
     });
 }
 
-/// Doubts, method, host and how to do it again: what the answer rests on.
+/// Warnings, method, host and how to do it again: what the answer rests on.
 fn background(markup: &mut Markup, page: &Page) {
     let part = |markup: &mut Markup, title: &str, content: &dyn Fn(&mut Markup)| {
         markup.element("section", &[("class", "part")], |markup| {
@@ -238,7 +238,7 @@ fn background(markup: &mut Markup, page: &Page) {
             content(markup);
         });
     };
-    for (title, sentences) in &page.doubts {
+    for (title, sentences) in &page.warnings {
         part(markup, title, &|markup| list(markup, "notes", sentences));
     }
     if !page.method.is_empty() {

@@ -19,11 +19,11 @@ const LISTED: usize = 5;
 pub fn below(comparison: &Comparison, style: Style) -> String {
     let lines = closing(comparison).into_iter();
     let mut text: String = lines.map(|line| wrapped(&line, style.width, 2)).collect();
-    if !comparison.doubts.is_empty() {
-        text += &format!("\n{}\n", style.bold("Doubts"));
+    if !comparison.warnings.is_empty() {
+        text += &format!("\n{}\n", style.bold("Warnings"));
     }
-    for doubt in &comparison.doubts {
-        text += &wrapped(&format!("  - {doubt}"), style.width, 4);
+    for warning in &comparison.warnings {
+        text += &wrapped(&format!("  - {warning}"), style.width, 4);
     }
     format!("\n{text}")
 }

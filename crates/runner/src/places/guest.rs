@@ -26,7 +26,7 @@ use host::{job_control, signals};
 use plan::{guest_config, schedule};
 use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning, Work};
 
-use self::boot::{DOUBT_PREFIX, FormattedDisk};
+use self::boot::{FormattedDisk, WARNING_PREFIX};
 use self::disk::Disk;
 use self::protocol::{GuestRun, GuestRunResult, Reply, Request, line};
 use self::watchdog::Watchdog;
@@ -53,7 +53,7 @@ pub struct Guests {
     /// Boots that are not in the record yet.
     unwritten: Vec<Boot>,
     /// What the checks of file systems that runs shared found wrong.
-    doubts: Vec<Warning>,
+    warnings: Vec<Warning>,
 }
 
 /// A guest that is up and has done nothing yet.
@@ -122,8 +122,8 @@ impl Guests {
             let (found, booted) = try_out().or_else(|_| try_out())?;
             let Boot { release, up_s, said, .. } = &booted.boot;
             let advice = "check what it means for what is compared";
-            let doubts = said.iter().filter_map(|line| line.strip_prefix(DOUBT_PREFIX));
-            record.warnings.extend(doubts.map(|doubt| Warning::new(doubt, advice)));
+            let warnings = said.iter().filter_map(|line| line.strip_prefix(WARNING_PREFIX));
+            record.warnings.extend(warnings.map(|warning| Warning::new(warning, advice)));
             hint(format_args!("Linux {release} booted in {up_s:.1} s ({})", found.accelerator));
             hypervisor = Some(found);
             unused = Some(UnusedGuest { guest, booted, since: Instant::now(), stops });
@@ -142,7 +142,7 @@ impl Guests {
             next_boot: boots,
             runs_without_guest: 0,
             unwritten: Vec::new(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
         })
     }
 
@@ -214,7 +214,7 @@ impl Guests {
                 let text = format!("{made} at the end of boot {}: {complaint}", boot.boot);
                 Warning::new(text, advice)
             });
-            self.doubts.extend(complaint);
+            self.warnings.extend(complaint);
         }
         boot.end = Some(how.to_string());
         boot.seconds = Some(since.elapsed().as_secs_f64());
@@ -314,7 +314,7 @@ impl Guests {
         match self.provide(request)? {
             _ if signals::received().is_some() => Ok(None),
             Ok(errors) => {
-                let doubts = errors.into_iter().map(|why| {
+                let warnings = errors.into_iter().map(|why| {
                     Warning::new(
                         format!("the guest failed to boot at first: {why}"),
                         "if the kernel is at fault, that is a finding: repeat it with `knee kernel boot`",
@@ -322,7 +322,7 @@ impl Guests {
                 });
                 let outcome = self.run_in_guest(request)?;
                 Ok(outcome.map(|outcome| RunOutcome {
-                    warnings: doubts.chain(outcome.warnings).collect(),
+                    warnings: warnings.chain(outcome.warnings).collect(),
                     ..outcome
                 }))
             }
@@ -338,7 +338,7 @@ impl Guests {
     /// Switches the last guest off. Returns what was wrong with guests.
     pub fn end(&mut self) -> Vec<Warning> {
         self.end_guest(SWITCHED_OFF);
-        std::mem::take(&mut self.doubts)
+        std::mem::take(&mut self.warnings)
     }
 }
 
@@ -434,7 +434,7 @@ const SPLATS: [&str; 9] = [
     "possible recursive locking",
 ];
 
-/// A doubt about a run during which the guest's kernel logged warnings; it quotes the worst.
+/// A warning about a run during which the guest's kernel logged warnings; it quotes the worst.
 fn kernel_warning(kernel_lines: &[String]) -> Option<Warning> {
     let splat = kernel_lines.iter().find(|text| SPLATS.iter().any(|splat| text.contains(splat)));
     let text = splat.or_else(|| kernel_lines.first())?;

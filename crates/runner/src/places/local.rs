@@ -85,11 +85,13 @@ impl Local {
         request: &RunRequest,
     ) -> Result<Option<RunOutcome>> {
         let directory = journal.directory(&request.planned.point.dir, &request.record.id)?;
-        let doubts = apply_sysctls(journal, request.planned.variant)?;
+        let warnings = apply_sysctls(journal, request.planned.variant)?;
         let outcome = self.run_on_file_system(journal, &directory, request);
         journal.put_back()?;
-        Ok(outcome?
-            .map(|outcome| RunOutcome { warnings: [doubts, outcome.warnings].concat(), ..outcome }))
+        Ok(outcome?.map(|outcome| RunOutcome {
+            warnings: [warnings, outcome.warnings].concat(),
+            ..outcome
+        }))
     }
 
     /// Releases what was kept for later runs. Returns what was wrong with it.
@@ -98,17 +100,17 @@ impl Local {
     }
 }
 
-/// Gives the kernel the settings of a variant. Returns a doubt for each value that it changed.
+/// Gives the kernel the settings of a variant. Returns a warning for each value that it changed.
 fn apply_sysctls(journal: &mut Journal, variant: Option<&Variant>) -> Result<Vec<Warning>> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         let actual = journal.set(&settings::path(name)?, &value.0)?;
         if actual != value.0 {
-            doubts.push(Warning::new(
+            warnings.push(Warning::new(
                 format!("{name} was set to '{}' and reads '{actual}'", value.0),
                 "use a value that the kernel keeps unchanged",
             ));
         }
     }
-    Ok(doubts)
+    Ok(warnings)
 }

@@ -78,10 +78,10 @@ impl Metal {
             (Some(_), Some(current)) => {
                 let boot = Some(current.boot);
                 let outcome = local.run(journal, request)?;
-                let doubts: Vec<Warning> = lost.into_iter().map(lost_boot).collect();
+                let warnings: Vec<Warning> = lost.into_iter().map(lost_boot).collect();
                 Ok(outcome.map(|outcome| RunOutcome {
                     boot,
-                    warnings: [doubts, outcome.warnings].concat(),
+                    warnings: [warnings, outcome.warnings].concat(),
                     ..outcome
                 }))
             }

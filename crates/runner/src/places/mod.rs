@@ -50,7 +50,7 @@ pub struct RunOutcome {
     pub exit: String,
     /// Why the run does not count, whatever its worker reported.
     pub invalid_because: Vec<String>,
-    /// Doubts that the worker cannot know of.
+    /// Warnings that the worker cannot know of.
     pub warnings: Vec<Warning>,
     /// The file system that was made for it.
     pub file_system: Option<Mounted>,

@@ -311,7 +311,7 @@ mod tests {
         let error = check_room(&room(511), 1 << 30).unwrap_err().to_string();
         assert!(error.starts_with("/x has only 511 MiB free"), "{error}");
         assert_eq!(check_room(&room(1024), 1 << 30).unwrap(), None);
-        let doubt = check_room(&room(1023), 1 << 30).unwrap().unwrap();
-        assert!(doubt.text.contains("1024 MiB") && doubt.text.contains("1023 MiB"));
+        let warning = check_room(&room(1023), 1 << 30).unwrap().unwrap();
+        assert!(warning.text.contains("1024 MiB") && warning.text.contains("1023 MiB"));
     }
 }

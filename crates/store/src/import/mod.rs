@@ -239,7 +239,7 @@ pub struct Foreign {
     pub lacks: Vec<String>,
     /// Numbers of the file that the record does not hold: what they are, and how many.
     pub unread: BTreeMap<String, usize>,
-    /// Doubts about this file.
+    /// Warnings about this file.
     pub warnings: Vec<Warning>,
     /// Facts about the host that the file records.
     pub host: HostFacts,

@@ -120,7 +120,7 @@ fn what_fio_s_fdatasync_took_is_read() {
         metric fio.write.total_ios: 1, -
         point 0 cell 0 "fio-sync": fio.log processes on 0 x 1 {"bs": "4k", "fdatasync": "1", "rw": "write", "version": "fio-3.36"}
         run of 0 in 0: {"fio.context_switches": 20010.0, "fio.job_runtime_ms": 9999.0, "fio.latency_depth": 1.0, "fio.sync.latency_max_ns": 9100000.0, "fio.sync.latency_mean_ns": 910000.5, "fio.sync.latency_min_ns": 310000.0, "fio.sync.latency_n": 9999.0, "fio.sync.latency_p99_ns": 1500000.0, "fio.sync.latency_stddev_ns": 45000.5, "fio.sync.total_ios": 9999.0, "fio.system_percent": 3.5, "fio.user_percent": 1.5, "fio.write.bw_agg_percent": 99.5, "fio.write.bw_samples": 20.0, "fio.write.bytes": 40960000.0, "fio.write.bytes_per_s": 4096000.0, "fio.write.bytes_per_s_dev": 12800.0, "fio.write.bytes_per_s_max": 4198400.0, "fio.write.bytes_per_s_mean": 4097536.0, "fio.write.bytes_per_s_min": 3993600.0, "fio.write.completion_max_ns": 91000.0, "fio.write.completion_mean_ns": 5200.5, "fio.write.completion_min_ns": 2100.0, "fio.write.completion_n": 10000.0, "fio.write.completion_p50_ns": 5000.0, "fio.write.completion_p9995_ns": 21000.0, "fio.write.completion_stddev_ns": 810.25, "fio.write.drop_ios": 0.0, "fio.write.iops": 1000.5, "fio.write.iops_max": 1025.0, "fio.write.iops_mean": 1000.25, "fio.write.iops_min": 975.0, "fio.write.iops_samples": 20.0, "fio.write.iops_stddev": 3.5, "fio.write.latency_max_ns": 92000.0, "fio.write.latency_mean_ns": 5300.5, "fio.write.latency_min_ns": 2200.0, "fio.write.latency_n": 10000.0, "fio.write.latency_stddev_ns": 811.25, "fio.write.runtime_ms": 10000.0, "fio.write.short_ios": 0.0, "fio.write.total_ios": 10000.0, "operations_per_s": 1000.5, "time.major_page_faults": 0.0, "time.minor_page_faults": 13.0}
-        doubt: not read from fio-sync.json: bins of latencies (2 numbers), disk_util (3 numbers), distribution of depths (2 numbers), distribution of latencies (2 numbers)
+        warning: not read from fio-sync.json: bins of latencies (2 numbers), disk_util (3 numbers), distribution of depths (2 numbers), distribution of latencies (2 numbers)
     "#]],
     );
 }
@@ -219,7 +219,7 @@ fn intervals_of_perf_stat_add_up_and_are_samples() {
         point 0 cell 0 "perf_stat_interval": command processes on 0 x 0 {}
         run of 0 in 0: {"perf.context_switches": 10100.0, "perf.cpu_clock": 4002.4}
           6 samples
-        doubt: not read from perf_stat_interval.csv: metrics that perf derives (4 numbers)
+        warning: not read from perf_stat_interval.csv: metrics that perf derives (4 numbers)
     "#]],
     );
 }
@@ -266,7 +266,7 @@ fn pgbench_s_outputs_are_runs_and_its_progress_is_samples() {
         run of 0 in 0: {"operations": 4812345.0, "operations_per_s": 80211.123456, "pgbench.failed_transactions": 0.0, "pgbench.initial_connection_ms": 12.345, "pgbench.latency_average_ms": 0.199}
         run of 1 in 0: {"operations": 12175.0, "operations_per_s": 1217.6, "pgbench.failed_transactions": 1.0, "pgbench.initial_connection_ms": 1.5, "pgbench.latency_average_ms": 0.82, "pgbench.latency_stddev_ms": 0.11}
           10 samples
-        doubt: not read from pgbench.txt: statistics of single scripts or statements (2 numbers)
+        warning: not read from pgbench.txt: statistics of single scripts or statements (2 numbers)
     "#]],
     );
 }
@@ -304,7 +304,7 @@ fn benchmarks_of_cpp_and_java_are_runs_by_repetition_and_fork() {
         point 0 cell 0 "google_benchmark": google.BM_Lock threads on 0 x 4 {"argument_1": "64"}
         run of 0 in 0: {"google.cpu_time_ns": 480.25, "google.iterations": 1000000.0, "google.real_time_ns": 120.5, "operations_per_s": 8298755.0}
         run of 0 in 1: {"google.cpu_time_ns": 481.5, "google.iterations": 1000000.0, "google.real_time_ns": 121.5, "operations_per_s": 8230452.5}
-        doubt: not read from google_benchmark.json: aggregates over repetitions (5 numbers)
+        warning: not read from google_benchmark.json: aggregates over repetitions (5 numbers)
     "#]],
     );
     check(
@@ -318,7 +318,7 @@ fn benchmarks_of_cpp_and_java_are_runs_by_repetition_and_fork() {
           4 samples
         run of 0 in 1: {"jmh.gc_alloc_rate_norm": 24.5, "operations_per_s": 2505500.0}
           4 samples
-        doubt: not read from jmh.json: errors and percentiles that JMH derives (9 numbers)
+        warning: not read from jmh.json: errors and percentiles that JMH derives (9 numbers)
     "#]],
     );
 }
@@ -338,7 +338,7 @@ fn perf_bench_and_hackbench_print_rates_or_times() {
         run of 0 in 0: {"wall_s": 0.308}
         run of 1 in 0: {"operations": 1000000.0, "operations_per_s": 195180.0, "perf-bench.time_per_operation_us": 5.123456, "wall_s": 5.123}
         run of 2 in 0: {"operations_per_s": 510000.0, "perf-bench.stddev_percent": 0.12, "wall_s": 10.0}
-        doubt: not read from perf_bench.txt: other lines (8 numbers)
+        warning: not read from perf_bench.txt: other lines (8 numbers)
     "#]],
     );
     check(

@@ -41,8 +41,8 @@ fn sessions_in_turn_are_compared_in_pairs() {
         &CompareOptions::default(),
         expect![[r#"
             1 CPU operations_per_s b: +0.1000 [-0.0007, +0.2108] n=48 Relative RankSum NotInterleaved
-            doubt: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; four sessions of each or more, in turn, would give one
-            doubt: the records are of different boots: whatever differs from boot to boot counts as a difference too
+            warning: not interleaved: host drift not excluded. The intervals hold the chance of sampling only; the speed of a host also changes from one session to the next, by an amount that no number of runs in these sessions shows; four sessions of each or more, in turn, would give one
+            warning: the records are of different boots: whatever differs from boot to boot counts as a difference too
         "#]],
     );
 }

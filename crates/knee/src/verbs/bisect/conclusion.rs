@@ -290,7 +290,7 @@ fn section(title: &str, page: Page) -> Section {
     let mut blocks = vec![Block::Text(page.answers)];
     let sections = page.sections.into_iter().filter(|section| !section.is_summary);
     blocks.extend(sections.flat_map(|section| section.blocks));
-    blocks.extend(page.doubts.into_iter().map(|(_, sentences)| Block::Text(sentences)));
+    blocks.extend(page.warnings.into_iter().map(|(_, sentences)| Block::Text(sentences)));
     blocks.push(Block::Text(page.method));
     let fact = |(label, value): (String, String)| match label.as_str() {
         "" => value,

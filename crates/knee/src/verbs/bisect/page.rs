@@ -90,7 +90,7 @@ pub fn page(session: &Session, answer: Option<&Answer>, remarks: Remarks) -> Pag
     };
     let skipped: Vec<String> = session.skipped().iter().map(why).collect();
     if !skipped.is_empty() {
-        page.doubts.push(("Not tested".to_string(), skipped));
+        page.warnings.push(("Not tested".to_string(), skipped));
     }
     page
 }

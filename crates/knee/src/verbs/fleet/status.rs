@@ -51,7 +51,7 @@ pub fn status(directory: &Path, view: ViewFlags) -> Result<ExitCode> {
     let page = Page {
         answers: vec![answer],
         sections: claimed_chunks(&claims, claimed, &plan).into_iter().collect(),
-        doubts: vec![("What stands in the way".to_string(), obstacles)],
+        warnings: vec![("What stands in the way".to_string(), obstacles)],
         ..Page::new(&format!("chunks of {}", directory.display()), PageKind::List)
     };
     let value = FleetStatus {

@@ -128,7 +128,7 @@ fn no_room_below_a_sparse_image_fails_its_run_and_no_other() {
         let record = home.record();
         assert!(
             record.record.warnings.iter().any(|warning| warning.text.contains("MiB free in")),
-            "a sparse image that may not fit is a doubt"
+            "a sparse image that may not fit is a warning"
         );
         assert!(fs::read_dir(&memory.0).unwrap().next().is_none(), "nothing lies there");
         drop(memory);

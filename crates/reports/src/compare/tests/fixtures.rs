@@ -26,7 +26,7 @@ pub fn variants(names: &[(&str, &str)]) -> Comparison {
         discards: Discards::default(),
         variance: Vec::new(),
         nodes: None,
-        doubts: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -306,7 +306,7 @@ pub fn creation() -> Comparison {
     cell.key.length = "50000 operations per task".to_string();
     cell.key.dir = "/mnt/scratch".to_string();
     all.cells = vec![cell];
-    all.doubts = vec!["imported: knee did not see how the host was meanwhile".to_string()];
+    all.warnings = vec!["imported: knee did not see how the host was meanwhile".to_string()];
     all
 }
 
@@ -404,7 +404,7 @@ pub fn curve() -> Comparison {
         share,
     };
     all.variance = vec![share("boot", 5, 0.012, 0.62), share("run", 128, 0.0094, 0.38)];
-    all.doubts =
+    all.warnings =
         vec!["the frequency governor is 'powersave': knee doctor says how to fix it".to_string()];
     all
 }

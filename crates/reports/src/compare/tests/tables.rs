@@ -201,7 +201,7 @@ fn a_curve_as_a_narrow_matrix() {
               interval lies within +-2 %; >= 2 % = shown to be that much or more; n
               = blocks with both variants, up to the last look
 
-            Doubts
+            Warnings
               - the frequency governor is 'powersave': knee doctor says how to fix
                 it
         "#]],
@@ -412,7 +412,7 @@ fn passes_of_another_load_with_blocks_left_out() {
               lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks
               with both variants, up to the last look
 
-            Doubts
+            Warnings
               - the frequency governor is 'powersave': knee doctor says how to fix
                 it
         "#]],
@@ -469,7 +469,7 @@ fn curves_of_all_variants_in_one_plot() {
               the 90 % interval lies within +-2 %; >= 2 % = shown to be that much or more; n = blocks with both
               variants, up to the last look
 
-            Doubts
+            Warnings
               - the frequency governor is 'powersave': knee doctor says how to fix it
         "#]],
     );

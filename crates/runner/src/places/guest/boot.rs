@@ -91,8 +91,8 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(1200);
 /// some seconds.
 const KVM_SILENCE: Duration = Duration::from_secs(20);
 
-/// What the doubts of knee begin with, among the lines that a boot keeps.
-pub const DOUBT_PREFIX: &str = "knee: ";
+/// What the warnings of knee begin with, among the lines that a boot keeps.
+pub const WARNING_PREFIX: &str = "knee: ";
 
 /// How long a guest may take to switch itself off.
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
@@ -285,7 +285,7 @@ impl Booter {
             })?;
         let mut boot = attempt.into_boot(ready, kernel_lines);
         check_cpus(&boot, shape.cpus())?;
-        boot.said.extend(topology_doubt(&boot, &shape.topology()));
+        boot.said.extend(topology_warning(&boot, &shape.topology()));
         Ok(BootedGuest { qemu, disk, boot })
     }
 
@@ -489,14 +489,14 @@ fn hints(missing: &[String]) -> String {
     missing.iter().map(|text| format!("; {text}")).collect()
 }
 
-/// A doubt if the guest sees another topology than was requested: placements would be wrong then.
-fn topology_doubt(boot: &Boot, wanted: &Topology) -> Option<String> {
+/// A warning if the guest sees another topology than was requested: placements would be wrong then.
+fn topology_warning(boot: &Boot, wanted: &Topology) -> Option<String> {
     let groups = |topology: &Topology| -> Vec<(u32, u32, u32)> {
         topology.cpus.iter().map(|cpu| (cpu.core, cpu.node, cpu.package)).collect()
     };
     (groups(&boot.topology) != groups(wanted)).then(|| {
         format!(
-            "{DOUBT_PREFIX}the guest sees other cores, nodes or packages than requested, so placements \
+            "{WARNING_PREFIX}the guest sees other cores, nodes or packages than requested, so placements \
              are not what their names say: choose another --guest-cpu"
         )
     })

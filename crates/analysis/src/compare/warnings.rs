@@ -1,4 +1,4 @@
-//! The doubts about a comparison as a whole, a sentence each.
+//! The warnings about a comparison as a whole, a sentence each.
 
 use std::collections::BTreeSet;
 
@@ -11,54 +11,54 @@ use crate::comparison::{Comparison, Design};
 
 /// Everything that limits what the verdicts mean. `left_out` are points of the baseline without
 /// partners.
-pub(super) fn doubts(
+pub(super) fn warnings(
     arms: &[Arm],
     cells: &[ComparedCell],
     comparison: &Comparison,
     left_out: &[String],
 ) -> Vec<String> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     if comparison.design == Design::Separate {
-        doubts.push(not_interleaved(arms));
+        warnings.push(not_interleaved(arms));
     }
     if comparison.design == Design::Boots {
-        doubts.push(
+        warnings.push(
             "the boots were not in turn: what changed on the host between those of one variant and \
              those of the other counts as a difference too"
                 .to_string(),
         );
     }
     if !matches!(comparison.design, Design::Blocks { .. }) {
-        doubts.extend(differences(arms, comparison.design));
-        doubts.extend(unknown_work(arms, cells));
-        doubts.extend(disturbed(arms, cells));
+        warnings.extend(differences(arms, comparison.design));
+        warnings.extend(unknown_work(arms, cells));
+        warnings.extend(disturbed(arms, cells));
     }
     if !left_out.is_empty() {
-        doubts.push(format!("left out, since some variant lacks them: {}", left_out.join("; ")));
+        warnings.push(format!("left out, since some variant lacks them: {}", left_out.join("; ")));
     }
-    for sentence in arms.iter().flat_map(|arm| doubts_of_record(&arm.record.record)) {
-        if !doubts.contains(&sentence) {
-            doubts.push(sentence);
+    for sentence in arms.iter().flat_map(|arm| warnings_of_record(&arm.record.record)) {
+        if !warnings.contains(&sentence) {
+            warnings.push(sentence);
         }
     }
     let discards = &comparison.discards;
     if discards.discarded.len() as f64 > 0.3 * discards.blocks as f64 {
-        doubts.push(
+        warnings.push(
             "more than 30 % of the blocks were disturbed: this host is not fit to measure on \
              right now (`knee doctor`)"
                 .to_string(),
         );
     }
     if discards.imbalance_p.is_some_and(|p| p < ALPHA) {
-        doubts.push(
+        warnings.push(
             "one variant was disturbed more often than chance allows: no verdict stands"
                 .to_string(),
         );
     }
     if cells.is_empty() {
-        doubts.push("no cell has a point of every variant".to_string());
+        warnings.push("no cell has a point of every variant".to_string());
     }
-    doubts
+    warnings
 }
 
 /// Why there is no verdict, and how to get one.
@@ -90,7 +90,7 @@ fn not_interleaved(arms: &[Arm]) -> String {
 }
 
 /// The limitations of an imported format, and the record's own warnings.
-fn doubts_of_record(record: &Record) -> Vec<String> {
+fn warnings_of_record(record: &Record) -> Vec<String> {
     let limitations = record.source.iter().flat_map(|source| source.lacks.clone());
     let warnings = record.warnings.iter().map(|warning| match warning.advice.as_str() {
         "" => warning.text.clone(),

@@ -1,5 +1,5 @@
-//! The end of a report: what a reader should doubt, what failed, and what could not be
-//! read. A doubt about many runs appears once.
+//! The end of a report: warnings, what failed, and what could not be
+//! read. A warning about many runs appears once.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub enum MissingSources {
     All,
 }
 
-/// Headings with what a reader should doubt, what failed, and what could not be read. Lists may be empty.
-pub fn doubt_lists(opened: &Opened, missing: MissingSources) -> [(&'static str, Vec<String>); 3] {
+/// Headings with warnings, what failed, and what could not be read. Lists may be empty.
+pub fn warning_lists(opened: &Opened, missing: MissingSources) -> [(&'static str, Vec<String>); 3] {
     let of_record = opened.record.warnings.iter().map(|warning| said(warning, ""));
     let sessions = opened.record.sessions.iter();
     let of_host = sessions
@@ -27,13 +27,13 @@ pub fn doubt_lists(opened: &Opened, missing: MissingSources) -> [(&'static str, 
         .map(HostChange::to_string);
     let warnings = warnings_of_runs(opened).into_iter().chain(of_record).chain(of_host).collect();
     let unavailable = unavailable(&opened.runs, missing);
-    [("Doubts", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)]
+    [("Warnings", warnings), ("Failed runs", failures(opened)), ("Not measured", unavailable)]
 }
 
-/// Doubts about single runs and why runs failed, to stand below what is said about the record.
-pub fn doubts_of_runs(opened: &Opened, style: Style) -> String {
+/// Warnings about single runs and why runs failed, to stand below what is said about the record.
+pub fn warnings_about_runs(opened: &Opened, style: Style) -> String {
     let warnings = warnings_of_runs(opened);
-    sections(&[("Doubts about runs", warnings), ("Failed runs", failures(opened))], style)
+    sections(&[("Warnings about runs", warnings), ("Failed runs", failures(opened))], style)
 }
 
 fn sections(entries: &[(&str, Vec<String>)], style: Style) -> String {

@@ -1,4 +1,4 @@
-//! Doubts about a run: it counts, but a reader should know this before trusting its numbers.
+//! Warnings about a run: it counts, but a reader should know this before trusting its numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
@@ -7,9 +7,9 @@ use records::{Measured, Point, Until, Warmup, Warning};
 
 use super::ticks::other_busy_percent;
 
-/// A reason to doubt a run's numbers. Percentages are of the run's length or of its CPUs.
+/// What limits the numbers of a run that still counts. Percentages are of the run's length or of its CPUs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Doubt {
+pub enum RunWarning {
     NoOperation,
     /// How far apart the first and the last task started, in percent of the run.
     StartsApart(f64),
@@ -32,7 +32,7 @@ pub enum Doubt {
     },
 }
 
-impl Doubt {
+impl RunWarning {
     /// The warning that a record keeps.
     pub fn warning(self) -> Warning {
         let (text, advice) = (self.to_string(), self.advice().to_string());
@@ -42,64 +42,70 @@ impl Doubt {
     /// The number in the text.
     fn amount(&self) -> Option<f64> {
         match *self {
-            Doubt::NoOperation | Doubt::NeverSteady => None,
-            Doubt::StartsApart(amount)
-            | Doubt::SlowStop(amount)
-            | Doubt::Steal(amount)
-            | Doubt::CpuQuota(amount)
-            | Doubt::Throttled(amount)
-            | Doubt::OtherTasks(amount) => Some(amount),
-            Doubt::WorkLength { asked_ns, real_ns, .. } => Some(off_percent(asked_ns, real_ns)),
+            RunWarning::NoOperation | RunWarning::NeverSteady => None,
+            RunWarning::StartsApart(amount)
+            | RunWarning::SlowStop(amount)
+            | RunWarning::Steal(amount)
+            | RunWarning::CpuQuota(amount)
+            | RunWarning::Throttled(amount)
+            | RunWarning::OtherTasks(amount) => Some(amount),
+            RunWarning::WorkLength { asked_ns, real_ns, .. } => {
+                Some(off_percent(asked_ns, real_ns))
+            }
         }
     }
 
     fn advice(&self) -> &'static str {
         match self {
-            Doubt::NoOperation => "run longer (--seconds), or look at what the operation waits for",
-            Doubt::StartsApart(_) => "run longer (--seconds)",
-            Doubt::SlowStop(_) => {
+            RunWarning::NoOperation => {
+                "run longer (--seconds), or look at what the operation waits for"
+            }
+            RunWarning::StartsApart(_) => "run longer (--seconds)",
+            RunWarning::SlowStop(_) => {
                 "run longer (--seconds): while tasks stop, fewer of them are running"
             }
-            Doubt::Steal(_) => {
+            RunWarning::Steal(_) => {
                 "on a shared host, run more blocks (--blocks) and compare only interleaved runs"
             }
-            Doubt::CpuQuota(_) => "use fewer CPUs or raise cpu.max",
-            Doubt::Throttled(_) => "let the host cool down, or lower the frequency for all runs",
-            Doubt::OtherTasks(_) => "`knee doctor` names them",
-            Doubt::NeverSteady => {
+            RunWarning::CpuQuota(_) => "use fewer CPUs or raise cpu.max",
+            RunWarning::Throttled(_) => {
+                "let the host cool down, or lower the frequency for all runs"
+            }
+            RunWarning::OtherTasks(_) => "`knee doctor` names them",
+            RunWarning::NeverSteady => {
                 "run longer (--seconds), or read the run as one that ages its files"
             }
-            Doubt::WorkLength { .. } => {
+            RunWarning::WorkLength { .. } => {
                 "ask for at least 200 ns, on CPUs of one kind and of constant frequency (`knee doctor`)"
             }
         }
     }
 }
 
-impl Display for Doubt {
+impl Display for RunWarning {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Doubt::NoOperation => write!(f, "no operation was completed"),
-            Doubt::StartsApart(percent) => {
+            RunWarning::NoOperation => write!(f, "no operation was completed"),
+            RunWarning::StartsApart(percent) => {
                 write!(f, "the first and the last task started {percent:.0} % of the run apart")
             }
-            Doubt::SlowStop(percent) => {
+            RunWarning::SlowStop(percent) => {
                 write!(f, "the last task took {percent:.0} % of the run to stop")
             }
-            Doubt::Steal(percent) => {
+            RunWarning::Steal(percent) => {
                 write!(f, "the hypervisor took {percent:.0} % of the CPUs used")
             }
-            Doubt::CpuQuota(periods) => {
+            RunWarning::CpuQuota(periods) => {
                 write!(f, "the cgroup's CPU quota throttled tasks in {periods:.0} periods")
             }
-            Doubt::Throttled(times) => {
+            RunWarning::Throttled(times) => {
                 write!(f, "CPUs were throttled for heat or power {times:.0} times")
             }
-            Doubt::OtherTasks(percent) => {
+            RunWarning::OtherTasks(percent) => {
                 write!(f, "other tasks took {percent:.0} % of the CPUs used")
             }
-            Doubt::NeverSteady => write!(f, "the rate did not become steady within the run"),
-            Doubt::WorkLength { parameter, asked_ns, real_ns } => {
+            RunWarning::NeverSteady => write!(f, "the rate did not become steady within the run"),
+            RunWarning::WorkLength { parameter, asked_ns, real_ns } => {
                 let off = off_percent(*asked_ns, *real_ns);
                 write!(f, "the work of {parameter}={asked_ns} took {real_ns:.0} ns, {off:.0} % off")
             }
@@ -107,31 +113,33 @@ impl Display for Doubt {
     }
 }
 
-/// The doubts about a run of `point`.
-pub fn doubts(
+/// The warnings about a run of `point`.
+pub fn warnings(
     point: &Point,
     metrics: &BTreeMap<String, f64>,
     measured: &Measured,
     warmup: Option<Warmup>,
-) -> Vec<Doubt> {
+) -> Vec<RunWarning> {
     let value = |name: &str| metrics.get(name).copied().unwrap_or(0.0);
     let delta = |name: &str| measured.deltas.get(name).copied().unwrap_or(0) as f64;
     let percent_of_run = |name: &str| 100.0 * value(name) / value("wall_s");
     let is_timed = matches!(point.until, Until::Seconds(_));
     let throttled = delta("throttle.core") + delta("throttle.package");
-    let doubts = [
-        (metrics.get("operations") == Some(&0.0)).then_some(Doubt::NoOperation),
+    let warnings = [
+        (metrics.get("operations") == Some(&0.0)).then_some(RunWarning::NoOperation),
         // With a fixed count, the first task may be done before the last one starts.
-        above(percent_of_run("start_skew_s"), 2.0).filter(|_| is_timed).map(Doubt::StartsApart),
-        above(percent_of_run("drain_s"), 5.0).map(Doubt::SlowStop),
-        above(value("steal_percent"), 1.0).map(Doubt::Steal),
-        above(delta("cgroup.throttled_periods"), 0.0).map(Doubt::CpuQuota),
-        above(throttled, 0.0).map(Doubt::Throttled),
+        above(percent_of_run("start_skew_s"), 2.0)
+            .filter(|_| is_timed)
+            .map(RunWarning::StartsApart),
+        above(percent_of_run("drain_s"), 5.0).map(RunWarning::SlowStop),
+        above(value("steal_percent"), 1.0).map(RunWarning::Steal),
+        above(delta("cgroup.throttled_periods"), 0.0).map(RunWarning::CpuQuota),
+        above(throttled, 0.0).map(RunWarning::Throttled),
         // Of a command, this includes what it left running and did not wait for.
-        above(other_busy_percent(measured), 5.0).map(Doubt::OtherTasks),
-        (warmup == Some(Warmup::Never)).then_some(Doubt::NeverSteady),
+        above(other_busy_percent(measured), 5.0).map(RunWarning::OtherTasks),
+        (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
     ];
-    doubts.into_iter().flatten().chain(work_lengths(point, metrics)).collect()
+    warnings.into_iter().flatten().chain(work_lengths(point, metrics)).collect()
 }
 
 /// How far real work may be from what was asked for: 5 %, and 2 ns, which is two turns of its loop.
@@ -143,16 +151,19 @@ fn off_percent(asked_ns: f64, real_ns: f64) -> f64 {
 }
 
 /// The parameters whose work took longer or shorter than that.
-fn work_lengths(point: &Point, metrics: &BTreeMap<String, f64>) -> impl Iterator<Item = Doubt> {
-    let doubt = |(parameter, asked): (&String, &String)| {
+fn work_lengths(
+    point: &Point,
+    metrics: &BTreeMap<String, f64>,
+) -> impl Iterator<Item = RunWarning> {
+    let warning = |(parameter, asked): (&String, &String)| {
         let asked_ns = asked.parse::<f64>().ok()?;
         let real_ns = *metrics.get(&format!("work.{parameter}"))?;
         let limit_ns = (WORK_TOLERANCE.0 * asked_ns).max(WORK_TOLERANCE.1);
         let parameter = parameter.clone();
         above((real_ns - asked_ns).abs(), limit_ns)?;
-        Some(Doubt::WorkLength { parameter, asked_ns, real_ns })
+        Some(RunWarning::WorkLength { parameter, asked_ns, real_ns })
     };
-    point.parameters.iter().filter_map(doubt)
+    point.parameters.iter().filter_map(warning)
 }
 
 /// An amount, if it is above a limit.
