@@ -77,7 +77,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         host,
         topology,
         directories,
-        warnings: warnings,
+        warnings,
         runs_finished: 0,
         runs_failed: 0,
         files: Default::default(),

@@ -93,9 +93,10 @@ fn the_user_s_names_are_those_of_variants_and_workload() {
     assert_eq!(made["record"], record.id.as_str());
     let names: Vec<&str> = record.variants.iter().map(|v| v.name.as_str()).collect();
     assert_eq!((names, &*record.points[0].workload), (vec!["q", "t"], "create"));
-    for part in
-        ["fs_mark: 32 values of 4 metrics in 8 samples of 2 variants: q, t", "not in the files:"]
-    {
+    for part in [
+        "fs_mark: 32 values of 4 metrics in 8 samples of 2 variants: q (baseline), t",
+        "not in the files:",
+    ] {
         assert!(ended.stderr.contains(part), "no '{part}' in:\n{}", ended.stderr);
     }
 }
