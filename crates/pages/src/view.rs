@@ -30,7 +30,7 @@ pub enum View {
 /// In which form to print an answer, for verbs that have `--json` from elsewhere.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct FormFlag {
-    /// Form of the answer: terminal, mail, markdown, html, json [default: terminal]
+    /// Form of the answer: terminal, mail, markdown, html, json
     #[arg(
         long,
         value_name = "FORM",

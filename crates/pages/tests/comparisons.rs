@@ -201,7 +201,7 @@ fn the_verdicts_on_a_curve_in_a_narrow_terminal() {
             +12.0 pp  [+10.2, +13.9]  60  < 0.001  idle_percent  8 CPUs
             +12.0 pp  [+10.2, +13.9]   6  < 0.001  idle_percent  16 CPUs
 
-            [1mDoubts[0m
+            [1mWarnings[0m
             - the frequency governor is 'powersave': knee doctor says how to fix it
 
             noise floor: equal runs in one block differed by 0.6 % (median of 12

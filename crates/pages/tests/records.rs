@@ -366,7 +366,7 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
         warm-up in 3 of 8 runs, typically 120 ms; the rate after it
           is 3.0 % higher than over the whole run
 
-        [1mDoubts[0m
+        [1mWarnings[0m
         - the frequency governor is 'powersave': knee doctor says
           how to fix it
 

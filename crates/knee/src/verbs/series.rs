@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long = "product", value_name = "PATH", value_delimiter = ',')]
     products: Vec<PathBuf>,
     /// Give a build up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
     build_timeout: f64,
     /// Measure this program, in the directory of the commit
     #[arg(long, value_name = "LINE")]

@@ -297,7 +297,7 @@ fn passes_as_fs_mark_prints_them() {
             how: change = log ratios between runs of the two sides; 95 % interval: Welch's t where marked t (few
               runs), which assumes normality, of sampling only; n = runs of the smaller side
 
-            [1mDoubts[0m
+            [1mWarnings[0m
               - imported: knee did not see how the host was meanwhile
         "#]],
     );
@@ -354,7 +354,7 @@ fn passes_of_our_own_files_have_no_overhead() {
               Welch's t where marked t (few runs), which assumes normality, of
               sampling only; n = runs of the smaller side
 
-            [1mDoubts[0m
+            [1mWarnings[0m
               - imported: knee did not see how the host was meanwhile
         "#]],
     );
