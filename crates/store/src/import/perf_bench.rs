@@ -52,10 +52,6 @@ pub fn read(file: &File) -> Result<Foreign> {
     foreign
         .metrics
         .retain(|metric, _| foreign.runs.iter().any(|run| run.values.contains_key(metric)));
-    // Of a fixed amount of work, the time tells.
-    if foreign.primary == TIME {
-        foreign.describe(TIME, "s", Lower);
-    }
     Ok(foreign)
 }
 
