@@ -21,7 +21,8 @@ pub fn terminal(page: &Page, style: Style) -> String {
     let mut parts = vec![answer(page, style)];
     // What the page is about stands above the answer already.
     let has_title = |one: &Section| has_titles && one.title != page.title;
-    parts.extend(sections.into_iter().map(|one| section(one, has_title(one), style)));
+    let text = |one: &Section| section(one, has_title(one), &page.answers, style);
+    parts.extend(sections.into_iter().map(text));
     for (title, sentences) in page.warnings.iter().filter(|(_, sentences)| !sentences.is_empty()) {
         parts.push(heading(title, style) + &list(sentences, style));
     }
@@ -67,11 +68,11 @@ fn labelled((label, value): (&str, &str), column: usize, style: Style) -> String
     wrapped(&style.spelled(&format!("{label:<column$}{value}")), style.width, column)
 }
 
-fn section(section: &Section, has_title: bool, style: Style) -> String {
+fn section(section: &Section, has_title: bool, answers: &[String], style: Style) -> String {
     let mut text = String::new();
     let mut before: Option<&Block> = None;
     for block in &section.blocks {
-        let own = self::block(block, style);
+        let own = self::block(block, answers, style);
         if own.is_empty() {
             continue;
         }
@@ -88,9 +89,13 @@ fn section(section: &Section, has_title: bool, style: Style) -> String {
     if has_title { heading(&section.title, style) + &text } else { text }
 }
 
-fn block(block: &Block, style: Style) -> String {
+/// A block without the sentences that stand above as answers.
+fn block(block: &Block, answers: &[String], style: Style) -> String {
     match block {
-        Block::Text(sentences) => sentences.iter().map(|one| sentence(one, style)).collect(),
+        Block::Text(sentences) => {
+            let new = sentences.iter().filter(|one| !answers.contains(one));
+            new.map(|one| sentence(one, style)).collect()
+        }
         Block::Curves(panel) => curves(panel, style),
         Block::Table(table) => fitted(table, style),
         Block::Ledger(tree) => ledger_text(tree, style, usize::MAX),

@@ -358,8 +358,6 @@ fn a_narrow_terminal_gets_fewer_columns_and_symbols() {
            8  2       613 000  10 000  6.5%  0.930     -      1
         (not shown here: sys s, CPU %, vol. ctxsw, inv. ctxsw, minor
          faults)
-        best at 2 CPUs: 1.3 times that of 1 CPU (ideal 2); 8 CPUs
-          reach 0.52 times (ideal 8)
         knee at 2 CPUs (2 to 2): the fewest with 90 % of the highest
           rate
         past 2 CPUs the rate falls, by 59 % (58 to 60) up to 8 CPUs
