@@ -6,6 +6,7 @@
 
 mod checked;
 mod commits;
+mod conflicts;
 mod doses;
 mod explained;
 mod fragility;
@@ -31,6 +32,10 @@ pub use crate::checked::{
 pub use crate::commits::{
     Bisected, BisectionCheck, BisectionPlan, InsideMerge, ScreenedCell, ScreenedOption, Screening,
     Series, SeriesChange, SeriesPatch, SeriesVerdict, SkippedCommit, Suspect,
+};
+pub use crate::conflicts::{
+    Ceiling, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine, ConflictMember,
+    Conflicts, Instructions, LineChange, LineKind, Sharing,
 };
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
 pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};

@@ -19,6 +19,7 @@ use records::GuestShape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::architecture::Architecture;
+use crate::tracer::Tracer;
 use crate::vcpus;
 
 /// The name of init's stream in the guest (/sys/class/virtio-ports/*/name).
@@ -61,6 +62,8 @@ pub struct QemuOptions<'a> {
     pub disk: Option<&'a File>,
     /// The CPUs of the host that the vCPUs are pinned to.
     pub host_cpus: &'a [u32],
+    /// What watches the guest's accesses to memory, if anything does.
+    pub tracer: Option<&'a Tracer>,
 }
 
 /// A running virtual machine; dropping it kills it.
@@ -146,7 +149,18 @@ impl Qemu {
         let mut command = Command::new(program);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.args(["-name", "knee,debug-threads=on"]);
-        command.args(["-M", options.architecture.qemu_machine(), "-cpu", options.cpu]);
+        let mut machine = options.architecture.qemu_machine().to_string();
+        if let Some(tracer) = options.tracer {
+            let (bytes, path) = (options.shape.memory, memfd::path(&tracer.memory));
+            let memory = format!(
+                "memory-backend-file,id=all,size={bytes},share=on,mem-path={}",
+                path.display()
+            );
+            command.args(["-object", &memory, "-plugin", &tracer.argument()]);
+            command.env("LD_PRELOAD", tracer.preloaded());
+            machine.push_str(",memory-backend=all");
+        }
+        command.args(["-M", &machine, "-cpu", options.cpu]);
         command.args(["-accel", options.accelerator.argument()]);
         command.args(options.shape.qemu_arguments());
         command.arg("-kernel").arg(options.kernel);

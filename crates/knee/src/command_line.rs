@@ -43,6 +43,7 @@ pub enum Verb {
     Bisect(Box<Bisect>),
     /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
+    Conflicts(verbs::conflicts::Arguments),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(lab::check::Arguments),
     /// Simulate algorithms on a described host, with up to 256 CPUs

@@ -15,7 +15,7 @@ use crate::{renamed, verbs};
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "fleet", "kernel", "doctor"]),
     ("Judge", &["compare", "scale", "bisect"]),
-    ("Explain", &["explain"]),
+    ("Explain", &["explain", "conflicts"]),
     ("Check and simulate algorithms", &["check", "simulate", "new"]),
     ("Keep results", &["list", "show", "report", "serve", "record"]),
 ];

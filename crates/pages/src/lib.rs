@@ -10,6 +10,7 @@
 
 mod columns;
 mod comparison;
+mod conflicts;
 mod fitted;
 mod html;
 mod ledger;
@@ -27,6 +28,7 @@ mod terminal;
 mod view;
 
 pub use crate::comparison::comparison;
+pub use crate::conflicts::conflicts;
 pub use crate::html::{HAS_BUNDLE, Purpose, html, policy, svg};
 pub use crate::ledger::{explanation, ledgers};
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};

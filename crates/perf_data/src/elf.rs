@@ -16,7 +16,7 @@ use crate::{caught, printable};
 /// Longer names are truncated.
 const NAME_BYTES_MAX: usize = 1024;
 /// More symbols than kernels have.
-const SYMBOLS_MAX: usize = 1 << 20;
+pub const SYMBOLS_MAX: usize = 1 << 20;
 /// More bytes of names than kernels have; later symbols get no names.
 const NAMES_BYTES_MAX: usize = 256 << 20;
 
@@ -181,7 +181,7 @@ pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
 /// Opens a file, if it is of the wanted version.
-fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {
+pub fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {
     let what = || format!("reading {}", path.display());
     // The path comes from the recording: opening a pipe would wait for a writer.
     anyhow::ensure!(std::fs::metadata(path).with_context(what)?.is_file(), "not a regular file");
@@ -278,7 +278,7 @@ fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
 }
 
 /// Demangles a name of Rust or C++: without hash and without parameters, as perf does.
-fn name_of(bytes: &[u8]) -> String {
+pub fn name_of(bytes: &[u8]) -> String {
     let name = printable(&bytes[..bytes.len().min(NAME_BYTES_MAX)]);
     if let Ok(name) = rustc_demangle::try_demangle(&name) {
         return printable(format!("{name:#}").as_bytes());

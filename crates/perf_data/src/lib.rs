@@ -15,9 +15,12 @@ mod elf;
 mod events;
 mod gather;
 mod kallsyms;
+mod kernel_symbols;
+mod kernel_types;
 mod order;
 mod resolve;
 mod spaces;
+mod variables;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -31,6 +34,9 @@ use records::recording::Recording;
 
 pub use crate::container::recognise;
 pub use elf::{ProbeSite, probe_sites};
+pub use kernel_symbols::Symbols;
+pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
+pub use variables::{Variable, Variables, variables};
 
 use crate::container::Container;
 use crate::resolve::Local;

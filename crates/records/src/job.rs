@@ -46,6 +46,9 @@ pub struct Job {
     /// fill a file system rather than measure it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
+    /// Whether the tasks mark windows for a plugin that watches the guest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub traced: bool,
     /// How long tasks may take to notice the end of the run, in seconds; then the run fails.
     pub stop_grace_s: f64,
 }

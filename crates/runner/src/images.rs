@@ -163,6 +163,7 @@ fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Optio
         profile: None,
         scratch: made.root.join("filled"),
         keep: true,
+        traced: false,
         stop_grace_s: 10.0,
     };
     let end = process::run(&job, None, time, |_| ())?;

@@ -7,6 +7,7 @@
 mod board;
 mod command;
 mod durations;
+mod marks;
 mod measure;
 mod output;
 mod own;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use host::affinity;
 use host::clock::now_ns;
@@ -12,6 +13,7 @@ use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Idle, Load, Prepared, Task};
 
 use crate::board::{Board, Phase};
+use crate::marks::{self, Marks};
 use crate::priority::SchedulingPolicy;
 use crate::scratch::Scratch;
 use crate::{durations, usage};
@@ -80,12 +82,16 @@ fn run_phases(
         marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
     let mut task = native.prepared.task(index)?;
+    let marks = context.job.traced.then(Marks::arm).transpose()?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
     }
     let idle = native.load.idle(index);
-    let driven = drive(context, idle, index, &mut *task, report);
+    let driven = match marks {
+        Some(marks) => drive_windows(context, (index, marks), &mut *task, report),
+        None => drive(context, idle, index, &mut *task, report),
+    };
     let driven = driven.and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
         board.fail();
@@ -136,11 +142,41 @@ fn drive(
     };
     let stopped_ns = now_ns();
     report.usage = usage::between(&before, &own_usage(context.job.form));
-    report.operations = control.count.load(std::sync::atomic::Ordering::Relaxed);
+    report.operations = control.count.load(Relaxed);
     report.start_ns = started_ns - board.released_ns();
     report.stop_ns = stopped_ns - board.released_ns();
     report.durations = histogram.as_ref().map(durations::buckets).unwrap_or_default();
     driven
+}
+
+/// The traced part: a warm-up, then two windows.
+fn drive_windows(
+    context: &TaskContext,
+    (index, marks): (usize, Marks),
+    task: &mut dyn Task,
+    report: &mut TaskReport,
+) -> Result<(), Failure> {
+    let (board, mut done) = (context.board, 0);
+    let Until::OperationsPerTask(all) = context.job.until else {
+        return Err(Failure::new("a traced run has a number of operations"));
+    };
+    let (stop, idle) = (board.stop_flag(), Idle::default());
+    for (window, operations) in marks::parts(all) {
+        for _ in 0..operations {
+            let count = AtomicU64::new(0);
+            marks.window(window);
+            let driven = task.drive(&Control { stop, count: &count, limit: 1, idle });
+            marks.window(0);
+            driven?;
+            done += count.load(Relaxed);
+            report.operations = done;
+            // QEMU goes on with the next vCPU: the tasks' operations take turns.
+            std::hint::spin_loop();
+        }
+    }
+    board.count(index).store(done, Relaxed);
+    report.stop_ns = now_ns() - board.released_ns();
+    Ok(())
 }
 
 fn own_usage(form: Form) -> Usage {

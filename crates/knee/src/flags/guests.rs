@@ -76,7 +76,7 @@ pub struct MachineFlags {
 const FEATURE: &str = "feature:";
 
 /// Reads NAME=FILE, or FILE, whose name is then derived from the file name.
-fn kernel(text: &str) -> Result<(String, PathBuf)> {
+pub fn kernel(text: &str) -> Result<(String, PathBuf)> {
     let named = text.split_once('=').filter(|_| !Path::new(text).exists());
     if let Some((name, path)) = named {
         return Ok((name.to_string(), path.into()));

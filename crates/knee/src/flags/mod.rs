@@ -14,7 +14,7 @@ pub use adaptive::AdaptiveFlags;
 pub use cut::CutFlags;
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
-pub use guests::{GuestFlags, MachineFlags};
+pub use guests::{GuestFlags, MachineFlags, kernel};
 pub use hosts::{On, SlurmFlags};
 pub use on::OnFlags;
 pub use output::{OutputFlags, scan};

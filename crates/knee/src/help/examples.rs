@@ -109,6 +109,13 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "explain",
         ["knee explain posix_lock_shared --cpus 8", "knee explain './old 1000' './new 1000'"],
     ),
+    (
+        "conflicts",
+        [
+            "knee conflicts open_close_own",
+            "knee conflicts create_files --fs xfs --kernel old=A --kernel new=B",
+        ],
+    ),
     ("check", ["knee check ticket mcs --threads 3 --acquires 2", "knee check my_lock.c --mutants"]),
     (
         "simulate",

@@ -5,6 +5,7 @@ pub mod boot;
 pub mod chunk;
 pub mod compare;
 pub mod completions;
+pub mod conflicts;
 pub mod describe;
 pub mod doctor;
 pub mod explain;

@@ -44,6 +44,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("check-replay", schema_of::<answers::FollowedSchedule>),
     answer("compare", schema_of::<analysis::Comparison>),
     answer("compare-fragile", schema_of::<answers::FragileAnswer>),
+    answer("conflicts", schema_of::<answers::ConflictAnswer>),
     answer("doctor", schema_of::<Vec<doctor::Finding>>),
     answer("doctor-verdicts", schema_of::<analysis::host_check::HostCheck>),
     answer("explain", schema_of::<answers::Ledgers>),

@@ -7,7 +7,6 @@
 //! README.md beside this file explains how to read the results.
 
 #[cfg(any(feature = "bpf", test))]
-mod btf_walk;
 #[cfg(feature = "bpf")]
 mod calls;
 #[cfg(feature = "bpf")]
@@ -30,7 +29,6 @@ mod slab;
 #[cfg(feature = "bpf")]
 mod steal;
 #[cfg(feature = "bpf")]
-mod symbols;
 #[cfg(feature = "bpf")]
 mod watcher;
 

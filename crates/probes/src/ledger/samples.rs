@@ -11,9 +11,9 @@ use records::{Base, CpuMode, CpuState, SampledStacks, Stack};
 
 use super::load::SAMPLER;
 use super::programs::{CodeLocation, Programs};
-use super::symbols::Symbols;
 use super::{calls, raw};
 use crate::perf_event::{self, EventAttributes};
+use perf_data::Symbols;
 
 /// One `struct sample` of `samples.bpf.h`: a sample, a wait for a lock, or an IPI sent.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
+use perf_data::{KernelTypes, Symbols, is_called_like};
 use records::{Base, LockTime};
 
-use super::btf_walk::KernelTypes;
 use super::raw;
 use super::samples::RawSample;
-use super::symbols::Symbols;
 
 /// How many functions of a sender's stack are kept.
 const CHAIN: usize = 4;
@@ -146,7 +145,7 @@ impl<'a> LockNamer<'a> {
         }
         let aliases = aliases(&object.cache);
         let candidates = kernel.locks_at(object.size, object.offset);
-        let alike = |(name, _): &&(String, String)| aliases.iter().any(|a| is_alike(a, name));
+        let alike = |(name, _): &&(String, String)| aliases.iter().any(|a| is_called_like(a, name));
         let mut chosen: Vec<&(String, String)> = candidates.iter().filter(alike).collect();
         if chosen.is_empty() {
             chosen = candidates.iter().collect();
@@ -235,43 +234,4 @@ fn aliases(cache: &str) -> Vec<String> {
     let same = entries.filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == target));
     names.extend(same.map(|entry| entry.file_name().to_string_lossy().into_owned()));
     names
-}
-
-/// Whether a structure is called like a cache: each word of the cache's name abbreviates the
-/// corresponding word of the structure's (`file_lock_ctx`, `file_lock_context`; `sighand_cache`,
-/// `sighand_struct`).
-fn is_alike(cache: &str, structure: &str) -> bool {
-    let words = cache.split(['_', '-']).filter(|word| !matches!(*word, "cache" | "struct" | ""));
-    let words: Vec<&str> = words.collect();
-    let structure_words: Vec<&str> = structure.split('_').collect();
-    !words.is_empty()
-        && words.len() <= structure_words.len()
-        && words.iter().zip(&structure_words).all(|(short, long)| abbreviates(short, long))
-}
-
-/// Whether `long` has the letters of `short` in this order, beginning with the same one.
-fn abbreviates(short: &str, long: &str) -> bool {
-    let mut letters = long.chars();
-    short.chars().next() == long.chars().next()
-        && short.chars().all(|letter| letters.any(|l| l == letter))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn structures_are_called_like_their_caches() {
-        for (cache, structure) in [
-            ("file_lock_ctx", "file_lock_context"),
-            ("task_struct", "task_struct"),
-            ("sighand_cache", "sighand_struct"),
-            ("ext4_inode_cache", "ext4_inode_info"),
-            ("mm_struct", "mm_struct"),
-        ] {
-            assert!(is_alike(cache, structure), "{cache} {structure}");
-        }
-        assert!(!is_alike("ftrace_event_field", "file_lock_context"));
-        assert!(!is_alike("ext4_inode_cache", "ext4_group_info"));
-    }
 }

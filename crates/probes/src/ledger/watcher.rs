@@ -15,8 +15,8 @@ use super::raw::{self, LedgerSnapshot, Totals};
 use super::samples::{self, RawSample, StackSampler};
 use super::sampling_schedule;
 use super::slab::LockNamer;
-use super::symbols::Symbols;
 use super::{Observations, SamplingStep, WatchPlan};
+use perf_data::Symbols;
 
 /// Programs attached, from [`Watcher::begin`] to [`Watcher::end`] or until it is dropped.
 pub struct Watcher {

@@ -14,6 +14,7 @@ mod hypervisor;
 pub mod init;
 mod program;
 pub mod protocol;
+pub mod traced;
 mod watchdog;
 
 use std::path::Path;
@@ -398,7 +399,7 @@ fn listen(qemu: &mut Qemu, mut watchdog: Watchdog) -> GuestReport {
                     Ok(Reply::Kernel(text)) => kernel_lines.push(text),
                     Ok(Reply::Done(result)) => break GuestRunEnd::Done(result),
                     // A line that a crash has cut: the loop sees the crash next.
-                    Ok(Reply::Ready(_) | Reply::Aged(_) | Reply::Ended(_)) | Err(_) => (),
+                    Ok(_) | Err(_) => (),
                 }
             }
             GuestOutput::Printed => watchdog.heard(),

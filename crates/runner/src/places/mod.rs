@@ -103,6 +103,7 @@ impl RunRequest<'_> {
             profile: self.profile.map(|kind| profiles::profile_job(self.record, kind, knee)),
             scratch,
             keep: false,
+            traced: false,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })
     }

@@ -4,6 +4,7 @@
 
 mod arm64;
 mod boots;
+mod conflicts;
 mod disks;
 mod faults;
 mod metal;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,6 +13,7 @@ use guests::initramfs::{Archive, compressed};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions, cpu_model};
+use guests::tracer::Tracer;
 use host::terminal::talk;
 use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
@@ -48,6 +50,8 @@ pub struct Booter {
     accelerator: Option<(Accelerator, Option<String>)>,
     /// Whether the guests get programs that were made from the user's own loads.
     has_own_loads: bool,
+    /// What watches the guests' accesses to memory, if anything does.
+    tracer: Option<Rc<Tracer>>,
     /// More files of the host for the guest, by their paths in the guest.
     pub added: Vec<(String, PathBuf)>,
 }
@@ -150,8 +154,33 @@ impl Booter {
             has_probes: false,
             accelerator: None,
             has_own_loads: false,
+            tracer: None,
             added: Vec::new(),
         }
+    }
+
+    /// Boots one guest whose accesses to memory are watched.
+    pub fn traced(guest: &Guest, made: Option<&FileSystem>, memory_bytes: u64) -> Result<Booter> {
+        let mut booter = Booter {
+            file_systems: made.map(|made| (guest.clone(), made.clone())).into_iter().collect(),
+            accelerator: Some((Accelerator::TcgOneThread, None)),
+            ..Booter::without_file_systems()
+        };
+        let architecture = booter.architecture(guest)?;
+        ensure!(
+            architecture == Architecture::X86_64,
+            "{} is for {}: only kernels for x86-64 can be watched",
+            guest.kernel.as_deref().unwrap_or(Path::new("the kernel")).display(),
+            architecture.name()
+        );
+        booter.tracer =
+            Some(Rc::new(Tracer::new(&guests::qemu::version(architecture)?, memory_bytes)?));
+        Ok(booter)
+    }
+
+    /// What watches the guests of [`Booter::traced`].
+    pub fn tracer(&self) -> Result<&Tracer> {
+        self.tracer.as_deref().context("the guest is not watched")
     }
 
     /// Boots a guest to see whether it comes up and has what its runs need. The first such boot shows
@@ -247,6 +276,7 @@ impl Booter {
         let kinds = self.kinds(guest)?;
         let has_disk = kinds.iter().any(|kind| *kind != "tmpfs");
         let disk = has_disk.then(|| Disk::new(&self.storage, dir, self.time)).transpose()?;
+        let tracer = self.tracer.clone();
         let prepared = self.prepare(guest, &kinds, has_disk)?;
         let shape = guest.shape()?;
         let cmdline = guest.cmdline.as_deref().unwrap_or_default();
@@ -277,6 +307,7 @@ impl Booter {
             cpu: guest.cpu.as_deref().unwrap_or(cpu_model(architecture, &shape, accelerator)),
             disk: disk.as_ref().map(|disk| &disk.file),
             host_cpus: &guest_config::host_cpus(guest, &super::allowed_cpus()?)?,
+            tracer: tracer.as_deref(),
         })?;
         let silence = attempt.silence()?;
         let (ready, kernel_lines) =

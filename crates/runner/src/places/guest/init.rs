@@ -100,6 +100,7 @@ fn serve(
             Request::Age(request) => {
                 send(&Reply::Aged(age(&request).map_err(|why| format!("{why:#}"))))?;
             }
+            Request::Symbols => send_symbols(send)?,
             Request::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
                 send(&Reply::Ended(ended))?;
@@ -322,6 +323,18 @@ fn kernel_text() -> Option<String> {
     let line = symbols.lines().map_while(Result::ok).find(is_begin)?;
     let address = line.split(' ').next()?;
     (!address.chars().all(|digit| digit == '0')).then(|| format!("0x{address}"))
+}
+
+/// Sends the symbols in parts, as the host reads a line at a time.
+fn send_symbols(send: &mut impl FnMut(&Reply) -> Result<()>) -> Result<()> {
+    const LINES: usize = 2000;
+    let text = fs::read("/proc/kallsyms").context("reading /proc/kallsyms in the guest")?;
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.split_inclusive('\n').peekable();
+    while lines.peek().is_some() {
+        send(&Reply::Symbols(lines.by_ref().take(LINES).collect()))?;
+    }
+    send(&Reply::Symbols(String::new()))
 }
 
 /// The kernel log, read as it grows.

@@ -24,6 +24,8 @@ pub enum Request {
     Run(Box<GuestRun>),
     /// Age a file system.
     Age(Box<GuestAge>),
+    /// Send the symbols of the kernel.
+    Symbols,
     /// Start a program with these arguments on the console, and wait for it.
     Program(Vec<String>),
     /// Reset the machine, which ends QEMU.
@@ -68,6 +70,8 @@ pub enum Reply {
     Done(Box<GuestRunResult>),
     /// The file system was aged, or the error.
     Aged(Result<Aged, String>),
+    /// Some lines of /proc/kallsyms; empty after the last.
+    Symbols(String),
     /// The program has ended, with this status or error.
     Ended(String),
 }

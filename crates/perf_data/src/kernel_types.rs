@@ -4,8 +4,14 @@
 //! Format: Documentation/bpf/btf.rst in the kernel's source. The data is not trusted: the search
 //! ends even if types refer to each other in circles or structures contain themselves.
 
+mod alike;
+mod members;
+
 use std::cell::Cell;
 use std::fs;
+
+pub use alike::is_called_like;
+pub use members::{Member, Structure};
 
 /// Types of locks.
 const LOCKS: &[&str] = &[

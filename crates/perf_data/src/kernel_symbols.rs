@@ -1,4 +1,4 @@
-//! Functions of the kernel by address, from /proc/kallsyms.
+//! Functions and variables of the kernel by address, from /proc/kallsyms.
 
 use std::fs;
 
@@ -16,7 +16,8 @@ impl Symbols {
         Symbols::from_text(&String::from_utf8_lossy(&text))
     }
 
-    fn from_text(text: &str) -> Result<Symbols, String> {
+    /// Parses text like /proc/kallsyms.
+    pub fn from_text(text: &str) -> Result<Symbols, String> {
         let symbols = Symbols::parse(text);
         if symbols.functions.is_empty() {
             return Err("/proc/kallsyms shows no addresses: set kernel.kptr_restrict to 0 or run \
@@ -43,7 +44,7 @@ impl Symbols {
         };
         Symbols {
             functions: symbols_of(&["t", "T", "w", "W"]),
-            variables: symbols_of(&["d", "D", "b", "B"]),
+            variables: symbols_of(&["d", "D", "b", "B", "r", "R", "a", "A", "v", "V"]),
         }
     }
 
@@ -59,6 +60,28 @@ impl Symbols {
         /// No function is longer: addresses this far after the last one are in none.
         const FUNCTION_BYTES_MAX: u64 = 1 << 20;
         nearest(&self.functions, address, FUNCTION_BYTES_MAX)
+    }
+}
+
+impl Symbols {
+    /// Each function with its first address, the next one's, and its name.
+    pub fn functions(&self) -> impl Iterator<Item = (u64, u64, &str)> {
+        let ends = self.functions.iter().skip(1).map(|(start, _)| *start).chain([u64::MAX]);
+        self.functions.iter().zip(ends).map(|((start, name), end)| (*start, end, &**name))
+    }
+
+    /// The variable that contains an address, the offset in it, and the bytes to the next one.
+    pub fn whole_variable(&self, address: u64) -> Option<(&str, u64, u64)> {
+        let after = self.variables.partition_point(|(start, _)| *start <= address);
+        let (start, name) = self.variables.get(after.checked_sub(1)?)?;
+        let end = self.variables.get(after).map_or(u64::MAX, |(next, _)| *next);
+        Some((name, address - start, end - start))
+    }
+
+    /// The address of the variable that has one of these names.
+    pub fn address_of(&self, names: &[&str]) -> Option<u64> {
+        let found = self.variables.iter().find(|(_, name)| names.contains(&&**name));
+        found.map(|(address, _)| *address)
     }
 }
 

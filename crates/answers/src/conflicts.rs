@@ -1,0 +1,176 @@
+//! Lines of memory that several CPUs need for an operation.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The lines that an operation's CPUs contend for, counted on emulated CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Conflicts {
+    /// The operation, as it was asked for.
+    pub operation: String,
+    /// Where it ran: the release of the guest's kernel, or the program.
+    pub on: String,
+    /// Number of tasks, each on a CPU of its own.
+    pub tasks: u32,
+    /// Operations of each task in the first window and in the second. Of a program, those that it did in all, and 0; where
+    /// nobody said how many, counts are those of the whole program, and both are 0.
+    pub window_operations: [u64; 2],
+    /// Instructions of an operation; absent where operations were not counted.
+    pub instructions: Option<Instructions>,
+    /// The lines, the most contended first.
+    pub lines: Vec<ConflictLine>,
+    /// The rate that no number of CPUs passes, for each described host asked for.
+    pub ceilings: Vec<Ceiling>,
+    /// What limits the answer, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Instructions of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Instructions {
+    /// In the kernel, of the median operation of the first window: exact, as background reaches few operations.
+    pub kernel: f64,
+    /// In the kernel, of the mean operation of the first window: with what only some operations do.
+    pub kernel_mean: f64,
+    /// In the task's own code, for each operation of the first window.
+    pub user: f64,
+    /// As `kernel`, in the second window: another number means that the operation is not in a steady state.
+    pub kernel_again: f64,
+}
+
+/// One line, or lines of one kind of object that are used alike.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ConflictLine {
+    /// What the line is part of: `dentry`, `inode_hash_lock`, `runqueues`.
+    pub place: String,
+    /// What of it is contended, and whether by the same bytes.
+    pub sharing: Sharing,
+    pub kind: LineKind,
+    /// The name of the member that is written most, or its candidates.
+    pub member: String,
+    /// Transfers that an operation needs: where many CPUs want one line, at least one for each burst, at most one for
+    /// each write; of lines of many objects, those of operations that took turns.
+    pub transfers: [f64; 2],
+    /// Times an operation that a CPU had to get the only copy from another, as the operations took turns.
+    pub owned: f64,
+    /// Times an operation that a CPU had to get a copy to read which another had written.
+    pub copied: f64,
+    /// Bursts of accesses with a write, an operation: where many CPUs want the line, each has to get it.
+    pub bursts: f64,
+    pub reads: f64,
+    /// Writes an operation, of which `atomics` are atomic.
+    pub writes: f64,
+    pub atomics: f64,
+    /// `bursts` in the second window, which has twice the operations.
+    pub bursts_again: f64,
+    /// Whether both windows agree.
+    pub is_steady: bool,
+    /// Number of lines that are one row.
+    pub lines: usize,
+    /// What is accessed on the line, the most written first.
+    pub members: Vec<ConflictMember>,
+    /// Where interrupts and other tasks accessed it, too: the first few functions.
+    pub background: Vec<String>,
+}
+
+/// Accesses to one member.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ConflictMember {
+    /// `dentry.d_lockref.count`; with several possible types, the candidates.
+    pub names: Vec<String>,
+    /// First byte, from the line's first.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+    pub reads: f64,
+    pub writes: f64,
+    pub atomics: f64,
+    /// Number of tasks that write it.
+    pub writers: u32,
+    /// The functions that write it, the most often first.
+    pub written_by: Vec<String>,
+    /// The functions that read it, the most often first.
+    pub read_by: Vec<String>,
+}
+
+/// Whether CPUs need the same bytes of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// The same bytes: the data is shared.
+    True,
+    /// Only neighbours: the layout is at fault.
+    False,
+}
+
+/// What a contended member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineKind {
+    Lock,
+    ReferenceCount,
+    List,
+    Counter,
+    /// Written seldom, read often.
+    Flag,
+    Data,
+}
+
+/// A rate that no number of CPUs passes.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Ceiling {
+    /// The described host.
+    pub host: String,
+    /// The line that sets it.
+    pub member: String,
+    /// Transfers of the line that each operation needs, at least and at most.
+    pub transfers: [f64; 2],
+    /// How long a transfer takes, at least and at most, in ns.
+    pub transfer_ns: [f64; 2],
+    /// Operations a second, at least and at most.
+    pub operations_per_s: [f64; 2],
+}
+
+/// Lines of operations, and how they differ between kernels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ConflictAnswer {
+    /// One for each operation on each kernel.
+    pub traced: Vec<Conflicts>,
+    /// One for each operation and each kernel but the first.
+    pub differences: Vec<ConflictDifference>,
+}
+
+/// How the lines of an operation differ between two kernels.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ConflictDifference {
+    pub operation: String,
+    /// What it ran on before and after.
+    pub before: String,
+    pub after: String,
+    /// The lines that differ, the largest difference first.
+    pub changed: Vec<ChangedLine>,
+    /// Instructions of an operation in the kernel, before and after.
+    pub instructions: Option<[f64; 2]>,
+}
+
+/// A line that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChangedLine {
+    pub member: String,
+    pub place: String,
+    pub change: LineChange,
+    /// Transfers that an operation needs at least, before and after.
+    pub transfers: [f64; 2],
+    /// Writes an operation before and after.
+    pub writes: [f64; 2],
+}
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineChange {
+    Gone,
+    New,
+    Fewer,
+    More,
+}

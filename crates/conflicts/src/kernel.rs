@@ -1,0 +1,208 @@
+//! What lies at an address of a guest's kernel: a variable, an object of a slab cache, the description of a page.
+//!
+//!     address ─ in the image ──────> variable
+//!             ─ a CPU's own part ──> per-CPU variable
+//!             ─ the map of pages ──> struct page
+//!             ─ the direct map ───── page ─ struct slab ─ kmem_cache ──> object and offset
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use anyhow::{Context, Result, ensure};
+use perf_data::{KernelTypes, Symbols};
+
+use crate::image::{Image, Place};
+use crate::memory::GuestMemory;
+
+/// Where the kernel's image and its modules begin (Documentation/arch/x86/x86_64/mm.rst, four levels).
+const IMAGE: u64 = 0xffff_ffff_8000_0000;
+const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+const PAGE_MAP: u64 = 0xffff_ea00_0000_0000;
+const VMALLOC: std::ops::Range<u64> = 0xffff_c900_0000_0000..0xffff_ea00_0000_0000;
+
+/// More caches, or types, than any kernel has.
+const CACHES_MAX: usize = 4096;
+const TYPES_BYTES_MAX: u64 = 64 << 20;
+
+/// A kernel in a guest's memory.
+pub struct KernelImage<'a> {
+    memory: GuestMemory<'a>,
+    symbols: &'a Symbols,
+    /// Its types; without them, objects have no members.
+    types: Option<KernelTypes>,
+    caches: BTreeMap<u64, Cache>,
+    direct_map: u64,
+    page_map: u64,
+    memory_bytes: u64,
+    /// Where each CPU's own part begins, less the address of the variable.
+    own_parts: Vec<u64>,
+    /// The addresses of per-CPU variables in the image.
+    own: std::ops::Range<u64>,
+    layout: Layout,
+}
+
+/// A slab cache.
+struct Cache {
+    name: String,
+    /// From one object to the next, in bytes.
+    step: u64,
+    object_bytes: u64,
+}
+
+/// Where members are, in this kernel.
+#[derive(Default)]
+struct Layout {
+    page_bytes: u64,
+    compound_head: u64,
+    slab_cache: u64,
+}
+
+impl<'a> KernelImage<'a> {
+    /// Finds what is needed in the memory of a guest with this many CPUs.
+    pub fn new(memory: &'a File, symbols: &'a Symbols, cpus: usize) -> Result<KernelImage<'a>> {
+        let table = symbols.address_of(&["init_top_pgt", "swapper_pg_dir"]).context(
+            "the kernel does not list its variables (CONFIG_KALLSYMS_ALL): build it with them",
+        )?;
+        let memory_bytes = memory.metadata().context("reading the guest's memory")?.len();
+        let memory = GuestMemory::new(memory, table);
+        let base = |name: &str, known: u64| {
+            symbols
+                .address_of(&[name])
+                .and_then(|at| memory.u64(at))
+                .filter(|at| *at > 0)
+                .unwrap_or(known)
+        };
+        let (direct_map, page_map) =
+            (base("page_offset_base", DIRECT_MAP), base("vmemmap_base", PAGE_MAP));
+        let types = types(&memory, symbols);
+        let layout = types.as_ref().and_then(layout).unwrap_or_default();
+        let offsets = symbols.address_of(&["__per_cpu_offset"]);
+        let own_parts = (0..cpus as u64).filter_map(|cpu| memory.u64(offsets? + 8 * cpu)).collect();
+        // Zero for kernels that link per-CPU variables at 0 (before Linux 6.15).
+        let start = symbols.address_of(&["__per_cpu_start"]).unwrap_or(0);
+        let end = symbols.address_of(&["__per_cpu_end"]).unwrap_or(0);
+        let mut image = KernelImage {
+            memory,
+            symbols,
+            types,
+            caches: BTreeMap::new(),
+            direct_map,
+            page_map,
+            memory_bytes,
+            own_parts,
+            own: start..end,
+            layout,
+        };
+        image.caches = image.read_caches().unwrap_or_default();
+        ensure!(
+            image.memory.u64(table).is_some(),
+            "the guest's page tables are not where {table:#x} says: is the kernel relocated?"
+        );
+        Ok(image)
+    }
+
+    /// Walks the list of all slab caches (mm/slab_common.c).
+    fn read_caches(&self) -> Option<BTreeMap<u64, Cache>> {
+        let types = self.types.as_ref()?;
+        let member = |name| types.offset_of("kmem_cache", name);
+        let (list, name) = (member("list")?, member("name")?);
+        let (step, object) = (member("size")?, member("object_size")?);
+        let head = self.symbols.address_of(&["slab_caches"])?;
+        let mut caches = BTreeMap::new();
+        let mut at = self.memory.u64(head)?;
+        while at != head && caches.len() < CACHES_MAX {
+            let cache = at.wrapping_sub(list);
+            let text = self.memory.text(self.memory.u64(cache + name)?)?;
+            let step = u64::from(self.memory.u32(cache + step)?);
+            let object_bytes = u64::from(self.memory.u32(cache + object)?);
+            caches.insert(cache, Cache { name: text, step, object_bytes });
+            at = self.memory.u64(at)?;
+        }
+        Some(caches)
+    }
+
+    fn own_variable(&self, address: u64) -> Option<Place> {
+        let (cpu, at) = self.own_parts.iter().enumerate().find_map(|(cpu, offset)| {
+            let at = address.wrapping_sub(*offset);
+            self.own.contains(&at).then_some((cpu, at))
+        })?;
+        let (name, offset, bytes) = self.symbols.whole_variable(at)?;
+        Some(Place::PerCpu { name: name.to_string(), cpu, start: address - offset, bytes })
+    }
+
+    /// The object of a slab cache at an address of the direct map.
+    fn object(&self, address: u64) -> Option<Place> {
+        let Layout { page_bytes, compound_head, slab_cache } = self.layout;
+        if page_bytes == 0 {
+            return None;
+        }
+        let number = (address - self.direct_map) / 4096;
+        let mut page = self.page_map + number * page_bytes;
+        let head = self.memory.u64(page + compound_head)?;
+        if head & 1 == 1 {
+            page = head - 1;
+        }
+        let cache = self.caches.get(&self.memory.u64(page + slab_cache)?)?;
+        let first = self.direct_map + (page - self.page_map) / page_bytes * 4096;
+        let offset = address.checked_sub(first)?;
+        let inside = offset.checked_rem(cache.step)?;
+        let (name, bytes) = (cache.name.clone(), cache.object_bytes);
+        Some(Place::Object { cache: name, start: address - inside, bytes })
+    }
+}
+
+impl Image for KernelImage<'_> {
+    fn place(&self, is_user: bool, address: u64) -> Place {
+        if is_user {
+            return Place::User;
+        }
+        if let Some(place) = self.own_variable(address) {
+            return place;
+        }
+        if address >= IMAGE {
+            return match self.symbols.whole_variable(address) {
+                Some((name, offset, bytes)) => {
+                    Place::Variable { name: name.to_string(), start: address - offset, bytes }
+                }
+                None => Place::Unknown,
+            };
+        }
+        let pages = self.memory_bytes / 4096 * self.layout.page_bytes;
+        if let Some(offset) = address.checked_sub(self.page_map).filter(|offset| *offset < pages) {
+            return Place::Page { start: address - offset % self.layout.page_bytes };
+        }
+        if address.checked_sub(self.direct_map).is_some_and(|offset| offset < self.memory_bytes) {
+            return self.object(address).unwrap_or(Place::Content);
+        }
+        if VMALLOC.contains(&address) { Place::Vmalloc } else { Place::Unknown }
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.symbols.function(address).map(|(name, _)| name.to_string())
+    }
+
+    fn types(&self) -> Option<(&KernelTypes, &Symbols)> {
+        self.types.as_ref().map(|types| (types, self.symbols))
+    }
+}
+
+/// The types that the kernel carries (BTF).
+fn types(memory: &GuestMemory, symbols: &Symbols) -> Option<KernelTypes> {
+    let (start, stop) =
+        (symbols.address_of(&["__start_BTF"])?, symbols.address_of(&["__stop_BTF"])?);
+    let bytes = stop.checked_sub(start).filter(|bytes| *bytes < TYPES_BYTES_MAX)?;
+    let mut types = vec![0; bytes as usize];
+    memory.read(start, &mut types)?;
+    KernelTypes::parse(types).ok()
+}
+
+fn layout(types: &KernelTypes) -> Option<Layout> {
+    let page = *types.structures("page").first()?;
+    Some(Layout {
+        page_bytes: types.bytes_of(page),
+        compound_head: types.offset_of("page", "compound_head")?,
+        slab_cache: types
+            .offset_of("slab", "slab_cache")
+            .or_else(|| types.offset_of("page", "slab_cache"))?,
+    })
+}

@@ -1,0 +1,84 @@
+//! The memory of a guest, by kernel addresses: knee walks the guest's page tables in the file that is its memory.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Where x86-64 links the kernel: physical address 0 is mapped there (arch/x86/include/asm/page_64_types.h).
+const KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
+
+const PRESENT: u64 = 1;
+const HUGE: u64 = 1 << 7;
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+/// The memory of a stopped or idle guest on x86-64 with four levels of page tables.
+pub struct GuestMemory<'a> {
+    file: &'a File,
+    /// The physical address of the kernel's own page table.
+    table: u64,
+}
+
+impl<'a> GuestMemory<'a> {
+    /// `table` is the kernel address of its page table (`init_top_pgt`).
+    pub fn new(file: &'a File, table: u64) -> GuestMemory<'a> {
+        GuestMemory { file, table: table.wrapping_sub(KERNEL_MAP) }
+    }
+
+    /// Reads at a kernel address; `None` if nothing is mapped there.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.checked_add(done as u64)?;
+            let part = (4096 - (at % 4096) as usize).min(bytes.len() - done);
+            let physical = self.physical(at)?;
+            self.file.read_exact_at(&mut bytes[done..done + part], physical).ok()?;
+            done += part;
+        }
+        Some(())
+    }
+
+    pub fn u64(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    pub fn u32(&self, address: u64) -> Option<u32> {
+        let mut bytes = [0; 4];
+        self.read(address, &mut bytes)?;
+        Some(u32::from_le_bytes(bytes))
+    }
+
+    /// A text that ends with a zero byte.
+    pub fn text(&self, address: u64) -> Option<String> {
+        let mut bytes = [0; 64];
+        self.read(address, &mut bytes)?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        let text = std::str::from_utf8(&bytes[..end]).ok()?;
+        text.chars().all(|letter| letter.is_ascii_graphic()).then(|| text.to_string())
+    }
+
+    /// The physical address behind a kernel address.
+    fn physical(&self, address: u64) -> Option<u64> {
+        let mut table = self.table;
+        for level in (0..4).rev() {
+            let index = address >> (12 + 9 * level) & 0x1ff;
+            let entry = self.physical_u64(table + 8 * index)?;
+            if entry & PRESENT == 0 {
+                return None;
+            }
+            let offset_bits = 12 + 9 * level;
+            if level == 0 || (entry & HUGE != 0 && level < 3) {
+                let offset = address & ((1 << offset_bits) - 1);
+                return Some((entry & FRAME & !((1 << offset_bits) - 1)) + offset);
+            }
+            table = entry & FRAME;
+        }
+        None
+    }
+
+    fn physical_u64(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, address).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+}

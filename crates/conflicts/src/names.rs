@@ -1,0 +1,353 @@
+//! The types of objects, from what the kernel says of itself: a cache holds objects of one size, functions take
+//! pointers to structures, members begin at offsets.
+//!
+//! A cache with a name of its own holds one structure: of those of its size, the one that is called alike, else the one
+//! that the functions which access its objects take. An object of a kmalloc cache may be anything that fits: there the
+//! functions decide, weighed by how few of the structures that fit they could mean. Where they do not decide, the best
+//! candidates are named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perf_data::{KernelTypes, Member, Structure, Symbols, is_called_like};
+
+/// Types by evidence.
+pub struct Namer<'a> {
+    types: &'a KernelTypes,
+    /// The structures that each function takes or returns pointers to.
+    functions: BTreeMap<&'a str, BTreeSet<Structure>>,
+    variables: BTreeMap<&'a str, Structure>,
+    by_size: BTreeMap<u64, Vec<Structure>>,
+    /// The functions by address.
+    addresses: BTreeMap<u64, String>,
+    /// How many functions take each structure.
+    takers: BTreeMap<&'a str, f64>,
+}
+
+/// Accesses to the objects whose type is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The functions that accessed them, with their addresses.
+    pub functions: BTreeMap<String, u64>,
+    /// The offsets at which accesses began, each with how often.
+    pub offsets: BTreeMap<u64, u64>,
+    /// The offsets of atomic accesses.
+    pub atomic: BTreeSet<u64>,
+    /// The offsets that functions of a lock write, with the part of the type's name that must be there.
+    pub locks: BTreeMap<u64, &'static str>,
+}
+
+/// What an object may be: the most likely first, one if the evidence decides.
+pub type Candidates = Vec<Structure>;
+
+/// As many candidates are named.
+const CANDIDATES_MAX: usize = 3;
+
+/// Evidence decides if it is this many times that of the next structure.
+const DECIDES: f64 = 1.5;
+
+/// How far away, in bytes of code, functions are neighbours: about one directory of the kernel's source.
+const NEAR: u64 = 32 << 10;
+
+/// The least that neighbours must say of a structure: about this many functions take it, and few elsewhere do.
+const SPECIFIC: f64 = 1.0;
+
+/// Structures inside so many others that a function which takes one says nothing.
+const COMMON: [&str; 20] = [
+    "raw_spinlock",
+    "spinlock",
+    "qspinlock",
+    "qrwlock",
+    "mutex",
+    "rw_semaphore",
+    "list_head",
+    "hlist_head",
+    "hlist_node",
+    "llist_node",
+    "rb_node",
+    "rb_root",
+    "kref",
+    "refcount_struct",
+    "callback_head",
+    "work_struct",
+    "timer_list",
+    "wait_queue_head",
+    "percpu_counter",
+    "xarray",
+];
+
+/// What must lie where the functions of a lock write.
+const LOCK_FUNCTIONS: [(&str, &str); 8] = [
+    ("_raw_spin_", "spinlock"),
+    ("native_queued_spin_lock", "spinlock"),
+    ("_raw_read_", "rwlock"),
+    ("_raw_write_", "rwlock"),
+    ("mutex_", "mutex"),
+    ("down_read", "rw_semaphore"),
+    ("down_write", "rw_semaphore"),
+    ("up_read", "rw_semaphore"),
+];
+
+/// The part of a type's name that must be where a function of a lock writes.
+pub fn lock_of(function: &str) -> Option<&'static str> {
+    LOCK_FUNCTIONS.iter().find(|(name, _)| function.starts_with(name)).map(|(_, part)| *part)
+}
+
+/// A structure fits if at least this share of the accesses is to its members, and not between them.
+const FITS: f64 = 0.9;
+
+impl<'a> Namer<'a> {
+    pub fn new(types: &'a KernelTypes, symbols: &Symbols) -> Namer<'a> {
+        let mut by_size: BTreeMap<u64, Vec<Structure>> = BTreeMap::new();
+        for structure in types.all_structures() {
+            by_size.entry(types.bytes_of(structure)).or_default().push(structure);
+        }
+        let functions = types.structures_of_functions();
+        let mut takers: BTreeMap<&str, f64> = BTreeMap::new();
+        for structure in functions.values().flatten() {
+            *takers.entry(types.name_of(*structure)).or_default() += 1.0;
+        }
+        Namer {
+            types,
+            functions,
+            addresses: symbols.functions().map(|(at, _, name)| (at, name.to_string())).collect(),
+            takers,
+            variables: types.structures_of_variables(),
+            by_size,
+        }
+    }
+
+    pub fn name_of(&self, structure: Structure) -> &'a str {
+        self.types.name_of(structure)
+    }
+
+    pub fn member_at(&self, structure: Structure, offset: u64) -> Option<Member> {
+        self.types.member_at(structure, offset)
+    }
+
+    /// The structure of that name.
+    pub fn structure(&self, name: &str) -> Option<Structure> {
+        self.types.structures(name).first().copied()
+    }
+
+    /// What the objects of a cache are.
+    pub fn of_cache(&self, cache: &str, object_bytes: u64, evidence: &Evidence) -> Candidates {
+        if let Some(bucket) = kmalloc_bytes(cache) {
+            let below = kmalloc_below(bucket);
+            let fitting =
+                self.by_size.range(1..=bucket).rev().flat_map(|(_, all)| all.iter().copied());
+            let fitting = fitting.filter(|s| {
+                self.types.bytes_of(*s) > below || self.types.ends_in_flexible_array(*s)
+            });
+            return self.decide(fitting, evidence);
+        }
+        // Tasks are shorter than their structure: not all registers exist everywhere.
+        let mut same_name = self.types.structures(cache).into_iter();
+        if let Some(same) = same_name.next_back() {
+            return vec![same];
+        }
+        let same_size = self.by_size.get(&object_bytes).cloned().unwrap_or_default();
+        let alike: Vec<Structure> =
+            same_size.iter().copied().filter(|s| is_called_like(cache, self.name_of(*s))).collect();
+        if !alike.is_empty() {
+            return self.named_once(alike);
+        }
+        if self.named_once(same_size.clone()).len() == 1 {
+            return self.named_once(same_size);
+        }
+        self.decide(same_size.into_iter(), evidence)
+    }
+
+    /// What a variable of this size is.
+    pub fn of_variable(&self, name: &str, bytes: u64, evidence: &Evidence) -> Candidates {
+        if let Some(structure) = self.variables.get(name) {
+            return vec![*structure];
+        }
+        if bytes <= 8 {
+            return Vec::new();
+        }
+        // A variable is followed by padding up to the next.
+        let fitting = self.by_size.range(bytes.saturating_sub(63).max(9)..=bytes).rev();
+        self.decide(fitting.flat_map(|(_, structures)| structures.iter().copied()), evidence)
+    }
+
+    /// The structures that the functions speak for, or, where none takes any, those around them.
+    fn decide(&self, fitting: impl Iterator<Item = Structure>, evidence: &Evidence) -> Candidates {
+        let fitting: Vec<Structure> = fitting.filter(|s| self.fits(*s, evidence)).collect();
+        let by_functions = self.by_functions(&fitting, evidence);
+        let ranked = if by_functions.is_empty() {
+            self.by_neighbours(&fitting, evidence)
+        } else {
+            by_functions
+        };
+        let decides = match ranked[..] {
+            [] => false,
+            [_] => true,
+            [(first, _), (second, _), ..] => first >= DECIDES * second,
+        };
+        let kept = if decides { 1 } else { CANDIDATES_MAX };
+        ranked.into_iter().take(kept).map(|(_, structure)| structure).collect()
+    }
+
+    /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean.
+    fn by_functions(&self, fitting: &[Structure], evidence: &Evidence) -> Vec<(f64, Structure)> {
+        let functions = evidence.functions.keys().filter_map(|f| self.functions.get(plain(f)));
+        let asked: Vec<&BTreeSet<Structure>> = functions.collect();
+        let wanted: BTreeSet<&str> =
+            asked.iter().flat_map(|all| all.iter()).map(|s| self.name_of(*s)).collect();
+        let wanted: BTreeSet<&str> =
+            wanted.into_iter().filter(|name| !COMMON.contains(name)).collect();
+        let fitting: Vec<(Structure, BTreeSet<&str>)> = fitting
+            .iter()
+            .map(|structure| (*structure, self.within(*structure, &wanted)))
+            .filter(|(_, within)| !within.is_empty())
+            .collect();
+        let holders =
+            |name: &str| fitting.iter().filter(|(_, within)| within.contains(name)).count();
+        let weights: BTreeMap<&str, f64> =
+            wanted.iter().map(|name| (*name, 1.0 / holders(name).max(1) as f64)).collect();
+        ranked(fitting.iter().map(|(structure, within)| {
+            let score = asked.iter().map(|all| {
+                let names =
+                    all.iter().map(|s| self.name_of(*s)).filter(|name| within.contains(name));
+                names.filter_map(|name| weights.get(name)).copied().fold(0.0, f64::max)
+            });
+            (self.name_of(*structure), score.sum(), *structure)
+        }))
+    }
+
+    /// Structures that functions near by take: those of one source file, and of one part of the kernel, lie together.
+    /// What only they take weighs most.
+    fn by_neighbours(&self, fitting: &[Structure], evidence: &Evidence) -> Vec<(f64, Structure)> {
+        let near: BTreeSet<&str> = evidence
+            .functions
+            .values()
+            .flat_map(|at| self.addresses.range(at.saturating_sub(NEAR)..at.saturating_add(NEAR)))
+            .map(|(_, name)| name.as_str())
+            .collect();
+        let mut takers: BTreeMap<&str, f64> = BTreeMap::new();
+        for function in near.iter().filter_map(|name| self.functions.get(plain(name))) {
+            for structure in function {
+                *takers.entry(self.name_of(*structure)).or_default() += 1.0;
+            }
+        }
+        let specific = |name: &str| {
+            let near = takers.get(name).copied().unwrap_or(0.0);
+            near * near / self.takers.get(name).copied().unwrap_or(1.0).max(1.0)
+        };
+        let scored = fitting.iter().map(|structure| {
+            let name = self.name_of(*structure);
+            let members =
+                evidence.offsets.keys().filter_map(|at| self.types.member_at(*structure, *at));
+            let around: BTreeSet<String> = members.flat_map(|member| member.types).collect();
+            let inside = around.iter().map(|name| specific(name)).fold(0.0, f64::max);
+            (name, specific(name) + inside, *structure)
+        });
+        ranked(scored.filter(|(_, score, _)| *score >= SPECIFIC))
+    }
+
+    /// Which of the wanted structures a structure is, or contains.
+    fn within<'n>(&self, structure: Structure, wanted: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
+        let inside = self.types.structures_inside(structure);
+        let names: BTreeSet<&str> =
+            inside.iter().map(|s| self.name_of(*s)).chain([self.name_of(structure)]).collect();
+        wanted.iter().copied().filter(|name| names.contains(name)).collect()
+    }
+
+    /// Whether accesses begin where members do, and atomic ones where a number is that atomic instructions change.
+    fn fits(&self, structure: Structure, evidence: &Evidence) -> bool {
+        let all: u64 = evidence.offsets.values().sum();
+        let bytes = self.types.bytes_of(structure);
+        let at_members = evidence.offsets.iter().filter(|(offset, _)| {
+            // Behind it, a flexible array may follow. A bit of a word is tested by its byte.
+            **offset >= bytes
+                || self
+                    .types
+                    .member_at(structure, **offset)
+                    .is_some_and(|member| member.start == **offset || member.bytes <= 8)
+        });
+        let fitting: u64 = at_members.map(|(_, count)| count).sum();
+        let atomic = |offset: &u64| {
+            let member = self.types.member_at(structure, *offset);
+            *offset < bytes && member.is_some_and(|m| m.types.iter().any(|name| is_atomic(name)))
+        };
+        let lock = |(offset, part): (&u64, &&str)| {
+            let member = self.types.member_at(structure, *offset);
+            member.is_some_and(|m| m.types.iter().any(|name| name.contains(*part)))
+        };
+        fitting as f64 >= FITS * all as f64
+            && evidence.atomic.iter().all(atomic)
+            && evidence.locks.iter().all(lock)
+    }
+
+    /// Files may define one structure each: those of one name are one.
+    fn named_once(&self, structures: Vec<Structure>) -> Candidates {
+        let names: BTreeMap<&str, Structure> =
+            structures.iter().map(|structure| (self.name_of(*structure), *structure)).collect();
+        names.into_values().take(CANDIDATES_MAX).collect()
+    }
+}
+
+/// Structures by score, the best first; those of one name are one.
+fn ranked<'n>(scored: impl Iterator<Item = (&'n str, f64, Structure)>) -> Vec<(f64, Structure)> {
+    let by_name: BTreeMap<&str, (f64, Structure)> =
+        scored.map(|(name, score, structure)| (name, (score, structure))).collect();
+    let mut ranked: Vec<(f64, Structure)> = by_name.into_values().collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked
+}
+
+/// Whether the kernel changes such a type by atomic instructions. Words of flags are plain numbers.
+fn is_atomic(name: &str) -> bool {
+    [
+        "atomic",
+        "refcount",
+        "spinlock",
+        "rwlock",
+        "long unsigned int",
+        "unsigned int",
+        "unsigned long",
+        "u32",
+        "u64",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
+}
+
+/// A function without what compilers add: `fput.part.0`.
+fn plain(function: &str) -> &str {
+    function.split('.').next().unwrap_or(function)
+}
+
+/// The size of the objects of a kmalloc cache: `kmalloc-cg-192`, `kmalloc-1k`.
+fn kmalloc_bytes(cache: &str) -> Option<u64> {
+    let size = cache.strip_prefix("kmalloc-")?.rsplit('-').next()?;
+    match size.strip_suffix('k') {
+        Some(kib) => kib.parse::<u64>().ok().map(|kib| kib << 10),
+        None => size.parse().ok(),
+    }
+}
+
+/// The next smaller kmalloc cache's size (mm/slab_common.c: powers of two, 96 and 192).
+fn kmalloc_below(bytes: u64) -> u64 {
+    match bytes {
+        128 => 96,
+        96 => 64,
+        256 => 192,
+        192 => 128,
+        other => other / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kmalloc_caches_have_sizes() {
+        assert_eq!(kmalloc_bytes("kmalloc-1k"), Some(1024));
+        assert_eq!(kmalloc_bytes("kmalloc-cg-192"), Some(192));
+        assert_eq!(kmalloc_bytes("kmalloc-rnd-03-64"), Some(64));
+        assert_eq!(kmalloc_bytes("dentry"), None);
+        assert_eq!(kmalloc_below(256), 192);
+    }
+}

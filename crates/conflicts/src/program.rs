@@ -1,0 +1,143 @@
+//! What lies at an address of a program that has ended: variables of it and its libraries, by their ELF files, and other
+//! memory by its mapping.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use perf_data::{KernelTypes, Symbols, Variables, functions_of, variables};
+
+use crate::image::{Image, Place};
+
+/// A program's memory map at its end.
+pub struct ProgramImage {
+    modules: Vec<Module>,
+    mappings: Vec<Mapping>,
+    /// The functions of the instructions that were asked for.
+    functions: BTreeMap<u64, String>,
+}
+
+/// A program or library.
+struct Module {
+    name: String,
+    variables: Variables,
+    /// Address in memory minus address in the file.
+    shift: u64,
+}
+
+/// A line of /proc/PID/maps.
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: String,
+}
+
+impl ProgramImage {
+    /// `maps` is as in /proc/PID/maps; `instructions` are the addresses whose functions will be asked for.
+    pub fn new(maps: &str, instructions: impl Iterator<Item = u64>) -> ProgramImage {
+        let mappings: Vec<Mapping> = maps.lines().filter_map(mapping).collect();
+        let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.path.starts_with('/')) {
+            starts.entry(&mapping.path).or_insert(mapping.start - mapping.offset);
+        }
+        let modules = starts.iter().filter_map(|(path, start)| {
+            let variables = variables(Path::new(path)).ok()?;
+            let shift = start.wrapping_sub(variables.start & !0xfff);
+            Some(Module { name: file_name(path), variables, shift })
+        });
+        let modules = modules.collect();
+        let functions = functions(&mappings, instructions);
+        ProgramImage { modules, mappings, functions }
+    }
+}
+
+/// The function of each instruction, file by file.
+fn functions(
+    mappings: &[Mapping],
+    instructions: impl Iterator<Item = u64>,
+) -> BTreeMap<u64, String> {
+    let mut by_file: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    for address in instructions {
+        let found = mappings.iter().find(|m| (m.start..m.end).contains(&address));
+        if let Some(mapping) = found.filter(|mapping| mapping.path.starts_with('/')) {
+            let offset = address - mapping.start + mapping.offset;
+            by_file.entry(&mapping.path).or_default().push((address, offset));
+        }
+    }
+    let mut functions = BTreeMap::new();
+    for (path, places) in by_file {
+        let offsets: Vec<u64> = places.iter().map(|(_, offset)| *offset).collect();
+        let names = functions_of(&PathBuf::from(path), &offsets);
+        for ((address, offset), name) in places.into_iter().zip(names) {
+            let unnamed = || format!("{}+{offset:#x}", file_name(path));
+            functions.insert(address, name.unwrap_or_else(unnamed));
+        }
+    }
+    functions
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = hexadecimal(words.nth(1)?)?;
+    let path = words.skip(2).collect::<Vec<_>>().join(" ");
+    Some(Mapping { start: hexadecimal(start)?, end: hexadecimal(end)?, offset, path })
+}
+
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_string()
+}
+
+impl Image for ProgramImage {
+    fn place(&self, _is_user: bool, address: u64) -> Place {
+        for Module { name, variables, shift } in &self.modules {
+            let inside = address.wrapping_sub(*shift);
+            if !(variables.start..variables.end).contains(&inside) {
+                continue;
+            }
+            return match variables.at(inside) {
+                Some((variable, offset)) => Place::Variable {
+                    name: variable.name.clone(),
+                    start: address - offset,
+                    bytes: variable.bytes,
+                },
+                None => Place::Mapping { name: format!("data of {name}") },
+            };
+        }
+        let mapping = self.mappings.iter().find(|m| (m.start..m.end).contains(&address));
+        let name = match mapping.map(|mapping| mapping.path.as_str()) {
+            Some("[heap]") => "heap".to_string(),
+            Some("" | "[stack]") | None => "heap or stack".to_string(),
+            Some(path) => file_name(path),
+        };
+        Place::Mapping { name }
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.functions.get(&address).cloned()
+    }
+
+    fn types(&self) -> Option<(&KernelTypes, &Symbols)> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_read_line_by_line() {
+        let text = "4000001000-4000002000 r-xp 00001000 fd:01 12  /tmp/a program\n\
+                    4000005000-4000006000 rw-p 00000000 00:00 0 \nnonsense\n";
+        let read: Vec<Mapping> = text.lines().filter_map(mapping).collect();
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].start, read[0].offset), (0x40_0000_1000, 0x1000));
+        assert_eq!((read[0].path.as_str(), read[1].path.as_str()), ("/tmp/a program", ""));
+        let image = ProgramImage::new(text, [0x40_0000_1010].into_iter());
+        let place = image.place(true, 0x40_0000_5008);
+        assert_eq!(place, Place::Mapping { name: "heap or stack".to_string() });
+        assert_eq!(image.function(0x40_0000_1010).as_deref(), Some("a program+0x1010"));
+    }
+}

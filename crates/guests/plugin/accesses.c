@@ -1,0 +1,732 @@
+/* A plugin of QEMU's translator: which instructions access which cache lines, on which vCPU, inside windows that the
+ * guest's tasks open and close. Counts go straight into memory that knee shares (traced.rs has the other side).
+ *
+ *     not armed: only stores of user code are looked at, so a guest boots as fast as without the plugin
+ *     armed:     every instruction and access; outside windows a callback returns at once
+ *
+ * A task marks its windows by stores to a page at MARKS, which no program maps by chance:
+ *     store to MARKS + 8 * ARM       everything is translated anew, with all callbacks
+ *     store to MARKS + 8 * WINDOW    this task's window WINDOW (1, 2, ...) is open
+ *     store to MARKS                 it is closed
+ *     store to MARKS + 8 * DISARM    as it was before
+ *
+ * A task is known by its kernel stack: __switch_to_asm pops the next task's registers from it (arch/x86/entry/
+ * entry_64.S). What a stack is in:
+ *     operation ── asm_exc_* ──> operation (the page fault is the operation's) ── iretq ──> operation
+ *               ── asm_sysvec_*, asm_common_interrupt ──> interrupt ── iretq ──> operation
+ *               ── preempt_schedule*, or schedule called on the way to user mode ──> preemption ── return ──> operation
+ *
+ * In QEMU's user mode there is one window, from the first instruction of a second thread to the end, and threads are
+ * vCPUs.
+ *
+ * The declarations are those of QEMU's plugin interface, versions 1 (QEMU 4.2 to 8.1), 2 (to 9.0) and 3 or later; only
+ * insn_data differs for us. It needs no header and no library.
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t plugin_id;
+struct qemu_info { const char *target; struct { int min, cur; } version; _Bool is_system; int smp, max; };
+struct block;
+struct instruction;
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT int qemu_plugin_version = PLUGIN_API;
+
+void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct block *));
+size_t qemu_plugin_tb_n_insns(const struct block *);
+struct instruction *qemu_plugin_tb_get_insn(const struct block *, size_t);
+uint64_t qemu_plugin_insn_vaddr(const struct instruction *);
+size_t qemu_plugin_insn_size(const struct instruction *);
+#if PLUGIN_API < 3
+const void *qemu_plugin_insn_data(const struct instruction *);
+#else
+size_t qemu_plugin_insn_data(const struct instruction *, void *, size_t);
+#endif
+void qemu_plugin_register_vcpu_mem_cb(struct instruction *, void (*)(unsigned, uint32_t, uint64_t, void *), int flags,
+				      int which, void *);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct instruction *, void (*)(unsigned, void *), int flags, void *);
+_Bool qemu_plugin_mem_is_store(uint32_t);
+unsigned qemu_plugin_mem_size_shift(uint32_t);
+void *qemu_plugin_get_hwaddr(uint32_t, uint64_t);
+uint64_t qemu_plugin_hwaddr_phys_addr(const void *);
+void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
+void qemu_plugin_reset(plugin_id, void (*)(plugin_id));
+
+/* The clock that QEMU's timers go by. QEMU is started with this file preloaded, so that this definition is the one that
+ * it calls. While a window is open, time goes more slowly: watched code takes many times as long, and each of the ticks
+ * that would come meanwhile may preempt the operation. The time stamp counter goes on as it was, so the guest's own
+ * clock is right, and its ticks are late. */
+#define SLOWER 64
+struct timespec { long s, ns; };
+/* The clock showed shown_ns at real_ns, and goes on from there at one in `slower`. */
+static long shown_ns, real_ns, slower = 1;
+static char clock_lock;
+
+static long system_call(long number, long first, void *second)
+{
+#if defined(__x86_64__)
+	long result;
+
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(first), "S"(second) : "rcx", "r11", "memory");
+	return result;
+#elif defined(__aarch64__)
+	register long x0 __asm__("x0") = first;
+	register void *x1 __asm__("x1") = second;
+	register long x8 __asm__("x8") = number;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x1), "r"(x8) : "memory");
+	return x0;
+#endif
+}
+
+static long system_clock(int clock, struct timespec *time)
+{
+#if defined(__x86_64__)
+	return system_call(228, clock, time);
+#elif defined(__aarch64__)
+	return system_call(113, clock, time);
+#endif
+}
+
+static void lock_clock(void)
+{
+	while (__atomic_test_and_set(&clock_lock, __ATOMIC_ACQUIRE))
+		;
+}
+
+static long shown(long now)
+{
+	return shown_ns + (now - real_ns) / slower;
+}
+
+EXPORT int clock_gettime(int clock, struct timespec *time)
+{
+	long ns;
+
+	if (system_clock(clock, time))
+		return -1;
+	if (clock != 1 /* CLOCK_MONOTONIC */)
+		return 0;
+	lock_clock();
+	ns = shown(time->s * 1000000000 + time->ns);
+	__atomic_clear(&clock_lock, __ATOMIC_RELEASE);
+	time->s = ns / 1000000000;
+	time->ns = ns % 1000000000;
+	return 0;
+}
+
+/* From now on, the clock goes at one in this many. */
+static void slow_down(long factor)
+{
+	struct timespec time;
+	long now;
+
+	lock_clock();
+	system_clock(1, &time);
+	now = time.s * 1000000000 + time.ns;
+	shown_ns = shown(now);
+	real_ns = now;
+	slower = factor;
+	__atomic_clear(&clock_lock, __ATOMIC_RELEASE);
+}
+
+/* The C library's, which QEMU has loaded. */
+int open(const char *, int, ...);
+int close(int);
+long read(int, void *, size_t);
+/* What pthread_atfork calls, which is in no shared library. */
+int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+void *mmap(void *, size_t, int, int, int, long);
+
+/* QEMU 7.2 confuses the two kinds where a callback asks for one (plugin-gen.c, op_rw). */
+enum { BOTH = 3 };
+#define MARKS 0x133700000000ull
+#define ARM 255
+#define DISARM 254
+#define CPUS 1024
+#define WINDOWS 8
+#define OPERATION_CPUS 64
+#define OPERATION_WINDOWS 4
+#define OPERATIONS 1024 /* the first of a window */
+#define MAP_BYTES (1 << 18)
+#define STACKS 4096
+#define STACK_BYTES 0x4000ull
+
+/* What a CPU does. Rust: Actor. */
+enum actor { KERNEL, USER, IPI, INTERRUPT, OTHER, ACTORS };
+/* How an entry is entered. Rust: Entry. */
+enum entry_kind { EXCEPTION = 1, IPI_ENTRY, INTERRUPT_ENTRY, SWITCH, PREEMPTION, SCHEDULE, EXIT };
+
+/* An access, folded: all of one instruction to one line in one context. Rust: RawAccess. */
+struct access {
+	uint64_t line;     /* its first byte: virtual for kernel addresses, physical for user ones (in user mode virtual) */
+	uint64_t pc;
+	uint64_t bytes;    /* which of the line, as a mask */
+	uint32_t count;
+	uint16_t cpu;
+	uint8_t where;     /* window << 4 | actor */
+	uint8_t how;       /* 1 load, 2 store, 3 atomic; bit 2: a user address; bit 3: of a kernel's instruction */
+	uint32_t state;    /* 0 free, 1 being filled, 2 filled */
+	uint32_t unused;
+};
+
+/* What happened to a line while measured tasks accessed it. Rust: RawLine. */
+struct line {
+	uint64_t line;
+	uint64_t began;            /* how many instructions its CPU had executed when the last burst began */
+	uint64_t sharers;          /* CPUs whose copy is valid, as a mask of their numbers modulo 64 */
+	uint32_t writer;           /* 1 + the CPU that wrote it last, and has the only copy; else 0 */
+	uint32_t last_cpu;         /* 1 + the CPU that accessed it last */
+	uint32_t state;            /* 0 free, 1 locked, 2 filled */
+	uint32_t written;          /* whether the burst of accesses that goes on has written it */
+	struct {
+		uint32_t owned;    /* times that a CPU got the only copy from another */
+		uint32_t copied;   /* times that a CPU got a copy to read that another had written */
+		uint32_t bursts;   /* bursts of accesses with a write */
+		uint32_t unused;
+	} window[4];
+};
+
+/* Accesses of a CPU to a line within this many instructions are one burst: no other CPU gets the line in between, as a
+ * transfer takes longer. */
+#define BURST 64
+#define LINES (1ull << 18)
+
+/* The memory shared with knee. Rust: Head. */
+struct head {
+	uint64_t bytes;            /* of the whole mapping */
+	uint64_t entries;          /* in use, of entry */
+	struct { uint64_t pc, end; uint64_t kind; } entry[512];
+	uint64_t slots;            /* of the table, a power of two */
+	uint64_t lost;             /* accesses for which the table had no room */
+	uint64_t confused;         /* stacks that were not kept apart */
+	uint64_t armed;
+	uint64_t map_bytes;        /* of maps, /proc/self/maps at the end of a program in user mode */
+	char maps[MAP_BYTES];
+	uint64_t instructions[CPUS][WINDOWS][ACTORS];
+	/* Kernel instructions of single operations, of which each opens its window anew. */
+	uint32_t operations[OPERATION_CPUS][OPERATION_WINDOWS];
+	uint32_t operation[OPERATION_CPUS][OPERATION_WINDOWS][OPERATIONS];
+};
+
+/* A kernel stack that a task runs on. */
+struct stack {
+	uint64_t base;             /* 0: free */
+	uint8_t window;            /* open on it, or 0 */
+	uint8_t depth;             /* of entries that have not returned */
+	uint8_t kinds[14];
+	uint64_t preempted;        /* where the return address of the call that preempted it lies, or 0 */
+};
+
+struct cpu {
+	struct stack *stack;       /* that it runs on, or NULL while not known */
+	uint64_t last_repeated;    /* pc of the repeated string instruction that ran last */
+	uint64_t executed;         /* instructions while a window was open */
+	uint64_t before;           /* kernel instructions of the window before the operation that goes on */
+	uint64_t stored, stored_by; /* the address of the last store in the kernel, and of its instruction */
+	char apart[16];
+};
+
+static struct head *head;
+static struct line *lines;
+static struct access *table;
+static struct cpu cpus[CPUS];
+static struct stack stacks[STACKS];
+static struct stack unknown_stack[CPUS];
+static unsigned open_windows;
+static int is_system;
+/* A child of the program in user mode, whose addresses mean other memory. */
+static int is_child;
+/* Whether a second thread of a program in user mode has begun. */
+static int has_threads;
+
+static struct stack *stack_of(uint64_t address)
+{
+	uint64_t base = address & ~(STACK_BYTES - 1);
+	uint64_t hash = (base >> 14) * 0x9e3779b97f4a7c15ull >> 40;
+
+	for (unsigned k = 0; k < STACKS; k++) {
+		struct stack *stack = &stacks[(hash + k) % STACKS];
+
+		if (stack->base == base)
+			return stack;
+		if (!stack->base) {
+			stack->base = base;
+			return stack;
+		}
+	}
+	head->confused++;
+	return NULL;
+}
+
+static struct stack *current(unsigned cpu)
+{
+	return cpus[cpu].stack ? cpus[cpu].stack : &unknown_stack[cpu];
+}
+
+/* The innermost interrupt decides. */
+static enum actor actor_of(const struct stack *stack, int is_kernel)
+{
+	if (!is_system)
+		return USER;
+	for (unsigned k = 0; k < stack->depth && k < sizeof(stack->kinds); k++) {
+		if (stack->kinds[k] == IPI_ENTRY)
+			return IPI;
+		if (stack->kinds[k] == INTERRUPT_ENTRY || stack->kinds[k] == PREEMPTION)
+			return INTERRUPT;
+	}
+	if (!stack->window)
+		return OTHER;
+	return is_kernel ? KERNEL : USER;
+}
+
+/* The windows of other tasks are on, too, while one is open. */
+static unsigned window_of(const struct stack *stack)
+{
+	return is_system ? stack->window : 1;
+}
+
+static void on_switch(unsigned cpu, uint32_t info, uint64_t address, void *unused)
+{
+	(void)unused;
+	if (!qemu_plugin_mem_is_store(info))
+		cpus[cpu].stack = stack_of(address);
+}
+
+static void on_entry(unsigned cpu, void *kind)
+{
+	struct stack *stack = current(cpu);
+
+	if (stack->depth < sizeof(stack->kinds))
+		stack->kinds[stack->depth] = (uint8_t)(uintptr_t)kind;
+	stack->depth++;
+}
+
+/* A call has just stored its return address. `schedule` waits for something, unless it is called on the way to user
+ * mode: then the time slice is over. */
+static void on_preemption(unsigned cpu, void *kind)
+{
+	struct stack *stack = current(cpu);
+	uint64_t caller = cpus[cpu].stored_by;
+	int is_preemption = (uintptr_t)kind == PREEMPTION;
+
+	if (!open_windows || !stack->window || stack->preempted)
+		return;
+	for (uint64_t e = 0; !is_preemption && e < head->entries; e++)
+		is_preemption = head->entry[e].kind == EXIT && caller >= head->entry[e].pc && caller < head->entry[e].end;
+	if (!is_preemption)
+		return;
+	stack->preempted = cpus[cpu].stored;
+	on_entry(cpu, (void *)(uintptr_t)PREEMPTION);
+}
+
+static void on_iret(unsigned cpu, void *unused)
+{
+	struct stack *stack = current(cpu);
+
+	(void)unused;
+	if (stack->depth)
+		stack->depth--;
+}
+
+static void rearmed(plugin_id);
+static void disarmed(plugin_id);
+static plugin_id self;
+
+static void mark(unsigned cpu, uint64_t address)
+{
+	unsigned number = (address & 0xfff) >> 3;
+	struct stack *stack = current(cpu);
+
+	if (number == ARM) {
+		if (!head->armed)
+			qemu_plugin_reset(self, rearmed);
+		return;
+	}
+	if (number == DISARM) {
+		if (head->armed)
+			qemu_plugin_reset(self, disarmed);
+		return;
+	}
+	/* A mark comes from user code, which no entry is below. */
+	stack->depth = 0;
+	stack->preempted = 0;
+	if (number >= WINDOWS)
+		return;
+	if (!stack->window && number && ++open_windows == 1)
+		slow_down(SLOWER);
+	if (stack->window && !number && --open_windows == 0)
+		slow_down(1);
+	if (cpu < OPERATION_CPUS && stack->window && stack->window < OPERATION_WINDOWS && !number) {
+		uint64_t now = head->instructions[cpu][stack->window][KERNEL];
+		uint32_t n = head->operations[cpu][stack->window]++;
+
+		if (n < OPERATIONS)
+			head->operation[cpu][stack->window][n] = now - cpus[cpu].before;
+	}
+	stack->window = number;
+	cpus[cpu].before = head->instructions[cpu][number][KERNEL];
+}
+
+static void on_user_store(unsigned cpu, uint32_t info, uint64_t address, void *unused)
+{
+	(void)unused;
+	if (__builtin_expect((address & ~0xfffull) == MARKS && qemu_plugin_mem_is_store(info), 0))
+		mark(cpu, address);
+}
+
+static void add(const struct access *new)
+{
+	uint64_t hash = new->line * 0x9e3779b97f4a7c15ull ^ new->pc * 0xc2b2ae3d27d4eb4full ^
+			((uint64_t)new->cpu << 16 | (uint64_t)new->where << 8 | new->how) * 0x165667b19e3779f9ull;
+	uint64_t mask = head->slots - 1;
+
+	for (unsigned k = 0; k < 256; k++) {
+		struct access *slot = &table[((hash >> 24) + k) & mask];
+		uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+
+		if (!state && __atomic_compare_exchange_n(&slot->state, &state, 1, 0, __ATOMIC_ACQUIRE,
+							  __ATOMIC_ACQUIRE)) {
+			slot->line = new->line;
+			slot->pc = new->pc;
+			slot->bytes = new->bytes;
+			slot->count = 1;
+			slot->cpu = new->cpu;
+			slot->where = new->where;
+			slot->how = new->how;
+			__atomic_store_n(&slot->state, 2, __ATOMIC_RELEASE);
+			return;
+		}
+		while (state == 1)
+			state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+		/* Only its own vCPU adds to a slot. */
+		if (slot->line == new->line && slot->pc == new->pc && slot->cpu == new->cpu &&
+		    slot->where == new->where && slot->how == new->how) {
+			slot->bytes |= new->bytes;
+			slot->count += slot->count != UINT32_MAX;
+			return;
+		}
+	}
+	__atomic_add_fetch(&head->lost, 1, __ATOMIC_RELAXED);
+}
+
+static struct line *locked_line(uint64_t address)
+{
+	uint64_t hash = address * 0x9e3779b97f4a7c15ull >> 32;
+
+	for (unsigned k = 0; k < 256; k++) {
+		struct line *line = &lines[(hash + k) % LINES];
+		uint32_t state = 0;
+
+		while (state == 1 || !__atomic_compare_exchange_n(&line->state, &state, 1, 0, __ATOMIC_ACQUIRE,
+								   __ATOMIC_ACQUIRE))
+			if (state == 1)
+				state = __atomic_load_n(&line->state, __ATOMIC_ACQUIRE);
+		if (!state)
+			line->line = address;
+		if (line->line == address)
+			return line;
+		__atomic_store_n(&line->state, 2, __ATOMIC_RELEASE);
+	}
+	__atomic_add_fetch(&head->lost, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Whether measured tasks have accessed a line: what others do elsewhere does not matter. */
+static int is_followed(uint64_t address)
+{
+	uint64_t hash = address * 0x9e3779b97f4a7c15ull >> 32;
+
+	for (unsigned k = 0; k < 256; k++) {
+		const struct line *line = &lines[(hash + k) % LINES];
+
+		if (!__atomic_load_n(&line->state, __ATOMIC_ACQUIRE))
+			return 0;
+		if (line->line == address)
+			return 1;
+	}
+	return 0;
+}
+
+/* A coherence protocol of endless caches: one writer, or any number of readers. The first access to a line is no
+ * transfer. */
+static void follow(uint64_t address, unsigned cpu, unsigned window, int is_write)
+{
+	struct line *line = locked_line(address);
+	uint64_t self_bit = 1ull << (cpu % 64), executed = cpus[cpu].executed;
+	int continues;
+
+	if (!line)
+		return;
+	continues = line->last_cpu == cpu + 1 && executed - line->began <= BURST;
+	if (!continues) {
+		line->written = 0;
+		line->began = executed;
+	}
+	if (is_write) {
+		line->window[window % 4].owned += line->last_cpu && line->writer != cpu + 1 && (line->sharers & ~self_bit);
+		line->window[window % 4].bursts += !line->written;
+		line->written = 1;
+		line->writer = cpu + 1;
+		line->sharers = self_bit;
+	} else if (!(line->sharers & self_bit)) {
+		line->window[window % 4].copied += line->writer != 0;
+		line->writer = 0;
+		line->sharers |= self_bit;
+	}
+	line->last_cpu = cpu + 1;
+	__atomic_store_n(&line->state, 2, __ATOMIC_RELEASE);
+}
+
+/* What is known of an instruction when it is translated, in the pointer that its callback gets: the address, whose
+ * bits 62 and 61 say what it is. Bits 63 to 47 of an address are equal, so bit 63 restores them. */
+#define ATOMIC (1ull << 62)
+#define REPEATED (1ull << 61)
+
+static uint64_t address_in(uint64_t code)
+{
+	uint64_t flags = ATOMIC | REPEATED;
+
+	return code >> 63 ? code | flags : code & ~flags;
+}
+
+static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *pointer)
+{
+	uint64_t code = (uint64_t)pointer, pc = address_in(code);
+	int is_store = qemu_plugin_mem_is_store(info), is_atomic = !!(code & ATOMIC) == !(code >> 63);
+	struct stack *stack;
+	struct access new;
+	unsigned bytes, offset;
+
+	if (__builtin_expect((address & ~0xfffull) == MARKS && is_store && is_system, 0)) {
+		mark(cpu, address);
+		return;
+	}
+	if (is_system ? !open_windows : !has_threads || is_child)
+		return;
+	if (cpu >= CPUS) {
+		__atomic_add_fetch(&head->lost, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	/* An atomic read-modify-write is one access, that of its store. */
+	if (is_atomic && !is_store)
+		return;
+	stack = current(cpu);
+	if (pc >> 63 && is_store) {
+		cpus[cpu].stored = address;
+		cpus[cpu].stored_by = pc;
+	} else if (stack->preempted && stack->preempted == address) {
+		stack->preempted = 0;
+		stack->depth -= stack->depth > 0;
+	}
+	new.cpu = cpu;
+	new.pc = pc;
+	new.where = window_of(stack) << 4 | actor_of(stack, pc >> 63);
+	new.how = (is_atomic ? 3 : is_store ? 2 : 1) | (pc >> 63 ? 8 : 0);
+	if (!(address >> 63)) {
+		void *physical = is_system ? qemu_plugin_get_hwaddr(info, address) : NULL;
+
+		new.how |= 4;
+		if (physical)
+			address = qemu_plugin_hwaddr_phys_addr(physical);
+	}
+	bytes = 1u << qemu_plugin_mem_size_shift(info);
+	offset = address & 63;
+	new.line = address & ~63ull;
+	if (new.where >> 4 && (new.where & 15) <= IPI)
+		follow(new.line, cpu, new.where >> 4, is_store);
+	else if (!is_followed(new.line))
+		return;
+	new.bytes = (bytes >= 64 ? ~0ull : (1ull << bytes) - 1) << offset;
+	add(&new);
+	if (offset + bytes > 64) {
+		new.line += 64;
+		new.bytes = (1ull << (offset + bytes - 64)) - 1;
+		add(&new);
+	}
+}
+
+static void on_instruction(unsigned cpu, void *pointer)
+{
+	uint64_t code = (uint64_t)pointer, pc = address_in(code);
+	int is_repeated = !!(code & REPEATED) == !(code >> 63);
+	struct stack *stack;
+
+	if (!is_system && cpu)
+		has_threads = 1;
+	if ((is_system ? !open_windows : !has_threads || is_child) || cpu >= CPUS)
+		return;
+	cpus[cpu].executed++;
+	/* QEMU runs a repeated string instruction once for each repetition. */
+	if (is_repeated && cpus[cpu].last_repeated == pc)
+		return;
+	cpus[cpu].last_repeated = is_repeated ? pc : 0;
+	stack = current(cpu);
+	head->instructions[cpu][window_of(stack)][actor_of(stack, pc >> 63)]++;
+}
+
+/* Whether an x86-64 instruction is atomic (the prefix lock, or xchg with memory), is repeated, is iretq, is a pop. */
+struct decoded { int is_atomic, is_repeated, is_iret, is_pop; };
+
+static struct decoded decode(const uint8_t *bytes, size_t size)
+{
+	struct decoded decoded = { 0 };
+	size_t at = 0;
+
+	for (; at < size; at++) {
+		uint8_t byte = bytes[at];
+
+		if (byte == 0xf0)
+			decoded.is_atomic = 1;
+		else if (byte == 0xf2 || byte == 0xf3)
+			decoded.is_repeated = 1;
+		else if (byte != 0x66 && byte != 0x67 && byte != 0x2e && byte != 0x36 && byte != 0x3e && byte != 0x26 &&
+			 byte != 0x64 && byte != 0x65)
+			break;
+	}
+	if (at < size && (bytes[at] & 0xf0) == 0x40)
+		at++;
+	if (at >= size)
+		return decoded;
+	/* movs, cmps, stos, lods, scas */
+	decoded.is_repeated &= (bytes[at] >= 0xa4 && bytes[at] <= 0xaf && bytes[at] != 0xa8 && bytes[at] != 0xa9);
+	decoded.is_iret = bytes[at] == 0xcf;
+	decoded.is_pop = bytes[at] >= 0x58 && bytes[at] <= 0x5f;
+	if ((bytes[at] == 0x86 || bytes[at] == 0x87) && at + 1 < size && bytes[at + 1] < 0xc0)
+		decoded.is_atomic = 1;
+	return decoded;
+}
+
+static struct decoded decoded_of(const struct instruction *instruction)
+{
+	size_t size = qemu_plugin_insn_size(instruction);
+#if PLUGIN_API < 3
+	return decode(qemu_plugin_insn_data(instruction), size);
+#else
+	uint8_t bytes[16];
+
+	return decode(bytes, qemu_plugin_insn_data(instruction, bytes, size < 16 ? size : 16));
+#endif
+}
+
+/* An address is sign-extended: a flag is set where its bit differs from bit 63. */
+static void *code_of(uint64_t pc, struct decoded decoded)
+{
+	uint64_t flags = (decoded.is_atomic ? ATOMIC : 0) | (decoded.is_repeated ? REPEATED : 0);
+
+	return (void *)(pc ^ flags);
+}
+
+static void translate_armed(plugin_id id, struct block *block)
+{
+	size_t n = qemu_plugin_tb_n_insns(block);
+
+	(void)id;
+	for (size_t k = 0; k < n; k++) {
+		struct instruction *instruction = qemu_plugin_tb_get_insn(block, k);
+		uint64_t pc = qemu_plugin_insn_vaddr(instruction);
+		struct decoded decoded = decoded_of(instruction);
+		void *code = code_of(pc, decoded);
+
+		for (uint64_t e = 0; is_system && pc >> 63 && e < head->entries; e++) {
+			uint64_t kind = head->entry[e].kind;
+
+			if (kind == SWITCH && pc >= head->entry[e].pc && pc < head->entry[e].end && decoded.is_pop)
+				qemu_plugin_register_vcpu_mem_cb(instruction, on_switch, 0, BOTH, NULL);
+			else if ((kind == PREEMPTION || kind == SCHEDULE) && pc == head->entry[e].pc)
+				qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_preemption, 0,
+								       (void *)(uintptr_t)kind);
+			else if (kind < SWITCH && pc == head->entry[e].pc)
+				qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_entry, 0, (void *)(uintptr_t)kind);
+		}
+		if (is_system && pc >> 63 && decoded.is_iret)
+			qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_iret, 0, NULL);
+		qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, 0, code);
+		qemu_plugin_register_vcpu_mem_cb(instruction, on_access, 0, BOTH, code);
+	}
+}
+
+static void translate_unarmed(plugin_id id, struct block *block)
+{
+	size_t n = qemu_plugin_tb_n_insns(block);
+
+	(void)id;
+	for (size_t k = 0; k < n; k++) {
+		struct instruction *instruction = qemu_plugin_tb_get_insn(block, k);
+
+		if (!(qemu_plugin_insn_vaddr(instruction) >> 63))
+			qemu_plugin_register_vcpu_mem_cb(instruction, on_user_store, 0, BOTH, NULL);
+	}
+}
+
+static void rearmed(plugin_id id)
+{
+	head->armed = 1;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translate_armed);
+}
+
+static void disarmed(plugin_id id)
+{
+	head->armed = 0;
+	for (unsigned cpu = 0; cpu < CPUS; cpu++)
+		cpus[cpu].stack = NULL;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translate_unarmed);
+}
+
+static void in_child(void)
+{
+	is_child = 1;
+}
+
+/* The program's addresses are QEMU's own. */
+static void keep_maps(plugin_id id, void *unused)
+{
+	int file = open("/proc/self/maps", 0);
+	long n = 1;
+
+	(void)id, (void)unused;
+	if (file < 0 || is_child)
+		return;
+	while (n > 0 && head->map_bytes < MAP_BYTES) {
+		n = read(file, head->maps + head->map_bytes, MAP_BYTES - head->map_bytes);
+		head->map_bytes += n > 0 ? n : 0;
+	}
+	close(file);
+}
+
+/* The argument is memory=PATH, a file that knee has sized and whose head it has filled. */
+EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int n, char **arguments)
+{
+	static const char key[] = "memory=";
+	struct head *small;
+	uint64_t bytes;
+	int file;
+
+	for (size_t k = 0; k < sizeof(key) - 1; k++)
+		if (n != 1 || arguments[0][k] != key[k])
+			return 1;
+	file = open(arguments[0] + sizeof(key) - 1, 2 /* O_RDWR */);
+	if (file < 0)
+		return 1;
+	small = mmap(NULL, 4096, 1, 1, file, 0);
+	if (small == (void *)-1)
+		return 1;
+	bytes = small->bytes;
+	head = mmap(NULL, bytes, 3, 1, file, 0);
+	close(file);
+	if (head == (void *)-1)
+		return 1;
+	lines = (struct line *)(head + 1);
+	table = (struct access *)(lines + LINES);
+	self = id;
+	is_system = info->is_system;
+	if (is_system) {
+		qemu_plugin_register_vcpu_tb_trans_cb(id, translate_unarmed);
+		return 0;
+	}
+	__register_atfork(NULL, NULL, in_child, NULL);
+	qemu_plugin_register_atexit_cb(id, keep_maps, NULL);
+	rearmed(id);
+	return 0;
+}

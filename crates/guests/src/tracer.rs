@@ -1,0 +1,371 @@
+//! What a guest's instructions access, seen by a plugin of QEMU's translator (`plugin/accesses.c`, which draws how it
+//! works). The plugin counts in a file without a name, which knee reads while the guest waits for its next request. The
+//! guest's memory is such a file, too, so that what lies at an address can be looked up afterwards.
+//!
+//!     knee:   new ── set_entries ── (a run) ── take ── clear ── (a run) ── take …
+//!     plugin:                       counts             counts
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result, bail, ensure};
+use host::memfd;
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// Where a mark is stored, as `MARKS` of the plugin.
+pub const MARKS: u64 = 0x1337_0000_0000;
+
+/// The plugin, for each version of QEMU's interface that differs for it.
+const PLUGINS: [(u32, &[u8]); 3] = [
+    (1, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-1.so"))),
+    (2, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-2.so"))),
+    (3, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-3.so"))),
+];
+
+// The layout of `struct head` and `struct access`.
+const ENTRIES: usize = 512;
+const CPUS: usize = 1024;
+const WINDOWS: usize = 8;
+const ACTORS: usize = 5;
+const AT_ENTRIES: u64 = 8;
+const AT_SLOTS: u64 = AT_ENTRIES + 8 + 24 * ENTRIES as u64;
+const AT_LOST: u64 = AT_SLOTS + 8;
+const MAP_BYTES: u64 = 1 << 18;
+const AT_MAPS: u64 = AT_LOST + 24;
+const AT_INSTRUCTIONS: u64 = AT_MAPS + 8 + MAP_BYTES;
+const OPERATION_CPUS: usize = 64;
+const OPERATION_WINDOWS: usize = 4;
+const OPERATIONS: usize = 1024;
+const AT_OPERATIONS: u64 = AT_INSTRUCTIONS + 8 * (CPUS * WINDOWS * ACTORS) as u64;
+const AT_OPERATION: u64 = AT_OPERATIONS + 4 * (OPERATION_CPUS * OPERATION_WINDOWS) as u64;
+const HEAD_BYTES: u64 = AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
+const LINE_BYTES: usize = 104;
+const SLOT_BYTES: usize = 40;
+const AT_TABLE: u64 = HEAD_BYTES + LINES * LINE_BYTES as u64;
+const END: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
+
+/// Room for this many lines, as `LINES` of the plugin.
+const LINES: u64 = 1 << 18;
+
+/// Room for this many different accesses; more are counted as lost.
+const SLOTS: u64 = 1 << 21;
+
+/// What a CPU does while it accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Actor {
+    /// The operation of a measured task, in the kernel: its system calls and page faults.
+    Kernel,
+    /// The operation of a measured task, in its own code.
+    User,
+    /// An interrupt from another CPU (call functions, reschedule).
+    Ipi,
+    /// Another interrupt, with what follows it: timers, devices, RCU.
+    Interrupt,
+    /// Other tasks.
+    Other,
+}
+
+const ALL_ACTORS: [Actor; ACTORS] =
+    [Actor::Kernel, Actor::User, Actor::Ipi, Actor::Interrupt, Actor::Other];
+
+/// How an instruction accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum How {
+    Load,
+    Store,
+    /// A read-modify-write that is one access for all CPUs (the prefix lock).
+    Atomic,
+}
+
+/// All accesses of one instruction to one line, on one CPU, as one actor in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The address of the line's first byte: a virtual one, but the physical one where a guest's access was by a user
+    /// address.
+    pub line: u64,
+    /// Whether the access was by a user address.
+    pub is_user_address: bool,
+    /// The address of the instruction.
+    pub instruction: u64,
+    /// The bytes of the line that were accessed, as a mask.
+    pub bytes: u64,
+    pub count: u32,
+    /// The vCPU; in a program, the thread.
+    pub cpu: u16,
+    /// The task's window; 0 for those of other tasks.
+    pub window: u8,
+    pub actor: Actor,
+    pub how: How,
+}
+
+/// What a coherence protocol of endless caches does with one line, while the measured tasks access it in the order in
+/// which the guest's CPUs did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// As in [`Access`].
+    pub line: u64,
+    pub windows: [Transfers; 4],
+}
+
+/// Transfers of a line in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Times that a CPU had to get the only copy, to write, where another had one.
+    pub owned: u32,
+    /// Times that a CPU had to get a copy to read that another CPU had written.
+    pub copied: u32,
+    /// Bursts of accesses with a write: where many CPUs want the line, each burst has to get it.
+    pub bursts: u32,
+}
+
+/// What was seen between two [`Tracer::clear`].
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    pub accesses: Vec<Access>,
+    pub lines: Vec<Line>,
+    /// The instructions that each CPU executed, by window and actor.
+    pub instructions: Vec<Executed>,
+    /// Kernel instructions of the first operations of each CPU in each window.
+    pub operations: Vec<Operations>,
+    /// Accesses that were not counted, for want of room.
+    pub lost: u64,
+    /// Times that a task could not be told from others.
+    pub confused: u64,
+}
+
+/// The instructions of one CPU as one actor in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed {
+    pub cpu: u16,
+    pub window: u8,
+    pub actor: Actor,
+    pub count: u64,
+}
+
+/// Kernel instructions of a CPU's operations in a window, one number each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operations {
+    pub cpu: u16,
+    pub window: u8,
+    pub instructions: Vec<u32>,
+}
+
+/// Where the kernel is entered and switches tasks, for the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// An exception that belongs to the task, such as a page fault.
+    Exception = 1,
+    /// An interrupt from another CPU.
+    Ipi = 2,
+    /// Another interrupt.
+    Interrupt = 3,
+    /// The code that switches to another task's stack.
+    Switch = 4,
+    /// A function in which a task loses its CPU against its will.
+    Preemption = 5,
+    /// `schedule`: the task waits, unless an `Exit` calls it.
+    Schedule = 6,
+    /// The way from the kernel to user mode.
+    Exit = 7,
+}
+
+/// The plugin and the memory that it counts in.
+pub struct Tracer {
+    plugin: File,
+    counts: File,
+    /// The guest's memory.
+    pub memory: File,
+}
+
+impl Tracer {
+    /// Chooses the plugin for a version of QEMU, as `--version` prints it. `memory_bytes` is the guest's memory; 0 for
+    /// QEMU's user mode.
+    pub fn new(qemu_version: &str, memory_bytes: u64) -> Result<Tracer> {
+        let interface = interface_of(qemu_version)?;
+        let plugin = PLUGINS.iter().rfind(|(version, _)| *version <= interface);
+        let (_, plugin) = plugin.context("every version has a plugin")?;
+        let bytes = END;
+        let counts = memfd::create_bounded(c"accesses", bytes)?;
+        counts.write_all_at(&bytes.to_ne_bytes(), 0)?;
+        counts.write_all_at(&SLOTS.to_ne_bytes(), AT_SLOTS)?;
+        Ok(Tracer {
+            plugin: memfd::in_memory("plugin.so", plugin)?,
+            counts,
+            memory: memfd::create_bounded(c"guest-memory", memory_bytes)?,
+        })
+    }
+
+    /// The argument of QEMU's `-plugin`.
+    pub fn argument(&self) -> String {
+        let (plugin, counts) = (memfd::path(&self.plugin), memfd::path(&self.counts));
+        format!("{},memory={}", plugin.display(), counts.display())
+    }
+
+    /// What QEMU is started with as LD_PRELOAD: the plugin again, whose clock goes more slowly while it watches.
+    pub fn preloaded(&self) -> std::path::PathBuf {
+        memfd::path(&self.plugin)
+    }
+
+    /// Tells the plugin the first and the end address of each entry. It uses them once a task arms it.
+    pub fn set_entries(&self, entries: &[(u64, u64, Entry)]) -> Result<()> {
+        ensure!(
+            entries.len() <= ENTRIES,
+            "the kernel has {} entries, more than {ENTRIES}",
+            entries.len()
+        );
+        let mut bytes = (entries.len() as u64).to_ne_bytes().to_vec();
+        for (start, end, entry) in entries {
+            bytes.extend([*start, *end, *entry as u64].iter().flat_map(|word| word.to_ne_bytes()));
+        }
+        self.counts.write_all_at(&bytes, AT_ENTRIES).context("telling the plugin the entries")
+    }
+
+    /// The memory map of a program that has ended, as /proc/PID/maps shows it.
+    pub fn maps(&self) -> Result<String> {
+        let mut bytes = [0; 8];
+        self.counts.read_exact_at(&mut bytes, AT_MAPS).context("reading the program's map")?;
+        let mut text = vec![0; u64::from_ne_bytes(bytes).min(MAP_BYTES) as usize];
+        self.counts.read_exact_at(&mut text, AT_MAPS + 8).context("reading the program's map")?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Forgets what was counted. No window may be open.
+    pub fn clear(&self) -> Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let table = HEAD_BYTES.next_multiple_of(4096);
+        self.counts.write_all_at(&vec![0; (table - AT_INSTRUCTIONS) as usize], AT_INSTRUCTIONS)?;
+        self.counts.write_all_at(&[0; 16], AT_LOST)?;
+        fallocate(&self.counts, flags, table, END - table).context("clearing the counts")
+    }
+
+    /// What was counted since the last `clear`.
+    pub fn take(&self) -> Result<Trace> {
+        let mut head = vec![0; HEAD_BYTES as usize];
+        self.counts.read_exact_at(&mut head, 0).context("reading the counts")?;
+        let long = |at: u64| word(&head, at as usize);
+        let mut trace =
+            Trace { lost: long(AT_LOST), confused: long(AT_LOST + 8), ..Trace::default() };
+        for cpu in 0..CPUS {
+            for window in 0..WINDOWS {
+                for (number, actor) in ALL_ACTORS.into_iter().enumerate() {
+                    let at = ((cpu * WINDOWS + window) * ACTORS + number) as u64 * 8;
+                    let count = long(AT_INSTRUCTIONS + at);
+                    let (cpu, window) = (cpu as u16, window as u8);
+                    let executed = Executed { cpu, window, actor, count };
+                    trace.instructions.extend((count > 0).then_some(executed));
+                }
+            }
+        }
+        trace.operations = operations(&head);
+        trace.lines = self.table(HEAD_BYTES, (LINES, LINE_BYTES), line)?;
+        trace.accesses = self.table(AT_TABLE, (SLOTS, SLOT_BYTES), access)?;
+        Ok(trace)
+    }
+
+    /// The filled entries of a table.
+    fn table<T>(
+        &self,
+        start: u64,
+        (entries, bytes): (u64, usize),
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        const AT_ONCE: u64 = 1 << 14;
+        let mut chunk = vec![0; bytes * AT_ONCE as usize];
+        let mut filled = Vec::new();
+        for first in (0..entries).step_by(AT_ONCE as usize) {
+            let at = start + first * bytes as u64;
+            self.counts.read_exact_at(&mut chunk, at).context("reading the counts")?;
+            filled.extend(chunk.chunks_exact(bytes).filter_map(&read));
+        }
+        Ok(filled)
+    }
+}
+
+/// A filled slot of the table.
+fn access(slot: &[u8]) -> Option<Access> {
+    let [where_, how] = [slot[30], slot[31]];
+    let state = u32::from_ne_bytes(slot[32..36].try_into().ok()?);
+    (state == 2).then_some(())?;
+    Some(Access {
+        line: word(slot, 0),
+        instruction: word(slot, 8),
+        bytes: word(slot, 16),
+        count: u32::from_ne_bytes(slot[24..28].try_into().ok()?),
+        cpu: u16::from_ne_bytes(slot[28..30].try_into().ok()?),
+        window: where_ >> 4,
+        actor: *ALL_ACTORS.get(usize::from(where_ & 0xf))?,
+        how: match how & 3 {
+            1 => How::Load,
+            2 => How::Store,
+            _ => How::Atomic,
+        },
+        is_user_address: how & 4 != 0,
+    })
+}
+
+/// The instructions of single operations in the head of the counts.
+fn operations(head: &[u8]) -> Vec<Operations> {
+    let short = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let mut all = Vec::new();
+    for (cpu, window) in
+        (0..OPERATION_CPUS).flat_map(|cpu| (0..OPERATION_WINDOWS).map(move |w| (cpu, w)))
+    {
+        let place = cpu * OPERATION_WINDOWS + window;
+        let n = short(AT_OPERATIONS as usize + 4 * place).min(OPERATIONS as u32) as usize;
+        let first = AT_OPERATION as usize + 4 * place * OPERATIONS;
+        let instructions: Vec<u32> = (0..n).map(|number| short(first + 4 * number)).collect();
+        let (cpu, window) = (cpu as u16, window as u8);
+        all.extend((n > 0).then_some(Operations { cpu, window, instructions }));
+    }
+    all
+}
+
+/// A filled entry of the lines.
+fn line(entry: &[u8]) -> Option<Line> {
+    let short = |at: usize| u32::from_ne_bytes(entry[at..at + 4].try_into().expect("four bytes"));
+    (short(32) == 2).then_some(())?;
+    let transfers = |window: usize| {
+        let at = 40 + 16 * window;
+        Transfers { owned: short(at), copied: short(at + 4), bursts: short(at + 8) }
+    };
+    Some(Line { line: word(entry, 0), windows: [0, 1, 2, 3].map(transfers) })
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The version of the plugin interface that a QEMU has, by its own version (include/qemu/qemu-plugin.h of each).
+fn interface_of(version: &str) -> Result<u32> {
+    let number =
+        version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
+    let (Some(Some(major)), Some(Some(minor))) = (parts.next(), parts.next()) else {
+        bail!("QEMU does not say its version: {version}");
+    };
+    Ok(match (major, minor) {
+        (..=3, _) | (4, ..=1) => bail!("QEMU {major}.{minor} has no plugins: install 4.2 or newer"),
+        (..=7, _) | (8, ..=1) => 1,
+        (8, _) | (9, 0) => 2,
+        _ => 3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_qemu_gets_the_plugin_for_its_interface() {
+        let check = |version: &str, expected: u32| {
+            assert_eq!(interface_of(version).unwrap(), expected, "{version}");
+        };
+        check("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", 1);
+        check("QEMU emulator version 8.1.0", 1);
+        check("QEMU emulator version 8.2.4", 2);
+        check("qemu-x86_64 version 9.0.2", 2);
+        check("QEMU emulator version 10.0.0", 3);
+        assert!(interface_of("QEMU emulator version 3.1.0").is_err());
+        assert!(interface_of("no version").is_err());
+    }
+}

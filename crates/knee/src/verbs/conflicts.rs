@@ -1,0 +1,247 @@
+//! `knee conflicts`: the cache lines that an operation's CPUs contend for, counted on emulated CPUs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use answers::{ConflictAnswer, Conflicts, LineChange};
+use anyhow::{Context, Result, ensure};
+use conflicts::{KernelImage, Traced};
+use described_hosts::DescribedHost;
+use host::signals;
+use host::terminal::hint;
+use pages::ViewFlags;
+use records::{FileSystem, Form, Guest, Job, NativeJob, PROTOCOL, Pass, Until, Work};
+use runner::places::guest::traced::TracedGuest;
+use workloads::{Values, Workload};
+
+use crate::flags::kernel;
+
+/// Name the cache lines that an operation's CPUs contend for, counted on emulated CPUs
+///
+/// Each operation runs on emulated CPUs, one task on each, in a virtual machine with the kernel. Every access of the
+/// operation to memory is seen, so the counts are exact and need no large machine: which lines more than one CPU needs,
+/// how often an operation, by member of the kernel's structures. Nothing is timed. The rate that no number of CPUs
+/// passes is computed from the transfer times of described hosts. See docs/guide/conflicts.md.
+///
+/// Exit status: 3 if a line is new and --fail-if new-conflict is given.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Workloads (`knee list workloads`); with --user, a program and its arguments
+    #[arg(required = true, value_name = "WORKLOAD")]
+    operations: Vec<String>,
+    /// Run a program in QEMU's user mode: no kernel is booted, and each of its threads is a CPU
+    ///
+    /// Counts are then those of the whole program, or an operation if --operations says how many it does.
+    #[arg(long, conflicts_with_all = ["kernels", "modules", "cmdline", "tasks", "threads", "settings", "file_system", "fail_if"])]
+    user: bool,
+    /// Kernel to boot, a vmlinuz or bzImage [default: this host's]
+    ///
+    /// Several are compared with the first: old=A new=B.
+    #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
+    kernels: Vec<(String, PathBuf)>,
+    /// Directory of the kernel's modules [default: next to the kernel, or this host's]
+    #[arg(long, value_name = "DIR")]
+    modules: Option<PathBuf>,
+    /// Words to add to the kernel command line
+    #[arg(long, value_name = "WORDS")]
+    cmdline: Option<String>,
+    /// Number of tasks, each on a CPU of its own
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
+    tasks: u32,
+    /// Tasks as threads of one process
+    #[arg(long)]
+    threads: bool,
+    /// Operations of each task in the first window; the second has twice as many [default: 256]
+    #[arg(long = "operations", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    window: Option<u64>,
+    /// A parameter of the workloads
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// File system to work in, made on the virtual machine's disk [default: tmpfs]
+    #[arg(long = "fs", value_name = "KIND")]
+    file_system: Option<String>,
+    /// Described host whose transfer times bound the rate (`knee list hosts`)
+    #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
+    hosts: Vec<String>,
+    /// Exit with status 3 if an operation contends for a line that it did not on the first kernel
+    #[arg(long, value_enum, value_name = "CHANGE")]
+    fail_if: Option<FailIf>,
+    #[command(flatten)]
+    view: ViewFlags,
+}
+
+/// A change that a script may act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FailIf {
+    /// A line is new, or needs more transfers
+    NewConflict,
+}
+
+/// Exit status of a change that `--fail-if` names.
+const FAILED: u8 = 3;
+
+/// How long the operations of one workload may take, in emulation.
+const TIME: Duration = Duration::from_secs(600);
+
+fn setting(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("must be NAME=VALUE, such as size=4k")?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+/// An operation to look at, with its parameters.
+struct Operation {
+    workload: &'static Workload,
+    parameters: BTreeMap<String, String>,
+}
+
+/// Boots each kernel once, traces each operation there, and prints what they contend for.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.user {
+        return of_program(arguments);
+    }
+    let operations: Vec<Operation> = arguments
+        .operations
+        .iter()
+        .map(|name| operation(name, arguments))
+        .collect::<Result<_>>()?;
+    let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
+    let hosts = hosts(arguments)?;
+    let kernels = match &arguments.kernels[..] {
+        [] => vec![this_hosts()?],
+        given => given.to_vec(),
+    };
+    signals::catch();
+    let mut answer = ConflictAnswer::default();
+    for (name, path) in &kernels {
+        let name = (kernels.len() > 1).then_some(name.as_str());
+        let traced = on_kernel((name, path), &operations, made.as_ref(), &hosts, arguments)?;
+        answer.traced.extend(traced);
+    }
+    let (first, others) = answer.traced.split_at(operations.len());
+    let pairs =
+        others.iter().enumerate().map(|(number, after)| (&first[number % operations.len()], after));
+    answer.differences =
+        pairs.map(|(before, after)| conflicts::difference(before, after)).collect();
+    let has_new = answer
+        .differences
+        .iter()
+        .flat_map(|difference| &difference.changed)
+        .any(|line| matches!(line.change, LineChange::New | LineChange::More));
+    let page = pages::conflicts(&answer);
+    arguments.view.print(|| Ok(answer), || Ok(page))?;
+    let failed = has_new && arguments.fail_if == Some(FailIf::NewConflict);
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Runs a program under QEMU's user mode, and prints what its threads contend for.
+fn of_program(arguments: &Arguments) -> Result<ExitCode> {
+    let hosts = hosts(arguments)?;
+    let program = guests::program::trace(&arguments.operations)?;
+    ensure!(
+        program.status.success(),
+        "{} ended with {}: what it did until then is not shown",
+        arguments.operations[0],
+        program.status
+    );
+    let named = arguments.operations[0].rsplit('/').next().unwrap_or_default();
+    let traced = vec![conflicts::of_program(&program, named, arguments.window, &hosts)];
+    let answer = ConflictAnswer { traced, differences: Vec::new() };
+    let page = pages::conflicts(&answer);
+    arguments.view.print(|| Ok(answer), || Ok(page))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hosts(arguments: &Arguments) -> Result<Vec<DescribedHost>> {
+    arguments.hosts.iter().map(|name| described_hosts::find(name)).collect()
+}
+
+fn operation(name: &str, arguments: &Arguments) -> Result<Operation> {
+    let workload = plan::workload(name)?;
+    let given: BTreeMap<String, String> = arguments.settings.iter().cloned().collect();
+    let values = Values::new(workload, &given).map_err(anyhow::Error::msg)?;
+    Ok(Operation { workload, parameters: values.as_map().clone() })
+}
+
+/// The kernel file of this host.
+fn this_hosts() -> Result<(String, PathBuf)> {
+    let release =
+        probes::host(Path::new("/")).kernel_release.context("reading the kernel's release")?;
+    let path = PathBuf::from(format!("/boot/vmlinuz-{release}"));
+    ensure!(
+        path.is_file(),
+        "this host's kernel is not at {}: name one with --kernel, such as a vmlinuz of a package",
+        path.display()
+    );
+    Ok((release, path))
+}
+
+/// Traces all operations on one kernel, in one boot.
+fn on_kernel(
+    (name, path): (Option<&str>, &Path),
+    operations: &[Operation],
+    made: Option<&FileSystem>,
+    hosts: &[DescribedHost],
+    arguments: &Arguments,
+) -> Result<Vec<Conflicts>> {
+    let path = path.canonicalize().with_context(|| format!("looking for {}", path.display()))?;
+    let guest = Guest {
+        kernel: Some(path),
+        modules: arguments.modules.clone(),
+        cmdline: arguments.cmdline.clone(),
+        cores: Some(arguments.tasks),
+        ..Guest::default()
+    };
+    let mut traced = TracedGuest::boot(&guest, made)?;
+    let release = traced.boot_facts().release.clone();
+    let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
+    hint(format_args!("Linux {release} booted in {:.1} s", traced.boot_facts().up_s));
+    let mut answers = Vec::new();
+    for operation in operations {
+        let name = operation.workload.name;
+        let trace = traced
+            .run(&job(operation, arguments), made, TIME)
+            .with_context(|| format!("{name} on {on}"))?;
+        let image = KernelImage::new(traced.memory()?, &traced.symbols, arguments.tasks as usize)?;
+        let window_operations = [window(arguments), 2 * window(arguments)];
+        let traced = Traced {
+            operation: name.to_string(),
+            on: on.clone(),
+            tasks: arguments.tasks,
+            window_operations,
+            trace: &trace,
+        };
+        answers.push(conflicts::of_guest(&traced, &image, hosts));
+        hint(format_args!("{name}: traced"));
+    }
+    traced.end();
+    Ok(answers)
+}
+
+/// Operations of each task in the first window.
+fn window(arguments: &Arguments) -> u64 {
+    arguments.window.unwrap_or(256)
+}
+
+fn job(operation: &Operation, arguments: &Arguments) -> Job {
+    Job {
+        protocol: PROTOCOL,
+        work: Work::Workload(NativeJob {
+            name: operation.workload.name.to_string(),
+            semantics: operation.workload.spec.semantics,
+            parameters: operation.parameters.clone(),
+        }),
+        form: if arguments.threads { Form::Threads } else { Form::Processes },
+        tasks: arguments.tasks,
+        cpus: (0..arguments.tasks).collect(),
+        // A warm-up as long as the first window, and a second one of twice that.
+        until: Until::OperationsPerTask(4 * window(arguments)),
+        pass: Pass::Rate,
+        profile: None,
+        scratch: "/traced".into(),
+        keep: false,
+        traced: true,
+        stop_grace_s: TIME.as_secs_f64(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Contended lines of real operations on a Debian kernel: the counts are exact, so they are pinned.
+
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use crate::guests::{ALONE, PATIENCE, kernel};
+use crate::home::Home;
+
+/// What must be found for an operation: members, with writes an operation.
+const EXPECTED: &[(&str, &[(&str, f64)])] = &[
+    // Each task has its own.
+    ("getppid", &[]),
+    ("dup_close", &[]),
+    ("posix_lock_own", &[]),
+    // AppArmor counts references to the label of all unconfined tasks: 5 at open, 1 at close.
+    ("open_close_own", &[("aa_profile.label.count", 6.0)]),
+    // tmpfs's own lock and counts, and the super block's list of inodes.
+    (
+        "create_unlink",
+        &[
+            ("aa_profile.label.count", 6.0),
+            ("super_block.s_inode_list_lock", 6.0),
+            ("super_block.s_remove_count", 2.0),
+            ("shmem_sb_info.stat_lock", 5.0),
+            ("shmem_sb_info.free_inodes", 2.0),
+        ],
+    ),
+    ("posix_lock_shared", &[("file_lock_context.flc_lock", 0.0)]),
+];
+
+/// Rows that an operation needs less often are chance.
+const OFTEN: f64 = 0.9;
+
+#[test]
+fn contended_lines_have_names_and_exact_counts() {
+    let Some(kernel) = kernel("contended lines of a Debian kernel") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let names: Vec<&str> = EXPECTED.iter().map(|(operation, _)| *operation).collect();
+    let asked = format!(
+        "conflicts {} --operations 64 --json --kernel {}",
+        names.join(" "),
+        kernel.display()
+    );
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    for ((operation, expected), traced) in EXPECTED.iter().zip(answer["traced"].as_array().unwrap())
+    {
+        assert_eq!(traced["operation"], *operation);
+        assert_eq!(traced["warnings"], Value::Array(Vec::new()), "{operation}");
+        let lines = traced["lines"].as_array().unwrap();
+        let often = |line: &&Value| line["transfers"][0].as_f64().unwrap() > OFTEN;
+        let often: Vec<&Value> = lines.iter().filter(often).collect();
+        for (member, writes) in *expected {
+            let line = often.iter().find(|line| line["member"] == *member);
+            let line = line.unwrap_or_else(|| panic!("{operation}: no {member} in {often:#?}"));
+            let found = line["writes"].as_f64().unwrap();
+            assert!(
+                *writes == 0.0 || (found - writes).abs() < 0.1,
+                "{operation}: {member} {found}"
+            );
+        }
+        assert!(!expected.is_empty() || often.is_empty(), "{operation}: {often:#?}");
+        let instructions = &traced["instructions"];
+        assert_eq!(instructions["kernel"], instructions["kernel_again"], "{operation}");
+    }
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused_by_name() {
+    let home = Home::new();
+    let check = |arguments: &str, part: &str| {
+        let ended = home.run(&format!("conflicts {arguments}"));
+        assert_eq!(ended.status.code(), Some(2), "{arguments}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{arguments}: {}", ended.stderr);
+    };
+    check("getpid --kernel /bin/true", "did you mean");
+    check("getppid --kernel /nonexistent", "looking for /nonexistent");
+    check("getppid --kernel /bin/true", "QEMU cannot start");
+    check("getppid --kernel /bin/true --set size=4k", "size");
+    check("getppid --kernel /bin/true --host nowhere", "nowhere");
+    check("getppid --tasks 1", "2..=64");
+}

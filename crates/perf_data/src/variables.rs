@@ -1,0 +1,66 @@
+//! Variables of programs, by the addresses of their ELF files.
+
+use std::path::Path;
+
+use anyhow::Result;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use crate::caught;
+use crate::elf::{Question, SYMBOLS_MAX, name_of, with};
+
+/// A variable in a program's or library's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its address in the file, before the file is loaded.
+    pub address: u64,
+    pub bytes: u64,
+    pub name: String,
+}
+
+/// What a file puts into memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables {
+    /// By address.
+    pub variables: Vec<Variable>,
+    /// The first address that is loaded, and the first behind all.
+    pub start: u64,
+    pub end: u64,
+}
+
+/// The variables of a program's or library's file; a stripped one has none.
+pub fn variables(path: &Path) -> Result<Variables> {
+    let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
+    caught("ELF", || {
+        with(path, &question, |elf| {
+            let symbols = elf.symbols().chain(elf.dynamic_symbols()).take(SYMBOLS_MAX);
+            let data =
+                symbols.filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0);
+            let mut variables: Vec<Variable> = data
+                .map(|symbol| Variable {
+                    address: symbol.address(),
+                    bytes: symbol.size(),
+                    name: name_of(symbol.name_bytes().unwrap_or_default()),
+                })
+                .collect();
+            variables.sort_by_key(|variable| variable.address);
+            variables.dedup_by_key(|variable| variable.address);
+            let segments = || elf.segments().filter(|segment| segment.size() > 0);
+            let ends = segments().map(|segment| segment.address().saturating_add(segment.size()));
+            Ok(Variables {
+                variables,
+                start: segments().map(|segment| segment.address()).min().unwrap_or(0),
+                end: ends.max().unwrap_or(0),
+            })
+        })
+    })
+}
+
+impl Variables {
+    /// The variable that holds an address of the file, and the offset in it.
+    pub fn at(&self, address: u64) -> Option<(&Variable, u64)> {
+        let after = self.variables.partition_point(|variable| variable.address <= address);
+        let variable = self.variables.get(after.checked_sub(1)?)?;
+        let offset = address - variable.address;
+        (offset < variable.bytes).then_some((variable, offset))
+    }
+}

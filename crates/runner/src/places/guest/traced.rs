@@ -1,0 +1,195 @@
+//! A guest whose accesses to memory are watched: it is booted once, and does one job after the other. Only its
+//! operations are counted exactly; its times say nothing.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use guests::qemu::GuestOutput;
+use guests::tracer::{Entry, Trace};
+use host::signals;
+use perf_data::Symbols;
+use plan::guest_config;
+use records::{Boot, Event, FileSystem, Guest, Job, Variant};
+
+use super::boot::{BootedGuest, Booter, power_off};
+use super::console;
+use super::protocol::{GuestRun, Reply, Request, line};
+use super::watchdog::Watchdog;
+
+/// A word of the kernel's command line: each slab cache keeps its own name.
+const WORDS: &str = "slab_nomerge";
+
+/// Four levels of page tables; without fast string instructions, as for other emulated guests.
+const CPU: &str = "max,-erms,-la57";
+
+/// The most memory that a traced guest may have: below it, a physical address is an offset in the file.
+const MEMORY_MAX: u64 = 2 << 30;
+
+/// A guest that is up, with the symbols of its kernel.
+pub struct TracedGuest {
+    booter: Booter,
+    booted: BootedGuest,
+    guest: Guest,
+    pub symbols: Symbols,
+}
+
+impl TracedGuest {
+    /// Boots a guest. `file_system` is what its jobs will want on its disk.
+    pub fn boot(guest: &Guest, file_system: Option<&FileSystem>) -> Result<TracedGuest> {
+        let words = guest.cmdline.as_deref().unwrap_or_default();
+        let guest = Guest {
+            cmdline: Some(format!("{WORDS} {words}").trim().to_string()),
+            cpu: guest.cpu.clone().or(Some(CPU.to_string())),
+            ..guest.clone()
+        };
+        let shape = guest.shape()?;
+        ensure!(
+            shape.memory <= MEMORY_MAX && shape.distances.is_none(),
+            "a traced guest has at most 2 GiB of memory and one node"
+        );
+        let mut booter = Booter::traced(&guest, file_system, shape.memory)?;
+        let mut booted = booter.boot(&guest, &host::paths::temporary(), 0)?;
+        let symbols = symbols(&mut booted)?;
+        booter.tracer()?.set_entries(&entries(&symbols)?)?;
+        Ok(TracedGuest { booter, booted, guest, symbols })
+    }
+
+    /// The boot as records keep it.
+    pub fn boot_facts(&self) -> &Boot {
+        &self.booted.boot
+    }
+
+    /// The guest's memory. It changes while the guest runs.
+    pub fn memory(&self) -> Result<&File> {
+        Ok(&self.booter.tracer()?.memory)
+    }
+
+    /// Does a job, whose tasks mark their windows, and returns what they accessed.
+    pub fn run(
+        &mut self,
+        job: &Job,
+        file_system: Option<&FileSystem>,
+        limit: Duration,
+    ) -> Result<Trace> {
+        ensure!(job.traced, "the job marks no windows");
+        if let (Some(made), Some(disk)) = (file_system, &self.booted.disk) {
+            self.booter.format_disk(disk, made)?;
+        }
+        self.booter.tracer()?.clear()?;
+        let variant = file_system
+            .map(|made| Variant { file_system: Some(made.clone()), ..Variant::default() });
+        let deadline_s = limit.as_secs_f64();
+        let request = GuestRun { job: job.clone(), variant, kept: false, deadline_s };
+        self.booted.qemu.send(&line(&Request::Run(Box::new(request))))?;
+        self.wait(limit)?;
+        self.booter.tracer()?.take()
+    }
+
+    /// Waits until the job is done; an error says why it failed.
+    fn wait(&mut self, limit: Duration) -> Result<()> {
+        let qemu = &mut self.booted.qemu;
+        let mut watchdog = Watchdog::new(guest_config::watchdog_time(&self.guest)?, limit, limit);
+        let (mut failed, mut has_finished) = (None, false);
+        loop {
+            ensure!(signals::received().is_none(), "interrupted");
+            match qemu.next(Duration::from_secs(1)) {
+                GuestOutput::Line(text) => {
+                    watchdog.heard();
+                    match Reply::read(&text) {
+                        Ok(Reply::Event(Event::Failed { reason })) => failed = Some(reason),
+                        Ok(Reply::Event(Event::Finished)) => has_finished = true,
+                        Ok(Reply::Done(result)) if has_finished && failed.is_none() => {
+                            let why = result.invalid_because.join("; ");
+                            ensure!(why.is_empty(), "{why}");
+                            return Ok(());
+                        }
+                        Ok(Reply::Done(result)) => {
+                            let why =
+                                failed.unwrap_or_else(|| format!("its worker {}", result.exit));
+                            bail!("{why}");
+                        }
+                        _ => (),
+                    }
+                }
+                GuestOutput::Printed => watchdog.heard(),
+                GuestOutput::Off => bail!("the guest {}", console::exit_reason(qemu)),
+                GuestOutput::Nothing => (),
+            }
+            if let Some(why) = watchdog.check(qemu) {
+                bail!(
+                    "the guest {why}; on its console last: {}",
+                    console::last_line(&qemu.console())
+                );
+            }
+        }
+    }
+
+    /// Switches the guest off.
+    pub fn end(self) {
+        power_off(self.booted.qemu);
+    }
+}
+
+/// Asks the guest for the symbols of its kernel and of the modules that are loaded.
+fn symbols(booted: &mut BootedGuest) -> Result<Symbols> {
+    const TIMEOUT: Duration = Duration::from_secs(300);
+    booted.qemu.send(&line(&Request::Symbols))?;
+    let (mut text, since) = (String::new(), Instant::now());
+    loop {
+        ensure!(signals::received().is_none(), "interrupted");
+        ensure!(since.elapsed() < TIMEOUT, "the guest did not send its symbols within {TIMEOUT:?}");
+        match booted.qemu.next(Duration::from_secs(1)) {
+            GuestOutput::Line(reply) => match Reply::read(&reply) {
+                Ok(Reply::Symbols(part)) if part.is_empty() => break,
+                Ok(Reply::Symbols(part)) => text.push_str(&part),
+                _ => (),
+            },
+            GuestOutput::Off => bail!("the guest {}", console::exit_reason(&mut booted.qemu)),
+            GuestOutput::Printed | GuestOutput::Nothing => (),
+        }
+    }
+    Symbols::from_text(&text).map_err(anyhow::Error::msg).context("the guest's kernel")
+}
+
+/// Where the kernel switches tasks and is entered (arch/x86/include/asm/idtentry.h names them since Linux 5.8).
+fn entries(symbols: &Symbols) -> Result<Vec<(u64, u64, Entry)>> {
+    let known = |name: &str| -> Option<Entry> {
+        let entry = match name {
+            "__switch_to_asm" => Entry::Switch,
+            "asm_exc_nmi"
+            | "asm_exc_machine_check"
+            | "asm_common_interrupt"
+            | "asm_spurious_interrupt" => Entry::Interrupt,
+            "asm_sysvec_call_function"
+            | "asm_sysvec_call_function_single"
+            | "asm_sysvec_reschedule_ipi" => Entry::Ipi,
+            "preempt_schedule"
+            | "preempt_schedule_common"
+            | "preempt_schedule_irq"
+            | "preempt_schedule_notrace" => Entry::Preemption,
+            "schedule" => Entry::Schedule,
+            "exit_to_user_mode_prepare"
+            | "exit_to_user_mode_loop"
+            | "irqentry_exit_to_user_mode"
+            | "syscall_exit_to_user_mode" => Entry::Exit,
+            _ if name.starts_with("asm_exc_") => Entry::Exception,
+            _ if name.starts_with("asm_sysvec_") => Entry::Interrupt,
+            _ => return None,
+        };
+        Some(entry)
+    };
+    let functions =
+        symbols.functions().filter_map(|(start, end, name)| Some((start, end, known(name)?)));
+    let entries: Vec<_> = functions.collect();
+    for (wanted, what) in
+        [(Entry::Switch, "__switch_to_asm"), (Entry::Exception, "asm_exc_page_fault")]
+    {
+        ensure!(
+            entries.iter().any(|(.., entry)| *entry == wanted),
+            "the kernel has no function {what}, by which tasks and system calls are told apart: \
+             kernels for x86-64 have it since Linux 5.8"
+        );
+    }
+    Ok(entries)
+}
