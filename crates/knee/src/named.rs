@@ -135,6 +135,11 @@ fn is_line(word: &str) -> bool {
     word.split_once(' ').is_some_and(|(program, _)| is_in_path(program))
 }
 
+/// Whether a word is the bare name of a program in PATH, as "gzip".
+pub fn is_program_name(word: &str) -> bool {
+    !word.is_empty() && !word.contains('/') && is_line(&format!("{word} "))
+}
+
 /// What `knee show` shows.
 pub enum Shown {
     /// The record in this folder.

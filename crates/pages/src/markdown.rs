@@ -89,7 +89,8 @@ fn node(text: &mut String, row: &LedgerNode, depth: usize) {
     row.values.iter().chain(&row.details).for_each(|value| *text += &format!(" {} |", cell(value)));
     text.push('\n');
     if depth < LEDGER_DEPTH_MAX {
-        row.rows.iter().for_each(|part| node(text, part, depth + 1));
+        let shown = row.rows.iter().filter(|_| !row.is_folded);
+        shown.for_each(|part| node(text, part, depth + 1));
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use host::bounded_output::BoundedOutput;
 use host::clock::now_ns;
 use host::{affinity, children, signals};
 use probes::ledger::Marker;
-use records::{CommandJob, Usage};
+use records::{CommandJob, OutputSource, Usage};
 
 use crate::output::{KeptOutput, Output, last_words};
 use crate::priority::SchedulingPolicy;
@@ -82,7 +84,11 @@ pub fn run_measured(
     profiler: &mut Profiler,
 ) -> Result<ProgramRun, String> {
     let mut command = command(&job.run, job);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A pipe would make a program that prints much wait for us, and count its waits.
+    let is_read = job.metrics.iter().any(|extract| extract.from == OutputSource::Stdout);
+    let mut file = if is_read { None } else { BoundedOutput::in_memory().ok() };
+    let printed = file.as_ref().and_then(|file| file.for_child().ok());
+    command.stdout(printed.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
     let mask = affinity::mask(cpus);
     let marker = profiler.marker();
     // SAFETY: between fork and exec only system calls, on data that is live.
@@ -98,16 +104,18 @@ pub fn run_measured(
     let started_ns = now_ns();
     let mut child = command.spawn().map_err(|e| not_started(&job.run, job, &e))?;
     let ended = pidfd(&child)?;
-    let mut stdout = Output::new(child.stdout.take().expect("it is a pipe"));
-    let mut stderr = Output::new(child.stderr.take().expect("it is a pipe"));
+    let mut stdout = Output::new(child.stdout.take());
+    let mut stderr = Output::new(child.stderr.take());
     let since = Instant::now();
     let timeout = Duration::from_secs_f64(job.timeout_s);
     let (end, ended_ns, usage) = loop {
         let signalled = signals.descriptor();
         let fds = [ended.as_raw_fd(), signalled, stdout.descriptor(), stderr.descriptor()];
         let left = timeout.saturating_sub(since.elapsed());
-        let ready = poll(&fds, profiler.drain_interval().map_or(left, |time| time.min(left)));
+        let pause = if file.is_some() { left.min(FREE_INTERVAL) } else { left };
+        let ready = poll(&fds, profiler.drain_interval().map_or(pause, |time| time.min(pause)));
         profiler.drain();
+        let _ = file.as_mut().map(BoundedOutput::free_middle);
         if ready[0] {
             let (status, usage) = collect(&child)?;
             break (ProgramEnd::Exited(status), now_ns(), usage);
@@ -125,11 +133,12 @@ pub fn run_measured(
     // What was written before the end. The limit is for descendants that go on writing.
     stdout.read(64);
     stderr.read(64);
+    let printed = file.and_then(|file| file.text().ok());
     Ok(ProgramRun {
         end,
         wall_ns: ended_ns - started_ns,
         usage,
-        stdout: stdout.into_kept(),
+        stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
     })
 }
@@ -186,9 +195,23 @@ pub enum HelperError {
     Interrupted,
 }
 
+/// The path of a program, as execvp(3) would find it. The child itself would try each folder of PATH, and each trial would be
+/// counted as a call of the program.
+fn found(program: &str, job: &CommandJob) -> PathBuf {
+    let own = || std::env::var("PATH").unwrap_or_default();
+    let path = job.environment.get("PATH").cloned().unwrap_or_else(own);
+    let is_program = |file: &PathBuf| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    let mut folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    let found = folders.by_ref().map(|folder| Path::new(folder).join(program)).find(is_program);
+    found.filter(|_| !program.contains('/')).unwrap_or_else(|| PathBuf::from(program))
+}
+
 fn command(words: &[String], job: &CommandJob) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
+    let mut command = Command::new(found(&words[0], job));
+    command.arg0(&words[0]).args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
     command.stdin(Stdio::null());
     let worker = std::process::id();
     // SAFETY: between fork and exec only system calls.

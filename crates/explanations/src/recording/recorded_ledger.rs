@@ -84,6 +84,7 @@ fn node(recorded: &RecordedLedger, row: &LedgerRow, depth: usize) -> LedgerNode 
     }
     let missing = || "-".to_string();
     LedgerNode {
+        is_folded: false,
         name: row.name.clone(),
         ns: vec![value.mean * recorded.scale()],
         values: vec![amount(recorded, value.mean)],

@@ -4,11 +4,14 @@
 //!     a call that waits longer         its CPUs are idle for longer, in that call
 //!     a call that is made more often   the user code around it runs more often, too
 //!
+//!     a process that is started        its faults, its calls and its end
+//!
 //! Otherwise one doubled call would be two causes, and a reader would look for a second change.
 
 use super::super::difference::{RowChange, Split};
-use super::super::{ENTRY_AND_EXIT, IDLE, USER};
-use super::{Cause, CausePart, is_mostly_count};
+use super::super::sampled::{FAULTS, GONE, OTHER as OUTSIDE};
+use super::super::{ENTRY_AND_EXIT, IDLE, PerOperation, USER, WORK};
+use super::{Cause, CausePart, PARTS_MAX, is_mostly_count};
 
 /// Rows of calls begin with this.
 const CALL: &str = "system call ";
@@ -28,6 +31,7 @@ const FUNCTION_MAX: f64 = 1.0;
 
 /// Folds causes that follow from others into these. Keeps the order.
 pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    let causes = fold_processes(causes, difference);
     fold_user_code(fold_waits(name_call(fold_entries(causes), difference)))
 }
 
@@ -184,4 +188,127 @@ fn wait(cause: &Cause) -> Option<&str> {
     }
     let in_parentheses = name.split_once(" (").and_then(|(_, call)| call.strip_suffix(')'));
     in_parentheses.or(name.strip_prefix("in ")).or(Some(name))
+}
+
+/// Calls that start a process. Some start a thread instead, so that the program is counted as well.
+const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+/// Calls that each process makes at its start and its end, or that are made for it.
+const OF_PROCESS: [&str; 16] = [
+    "execve",
+    "exit_group",
+    "exit",
+    "wait4",
+    "waitid",
+    "mmap",
+    "munmap",
+    "mprotect",
+    "brk",
+    "openat",
+    "close",
+    "pipe2",
+    "dup2",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "prlimit64",
+];
+/// The name of the cause that processes are.
+const PROCESSES: &str = "processes";
+/// Fewer processes than this times as many are no cause by themselves.
+const MORE_PROCESSES_MIN: f64 = 1.2;
+/// Processes are the cause if their own rows make this share of the difference.
+const PROCESSES_MIN: f64 = 0.35;
+/// Each process has at least this number of page faults; a thread has fewer.
+const FAULTS_MIN: f64 = 20.0;
+
+/// More processes are one cause: their page faults, their calls, and the code that starts and ends them.
+fn fold_processes(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    let rows = difference.walk();
+    let counts = |row: &RowChange| match row.split {
+        Split::CountAndCost { per_operation, .. } => Some(per_operation),
+        _ => None,
+    };
+    let sum = |names: &[&str]| {
+        let calls =
+            rows.iter().filter(|row| call_of(row).is_some_and(|call| names.contains(&call)));
+        calls.filter_map(|row| counts(row)).fold((0.0, 0.0), |sum, n| (sum.0 + n.0, sum.1 + n.1))
+    };
+    // The first process is started by knee, which is not counted.
+    let (was, is) = sum(&STARTS);
+    let (was, is) = (was + 1.0, is + 1.0);
+    let faults = rows.iter().find(|row| row.name == FAULTS).and_then(|row| counts(row));
+    let of_each = faults.map_or(0.0, |(before, after)| (after - before) / (is - was));
+    let more = (is - was).abs();
+    let is_many = more >= 1.0 && was.max(is) / was.min(is) >= MORE_PROCESSES_MIN;
+    if !is_many || of_each < FAULTS_MIN {
+        return causes;
+    }
+    let direction = is - was;
+    let is_part = |cause: &Cause| {
+        let is_of = cause.path.iter().any(|row| {
+            let call = row.strip_prefix(CALL);
+            row == FAULTS
+                || row == ENTRY_AND_EXIT
+                || row == OUTSIDE
+                || row == GONE
+                || call.is_some_and(|call| STARTS.contains(&call) || OF_PROCESS.contains(&call))
+        });
+        let waits = cause.path.first().is_some_and(|row| row == IDLE);
+        let waits = waits
+            && ["wait for a child", "wake-up"].iter().any(|w| cause.change.name.starts_with(w));
+        cause.own_ns * direction > 0.0 && (is_of || waits)
+    };
+    let own: f64 = causes.iter().filter(|cause| is_part(cause)).map(|cause| cause.own_ns).sum();
+    // Loaders and shells run code of their own in each process.
+    let user = |cause: &Cause| cause.path.iter().any(|row| row == USER);
+    let with_user: f64 = causes.iter().filter(|cause| user(cause)).map(|cause| cause.own_ns).sum();
+    let takes_user = with_user * direction > 0.0 && with_user.abs() <= own.abs();
+    if own.abs() < PROCESSES_MIN * difference.own_ns.abs() {
+        return causes;
+    }
+    let (mut parts, mut rest): (Vec<Cause>, Vec<Cause>) =
+        causes.into_iter().partition(|cause| is_part(cause) || (takes_user && user(cause)));
+    parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
+    rest.insert(0, processes(parts, (was, is)));
+    rest
+}
+
+/// A cause of these parts, with the number of processes before and after.
+fn processes(parts: Vec<Cause>, per_operation: (f64, f64)) -> Cause {
+    let own_ns: f64 = parts.iter().map(|part| part.own_ns).sum();
+    let each = own_ns / (per_operation.1 - per_operation.0);
+    let split = Split::CountAndCost {
+        event: "process".to_string(),
+        per_operation,
+        cost_per_event: (Some(each), Some(each)),
+        count_ns: own_ns,
+        cost_ns: 0.0,
+    };
+    let sum =
+        |value: fn(&RowChange) -> f64| parts.iter().map(|part| value(&part.change)).sum::<f64>();
+    let interval = parts
+        .iter()
+        .map(|part| part.change.own_interval)
+        .reduce(|a, b| a.zip(b).map(|(a, b)| (a.0 + b.0, a.1 + b.1)));
+    let mean = |mean| PerOperation { mean, half: None };
+    let change = RowChange {
+        name: PROCESSES.to_string(),
+        before: mean(sum(|row| row.before.mean)),
+        after: mean(sum(|row| row.after.mean)),
+        change: sum(|row| row.change),
+        half: None,
+        own_ns,
+        own_interval: interval.flatten(),
+        split,
+        rows: Vec::new(),
+        samples: None,
+        ..parts[0].change.clone()
+    };
+    let p = parts.iter().map(|part| part.p).fold(1.0, f64::min);
+    let part = |cause: &Cause| CausePart {
+        name: cause.path.last().cloned().unwrap_or_default(),
+        own_ns: cause.own_ns,
+    };
+    let path = vec![WORK.to_string(), PROCESSES.to_string()];
+    let parts = parts.iter().take(PARTS_MAX).map(part).collect();
+    Cause { path, own_ns, change, p, parts, with: Vec::new() }
 }
