@@ -157,11 +157,7 @@ fn score(
     let first = causes.first().map(path).unwrap_or_default();
     let is_planted = |truth: &&str| first.contains(*truth);
     let is_equal = pair.truths.is_empty();
-    let is_right = if is_equal {
-        causes.is_empty()
-    } else {
-        pair.truths.iter().any(is_planted)
-    };
+    let is_right = if is_equal { causes.is_empty() } else { pair.truths.iter().any(is_planted) };
     let told = [0, 1].map(|side| difference["wall"][side]["ns"].as_f64().unwrap_or(f64::NAN) / 1e9);
     let off = |side: usize| (told[side] / clean[side] - 1.0).abs();
     let time_off = off(0).max(off(1));

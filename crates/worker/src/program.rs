@@ -33,7 +33,7 @@ pub enum ProgramEnd {
 /// The result of a measured program.
 pub struct ProgramRun {
     pub end: ProgramEnd,
-    /// From just before it was started until it was collected.
+    /// From just before the program replaced the copy of the worker until it was collected.
     pub wall_ns: u64,
     /// Its own and that of all its descendants that were waited for.
     pub usage: Usage,
@@ -84,13 +84,13 @@ pub fn run_measured(
     profiler: &mut Profiler,
 ) -> Result<ProgramRun, String> {
     let mut command = command(&job.run, job);
-    // A pipe would make a program that prints much wait for us, and count its waits.
-    let is_read = job.metrics.iter().any(|extract| extract.from == OutputSource::Stdout);
-    let mut file = if is_read { None } else { BoundedOutput::in_memory().ok() };
+    let mut file = output_file(job);
     let printed = file.as_ref().and_then(|file| file.for_child().ok());
     command.stdout(printed.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
     let mask = affinity::mask(cpus);
     let marker = profiler.marker();
+    let begun = Begun::new();
+    let begun_at = begun.0.expose_provenance();
     // SAFETY: between fork and exec only system calls, on data that is live.
     unsafe {
         command.pre_exec(move || {
@@ -98,7 +98,11 @@ pub fn run_measured(
             if !policy.is_default() {
                 policy.apply().map_err(|_| io::Error::last_os_error())?;
             }
-            marker.map_or(Ok(()), Marker::mark)
+            marker.map_or(Ok(()), Marker::mark)?;
+            if begun_at != 0 {
+                std::ptr::with_exposed_provenance_mut::<u64>(begun_at).write_volatile(now_ns());
+            }
+            Ok(())
         });
     }
     let started_ns = now_ns();
@@ -136,11 +140,48 @@ pub fn run_measured(
     let printed = file.and_then(|file| file.text().ok());
     Ok(ProgramRun {
         end,
-        wall_ns: ended_ns - started_ns,
+        wall_ns: ended_ns - begun.at_ns().unwrap_or(started_ns),
         usage,
         stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
     })
+}
+
+/// The file in memory that a program prints to, where no number is read from what it prints. A pipe would make a program that
+/// prints much wait for us, and count its waits.
+fn output_file(job: &CommandJob) -> Option<BoundedOutput> {
+    let is_read = job.metrics.iter().any(|extract| extract.from == OutputSource::Stdout);
+    if is_read { None } else { BoundedOutput::in_memory().ok() }
+}
+
+/// When the child is about to become the program, in memory that both share. Until then it is a copy of the worker, whose
+/// making is no time of the program.
+struct Begun(*mut u64);
+
+impl Begun {
+    fn new() -> Begun {
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, of a page of zeros.
+        let page =
+            unsafe { libc::mmap(std::ptr::null_mut(), size_of::<u64>(), access, kind, -1, 0) };
+        Begun(if page == libc::MAP_FAILED { std::ptr::null_mut() } else { page.cast() })
+    }
+
+    fn at_ns(&self) -> Option<u64> {
+        // SAFETY: null, or mapped as long as this lives.
+        let at_ns = (!self.0.is_null()).then(|| unsafe { self.0.read_volatile() })?;
+        (at_ns > 0).then_some(at_ns)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the page that `new` mapped.
+            unsafe { libc::munmap(self.0.cast(), size_of::<u64>()) };
+        }
+    }
 }
 
 /// How often the output of a program that prepares or cleans up is looked at.

@@ -192,31 +192,12 @@ fn wait(cause: &Cause) -> Option<&str> {
 
 /// Calls that start a process. Some start a thread instead, so that the program is counted as well.
 const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
-/// Calls that each process makes at its start and its end, or that are made for it.
-const OF_PROCESS: [&str; 16] = [
-    "execve",
-    "exit_group",
-    "exit",
-    "wait4",
-    "waitid",
-    "mmap",
-    "munmap",
-    "mprotect",
-    "brk",
-    "openat",
-    "close",
-    "pipe2",
-    "dup2",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "prlimit64",
-];
 /// The name of the cause that processes are.
 const PROCESSES: &str = "processes";
 /// Fewer processes than this times as many are no cause by themselves.
 const MORE_PROCESSES_MIN: f64 = 1.2;
 /// Processes are the cause if their own rows make this share of the difference.
-const PROCESSES_MIN: f64 = 0.35;
+const PROCESSES_MIN: f64 = 0.4;
 /// Each process has at least this number of page faults; a thread has fewer.
 const FAULTS_MIN: f64 = 20.0;
 
@@ -232,7 +213,7 @@ fn fold_processes(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
             rows.iter().filter(|row| call_of(row).is_some_and(|call| names.contains(&call)));
         calls.filter_map(|row| counts(row)).fold((0.0, 0.0), |sum, n| (sum.0 + n.0, sum.1 + n.1))
     };
-    // The first process is started by knee, which is not counted.
+    // One process is started by knee, which is not counted.
     let (was, is) = sum(&STARTS);
     let (was, is) = (was + 1.0, is + 1.0);
     let faults = rows.iter().find(|row| row.name == FAULTS).and_then(|row| counts(row));
@@ -242,38 +223,47 @@ fn fold_processes(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     if !is_many || of_each < FAULTS_MIN {
         return causes;
     }
-    let direction = is - was;
-    let is_part = |cause: &Cause| {
-        let is_of = cause.path.iter().any(|row| {
-            let call = row.strip_prefix(CALL);
-            row == FAULTS
-                || row == ENTRY_AND_EXIT
-                || row == OUTSIDE
-                || row == GONE
-                || call.is_some_and(|call| STARTS.contains(&call) || OF_PROCESS.contains(&call))
-        });
-        let waits = cause.path.first().is_some_and(|row| row == IDLE);
-        let waits = waits
-            && ["wait for a child", "wake-up"].iter().any(|w| cause.change.name.starts_with(w));
-        cause.own_ns * direction > 0.0 && (is_of || waits)
-    };
-    let own: f64 = causes.iter().filter(|cause| is_part(cause)).map(|cause| cause.own_ns).sum();
-    // Loaders and shells run code of their own in each process.
-    let user = |cause: &Cause| cause.path.iter().any(|row| row == USER);
-    let with_user: f64 = causes.iter().filter(|cause| user(cause)).map(|cause| cause.own_ns).sum();
-    let takes_user = with_user * direction > 0.0 && with_user.abs() <= own.abs();
-    if own.abs() < PROCESSES_MIN * difference.own_ns.abs() {
+    let mut parts = Vec::new();
+    rows_of_processes(difference, &mut Vec::new(), is - was, &mut parts);
+    parts.retain(|(_, row)| row.own_ns * (is - was) > 0.0);
+    let is_part = |cause: &Cause| parts.iter().any(|(path, _)| cause.path.starts_with(path));
+    let own_ns: f64 = parts.iter().map(|(_, row)| row.own_ns).sum();
+    if own_ns / difference.own_ns < PROCESSES_MIN || !causes.iter().any(is_part) {
         return causes;
     }
-    let (mut parts, mut rest): (Vec<Cause>, Vec<Cause>) =
-        causes.into_iter().partition(|cause| is_part(cause) || (takes_user && user(cause)));
-    parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
-    rest.insert(0, processes(parts, (was, is)));
+    let p = causes.iter().filter(|cause| is_part(cause)).map(|cause| cause.p).fold(1.0, f64::min);
+    let mut rest: Vec<Cause> = causes.iter().filter(|cause| !is_part(cause)).cloned().collect();
+    parts.sort_by(|a, b| b.1.own_ns.abs().total_cmp(&a.1.own_ns.abs()));
+    let parts: Vec<&RowChange> = parts.into_iter().map(|(_, row)| row).collect();
+    rest.insert(0, processes(&parts, (was, is), p));
     rest
 }
 
+/// The rows that each process has, with their paths: its faults and its code, the calls that are made for it, and what
+/// waits for it.
+fn rows_of_processes<'a>(
+    row: &'a RowChange,
+    path: &mut Vec<String>,
+    more_processes: f64,
+    rows: &mut Vec<(Vec<String>, &'a RowChange)>,
+) {
+    const WAITS: [&str; 4] = ["wait for a child", "wake-up", "in vfork", "in clone"];
+    let is_call =
+        call_of(row).is_some() && more(row).is_some_and(|more| more / more_processes >= 0.5);
+    let is_wait = WAITS.iter().any(|wait| row.name.starts_with(wait));
+    let is_own = [FAULTS, ENTRY_AND_EXIT, OUTSIDE, GONE].contains(&row.name.as_str());
+    if is_call || is_wait || is_own {
+        return rows.push((path.clone(), row));
+    }
+    for part in &row.rows {
+        path.push(part.name.clone());
+        rows_of_processes(part, path, more_processes, rows);
+        path.pop();
+    }
+}
+
 /// A cause of these parts, with the number of processes before and after.
-fn processes(parts: Vec<Cause>, per_operation: (f64, f64)) -> Cause {
+fn processes(parts: &[&RowChange], per_operation: (f64, f64), p: f64) -> Cause {
     let own_ns: f64 = parts.iter().map(|part| part.own_ns).sum();
     let each = own_ns / (per_operation.1 - per_operation.0);
     let split = Split::CountAndCost {
@@ -283,11 +273,10 @@ fn processes(parts: Vec<Cause>, per_operation: (f64, f64)) -> Cause {
         count_ns: own_ns,
         cost_ns: 0.0,
     };
-    let sum =
-        |value: fn(&RowChange) -> f64| parts.iter().map(|part| value(&part.change)).sum::<f64>();
+    let sum = |value: fn(&RowChange) -> f64| parts.iter().map(|part| value(part)).sum::<f64>();
     let interval = parts
         .iter()
-        .map(|part| part.change.own_interval)
+        .map(|part| part.own_interval)
         .reduce(|a, b| a.zip(b).map(|(a, b)| (a.0 + b.0, a.1 + b.1)));
     let mean = |mean| PerOperation { mean, half: None };
     let change = RowChange {
@@ -301,13 +290,9 @@ fn processes(parts: Vec<Cause>, per_operation: (f64, f64)) -> Cause {
         split,
         rows: Vec::new(),
         samples: None,
-        ..parts[0].change.clone()
+        ..parts[0].clone()
     };
-    let p = parts.iter().map(|part| part.p).fold(1.0, f64::min);
-    let part = |cause: &Cause| CausePart {
-        name: cause.path.last().cloned().unwrap_or_default(),
-        own_ns: cause.own_ns,
-    };
+    let part = |row: &&RowChange| CausePart { name: row.name.clone(), own_ns: row.own_ns };
     let path = vec![WORK.to_string(), PROCESSES.to_string()];
     let parts = parts.iter().take(PARTS_MAX).map(part).collect();
     Cause { path, own_ns, change, p, parts, with: Vec::new() }
