@@ -66,10 +66,15 @@ pub fn title(point: &Point) -> String {
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let tasks = match &point.command {
         Some(_) => String::new(),
+        None if point.tasks == 0 => String::new(),
         None => format!(", {}", point.form.counted(point.tasks)),
     };
-    let cpus = counted(point.cpus as usize, "CPU");
-    format!("{}{variant}{tasks} on {cpus}", load(point))
+    // An imported result may not say.
+    let cpus = match point.cpus {
+        0 => String::new(),
+        cpus => format!(" on {}", counted(cpus as usize, "CPU")),
+    };
+    format!("{}{variant}{tasks}{cpus}", load(point))
 }
 
 /// "page_fault KNEE_BYTES=65536": the workload with its settings, or the line of a command.

@@ -1,5 +1,6 @@
 //! The page of a record in which nothing is compared: its curves and what they say.
 
+use analysis::Axis;
 use answers::DoseReport;
 use records::{Opened, RecordState};
 use reports::{
@@ -102,8 +103,10 @@ fn values(form: &FormPart) -> Option<String> {
         }
         [first, .., last] => {
             let at = |row: &[String]| {
-                let cpus = cell(row, column("CPUs")?)?;
-                Some((cell(row, n + 1)?, counted(cpus.parse().ok()?, "CPU")))
+                // What a curve runs over comes first.
+                let over = headings.first()?;
+                let at: u32 = cell(row, 0)?.parse().ok()?;
+                Some((cell(row, n + 1)?, Axis::new(over).counted(at)))
             };
             let ((low, fewest), (high, most)) = (at(first)?, at(last)?);
             Some(format!("{title}: {low} {metric} on {fewest}, {high} on {most}"))

@@ -1,6 +1,6 @@
 //! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
 
-use reports::{CurvePanel, OVER_CPUS, PROBABILITY, PanelLine};
+use reports::{CurvePanel, PROBABILITY, PanelLine};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};
 use text::prose::{reflowed, wrapped};
@@ -112,12 +112,12 @@ fn list(sentences: &[String], style: Style) -> String {
     sentences.iter().map(|one| sentence(&format!("- {one}"), style)).collect()
 }
 
-/// Curves over CPUs, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
+/// Curves over counts, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
 fn curves(panel: &CurvePanel, style: Style) -> String {
     if panel.metric == PROBABILITY {
         return columns(panel, style);
     }
-    if panel.over != OVER_CPUS {
+    if !panel.counts {
         return String::new();
     }
     let series = |line: &PanelLine| Series {
@@ -130,7 +130,8 @@ fn curves(panel: &CurvePanel, style: Style) -> String {
     let title = titles.join(", ");
     let drawings = panel.lines.chunks(SYMBOLS).map(|lines| {
         let series = lines.iter().map(series).collect();
-        plot(&Plot { title: title.clone(), series, ideal: panel.ideal }, style)
+        let over = panel.over.clone();
+        plot(&Plot { title: title.clone(), series, ideal: panel.ideal, over }, style)
     });
     drawings.filter(|drawn| !drawn.is_empty()).collect::<Vec<_>>().join("\n")
 }

@@ -131,6 +131,13 @@ pub struct Source {
     pub unit: ReplicationUnit,
     /// Whether runs of one block belong together, as runs in random order within blocks do.
     pub blocks: bool,
+    /// The first run of each session, by its number: the runs of a file are of one session, unless its format
+    /// says otherwise. Empty in records of older versions: one session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<u32>,
+    /// Whether the times at which runs started are known; otherwise they have that of the import.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed: bool,
     /// What the format does not record and what follows from that, one sentence each.
     pub lacks: Vec<String>,
 }
@@ -302,6 +309,15 @@ impl Record {
     /// operations if the experiment names none.
     pub fn deciding(&self, point: &Point) -> String {
         self.deciding_or(point, &self.experiment.compare.metric)
+    }
+
+    /// `processes` or `threads`; empty where it is not known, as of most imported results.
+    pub fn known_form(&self, point: &Point) -> &'static str {
+        const TOLD: [&str; 4] = ["will-it-scale", "stress-ng", "fio", "perf-bench"];
+        let is_told =
+            |source: &Source| point.form == Form::Threads || TOLD.contains(&&source.format[..]);
+        let is_known = point.command.is_some() || self.source.as_ref().is_none_or(is_told);
+        if is_known { point.form.name() } else { "" }
     }
 
     /// The metric that decides about a point if the experiment's metric were `asked`.

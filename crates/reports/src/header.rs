@@ -210,6 +210,9 @@ fn plan(record: &Record) -> String {
             format!("{blocks} of {}", counted(record.points.len(), "point"))
         }
     };
+    if record.source.is_some() {
+        return blocks;
+    }
     let lengths = different(record, |point| length(point.until));
     let placements = different(record, |point| point.placement.to_string());
     let warmup = match record.experiment.warmup_runs {

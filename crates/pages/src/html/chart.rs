@@ -4,9 +4,9 @@
 //! Letters and marks keep their size while lines stretch: the drawing has a scale of its own inside, and
 //! everything else stands at a percentage of the width.
 
+use analysis::Axis;
 use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint};
 use text::plot::round_step;
-use text::prose::counted;
 use text::quantity::short;
 
 use crate::html::Markup;
@@ -78,7 +78,7 @@ impl Place {
         }
         let step = round_step((highest - lowest) / STEPS);
         let [bottom, top] = [(lowest / step).floor(), (highest / step).ceil()].map(|n| n * step);
-        let is_logarithmic = [OVER_CPUS, "tasks"].contains(&panel.over.as_str()) && first > 0.0;
+        let is_logarithmic = (panel.counts || panel.over == "tasks") && first > 0.0;
         Some(Place { first, last, bottom, top, step, is_logarithmic })
     }
 
@@ -131,7 +131,7 @@ fn caption(panel: &CurvePanel) -> String {
     let title = Some(panel.title.clone()).filter(|title| !title.is_empty());
     let over = format!("over {}", panel.over);
     // The title of a figure may name it already.
-    let over = Some(over).filter(|_| panel.over == OVER_CPUS);
+    let over = Some(over).filter(|_| panel.counts);
     title.into_iter().chain([panel.quantity()]).chain(over).collect::<Vec<_>>().join(" ")
 }
 
@@ -504,7 +504,7 @@ fn point_in_words(panel: &CurvePanel, name: &str, point: &PanelPoint) -> String 
 
 fn place_in_words(panel: &CurvePanel, point: &PanelPoint) -> String {
     match panel.over.as_str() {
-        OVER_CPUS => counted(point.cpus as usize, "CPU"),
+        over if panel.counts => Axis::new(over).counted(point.cpus),
         over => format!("{over}: {}", point.cpus),
     }
 }

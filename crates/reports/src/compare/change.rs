@@ -108,11 +108,14 @@ pub fn probability(p: f64) -> String {
 /// Which other than rank methods the primary metric rests on.
 pub fn assumed<'a>(contrasts: impl IntoIterator<Item = &'a Contrast>) -> Option<&'static str> {
     let mut found = (false, false);
+    let mut is_beside_drift = false;
     for contrast in contrasts {
+        is_beside_drift |= contrast.method == Method::Drift;
         found.0 |= contrast.method == Method::Student;
         found.1 |= contrast.method == Method::Welch;
     }
     match found {
+        _ if is_beside_drift => Some("least squares beside a trend and a random walk of the host"),
         (false, false) => None,
         (true, false) => Some("Student's t"),
         (false, true) => Some("Welch's t"),
@@ -151,7 +154,7 @@ pub fn without_values(comparison: &Comparison, load: &[(usize, &CellComparison)]
 
 fn mark(contrast: &Contrast) -> &'static str {
     match contrast.method {
-        Method::Student | Method::Welch => " t",
+        Method::Student | Method::Welch | Method::Drift => " t",
         _ => "",
     }
 }

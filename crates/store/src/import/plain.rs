@@ -207,12 +207,14 @@ impl Reader {
             return Ok(());
         }
         let better = match better.map(str::to_ascii_lowercase).as_deref() {
+            None if unit.is_none() && is_rate(metric) => Better::Higher,
             None | Some("-" | "neither") => Better::Neither,
             Some("higher" | "more") => Better::Higher,
             Some("lower" | "less") => Better::Lower,
             Some(word) => bail!("line {line}: better is '{word}', must be higher, lower or -"),
         };
-        let unit = unit.unwrap_or("1").to_string();
+        let by_name = if is_rate(metric) { "1/s" } else { "1" };
+        let unit = unit.unwrap_or(by_name).to_string();
         let new = DescribedMetric { unit, better, obtained: Obtained::Imported, kind: None };
         let known = self.foreign.metrics.entry(metric.to_string()).or_insert(new.clone());
         ensure!(
@@ -254,6 +256,14 @@ impl Reader {
             ));
         }
     }
+}
+
+/// Whether a metric without a unit is a rate by its name.
+fn is_rate(metric: &str) -> bool {
+    const ENDINGS: [&str; 3] = ["_per_s", "_per_sec", "/s"];
+    const NAMES: [&str; 4] = ["tps", "qps", "rps", "iops"];
+    let name = metric.to_ascii_lowercase();
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) || NAMES.contains(&&name[..])
 }
 
 /// Parses a value; `None` if it is missing or not finite.
