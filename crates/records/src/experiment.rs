@@ -175,6 +175,9 @@ pub struct Judging {
     pub smallest_effect: f64,
     /// Whether blocks go on until each comparison is decided, up to `blocks`.
     pub until_decided: bool,
+    /// Whether that is each variant against the one before it, as in a series of patches, in place of the first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_steps: bool,
     /// Share of a cell's blocks in which one variant is run twice, to measure how far equal variants
     /// differ.
     pub placebo: f64,
@@ -209,6 +212,7 @@ impl Default for Judging {
             metric: "operations_per_s".to_string(),
             smallest_effect: 0.02,
             until_decided: false,
+            in_steps: false,
             placebo: 0.05,
             order: PointOrder::Adjacent,
             layout: None,
