@@ -5,6 +5,7 @@ mod dose;
 mod elsewhere;
 mod metal;
 mod on;
+mod value;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -173,6 +174,8 @@ pub struct Arguments {
         help_heading = RUNS
     )]
     operations_from: Option<String>,
+    #[command(flatten)]
+    pub value: value::ValueFlags,
     /// Passes over all points [default: 5, variants 10]
     ///
     /// Each pass runs each point once, in random order. The default is 5, or 10 with variants.
@@ -503,6 +506,7 @@ fn changed(
          {{NAME}} with --axis"
     );
     count_operations(&mut experiment, arguments)?;
+    arguments.value.apply(&mut experiment)?;
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     arguments.adaptive.apply(arguments.cpus.as_deref(), &mut experiment)?;
     let counts = arguments.cpus.as_ref().filter(|_| experiment.adaptive.is_none());
