@@ -2,6 +2,7 @@
 // Everyday programs for `bench --only pairs`: everyday WHAT SIZE FORM. FORM is what differs within a pair.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -64,8 +65,11 @@ static void more_work(long size, long form)
 // Form 0: one buffer; 1: a new one each time.
 static void allocate(long size, long form)
 {
-	char *buffer = malloc(1 << 20);
+	char *buffer;
 
+	// Otherwise a block that was once freed is kept for the next one.
+	mallopt(M_MMAP_THRESHOLD, 1 << 17);
+	buffer = malloc(1 << 20);
 	memset(buffer, 1, 1 << 20);
 	for (long i = 0; i < size; i++) {
 		if (form) {
