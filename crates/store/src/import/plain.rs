@@ -284,7 +284,10 @@ fn cell(fields: &BTreeMap<&str, &str>, line: usize) -> Result<ForeignCell> {
         })?,
         None => BTreeMap::new(),
     };
-    let others = fields.iter().filter(|(name, _)| !COLUMNS.contains(name));
+    // In what knee exported, the host says where a run was made, which makes no other cell of it.
+    let is_exported = fields.contains_key("record");
+    let is_known = |name: &str| COLUMNS.contains(&name) || (name == "host" && is_exported);
+    let others = fields.iter().filter(|(name, _)| !is_known(name));
     parameters.extend(others.map(|(name, value)| (name.to_string(), value.to_string())));
     let form = match field("as") {
         None | Some("processes") => Form::Processes,
