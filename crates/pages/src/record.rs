@@ -5,7 +5,7 @@ use answers::DoseReport;
 use records::{Opened, RecordState};
 use reports::{
     CurvePanel, Detail, FormPart, MissingSources, RecordPart, dose_part, dose_sentence, facts,
-    record_parts, warning_lists,
+    record_parts, timing_sentences, warning_lists,
 };
 
 use text::prose::counted;
@@ -32,6 +32,7 @@ pub fn record(opened: &Opened, detail: &Detail, again: &str) -> Page {
     if all > ANSWERS_MAX {
         answers.push(format!("{} more are below", counted(all - ANSWERS_MAX, "answer")));
     }
+    answers.extend(timing_sentences(opened));
     answers.extend(unfinished(opened));
     let is_open = parts.len() <= OPEN_MAX;
     let loads = parts.into_iter().map(|part| section(part, is_open));
@@ -55,6 +56,7 @@ pub fn about(opened: &Opened, detail: &Detail, again: &str) -> Page {
             label => page.facts.push((label.to_string(), text)),
         }
     }
+    page.add_experiment(&opened.record);
     page.again.retain(|command| !command.is_empty());
     page.facts.retain(|(_, text)| !text.is_empty());
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };

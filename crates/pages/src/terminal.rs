@@ -11,6 +11,8 @@ use crate::fitted::fitted;
 use crate::ledger::ledger_text;
 use crate::page::{Block, Page, PageKind, Section};
 
+/// The label of commands.
+const RERUN: &str = "rerun";
 /// Columns for the labels of facts, at least.
 const LABEL: usize = 12;
 
@@ -28,7 +30,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     }
     parts.push(page.method.iter().map(|one| sentence(one, style)).collect());
     let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
-    let again = page.again.iter().map(|command| ("rerun", command.as_str()));
+    let again = page.again.iter().map(|command| (RERUN, command.as_str()));
     let facts: Vec<(&str, &str)> = facts.chain(again).collect();
     let widest = facts.iter().map(|(label, _)| label.chars().count() + 2).max();
     let column = LABEL.max(widest.unwrap_or_default());
@@ -63,8 +65,11 @@ fn sentence(text: &str, style: Style) -> String {
     wrapped(&style.spelled(text), style.width, 2)
 }
 
-/// A label with what stands behind it.
+/// A label with what stands behind it. A command stays in one line, however long: it is copied.
 fn labelled((label, value): (&str, &str), column: usize, style: Style) -> String {
+    if label == RERUN {
+        return style.spelled(&format!("{label:<column$}{value}\n"));
+    }
     wrapped(&style.spelled(&format!("{label:<column$}{value}")), style.width, column)
 }
 

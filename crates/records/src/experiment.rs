@@ -270,6 +270,18 @@ impl Default for Experiment {
 }
 
 impl Experiment {
+    /// The text of a TOML file that reads as this experiment, without its seed, which may be no number of TOML, and
+    /// without the sizes that were not chosen.
+    pub fn to_toml(&self) -> Result<String> {
+        let file = Experiment {
+            seed: None,
+            size: String::new(),
+            sizes: Default::default(),
+            ..self.clone()
+        };
+        toml::to_string(&file).context("writing the experiment as TOML")
+    }
+
     /// Parses the text of a TOML file, at the size as written. Its other sizes must parse too.
     pub fn read(text: &str) -> Result<Experiment> {
         let document = DeTable::parse(text).context("reading the experiment")?;

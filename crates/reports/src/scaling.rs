@@ -261,7 +261,7 @@ fn without_axis(curve: &Curve) -> Point {
 }
 
 /// "lock_ticket hold_ns=200": the workload with its parameters.
-fn load_name(point: &Point) -> String {
+pub fn load_name(point: &Point) -> String {
     let name = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
     if point.pass == Pass::Rate { name } else { format!("{name}, each operation timed") }
 }

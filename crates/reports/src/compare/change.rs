@@ -100,6 +100,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", plain.unwrap_or(&text))
 }
 
+/// A change in percent with its sign: `+12%`.
+pub fn signed_percent(share: f64) -> String {
+    format!("{}%", signed(&rounded(100.0 * share, 2)))
+}
+
 /// A probability: `0.003`, `< 0.001`.
 pub fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_string() } else { rounded(p, 2) }

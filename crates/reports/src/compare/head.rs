@@ -3,10 +3,8 @@
 
 use analysis::{ComparedVariant, Comparison, Design, TakenIn};
 use text::Style;
-use text::prose::wrapped;
 
-/// The words on the left, and the room they have.
-const LABEL: usize = 12;
+use crate::header::labelled;
 
 /// Longer names than this get a letter in tables.
 const NAME_MAX: usize = 18;
@@ -22,10 +20,7 @@ pub fn head_without_variants(comparison: &Comparison, again: &str, style: Style)
 }
 
 fn written(lines: &[(&str, String)], style: Style) -> String {
-    let line = |(label, value): &(&str, String)| {
-        wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL)
-    };
-    lines.iter().map(line).collect()
+    lines.iter().map(|(label, value)| labelled(label, value, style)).collect()
 }
 
 /// Labels and what they stand before; lines that go on have none.
