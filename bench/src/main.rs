@@ -24,6 +24,7 @@ mod listing;
 mod locks;
 mod looking;
 mod own_loads;
+mod pairs;
 mod peer;
 mod perf_data;
 mod planted;
@@ -61,7 +62,8 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, c-files or bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files or
+    /// bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -194,6 +196,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
     on_request("own-loads", own_loads::measure),
+    on_request("pairs", pairs::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
 

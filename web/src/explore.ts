@@ -19,6 +19,8 @@ const TOGGLES: [Flag, string][] = [
 
 /** Points of a line that get marks, at most. */
 const MARKS_MAX = 300;
+/** Colours of the page, --c0 and so on. */
+const COLOURS = 12;
 /** Labels on the axis of CPUs, at most. */
 const LABELS_MAX = 12;
 
@@ -221,7 +223,7 @@ function options(chart: Chart, view: View, field: HTMLElement): uPlot.Options {
   const bands: uPlot.Band[] = [];
   chart.lines.forEach((line, index) => {
     const shown = !view.hidden.includes(index);
-    const stroke = colour(`--c${index % 7}`);
+    const stroke = colour(`--c${index % COLOURS}`);
     const dash = line.form === "threads" && chart.lines.some((other) => other.form !== line.form) ? [7, 4] : [];
     const own = series.length;
     series.push({ label: line.name, stroke, width: 2, dash, show: shown, points: { show: isDotted, size: 7, fill: stroke }, value: number });
@@ -271,7 +273,7 @@ function drawKnees(plot: uPlot, chart: Chart, view: View): void {
     const { min, max } = plot.scales.x ?? {};
     if (knee === null || view.hidden.includes(index) || knee <= (min ?? 0) || knee > (max ?? 0)) return;
     const x = plot.valToPos(knee, "x", true);
-    ctx.strokeStyle = colour(`--c${index % 7}`);
+    ctx.strokeStyle = colour(`--c${index % COLOURS}`);
     ctx.fillStyle = colour("--text");
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
@@ -293,7 +295,7 @@ function drawRuns(plot: uPlot, chart: Chart, runs: ChartRuns, view: View): void 
   ctx.globalAlpha = 0.7;
   chart.lines.forEach((line, index) => {
     if (view.hidden.includes(index)) return;
-    ctx.strokeStyle = colour(`--c${index % 7}`);
+    ctx.strokeStyle = colour(`--c${index % COLOURS}`);
     line.points.forEach(([cpus], at) => {
       const x = plot.valToPos(cpus, "x", true);
       const row = (value: number) => plot.valToPos(view.perCpu ? value / cpus : value, "y", true);

@@ -16,6 +16,7 @@ mod rules;
 mod sessions;
 mod stopping;
 mod survey;
+mod taken;
 mod verdicts;
 mod warnings;
 
@@ -113,8 +114,19 @@ fn design(arms: &[Arm], cells: &[ComparedCell]) -> Design {
     } else if are_boots {
         Design::Boots
     } else {
-        Design::Separate
+        unpaired(arms, cells).unwrap_or(Design::Separate)
     }
+}
+
+/// The design of values without pairs, if each arm has some that show how the host drifts. The order
+/// that says least stands for all.
+fn unpaired(arms: &[Arm], cells: &[ComparedCell]) -> Option<Design> {
+    let of_arm = |arm: usize| {
+        let taken = cells.iter().filter_map(|cell| cell.taken(arm));
+        taken.map(|taken| (taken.order(), taken.unit)).max()
+    };
+    let worst = (1..arms.len()).map(of_arm).collect::<Option<Vec<_>>>()?.into_iter().max();
+    worst.map(|(order, unit)| Design::Unpaired { order, unit })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use records::{Better, Pass, Values};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Spread;
+use crate::{Modes, Spread};
 
 pub use nodes::{ComparedNode, EqualRuns, NodeDisagreement, NodeEffect, NodeSurvey, OddNode};
 
@@ -73,9 +73,52 @@ pub enum Design {
     /// Separate records of several boots of the host, which draw anew what differs by chance from
     /// boot to boot: the boots are the units.
     Boots,
+    /// Files or sessions of each variant, three or more, or runs of one session: single values in the order
+    /// of time, judged beside a drift of the host.
+    Unpaired {
+        /// The order of the values.
+        order: TakenIn,
+        /// What one value is.
+        unit: TakenUnit,
+    },
     /// The variants were measured one after the other, or elsewhere: the drift of the host counts
-    /// as a difference, so there is no verdict.
+    /// as a difference, so only a change far beyond any drift gets a verdict.
     Separate,
+}
+
+/// What one value of a variant is, without pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenUnit {
+    /// An imported file: the mean of its runs.
+    File,
+    /// A session: the mean of its runs.
+    Session,
+    /// A run.
+    Run,
+}
+
+impl TakenUnit {
+    /// The unit as a noun.
+    pub fn noun(self) -> &'static str {
+        match self {
+            TakenUnit::File => "file",
+            TakenUnit::Session => "session",
+            TakenUnit::Run => "run",
+        }
+    }
+}
+
+/// The order in which values of several variants were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenIn {
+    /// Values of the variants stand between each other.
+    Turn,
+    /// All values of one variant came before those of the other.
+    Sequence,
+    /// The times are not known: a verdict must hold for either order and in turn.
+    UnknownOrder,
 }
 
 /// One cell: what its points have in common, and the comparison of each metric.
@@ -134,8 +177,8 @@ pub struct MetricComparison {
 /// A variant against the baseline, in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Contrast {
-    /// Number of pairs, of blocks or of sessions; of separate runs, the number of units on the
-    /// smaller side.
+    /// Number of pairs, of blocks or of sessions; without pairs, the number of units on the smaller
+    /// side.
     pub n: usize,
     /// The scale of `change` and `interval`.
     pub scale: Scale,
@@ -150,6 +193,9 @@ pub struct Contrast {
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
+    /// Two modes of the values, if both sides show them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<Modes>,
     /// How far this host drifts, if the variants were not interleaved and it has earlier records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<HostDrift>,
@@ -194,6 +240,8 @@ pub enum Method {
     RankSum,
     /// Welch's t over two samples: normality is assumed.
     Welch,
+    /// Least squares beside a trend and a random walk of the host: normality is assumed.
+    Drift,
     /// Too few values for any method.
     None,
 }

@@ -7,6 +7,8 @@
 //! Bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
 
 use crate::comparison::Method;
+use crate::drift_fit::{DriftFit, Taken};
+use crate::modes::{Modes, SplitSides};
 use crate::rank_sum::Shifts;
 use crate::sequential::{looks, nominal, overall};
 use crate::signed_rank::{Walsh, hodges_lehmann};
@@ -14,6 +16,9 @@ use crate::student::Student;
 
 /// Fewer differences than this get no interval: even Student's would be too wide to be of use.
 const STUDENT_MIN: usize = 4;
+
+/// Fewer values of a side than this say nothing beside a drift.
+pub(crate) const TAKEN_MIN: usize = 3;
 
 /// From this number of differences on, ranks decide, and nothing is assumed about the noise.
 pub(crate) const RANKS_MIN: usize = 8;
@@ -75,6 +80,8 @@ pub struct Judgement {
     pub decision: Decision,
     /// Whether no more blocks are needed: it is decided, or there is no further look.
     pub stop: bool,
+    /// Two modes of the values, if both sides show them.
+    pub modes: Option<Modes>,
 }
 
 /// Judges paired differences, one for each block, in order of execution. Values that are not
@@ -134,6 +141,73 @@ pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {
     Judgement { stop, ..judged }
 }
 
+/// Judges values that were taken one by one on a host that drifts, in each order in which that may have
+/// been. In the judgement, `n` is the number of values of the smaller side.
+///
+/// If all values of one side came first, a step of the host just between the sides looks like a change
+/// whatever is done, so what else may look like one gets half of `alpha`. If the order is not known, the
+/// interval holds those of all orders; since they must agree, each is at twice `alpha`. Simulated
+/// hosts then give a change that is none in at most 5 % of the cases (`knee selfcheck`).
+///
+/// Values in two modes, with equal shares of both on either side, are judged within modes.
+pub fn judge_taken(orders: &[Vec<Taken>], rule: &Rule) -> Judgement {
+    let Some(first) = orders.first() else { return judge_separate(&[], &[], rule) };
+    let side = |is_variant: bool| -> Vec<f64> {
+        first.iter().filter(|(own, _)| *own == is_variant).map(|(_, value)| *value).collect()
+    };
+    let (a, b) = (side(false), side(true));
+    let n = a.len().min(b.len());
+    if n < TAKEN_MIN {
+        let decision = Decision::TooFew { needs: TAKEN_MIN as u32 };
+        return Judgement { decision, ..judge_separate(&a, &b, rule) };
+    }
+    let split = SplitSides::new([&a, &b]);
+    let within = split.as_ref().filter(|split| split.modes.judged_within);
+    let one_mode = |(side, value): &Taken| {
+        (*side, within.map_or(*value, |split| split.lowered(*side, *value)))
+    };
+    let fit = |taken: &Vec<Taken>| DriftFit::new(&taken.iter().map(one_mode).collect::<Vec<_>>());
+    let fits: Option<Vec<DriftFit>> = orders.iter().map(fit).collect();
+    let Some(fits) = fits else { return judge_separate(&a, &b, rule) };
+    let factor = match orders {
+        [taken] if is_in_sequence(taken) => 0.5,
+        [_] => 1.0,
+        _ => 2.0,
+    };
+    let hull = |alpha: f64| {
+        let intervals = fits.iter().map(|fit| fit.interval(alpha));
+        intervals.reduce(|(low, high), (l, h)| (low.min(l), high.max(h)))
+    };
+    let mut estimates: Vec<f64> = fits.iter().map(DriftFit::estimate).collect();
+    estimates.sort_by(f64::total_cmp);
+    let agree = estimates[0] * estimates[estimates.len() - 1] > 0.0;
+    let mean = |is_variant: bool| {
+        let own = first.iter().filter(|(side, _)| *side == is_variant).map(one_mode);
+        let (n, sum) = own.fold((0.0, 0.0), |(n, sum), (_, value)| (n + 1.0, sum + value));
+        sum / n
+    };
+    let between_means = mean(true) - mean(false);
+    let p = fits.iter().map(DriftFit::p).fold(0.0, f64::max) / factor;
+    let alpha = (rule.alpha * factor).min(0.5);
+    let Some(interval) = hull(alpha) else { return judge_separate(&a, &b, rule) };
+    // Readers see the means. Where a drift explains them away, they see what is left.
+    let is_inside = (interval.0..=interval.1).contains(&between_means);
+    let estimate = if is_inside { between_means } else { estimates[estimates.len() / 2] };
+    let evidence = Evidence {
+        estimate: Some(estimate),
+        interval,
+        same: hull((2.0 * alpha).min(0.9)),
+        method: Method::Drift,
+        p: if agree { p.min(1.0) } else { 1.0 },
+    };
+    Judgement { modes: split.map(|split| split.modes), ..evidence.judged(n, rule) }
+}
+
+/// Whether all values of one side come before those of the other.
+pub fn is_in_sequence(taken: &[Taken]) -> bool {
+    taken.windows(2).filter(|pair| pair[0].0 != pair[1].0).count() < 2
+}
+
 /// The error probabilities of the interval for "changed" and of the one for "same".
 struct Levels {
     changed: f64,
@@ -171,7 +245,7 @@ impl Evidence {
         let Evidence { estimate, interval, same, method, p } = *self;
         let decision = decide(n, estimate, Some(interval), same, rule);
         let (interval, p) = (Some(interval), Some(p));
-        Judgement { n, estimate, interval, method, p, decision, stop: false }
+        Judgement { n, estimate, interval, method, p, decision, stop: false, modes: None }
     }
 }
 
@@ -273,6 +347,7 @@ fn too_few(n: usize, estimate: Option<f64>, level: f64, rarest: impl Fn(i32) -> 
         p: None,
         decision: Decision::TooFew { needs },
         stop: false,
+        modes: None,
     }
 }
 

@@ -1,17 +1,20 @@
 //! Statistics of runs: pure functions from values to values, without input or output.
 //! Nothing computed here is kept in a record; it can always be computed again.
 
+mod axis;
 pub mod baselines;
 mod compare;
 mod comparison;
 mod components;
 mod curve;
 mod digits;
+mod drift_fit;
 mod fairness;
 mod fisher;
 mod history;
 pub mod host_check;
 mod judge;
+mod modes;
 mod multiplicity;
 mod nodes;
 mod noise;
@@ -27,6 +30,7 @@ mod spread;
 mod student;
 mod warmup;
 
+pub use axis::Axis;
 pub use compare::{
     ALPHA, Arm, CompareOptions, blocks_at_most, compare, deciding_part, disturbance,
     hidden_by_emulation, join_sessions, left_out, match_points, points_to_run,
@@ -35,7 +39,7 @@ pub use comparison::{
     Band, CellComparison, CellKey, ComparedNode, ComparedVariant, Comparison, Contrast,
     CurveComparison, Design, DiscardedBlock, Discards, EqualRuns, HostDrift, Method,
     MetricComparison, NodeDisagreement, NodeEffect, NodeSurvey, NoiseFloor, OddNode, RunValues,
-    Scale, VarianceShare, Verdict,
+    Scale, TakenIn, TakenUnit, VarianceShare, Verdict,
 };
 pub use components::{Component, components};
 pub use curve::{Curve, CurveCell, curves};
@@ -43,7 +47,8 @@ pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
 pub use fisher::imbalance;
 pub use history::PointHistory;
-pub use judge::{Decision, Judgement, Rule, judge, judge_separate};
+pub use judge::{Decision, Judgement, Rule, judge, judge_separate, judge_taken};
+pub use modes::{InTwo, Modes};
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;
 

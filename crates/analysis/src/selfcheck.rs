@@ -3,6 +3,8 @@
 //! variants in random order. The others measure all runs of one variant, then all of the other, as
 //! these tools do.
 
+mod unpaired;
+
 use host::in_parallel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -205,7 +207,7 @@ impl VerdictSimulation {
         };
         let parts = Noise::ALL.into_iter().zip(pieces.chunks(PARTS as usize));
         let rows: Vec<RuleRow> = parts.flat_map(of_noise).collect();
-        let promises = promises(&rows);
+        let promises = [promises(&rows), unpaired::promises(self.trials, self.seed)].concat();
         Selfcheck { trials: self.trials, seed: self.seed, rows, promises }
     }
 

@@ -1,6 +1,8 @@
 //! Where time goes, and what accounts for a difference: `knee explain`.
 
-use ledger::{Cause, Explained, GainBound, RecordedLedger, RowChange, answer, gain_bound};
+use ledger::{
+    Cause, Explained, GainBound, RecordedLedger, RowChange, WallTime, answer, gain_bound,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +24,8 @@ pub struct LedgerDifference<'a> {
     after: ExplainedSide<'a>,
     /// The unit of work that times are per: "operation", say.
     per: String,
+    /// The time by the clock on the wall before and after; then rows are of that. Null where they are of CPUs x time.
+    wall: Option<(WallTime, WallTime)>,
     /// The rows that make the difference, the largest first.
     causes: Vec<Cause>,
     /// For each cause, what the slower side would gain at most without it; null for a cause against the difference.
@@ -60,7 +64,7 @@ impl<'a> LedgerDifference<'a> {
         is_forced: bool,
     ) -> Option<LedgerDifference<'a>> {
         let judged = answer(before.1, after.1, is_forced)?;
-        let gains = judged.causes.iter().map(|cause| gain_bound(&judged.change, cause)).collect();
+        let gains = judged.causes.iter().map(|cause| gain_bound(&judged, cause)).collect();
         let side = |(name, explained): (&'a str, &Explained)| ExplainedSide {
             name,
             point: explained.point,
@@ -71,6 +75,7 @@ impl<'a> LedgerDifference<'a> {
             per,
             gains_without_causes: gains,
             causes: judged.causes,
+            wall: judged.wall,
             refused: judged.refused,
             bound_by_time: judged.bound_by_time,
             too_short_s: judged.too_short_s,

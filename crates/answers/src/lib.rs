@@ -60,7 +60,7 @@ pub use crate::simulated::{
     NativeAgreements, PlacementRatio, ReplayAnchor, ReplayFigure, ReplayInput, ReplaySide,
     ReplayTarget, ReplayedIncident, Replays, SimulatedAlgorithm, SimulatedLoad, SimulatedRatio,
 };
-pub use crate::sweep::{hysteresis, sweep};
+pub use crate::sweep::{curve_metric, hysteresis, rate_name, sweep};
 
 /// The metric that decides unless an experiment says otherwise.
 pub const RATE: &str = "operations_per_s";

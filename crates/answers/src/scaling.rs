@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Curve;
+use analysis::{Axis, Curve};
 use host::Placement;
 use laws::{Forecast, Hysteresis, Scaling, Sweep, scaling};
 use records::Form;
@@ -90,6 +90,8 @@ pub enum CurveIdentity {
         placement: Placement,
         /// Number of tasks for each CPU; null if the number of tasks is fixed.
         tasks_per_cpu: Option<f64>,
+        /// What the curve runs over.
+        axis: Axis,
     },
 }
 
@@ -100,10 +102,11 @@ impl CurveIdentity {
         CurveIdentity::Measured {
             workload: point.workload.clone(),
             form: point.form,
-            parameters: point.parameters.clone(),
+            parameters: curve.fixed_parameters(),
             variant: point.variant.clone(),
             placement: point.placement,
             tasks_per_cpu: curve.tasks_per_cpu,
+            axis: curve.axis.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use analysis::{Curve, CurveCell, Spread, curves};
+use analysis::{Axis, Curve, CurveCell, Spread, curves};
 use host::Placement;
 use records::{Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ struct RecordHead<'a> {
     command: &'a [String],
 }
 
-/// Points that differ only in their CPUs.
+/// Points that differ only in their CPUs, or in what else the curve runs over.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CurveSummary<'a> {
     /// Name of the workload or command.
@@ -66,7 +66,7 @@ pub struct CurveSummary<'a> {
     #[serde(rename = "as")]
     form: Form,
     /// Parameters of the workload by name.
-    parameters: &'a BTreeMap<String, String>,
+    parameters: BTreeMap<String, String>,
     /// Name of the variant. Absent if there is one only.
     #[serde(skip_serializing_if = "str::is_empty")]
     variant: &'a str,
@@ -78,13 +78,17 @@ pub struct CurveSummary<'a> {
     dir: &'a Path,
     /// Length of a run: seconds, or operations of each task.
     until: Until,
-    /// The curve, by number of CPUs.
+    /// What the curve runs over: CPUs, or threads, clients, a load.
+    axis: Axis,
+    /// The curve, by its axis.
     cells: Vec<CellSummary>,
 }
 
-/// The runs at one number of CPUs.
+/// The runs at one place of a curve.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CellSummary {
+    /// Place on the axis of the curve; 0 if it is not known.
+    at: u32,
     /// Number of CPUs.
     cpus: u32,
     /// Number of tasks.
@@ -164,6 +168,7 @@ fn head(opened: &Opened) -> RecordHead<'_> {
 fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
     let point = curve.point;
     let cell = |cell: &CurveCell| CellSummary {
+        at: cell.at,
         cpus: cell.point.cpus,
         tasks: cell.point.tasks,
         n: cell.runs.len(),
@@ -175,12 +180,13 @@ fn curve_summary<'a>(curve: &Curve<'a>, also: &[String]) -> CurveSummary<'a> {
         workload: &point.workload,
         semantics: point.semantics,
         form: point.form,
-        parameters: &point.parameters,
+        parameters: curve.fixed_parameters(),
         variant: &point.variant,
         placement: point.placement,
         pass: point.pass,
         dir: &point.dir,
         until: point.until,
+        axis: curve.axis.clone(),
         cells: curve.cells.iter().map(cell).collect(),
     }
 }

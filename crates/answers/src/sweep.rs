@@ -9,13 +9,42 @@ use text::quantity::seconds_in;
 
 use crate::RATE;
 
-/// The sweep of a curve's metric in operations per second, if the curve has enough CPU counts.
+/// The metric by which a curve is looked at: the one that is asked for, or the one that decides where no run has the rate
+/// that is looked at by default.
+pub fn curve_metric(record: &Record, curve: &Curve, asked: &str) -> String {
+    let has = |name: &str| curve.cells.iter().any(|cell| !cell.values(name).is_empty());
+    let deciding = record.deciding(curve.point);
+    let stands_in = asked == RATE && !has(asked) && has(&deciding);
+    if stands_in { deciding } else { asked.to_string() }
+}
+
+/// The name of the rates of a sweep by this metric: "tps", "1 / wall_s".
+pub fn rate_name(record: &Record, metric: &str) -> String {
+    match unit_of(record, metric).and_then(seconds_in) {
+        Some(_) => format!("1 / {metric}"),
+        None => metric.to_string(),
+    }
+}
+
+fn unit_of<'a>(record: &'a Record, metric: &str) -> Option<&'a str> {
+    let described = record.metrics.get(metric).map(|described| described.unit.as_str());
+    described.or_else(|| known_metric(metric).map(|known| known.unit))
+}
+
+/// The sweep of a curve's metric in operations per second, if the curve has enough CPU counts. A time of a run is taken
+/// as runs per second.
 ///
 /// # Errors
 /// Says what the curve lacks, or that the metric is no rate.
 pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, String> {
-    let described = record.metrics.get(metric).map(|described| described.unit.as_str());
-    let unit = described.or_else(|| known_metric(metric).map(|known| known.unit));
+    let metric = &curve_metric(record, curve, metric)[..];
+    let unit = unit_of(record, metric);
+    if let Some(seconds) = unit.and_then(seconds_in) {
+        let rate = |time: f64| if time > 0.0 { 1.0 / (time * seconds) } else { 0.0 };
+        let rates = |cell: &CurveCell| cell.values(metric).into_iter().map(rate).collect();
+        let runs = curve.cells.iter().map(|cell| (cell.at, rates(cell)));
+        return Sweep::without_zeros(&curve.axis, runs.collect::<Vec<_>>());
+    }
     let per_s = unit.map_or(Some(1.0), rate_per_s).ok_or_else(|| {
         let unit = unit.filter(|unit| *unit != "1").unwrap_or("a plain number");
         format!("{metric} is no rate ({unit}): a law of scaling takes one, such as {RATE}")
@@ -23,11 +52,11 @@ pub fn sweep(record: &Record, curve: &Curve, metric: &str) -> Result<Sweep, Stri
     let values = |cell: &CurveCell| -> Vec<f64> {
         cell.values(metric).into_iter().map(|rate| rate * per_s).collect()
     };
-    let runs: Vec<_> = curve.cells.iter().map(|cell| (cell.point.cpus, values(cell))).collect();
+    let runs: Vec<_> = curve.cells.iter().map(|cell| (cell.at, values(cell))).collect();
     if runs.iter().all(|(_, rates)| rates.is_empty()) {
         return Err(format!("no run here has {metric}{}", other_rates(record)));
     }
-    let sweep = Sweep::without_zeros(runs)?;
+    let sweep = Sweep::without_zeros(&curve.axis, runs)?;
     Ok(if record.experiment.adaptive.is_some() { sweep.searched() } else { sweep })
 }
 
@@ -56,7 +85,7 @@ pub fn hysteresis(record: &Record, curve: &Curve, metric: &str) -> Option<Hyster
     for cell in &curve.cells {
         for run in &cell.runs {
             let Some(rate) = run.value(metric) else { continue };
-            sweeps.entry(run.block).or_default().push((cell.point.cpus, rate));
+            sweeps.entry(run.block).or_default().push((cell.at, rate));
         }
     }
     let pair = |(block, up): (&u32, &Vec<(u32, f64)>)| {

@@ -38,6 +38,8 @@ pub enum Repeats {
     Times(u32),
     /// Until the comparison is decided.
     UntilDecided,
+    /// Until each subject is told from the one before it, or so many blocks are over.
+    UntilStepsDecided(u32),
 }
 
 /// The runs of a subject.
@@ -70,11 +72,12 @@ fn planned(
         None => (of_command(request)?, subjects.iter().map(run_in_folder).collect(), None),
     };
     let seconds = request.kernels.as_ref().map(|kernels| Many(vec![kernels.seconds]));
-    let until_decided = matches!(repeats, Repeats::UntilDecided);
+    let in_steps = matches!(repeats, Repeats::UntilStepsDecided(_));
+    let until_decided = in_steps || matches!(repeats, Repeats::UntilDecided);
     let experiment = Experiment {
         name: name.to_string(),
         blocks: match repeats {
-            Repeats::Times(times) => Some(times),
+            Repeats::Times(times) | Repeats::UntilStepsDecided(times) => Some(times),
             Repeats::UntilDecided => None,
         },
         loads: vec![load],
@@ -89,6 +92,7 @@ fn planned(
             metric: request.metric.clone(),
             smallest_effect: request.smallest_effect,
             until_decided,
+            in_steps,
             placebo: 0.0,
             ..Judging::default()
         },

@@ -1,8 +1,9 @@
 //! Every patch of a short series at once: all commits in each block, and the effect of each patch from its neighbours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
-use analysis::{Judgement, Rule, judge};
+use analysis::{Judgement, Rule, judge, looks};
 use anyhow::{Result, bail, ensure};
 use records::Opened;
 use runner::End;
@@ -12,7 +13,7 @@ use store::Store;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
-use crate::measurement::{Measurement, Repeats, Subject, experiment, measure};
+use crate::measurement::{Measurement, Repeats, Subject, experiment, measure_while};
 use crate::range::Range;
 use crate::workshop::Workshop;
 
@@ -42,7 +43,8 @@ pub struct Patch {
     pub failed: Option<String>,
 }
 
-/// Builds and measures all commits of a line. `None` if a signal asked knee to end.
+/// Builds and measures all commits of a line, until each patch is decided or so many blocks are over. `None` if a signal
+/// asked knee to end.
 pub fn series(
     request: &Permitted<Request>,
     range: &Range,
@@ -75,12 +77,53 @@ pub fn series(
         })
         .collect();
     let title = format!("series {}..{}", name(0), name(range.changes()));
-    let experiment = experiment(request, &subjects, Repeats::Times(blocks), &title)?;
-    let Measurement { end, record } = measure(experiment, store, resume)?;
+    let repeats = Repeats::UntilStepsDecided(blocks);
+    let experiment = experiment(request, &subjects, repeats, &title)?;
+    let mut forecast = Forecast::new(subjects.len(), blocks);
+    let measurement = measure_while(experiment, store, resume, |record, run| {
+        forecast.finished(&mut tell);
+        runner::go_on(record, run)
+    })?;
+    let Measurement { end, record } = measurement;
     let (End::Complete, Some(record)) = (end, record) else { return Ok(None) };
-    let patches = judged(request, range, &record, &stands_for, &failed);
+    let patches = judged(request, range, &record, &stands_for, &failed, blocks);
     workshop.remove_all()?;
     Ok(Some(Series { record, patches }))
+}
+
+/// How long a series takes, by its first block.
+struct Forecast {
+    commits: usize,
+    blocks: u32,
+    started: Instant,
+    runs: usize,
+}
+
+impl Forecast {
+    fn new(commits: usize, blocks: u32) -> Forecast {
+        Forecast { commits, blocks, started: Instant::now(), runs: 0 }
+    }
+
+    fn finished(&mut self, tell: &mut impl FnMut(&str)) {
+        self.runs += 1;
+        if self.runs != self.commits {
+            return;
+        }
+        let block_s = self.started.elapsed().as_secs_f64();
+        let first = looks(self.blocks).first().map_or(self.blocks, |look| *look as u32);
+        let time = |blocks: u32| match block_s * f64::from(blocks) {
+            seconds if seconds < 120.0 => format!("{seconds:.1} s"),
+            seconds => format!("{:.0} min", seconds / 60.0),
+        };
+        tell(&format!(
+            "a block of {} commits takes {}: {} to {}, until each patch is decided or {} blocks are over",
+            self.commits,
+            time(1),
+            time(first),
+            time(self.blocks),
+            self.blocks
+        ));
+    }
 }
 
 /// The builds of all commits by number, and why others failed.
@@ -118,14 +161,17 @@ fn judged(
     record: &Opened,
     stands_for: &BTreeMap<usize, usize>,
     failed: &BTreeMap<usize, String>,
+    blocks: u32,
 ) -> Vec<Patch> {
     let name = |number: usize| range.commits[number].short().to_string();
     let logs = |number: usize| by_block(record, &name(stands_for[&number]), &request.metric);
+    // As many as decide when the blocks end: equal builds are not compared.
+    let builds: BTreeSet<usize> = stands_for.values().copied().collect();
     let rule = Rule {
-        alpha: ALPHA / range.changes() as f64,
+        alpha: ALPHA / builds.len().saturating_sub(1).max(1) as f64,
         margin: request.smallest_effect.ln_1p(),
-        sequential: false,
-        cap: u32::MAX,
+        sequential: true,
+        cap: blocks,
     };
     let mut patches = Vec::new();
     let mut before = 0;

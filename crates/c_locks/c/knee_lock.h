@@ -51,6 +51,9 @@ unsigned long knee_operations(void);
 int knee_cpu(void);
 int knee_node(void);
 
+/* How many tasks there are: their numbers are below. */
+int knee_cpus(void);
+
 /* The same _Thread_local variable in the task with this number. */
 void *knee_of_cpu(const void *variable, int cpu);
 

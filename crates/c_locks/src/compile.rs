@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use engines::Unsupported;
-use own_loads::{Compiler, Scratch};
+use own_loads::{Compiler, Scratch, Source};
 use setup::foreign::Permitted;
 
 use crate::assembly::annotate;
@@ -104,6 +104,15 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     program.file = file.to_path_buf();
     Instance::try_once(&program)?;
     Ok(program)
+}
+
+/// The files that a lock includes, whose code would be compiled with it: those of the system and knee's headers are left out.
+pub fn included(file: &Path, flags: &[String]) -> Vec<PathBuf> {
+    let kernel_asm = ["asm/spinlock.h", "asm/spinlock_types.h"];
+    let provided =
+        ["knee_lock.h", "knee_kernel.h"].iter().chain(KERNEL_INCLUDES).chain(&kernel_asm);
+    let provided: Vec<&str> = provided.copied().collect();
+    own_loads::included(Source::read(file).into_iter().collect(), flags, &provided)
 }
 
 /// The user's own files: neither those of the system nor knee's headers.

@@ -36,6 +36,8 @@ pub enum Hook {
     /// The number of the task's CPU, and its memory node.
     Cpu,
     Node,
+    /// How many tasks there are, each with a CPU of its own.
+    Cpus,
     /// The task has its position in the queue.
     Arrive,
     /// Sleeping and waking, as by futex.
@@ -110,6 +112,7 @@ impl Hook {
             "knee_of_cpu" => Hook::OfCpu,
             "knee_cpu" => Hook::Cpu,
             "knee_node" => Hook::Node,
+            "knee_cpus" => Hook::Cpus,
             "knee_arrive" => Hook::Arrive,
             "knee_park" => Hook::Park,
             "knee_wake" => Hook::Wake,
@@ -201,6 +204,7 @@ impl Hook {
             Hook::Nothing
             | Hook::Cpu
             | Hook::Node
+            | Hook::Cpus
             | Hook::Arrive
             | Hook::Thread
             | Hook::Errno
@@ -251,15 +255,11 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
                 "make its parts volatile words",
             )
         }
-        "__tsan_atomic128_load"
-        | "__tsan_atomic128_store"
-        | "__tsan_atomic128_compare_exchange_strong"
-        | "__tsan_atomic128_compare_exchange_weak"
-        | "__tsan_atomic128_compare_exchange_val" => Unsupported::new(
+        _ if is_of_16_bytes(symbol) => Unsupported::new(
             format!(
                 "{at}it uses an atomic access of 16 bytes ({symbol}), and a search has at most 8"
             ),
-            "pack both halves into 8 bytes for the check: an index of 32 bits instead of a pointer, and a tag of 32 bits",
+            PACK_HALVES,
         ),
         _ if symbol.starts_with("__tsan_atomic") => Unsupported::new(
             format!("{at}it uses an atomic access that no machine of knee has: {symbol}"),
@@ -272,9 +272,59 @@ pub fn missing(symbol: &str, at: &str) -> Unsupported {
     }
 }
 
+/// What to do without atomic accesses of 16 bytes.
+const PACK_HALVES: &str = "pack both halves into 8 bytes for the check: an index of 32 bits instead of a pointer, and a tag of 32 bits";
+
+/// Whether it is a function of the compiler's library or of ThreadSanitizer for atomic accesses of 16 bytes.
+fn is_of_16_bytes(symbol: &str) -> bool {
+    let is_library = symbol.starts_with("__atomic_") || symbol.starts_with("__sync_");
+    symbol.starts_with("__tsan_atomic128_") || is_library && symbol.ends_with("_16")
+}
+
+/// Why instructions of inline assembly, and others that the compiler chose, cannot be checked. Each line says where one is.
+pub fn unseen(lines: &[&str]) -> Unsupported {
+    const VARYING: [&str; 6] = ["rdtsc", "rdrand", "rdseed", "cpuid", "rdpid", "rdpmc"];
+    let is_varying = |line: &&str| VARYING.iter().any(|name| line.contains(name));
+    let (why, way_out) = if lines.iter().any(|line| line.contains("cmpxchg16b")) {
+        ("it uses atomic accesses of 16 bytes, and a search has at most 8", PACK_HALVES)
+    } else if lines.iter().all(is_varying) {
+        (
+            "these give another value each time, and a search repeats its steps",
+            "let the file do without: knee_cpu() and knee_node() of <knee_lock.h> say where a task is",
+        )
+    } else {
+        (
+            "the checker would not see these accesses",
+            "use the atomics of <stdatomic.h>, or the kernel's with #include <knee_kernel.h>",
+        )
+    };
+    Unsupported::new(format!("{why}:\n  {}", lines.join("\n  ")), way_out)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{BytesFunction, Hook};
+    use super::{BytesFunction, Hook, is_of_16_bytes, unseen};
+
+    #[test]
+    fn what_cannot_be_checked_has_a_way_out_of_its_own() {
+        for (lines, why, way_out) in [
+            (&["a.c:1: rdtsc", "a.c:2: lock; cmpxchg16b (%rdi)"][..], "16 bytes", "32 bits"),
+            (&["a.c:1: rdtscp"], "another value each time", "knee_node()"),
+            (&["a.c:1: rdtsc", "a.c:2: rcll $1, (%rdi)"], "not see", "<stdatomic.h>"),
+        ] {
+            let said = unseen(lines);
+            assert!(said.why.contains(why) && said.way_out.contains(way_out), "{said}");
+        }
+        for (symbol, is_it) in [
+            ("__atomic_compare_exchange_16", true),
+            ("__sync_val_compare_and_swap_16", true),
+            ("__tsan_atomic128_fetch_add", true),
+            ("__atomic_load_8", false),
+            ("lock_16", false),
+        ] {
+            assert_eq!(is_of_16_bytes(symbol), is_it, "{symbol}");
+        }
+    }
 
     #[test]
     fn symbols_have_their_meaning() {

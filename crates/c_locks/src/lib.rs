@@ -29,7 +29,7 @@ mod task;
 mod types;
 mod x86;
 
-pub use compile::{EXAMPLE, HEADER, KERNEL_HEADER, compile};
+pub use compile::{EXAMPLE, HEADER, KERNEL_HEADER, compile, included};
 pub use lock::CLocks;
 pub use mechanism::CMechanism;
 pub use program::Program;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use algorithms::{Hold, Locks, Properties, Shape};
 use anyhow::{Context, Result, bail};
+use engines::{Panic, Unsupported, catch_panics};
 use machine::{Machine, NamedArray, Native, Region};
 
 use crate::instance::Instance;
@@ -37,7 +38,7 @@ impl CLocks {
         let region = Region::new(bytes + Instance::bytes(program, shape.tasks))
             .context("allocating memory for the lock")?;
         let instance = Instance::new(program, &region, shape.tasks)?;
-        let start = instance.place(&region, "lock", shape.locks);
+        let start = instance.place(&region, "lock", shape.locks)?;
         Ok(CLocks { instance, start, count: shape.locks, write, read, region })
     }
 
@@ -91,7 +92,10 @@ impl Locks for CLocks {
 impl Instance {
     /// Allocates this many of the type that KNEE_LOCK or the like names, [`LOCK_MAX`] bytes from one to the next, in
     /// their first state; returns the address of the first.
-    pub fn place(&self, region: &Region, name: &str, count: usize) -> usize {
+    ///
+    /// # Errors
+    /// KNEE_PREPARE fails.
+    pub fn place(&self, region: &Region, name: &str, count: usize) -> Result<usize> {
         const ALIGN: usize = 128;
         let (words, members) = (self.program.lock_words.clone(), self.program.lock_members.clone());
         let (name, stride, per_cpu) = (name.to_string(), LOCK_MAX, false);
@@ -99,10 +103,19 @@ impl Instance {
         let start = region.laid_out(array, ALIGN) as usize;
         if let Some(prepare) = self.program.prepare {
             let m = Native::new(0, 0);
-            (0..count).for_each(|number| {
-                call(&m, self, prepare, start + number * LOCK_MAX);
+            let prepared = catch_panics(|| {
+                (0..count).for_each(|number| {
+                    call(&m, self, prepare, start + number * LOCK_MAX);
+                });
             });
+            prepared.map_err(|panic| match panic {
+                Panic::Unsupported(unsupported) => unsupported,
+                Panic::Message(fault) => Unsupported::new(
+                    format!("KNEE_PREPARE fails: {fault}"),
+                    "correct it: it runs before any task does, and knee_cpus() says how many there will be",
+                ),
+            })?;
         }
-        start
+        Ok(start)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use algorithms::mechanisms::{ListedMechanism, Mechanism, Setting, Settings};
+use anyhow::{Result, bail};
 use machine::{Machine, Native, Region};
 
 use crate::instance::Instance;
@@ -22,6 +23,19 @@ pub struct CMechanism {
 impl CMechanism {
     /// What all data structures in C have alike.
     pub const LISTED: ListedMechanism = ListedMechanism::new::<CMechanism>("");
+
+    /// The data structure in its first state.
+    ///
+    /// # Errors
+    /// The program is a lock, its KNEE_PREPARE fails, or the system has no memory for the code.
+    pub fn placed(region: &Region, program: &Arc<Program>, tasks: usize) -> Result<CMechanism> {
+        let Entries::Operation { operate, check } = program.entries else {
+            bail!("{} is a lock, not a data structure", program.name)
+        };
+        let instance = Instance::new(program, region, tasks)?;
+        let shared = instance.place(region, "shared", 1)?;
+        Ok(CMechanism { instance, shared, operate, check })
+    }
 }
 
 impl Mechanism for CMechanism {
@@ -38,15 +52,10 @@ impl Mechanism for CMechanism {
 
     /// # Panics
     ///
-    /// If the system has no memory for the code, which `compile` has tried, or if the program is a lock.
+    /// Where [`CMechanism::placed`] fails.
     fn new(region: &Region, program: Arc<Program>, tasks: usize, _: &Settings) -> CMechanism {
-        let Entries::Operation { operate, check } = program.entries else {
-            panic!("{} is a lock, not a data structure", program.name)
-        };
-        let instance = Instance::new(&program, region, tasks);
-        let instance = instance.unwrap_or_else(|error| panic!("{}: {error:#}", program.name));
-        let shared = instance.place(region, "shared", 1);
-        CMechanism { instance, shared, operate, check }
+        let placed = CMechanism::placed(region, &program, tasks);
+        placed.unwrap_or_else(|error| panic!("{}: {error:#}", program.name))
     }
 
     fn start<M: Machine>(&self, _: &M, _: usize) {}
@@ -60,7 +69,7 @@ impl Mechanism for CMechanism {
         0
     }
 
-    fn check<M: Machine>(&self, _: &M, operations: u64) -> Result<(), String> {
+    fn check<M: Machine>(&self, _: &M, operations: u64) -> std::result::Result<(), String> {
         let Some(check) = self.check else { return Ok(()) };
         self.instance.operations.store(operations, Relaxed);
         let is_right = call(&Native::new(0, 0), &self.instance, check, self.shared) as u32 != 0;

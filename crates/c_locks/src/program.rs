@@ -362,10 +362,7 @@ impl<'a> Parts<'a> {
         if lines.is_empty() {
             return Ok(());
         }
-        let why = format!("the checker would not see these accesses:\n  {}", lines.join("\n  "));
-        let way_out =
-            "use the atomics of <stdatomic.h>, or the kernel's with #include <knee_kernel.h>";
-        Err(Unsupported::new(why, way_out).into())
+        Err(hooks::unseen(&lines).into())
     }
 
     /// Functions that should run before all others would not: a lock begins with the values of its variables.

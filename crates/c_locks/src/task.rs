@@ -224,6 +224,7 @@ impl<M: Machine> Task<'_, M> {
             Hook::OfCpu => return self.of_cpu(a as usize, b as usize),
             Hook::Cpu => return self.m.task() as u64,
             Hook::Node => return self.m.node() as u64,
+            Hook::Cpus => return self.instance.cpus as u64,
             Hook::Thread => return self.m.task() as u64 + 1,
             Hook::Errno => return self.errno.as_ptr() as u64,
             Hook::Operations => return self.instance.operations.load(Relaxed),
@@ -254,7 +255,7 @@ impl<M: Machine> Task<'_, M> {
             self.fail(format!("knee_of_cpu: {address:#x} is not in a _Thread_local variable"))
         };
         if cpu >= instance.cpus {
-            self.fail(format!("knee_of_cpu: there is no CPU {cpu}"));
+            self.fail(format!("knee_of_cpu: there is no CPU {cpu}, only {}", instance.cpus));
         }
         (address - instance.thread_local(owner) + instance.thread_local(cpu)) as u64
     }

@@ -92,13 +92,17 @@ pub enum Statement {
 pub fn read(text: &str, is_locked: bool) -> Statement {
     let text = text.trim();
     let (name, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    // The assembler takes `NOP` too.
+    let name = name.to_ascii_lowercase();
+    let name = name.as_str();
     let fence = match name {
         "mfence" => Ordering::SeqCst,
         "lfence" => Ordering::Acquire,
         "sfence" => Ordering::Release,
         "" | "pause" => return Statement::Harmless,
         "rep" if ["", "nop", "ret"].contains(&operands.trim()) => return Statement::Harmless,
-        _ if name.starts_with('.') => return Statement::Harmless,
+        // A hint: it neither reads nor faults, whatever the address.
+        _ if name.starts_with('.') || name.starts_with("prefetch") => return Statement::Harmless,
         _ => return access(name, &operands_of(operands), is_locked),
     };
     let (action, operand) = (Action::Fence(fence), Operand::Nothing);
@@ -343,6 +347,9 @@ mod tests {
             "pause",
             ".p2align 4",
             "testb %al, %al",
+            "NOP",
+            "prefetchw 8(%rdi)",
+            "prefetcht0 (%rdi,%rax,8)",
         ] {
             assert_eq!(read(text, false), Statement::Harmless, "{text}");
         }

@@ -120,3 +120,28 @@ fn variables_of_all_tasks_that_no_search_tells_apart_are_refused() {
     let why = start(&subject, 15).unwrap_err().to_string();
     assert!(why.contains("15 tasks with 4096 thread-local words each"), "{why}");
 }
+
+/// What a first state lacks is no panic of knee, of a lock and of a data structure alike.
+#[test]
+fn a_first_state_that_fails_is_refused_with_its_line() {
+    let start = "#include <knee_lock.h>\n#include <assert.h>\nstatic _Thread_local int own;\nstruct s { int a; };\n";
+    for end in ["KNEE_LOCK(struct s, (void)0, (void)0)\n", "KNEE_OPERATION(struct s, (void)0)\n"] {
+        let said = |prepare: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("my_lock.c");
+            let prepare = format!("KNEE_PREPARE(struct s, {prepare})\n");
+            fs::write(&file, format!("{start}{prepare}{end}")).unwrap();
+            start_of(&file)
+        };
+        let why = said("*(int *)knee_of_cpu(&own, 2) = 1").unwrap_err();
+        assert!(why.contains("there is no CPU 2, only 2, at my_lock.c:5"), "{why}");
+        let why = said("assert(lock->a)").unwrap_err();
+        assert!(why.contains("KNEE_PREPARE fails: assertion failed: lock->a"), "{why}");
+        let all = "for (int i = 0; i < knee_cpus(); i++) *(int *)knee_of_cpu(&own, i) = 1";
+        said(all).unwrap();
+    }
+}
+
+fn start_of(file: &Path) -> Result<(), String> {
+    start(&compiled(file), 2).map_err(|error| format!("{error:#}"))
+}

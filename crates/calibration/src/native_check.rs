@@ -1,14 +1,14 @@
 //! Runs the simulated tasks natively on this host, to compare a simulation with.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread::{self, Builder};
 use std::time::Duration;
 
 use algorithms::{Locks, LocksVisitor, Shape, place};
 use analysis::Quartiles;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use host::clock::now_ns;
 use host::pinned::together;
 use machine::{Native, Pace, Yielding};
@@ -20,8 +20,6 @@ pub const AGREES: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
 const REPEATS: usize = 15;
 const RUN: Duration = Duration::from_millis(20);
-/// Time before each run for measuring the speed of its CPUs.
-const SPEED_TAKES: Duration = Duration::from_millis(10);
 
 /// A lock at one number of CPUs, simulated and native.
 #[derive(Clone, Debug)]
@@ -74,6 +72,11 @@ pub fn agreements(
     let conditions = Conditions { draws: 0, ..conditions.clone() };
     let agreement = |(&(lock, cpus), rates): (&(&Subject, usize), &Vec<f64>)| {
         let simulated = point(lock, load, &conditions, cpus, cpus)?.middle.rate();
+        ensure!(
+            simulated > 0.0,
+            "{} at {cpus} CPUs ends no operation in the simulated time: give a longer --length",
+            lock.name()
+        );
         let ratios: Vec<f64> = rates.iter().map(|rate| simulated / rate).collect();
         let quartiles = |values: &[f64]| Quartiles::from_values(values).context("nothing ran");
         let (native, ratio) = (quartiles(rates)?, quartiles(&ratios)?);
@@ -102,20 +105,29 @@ impl NativeRun<'_> {
     /// Repeats an operation on each CPU until the time is over; returns operations per second.
     fn rate(&self, operate: impl Fn(&Native<Yielding>) + Sync) -> io::Result<f64> {
         let is_over = &AtomicBool::new(false);
+        let begun = &AtomicUsize::new(0);
         thread::scope(|scope| {
             let tasks = Builder::new().spawn_scoped(scope, || {
                 together(self.cpus, |task, meeting| {
                     let m = Native::new(task, 0).with_pace(Pace::measure(now_ns)).yielding();
                     meeting.meet();
                     let (start, mut operations) = (now_ns(), 0_u64);
-                    while !is_over.load(Relaxed) {
+                    begun.fetch_add(1, Relaxed);
+                    loop {
                         operate(&m);
                         operations += 1;
+                        if is_over.load(Relaxed) {
+                            break;
+                        }
                     }
                     (operations, now_ns() - start)
                 })
             })?;
-            thread::sleep(SPEED_TAKES + self.length);
+            // Measuring the speed of a CPU takes long where other programs use it.
+            while begun.load(Relaxed) < self.cpus.len() && !tasks.is_finished() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(self.length);
             is_over.store(true, Relaxed);
             let counts = tasks.join().expect("a task does not panic")?;
             Ok(counts.iter().map(|&(operations, ns)| operations as f64 / ns as f64 * 1e9).sum())

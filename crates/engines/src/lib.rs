@@ -14,4 +14,5 @@ mod unsupported;
 
 pub use machine::CodeSite;
 pub use mutated::{AccessChange, Mutant, Mutated};
+pub use steppable::{Panic, catch_panics};
 pub use unsupported::Unsupported;

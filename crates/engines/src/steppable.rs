@@ -212,6 +212,7 @@ thread_local! {
 
 /// Calls `body`; a panic becomes an error, and is not printed.
 pub fn catch_panics<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
+    keep_panics_quiet();
     STEPPING.set(true);
     let result = catch_unwind(AssertUnwindSafe(body));
     STEPPING.set(false);

@@ -19,7 +19,7 @@ pub use crate::ledger::ipis::ipis_part;
 pub use crate::ledger::locks::locks_part;
 pub use crate::ledger::parts::{LedgerNode, LedgerPart, LedgerTree, NodeChange};
 
-use ledger::{Belongs, Explained, Ledger, LedgerRow, WORK};
+use ledger::{Belongs, Explained, Ledger, LedgerRow, WORK, WallTime};
 use records::{Obtained, Opened, Point};
 use text::prose::counted;
 use text::quantity::duration_ns;
@@ -39,14 +39,22 @@ pub fn explained_part(opened: &Opened, explained: &Explained, force: bool) -> Le
     let is_refused = explained.refused().is_some() && !force;
     let shown = explained.ledger.as_ref().filter(|_| !is_refused);
     let answer = match (&explained.ledger, shown) {
-        (_, Some(ledger)) => in_a_sentence(ledger, per),
+        (_, Some(ledger)) => in_a_sentence(ledger, explained.wall.as_ref(), per),
         (None, _) => "no profiled run recorded where the time goes".to_string(),
         (Some(_), None) => "no answer: profiling disturbed the run too much".to_string(),
     };
     LedgerPart {
         title: title(point),
         answer,
-        tree: shown.map(|ledger| tree(ledger, point.cpus, per)),
+        causes: trust::taken(&[(None, explained)]).into_iter().collect(),
+        tree: shown.map(|ledger| {
+            let by_wall = explained.wall.as_ref().and_then(|wall| wall.alone(ledger));
+            let whole = match by_wall {
+                Some(_) => "all: time by the clock".to_string(),
+                None => format!("all: {} x time", counted(point.cpus as usize, "CPU")),
+            };
+            tree(by_wall.as_ref().unwrap_or(ledger), &whole, per)
+        }),
         notes: trust::notes(explained, per, force),
         ..LedgerPart::default()
     }
@@ -58,10 +66,15 @@ pub fn title(point: &Point) -> String {
         if point.variant.is_empty() { String::new() } else { format!(" as {}", point.variant) };
     let tasks = match &point.command {
         Some(_) => String::new(),
+        None if point.tasks == 0 => String::new(),
         None => format!(", {}", point.form.counted(point.tasks)),
     };
-    let cpus = counted(point.cpus as usize, "CPU");
-    format!("{}{variant}{tasks} on {cpus}", load(point))
+    // An imported result may not say.
+    let cpus = match point.cpus {
+        0 => String::new(),
+        cpus => format!(" on {}", counted(cpus as usize, "CPU")),
+    };
+    format!("{}{variant}{tasks}{cpus}", load(point))
 }
 
 /// "page_fault KNEE_BYTES=65536": the workload with its settings, or the line of a command.
@@ -79,13 +92,21 @@ fn whole_line(point: &Point) -> Option<&str> {
     Some(point.parameters.get(name)?.as_str())
 }
 
-/// "An operation takes 2.52 us of CPU time: 61 % in system call fcntl (1.54 us), 22 % idle (…), …".
-fn in_a_sentence(ledger: &Ledger, per: &str) -> String {
+/// "A run takes 2.52 s, 2.3 s of CPU time: 61 % system call fcntl (1.54 us), 22 % idle (…), …".
+fn in_a_sentence(ledger: &Ledger, wall: Option<&WallTime>, per: &str) -> String {
     let ns = |row: &LedgerRow| ledger.ns_per_operation(row).mean;
     let article = if per == "run" { "A" } else { "An" };
-    let all = duration_ns(ns(&ledger.root));
-    let largest = largest_rows(ledger, &|row| duration_ns(ns(row)));
-    format!("{article} {per} takes {all} of CPU time: {largest}")
+    let Some(wall) = wall else {
+        let largest = largest_rows(ledger, &|row| duration_ns(ns(row)));
+        let all = duration_ns(ns(&ledger.root));
+        return format!("{article} {per} takes {all} of CPUs x time: {largest}");
+    };
+    // CPUs that the workload leaves unused are no part of its time.
+    let by_wall = wall.alone(ledger);
+    let shown = by_wall.as_ref().unwrap_or(ledger);
+    let largest = largest_rows(shown, &|row| duration_ns(shown.ns_per_operation(row).mean));
+    let cpu = wall.cpu_ns.map(|ns| format!(", {} of CPU time", duration_ns(ns)));
+    format!("{article} {per} takes {}{}: {largest}", duration_ns(wall.ns), cpu.unwrap_or_default())
 }
 
 /// "61 % system call fcntl (1.54 us), 22 % idle (…), …": the rows that take most, with the workload's own in its place.
@@ -106,16 +127,15 @@ pub(crate) fn largest_rows(ledger: &Ledger, amount: &dyn Fn(&LedgerRow) -> Strin
     named.collect::<Vec<_>>().join(", ")
 }
 
-fn tree(ledger: &Ledger, cpus: u32, per: &str) -> LedgerTree {
+fn tree(ledger: &Ledger, whole: &str, per: &str) -> LedgerTree {
     let total = ledger.ns_per_operation(&ledger.root).mean;
     let unit = Unit::for_total(total);
-    let all = format!("all: {} x time", counted(cpus as usize, "CPU"));
     let events = format!("events per {per}");
     LedgerTree::new(
         format!("time per {per}, {}", unit.name),
         vec!["time".to_string()],
         ["±", "share", &events, "cost per event", "measured"],
-        Rows { ledger, unit, total }.node(&ledger.root, &all),
+        Rows { ledger, unit, total }.node(&ledger.root, whole),
     )
 }
 
@@ -149,7 +169,11 @@ impl Rows<'_> {
         let (mut shown, small): (Vec<&LedgerRow>, Vec<&LedgerRow>) =
             row.rows.iter().partition(is_shown);
         let is_together = small.len() >= TOGETHER_MIN;
-        let sum = is_together.then(|| self.node(&together(&small), &small_rows(small.len())));
+        let sum = is_together.then(|| LedgerNode {
+            is_folded: true,
+            rows: small.iter().map(|row| self.node(row, &row.name)).collect(),
+            ..self.node(&together(&small), &small_rows(small.len()))
+        });
         if !is_together {
             shown.extend(small);
         }

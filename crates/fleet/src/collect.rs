@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::{random, signals};
-use records::{Boot, Opened, Record, Run, Sample, Session};
+use records::{Boot, Opened, Point, Record, Run, Sample, Session, Warning};
 use store::{Growing, Id, Store};
 
 use crate::claims::Folder;
@@ -20,6 +20,8 @@ pub struct Collected {
     pub nodes: BTreeSet<String>,
     pub blocks: usize,
     pub runs: u32,
+    /// How these hosts differ from those of the plan's other records; empty if there is no other.
+    pub differs: String,
 }
 
 /// Blocks of one claim that count.
@@ -47,23 +49,38 @@ pub fn collect(
         plan.chunks.len(),
         folder.root().display()
     );
-    let mut kinds: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    let mut kinds: BTreeMap<HostKind, Vec<Part>> = BTreeMap::new();
     for part in parts {
-        let kind = kind_of_host(&opened(&part)?.record)?;
+        let kind = HostKind::new(&opened(&part)?.record)?;
         kinds.entry(kind).or_default().push(part);
     }
     ensure!(!kinds.is_empty(), "no chunk is done yet: nothing to collect");
+    let all: Vec<HostKind> = kinds.keys().cloned().collect();
     let complete = missing == 0;
     // A signal must leave no half of a record.
     signals::catch();
-    let begin = |parts: &[Part]| -> Result<Record> {
+    let begin = |kind: &HostKind, parts: &[Part]| -> Result<Record> {
         let mut record = opened(parts.first().context("a kind of host has a part")?)?.record;
         record.warnings.clear();
         others.iter().for_each(|why| record.note_others(why));
         record.label = label.to_string();
+        record.blocks = None;
+        if all.len() > 1 {
+            record.blocks = Some(parts.iter().flat_map(|part| part.blocks.clone()).collect());
+            let (own, blocks) = (record.blocks_planned(), plan.blocks());
+            let why = kind.differences(&all);
+            let text = format!("{own} of {blocks} blocks are here: hosts differ in {why}");
+            let advice =
+                "each kind of host has a record and a verdict of its own: read all of them";
+            record.warnings.push(Warning::new(text, advice));
+        }
         Ok(record)
     };
-    kinds.values().map(|parts| join(parts, plan, store, begin(parts)?, complete)).collect()
+    let join = |(kind, parts): (&HostKind, &Vec<Part>)| -> Result<Collected> {
+        let differs = kind.differences(&all);
+        Ok(Collected { differs, ..join(parts, plan, store, begin(kind, parts)?, complete)? })
+    };
+    kinds.iter().map(join).collect()
 }
 
 /// What of every claim counts, in the order of the blocks, and how many chunks are not done.
@@ -104,13 +121,64 @@ fn opened(part: &Part) -> Result<Opened> {
     open_part(&part.records)?.with_context(there)
 }
 
-/// What hosts must have in common for their runs to be replicates.
-fn kind_of_host(record: &Record) -> Result<String> {
-    let host = &record.host;
-    // Where kernels are compared, a host has been in each.
-    let boots = record.experiment.has_metal();
-    let kernel = (!boots).then_some((&host.kernel_release, &host.kernel_version));
-    Ok(serde_json::to_string(&(&host.cpu_model, kernel, &record.topology, &record.points))?)
+/// What hosts must have in common for their runs to be replicates: names with values, as a reader sees them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct HostKind {
+    /// Everything, in one text.
+    all: String,
+    named: [(&'static str, String); 4],
+    /// The CPUs of the host, which are too many to be shown.
+    topology: String,
+}
+
+impl HostKind {
+    fn new(record: &Record) -> Result<HostKind> {
+        let host = &record.host;
+        // Where kernels are compared, a host has been in each.
+        let boots = record.experiment.has_metal();
+        let kernel = (!boots).then_some((&host.kernel_release, &host.kernel_version));
+        let all =
+            serde_json::to_string(&(&host.cpu_model, kernel, &record.topology, &record.points))?;
+        let text = |text: &Option<String>| text.clone().unwrap_or("unknown".to_string());
+        let release = kernel.map_or(String::new(), |(release, version)| {
+            format!("{} {}", text(release), text(version))
+        });
+        let each_once = |values: Vec<String>| {
+            let once: BTreeSet<String> = values.into_iter().collect();
+            Vec::from_iter(once).join(" or ")
+        };
+        let cpus =
+            |point: &Point| point.cpu_list.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let directory = |point: &Point| point.dir.display().to_string();
+        let named = [
+            ("the processor", text(&host.cpu_model)),
+            ("the kernel", release),
+            ("the CPUs measured", each_once(record.points.iter().map(cpus).collect())),
+            ("the directory", each_once(record.points.iter().map(directory).collect())),
+        ];
+        Ok(HostKind { all, named, topology: serde_json::to_string(&record.topology)? })
+    }
+
+    /// "the CPUs measured (here 2, elsewhere 0)": how hosts of this kind differ from those of all others; empty if this is
+    /// the only kind.
+    fn differences(&self, kinds: &[HostKind]) -> String {
+        let others = || kinds.iter().filter(|other| *other != self);
+        let mut differences = Vec::new();
+        for (at, (name, here)) in self.named.iter().enumerate() {
+            let there: BTreeSet<&str> = others().map(|other| other.named[at].1.as_str()).collect();
+            let there: Vec<&str> = there.into_iter().filter(|there| there != here).collect();
+            if !there.is_empty() {
+                differences.push(format!("{name} (here {here}, elsewhere {})", there.join("; ")));
+            }
+        }
+        if others().any(|other| other.topology != self.topology) {
+            differences.push("how CPUs share cores, caches and nodes".to_string());
+        }
+        if differences.is_empty() && others().next().is_some() {
+            differences.push("the points that they measured".to_string());
+        }
+        differences.join(", ")
+    }
 }
 
 fn join(
@@ -120,7 +188,7 @@ fn join(
     record: Record,
     complete: bool,
 ) -> Result<Collected> {
-    let record = Record { blocks: None, sessions: Vec::new(), files: BTreeMap::new(), ..record };
+    let record = Record { sessions: Vec::new(), files: BTreeMap::new(), ..record };
     let mut joined = store.begin(record, Id::new(jiff::Timestamp::now(), random() as u32))?;
     let growing = joined.folder().to_path_buf();
     let blocks = parts.iter().map(|part| part.blocks.len()).sum();
@@ -134,7 +202,7 @@ fn join(
         let ended = joined.record.sessions.last().and_then(|session| session.finished);
         let folder = joined.finish(ended.unwrap_or_else(jiff::Timestamp::now))?;
         let Some(folder) = folder else { bail!("the chunks that are done hold no run") };
-        Ok(Collected { id, folder, nodes, blocks, runs })
+        Ok(Collected { id, folder, nodes, blocks, runs, differs: String::new() })
     });
     if collected.is_err() && growing.exists() {
         // What is joined lies in the fleet's directory too: half a record would only mislead.

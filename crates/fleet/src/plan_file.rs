@@ -86,15 +86,19 @@ impl Chunk {
     }
 }
 
-/// Cuts blocks of this length into chunks of about `chunk_s`, at most [`CHUNKS_MAX`] of them.
-pub fn cut(blocks: u32, block_s: f64, chunk_s: f64) -> Vec<Chunk> {
-    let by_time = (chunk_s / block_s.max(1e-3)).round().clamp(1.0, blocks.max(1) as f64) as u32;
-    let size = by_time.max(blocks.div_ceil(CHUNKS_MAX as u32)).max(1);
-    let chunk = |first: u32| {
-        let blocks = size.min(blocks - first);
-        Chunk { first_block: first, blocks, estimated_s: blocks as f64 * block_s }
+/// Cuts blocks of this length into chunks of about `chunk_s` and about equal size, at least `chunks_min` and at most
+/// [`CHUNKS_MAX`] of them.
+pub fn cut(blocks: u32, block_s: f64, chunk_s: f64, chunks_min: u32) -> Vec<Chunk> {
+    let size = (chunk_s / block_s.max(1e-3)).round().clamp(1.0, blocks.max(1) as f64) as u32;
+    let chunks = blocks.div_ceil(size).max(chunks_min).min(CHUNKS_MAX as u32).min(blocks);
+    let mut first_block = 0;
+    let chunk = |number: u32| {
+        let blocks = blocks / chunks + u32::from(number < blocks % chunks);
+        let chunk = Chunk { first_block, blocks, estimated_s: blocks as f64 * block_s };
+        first_block += blocks;
+        chunk
     };
-    (0..blocks).step_by(size as usize).map(chunk).collect()
+    (0..chunks).map(chunk).collect()
 }
 
 impl Plan {
@@ -203,13 +207,18 @@ mod tests {
 
     #[test]
     fn chunks_hold_every_block_once() {
-        for (blocks, block_s, chunk_s, expected) in [
-            (60, 30.0, 600.0, 3),
-            (7, 400.0, 600.0, 4),
-            (3, 5000.0, 600.0, 3),
-            (5000, 1.0, 1.0, 1000),
+        for (blocks, block_s, chunk_s, hosts, expected) in [
+            (60, 30.0, 600.0, 1, 3),
+            (7, 400.0, 600.0, 1, 4),
+            (3, 5000.0, 600.0, 1, 3),
+            (5000, 1.0, 1.0, 1, 1000),
+            (12, 1.0, 600.0, 3, 3),
+            (12, 1.0, 600.0, 5, 5),
+            (2, 1.0, 600.0, 3, 2),
         ] {
-            let chunks = cut(blocks, block_s, chunk_s);
+            let chunks = cut(blocks, block_s, chunk_s, hosts);
+            let (most, fewest) = (chunks[0].blocks, chunks[chunks.len() - 1].blocks);
+            assert!(most - fewest <= 1, "{blocks} blocks on {hosts} hosts: {most} and {fewest}");
             assert_eq!(chunks.len(), expected, "{blocks} blocks of {block_s} s");
             let all: Vec<u32> = chunks.iter().flat_map(Chunk::range).collect();
             assert_eq!(all, (0..blocks).collect::<Vec<_>>());
@@ -221,7 +230,7 @@ mod tests {
             assert!(chunk.is_whole(own.iter().chain([&spare]), blocks));
             assert!(chunks.len() == 1 || !chunks[1].is_whole(own.iter().chain([&spare]), blocks));
         }
-        assert!(cut(0, 1.0, 1.0).is_empty());
+        assert!(cut(0, 1.0, 1.0, 1).is_empty());
     }
 
     #[test]

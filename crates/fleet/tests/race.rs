@@ -28,7 +28,7 @@ fn plan() -> Plan {
         experiment: Experiment::read("[[load]]\nworkload = 'getppid'\n").unwrap(),
         points: Vec::new(),
         lease_s: LEASE.as_secs_f64(),
-        chunks: cut(BLOCKS, 1.0, 3.0),
+        chunks: cut(BLOCKS, 1.0, 3.0, 1),
     }
 }
 

@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
+
+use crate::mounts::{self, Mount};
 
 /// How long killed processes may take to disappear: one in uninterruptible sleep takes its time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -170,22 +173,43 @@ pub fn why_stopped(child: u32) -> Option<String> {
 
 /// The control group of a process, if it is frozen.
 pub fn frozen_group(process: u32) -> Option<String> {
-    let text = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let mounts = mounts::current();
     // Number, controllers and path; version 2 names no controllers.
-    let groups = text(format!("/proc/{process}/cgroup"));
     let frozen = groups.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
         let is_frozen = match controllers {
-            "" => text(format!("/sys/fs/cgroup{group}/cgroup.events")).contains("frozen 1"),
-            "freezer" => {
-                let state = text(format!("/sys/fs/cgroup/freezer{group}/freezer.state"));
-                state.trim() == "FROZEN"
+            "" => has_frozen(&mounts, "cgroup2", "", group, "cgroup.events", "frozen 1"),
+            _ => {
+                controllers.split(',').any(|one| one == "freezer")
+                    && has_frozen(&mounts, "cgroup", "freezer", group, "freezer.state", "FROZEN")
             }
-            _ => false,
         };
         is_frozen.then_some(group)
     });
     frozen.map(str::to_string)
+}
+
+/// Whether a file of a control group has this word, wherever groups of this kind and controller are mounted.
+fn has_frozen(
+    mounts: &[Mount],
+    kind: &str,
+    controller: &str,
+    group: &str,
+    file: &str,
+    word: &str,
+) -> bool {
+    let has_groups = |mount: &&Mount| {
+        let mut options = mount.super_options.split(',');
+        mount.file_system == kind
+            && (controller.is_empty() || options.any(|option| option == controller))
+    };
+    mounts.iter().filter(has_groups).any(|mount| {
+        let below = Path::new(group).strip_prefix(&mount.root);
+        let below = below.unwrap_or(Path::new(group.trim_start_matches('/')));
+        let text = fs::read_to_string(mount.mount_point.join(below).join(file));
+        text.is_ok_and(|text| text.contains(word))
+    })
 }
 
 /// A process in words, such as "77 (sleep)".

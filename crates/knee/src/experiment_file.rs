@@ -1,9 +1,10 @@
 //! Experiments named on the command line: the built-in ones, and files. What a file decides is run only once it is
 //! permitted.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use host::{Limit, given_file};
 use plan::experiments;
 use records::Experiment;
@@ -17,9 +18,22 @@ pub fn read(argument: &str) -> Result<Foreign<String>> {
     if let Some(text) = experiments::built_in(argument) {
         return Ok(Foreign::typed(text.to_string()));
     }
-    let read = given_file::read_judged(Path::new(argument), LENGTH, own_file::why_not_own);
+    let path = Path::new(argument);
+    if !argument.ends_with(".toml") {
+        let place = if path.exists() { "" } else { "there is no file of this name; " };
+        ensure!(
+            path.exists() && !is_executable(path),
+            "{argument} is no experiment: {place}an experiment is a TOML file, and a program is measured by \
+             --command {argument}"
+        );
+    }
+    let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
     let (text, why) = read.with_context(|| format!("reading the experiment {argument}"))?;
     Ok(Foreign::typed(text).decided_by(argument, why))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The plan of a fleet is read as one, with all its points.

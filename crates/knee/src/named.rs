@@ -1,6 +1,7 @@
 //! What the words of a command line name: experiments, loads, programs, recordings of perf, records and their variants,
 //! manual pages. Each verb that takes such words asks here.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -135,6 +136,11 @@ fn is_line(word: &str) -> bool {
     word.split_once(' ').is_some_and(|(program, _)| is_in_path(program))
 }
 
+/// Whether a word is the bare name of a program in PATH, as "gzip".
+pub fn is_program_name(word: &str) -> bool {
+    !word.is_empty() && !word.contains('/') && is_line(&format!("{word} "))
+}
+
 /// What `knee show` shows.
 pub enum Shown {
     /// The record in this folder.
@@ -245,6 +251,8 @@ pub struct NamedRecords {
     pub records: Vec<Opened>,
     /// Index of the record, variant, name.
     arms: Vec<(usize, String, String)>,
+    /// What pages call the arms: labels where records have some.
+    titles: Vec<String>,
 }
 
 impl NamedRecords {
@@ -260,7 +268,8 @@ impl NamedRecords {
             several => match open("last") {
                 Ok(last) if several.iter().all(|name| has_variant(&last, name)) => {
                     let arms = several.iter().map(|name| (0, name.clone(), name.clone()));
-                    Ok(NamedRecords { arms: arms.collect(), records: vec![last] })
+                    let arms = arms.collect();
+                    Ok(NamedRecords { arms, titles: several.to_vec(), records: vec![last] })
                 }
                 last => NamedRecords::from_records(several, last.ok().as_ref(), store),
             },
@@ -274,11 +283,12 @@ impl NamedRecords {
         if arms.is_empty() {
             arms.push((0, String::new(), kernel_release(&record).to_string()));
         }
-        NamedRecords { arms, records: vec![record] }
+        let titles = arms.iter().map(|(_, _, name)| name.clone()).collect();
+        NamedRecords { arms, titles, records: vec![record] }
     }
 
     fn from_records(what: &[String], last: Option<&Opened>, store: &Store) -> Result<NamedRecords> {
-        let mut named = NamedRecords { records: Vec::new(), arms: Vec::new() };
+        let mut named = NamedRecords { records: Vec::new(), arms: Vec::new(), titles: Vec::new() };
         let mut known: Vec<Vec<PathBuf>> = Vec::new();
         for name in what {
             let (folders, variant) =
@@ -296,7 +306,24 @@ impl NamedRecords {
             let variant = the_variant(&named.records[index], variant, name)?;
             named.arms.push((index, variant, name.clone()));
         }
+        named.titles = named.arms.iter().map(|arm| named.title(arm)).collect();
+        let once: BTreeSet<&String> = named.titles.iter().collect();
+        if once.len() < named.titles.len() {
+            named.titles = named.arms.iter().map(|(_, _, name)| name.clone()).collect();
+        }
         Ok(named)
+    }
+
+    /// What a page calls an arm: the label of its record if it has one, its id instead of a path, else the word.
+    fn title(&self, (index, variant, name): &(usize, String, String)) -> String {
+        let record = &self.records[*index].record;
+        let title = match record.label.as_str() {
+            _ if name.contains(',') => return name.clone(),
+            "" if name.contains('/') => &record.id,
+            "" => return name.clone(),
+            label => label,
+        };
+        if record.variants.len() > 1 { format!("{title}:{variant}") } else { title.to_string() }
     }
 
     /// Words that will name the same later, where `what` may say `last`. Records that are named by a path keep it.
@@ -321,8 +348,8 @@ impl NamedRecords {
     }
 
     pub fn arms(&self) -> Vec<Arm<'_>> {
-        let arms = self.arms.iter();
-        arms.map(|(index, variant, name)| Arm { name, record: &self.records[*index], variant })
+        let arms = self.arms.iter().zip(&self.titles);
+        arms.map(|((index, variant, _), name)| Arm { name, record: &self.records[*index], variant })
             .collect()
     }
 }

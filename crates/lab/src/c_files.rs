@@ -83,10 +83,14 @@ pub fn checkable_named<'a>(files: &'a [Checkable], name: &str) -> Option<&'a Che
     files.iter().find(|other| self::name(other) == file)
 }
 
-/// Locks to be compiled and run. If others wrote or named one of them, shows all and asks, unless `yes` was given.
-pub fn permitted(locks: Foreign<Vec<LockInC>>, yes: bool) -> Result<Permitted<Vec<LockInC>>> {
-    let files: Vec<PathBuf> = locks.look().iter().map(|lock| lock.file.clone()).collect();
-    let locks = files.iter().try_fold(locks, |locks, file| locks.with_code(file))?;
+/// Locks to be compiled and run. If others wrote or named one of them, or a file that it includes, shows all and asks,
+/// unless `yes` was given.
+pub fn permitted(mut locks: Foreign<Vec<LockInC>>, yes: bool) -> Result<Permitted<Vec<LockInC>>> {
+    for lock in locks.look().clone() {
+        locks = locks.with_code(&lock.file)?;
+        let included = c_locks::included(&lock.file, &lock.flags);
+        locks = included.iter().try_fold(locks, |locks, file| locks.with_code(file))?;
+    }
     locks.permitted(yes, |locks| {
         let effects: Vec<Effect> = locks.iter().map(effect).collect();
         Ok(reports::effects(&effects, &Style::for_stdout()))

@@ -24,7 +24,7 @@ use host::terminal::{hint, talk};
 use host::unknown;
 use pages::ViewFlags;
 use studies::checks::against_kernel::{KernelComparison, compare};
-use studies::checks::bypass::fairness;
+use studies::checks::bypass::{Fairness, fairness};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
 use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_tasks};
 use studies::{MechanismDesign, Subject};
@@ -292,9 +292,14 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
     checked.seconds = since.elapsed().as_secs_f64();
     let lock = subject.as_ref().ok().filter(|subject| subject.is_lock() && size.locks == 1);
     if let (Verdict::Holds, Some(lock)) = (checked.verdict(), lock) {
-        checked.fairness = Some(fairness(lock)?);
+        checked.fairness = known_fairness(fairness(lock))?;
     }
     Ok(checked)
+}
+
+/// None if the lock cannot be brought into its first state for as few tasks as fairness is searched with.
+fn known_fairness(fairness: Result<Fairness>) -> Result<Option<Fairness>> {
+    fairness.map(Some).or_else(|error| error.is::<Unsupported>().then_some(None).ok_or(error))
 }
 
 fn search_or_sample(

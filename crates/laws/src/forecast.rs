@@ -1,5 +1,8 @@
 //! Forecasts: rates with more CPUs than were measured, what they rest on, and how far a curve alone reaches.
 
+mod single_runs;
+
+use analysis::Axis;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,10 +13,13 @@ use crate::knee::SHARE;
 use crate::law::Law;
 use crate::scaling::{lack_of_fit, may_hold};
 use crate::sweep::Sweep;
+use single_runs::NearLaws;
 
 /// Rates with more CPUs than were measured.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Forecast {
+    /// What the curve runs over: CPUs, or threads, clients, a load. All that is said of CPUs is said of it.
+    pub axis: Axis,
     /// The laws that the intervals hold; the first gives the values.
     pub laws: Vec<Law>,
     /// The rate at each requested number of CPUs.
@@ -28,6 +34,8 @@ pub struct Forecast {
     pub hold_out: Option<HoldOut>,
     /// Why the lower half says nothing, if so.
     pub not_held_out: Option<String>,
+    /// Where each point ran once: the noise that the intervals assume, in percent; null where repeats show it.
+    pub assumed_noise_percent: Option<f64>,
 }
 
 /// The quantity with which a forecast varies most.
@@ -89,33 +97,40 @@ pub fn forecast(sweep: &Sweep, known: &[Known], cpus: &[u32]) -> Result<Forecast
     let (reach, what) =
         if sweep.has_doses() { (WITH_DOSES, "a curve with doses") } else { (BARE, "a curve") };
     if !knows_both && f64::from(most) > reach * measured {
+        let axis = sweep.axis();
         return Err(format!(
-            "{most} CPUs: {what} up to {measured} CPUs says nothing beyond {}; more CPUs measured, \
+            "{}: {what} up to {} says nothing beyond {}; more {} measured, \
              or both the time that the lock is held and what each waiting task adds, reach farther",
-            reach * measured
+            axis.counted(most),
+            axis.counted(measured),
+            reach * measured,
+            axis.name()
         ));
     }
-    let all = candidates(sweep, known)?;
+    let laws = ForecastLaws::new(sweep, known)?;
+    let all = laws.draws();
     let (hold_out, not_held_out) = match hold_out(sweep, known) {
         Ok(held_out) => (Some(held_out), None),
         Err(why) => (None, Some(why)),
     };
     Ok(Forecast {
+        axis: sweep.axis().clone(),
         laws: all.iter().map(|draws| draws.fit.law).collect(),
-        points: cpus.iter().map(|&cpus| point(sweep, &all, cpus)).collect(),
-        knee: knee(&all),
+        points: cpus.iter().map(|&cpus| point(sweep, &laws, cpus)).collect(),
+        knee: knee(all),
         with_doses: sweep.has_doses(),
         rests_on: rests_on(&all[0], most),
         hold_out,
         not_held_out,
+        assumed_noise_percent: laws.assumed_noise().map(|noise| 100.0 * noise),
     })
 }
 
 /// The rate at a number of CPUs, beside the measured one.
-fn point(sweep: &Sweep, all: &[Draws], cpus: u32) -> ForecastPoint {
+fn point(sweep: &Sweep, laws: &ForecastLaws, cpus: u32) -> ForecastPoint {
     let measured = sweep.points().iter().find(|point| point.cpus == cpus);
     let measured = measured.map(|point| point.log_rate().exp());
-    ForecastPoint { cpus, rate: rate(all, cpus), measured }
+    ForecastPoint { cpus, rate: laws.rate(cpus), measured }
 }
 
 /// The knee by all laws that may hold.
@@ -131,8 +146,9 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
     if known.is_empty() && !sweep.has_doses() {
         if let Some(cliff) = cliff(sweep) {
             return Err(format!(
-                "a cliff between {} and {} CPUs: no law says how the curve goes on after it; measure with more CPUs",
-                cliff.before, cliff.after
+                "a cliff between {}: no law says how the curve goes on after it; measure with more {}",
+                sweep.axis().many(&format!("{} and {}", cliff.before, cliff.after)),
+                sweep.axis().name()
             ));
         }
         let all = may_hold(&observed, freedom);
@@ -161,22 +177,63 @@ fn candidates(sweep: &Sweep, known: &[Known]) -> Result<Vec<Draws>, String> {
             us(Quantity::Handover)
         ));
     }
+    let freedom = if freedom > 0 { freedom } else { observed.len() };
     Ok(vec![Draws::new(fit, &observed, known, freedom)])
 }
 
-fn rate(all: &[Draws], cpus: u32) -> Estimate {
-    let rates = all.iter().map(|draws| draws.estimate(|fit| fit.rate(f64::from(cpus))));
-    rates.reduce(Estimate::hull).expect("a forecast has a law")
+/// The laws that a forecast follows.
+enum ForecastLaws {
+    /// Repeats show the noise, or it is assumed beside what is known.
+    Alike(Vec<Draws>, Option<f64>),
+    /// Each point ran once.
+    Single(NearLaws),
+}
+
+impl ForecastLaws {
+    fn new(sweep: &Sweep, known: &[Known]) -> Result<ForecastLaws, String> {
+        if sweep.freedom() > 0 || !known.is_empty() || sweep.has_doses() {
+            let assumed = Some(FITS_WITHOUT_NOISE).filter(|_| sweep.freedom() == 0);
+            return candidates(sweep, known).map(|all| ForecastLaws::Alike(all, assumed));
+        }
+        let why = "each point ran once, and no law comes within 5 % of the curve, so none says how it goes on: repeat \
+                   the points";
+        NearLaws::new(sweep).map(ForecastLaws::Single).ok_or_else(|| why.to_string())
+    }
+
+    fn draws(&self) -> &[Draws] {
+        match self {
+            ForecastLaws::Alike(all, _) => all,
+            ForecastLaws::Single(near) => &near.draws,
+        }
+    }
+
+    fn rate(&self, cpus: u32) -> Estimate {
+        let cpus = f64::from(cpus);
+        match self {
+            ForecastLaws::Alike(all, _) => {
+                let rates = all.iter().map(|draws| draws.estimate(|fit| fit.rate(cpus)));
+                rates.reduce(Estimate::hull).expect("a forecast has a law")
+            }
+            ForecastLaws::Single(near) => near.rate(cpus),
+        }
+    }
+
+    fn assumed_noise(&self) -> Option<f64> {
+        match self {
+            ForecastLaws::Alike(_, assumed) => *assumed,
+            ForecastLaws::Single(near) => Some(near.noise),
+        }
+    }
 }
 
 fn hold_out(sweep: &Sweep, known: &[Known]) -> Result<HoldOut, String> {
     let half = (sweep.most_cpus() / 2.0).floor() as u32;
     let part = sweep.up_to(half)?;
-    let all = candidates(&part, known)?;
+    let laws = ForecastLaws::new(&part, known)?;
     let beyond = sweep.points().iter().filter(|measured| measured.cpus > half);
     let points = beyond.map(|point| HeldOutPoint {
         cpus: point.cpus,
-        rate: rate(&all, point.cpus),
+        rate: laws.rate(point.cpus),
         measured: point.log_rate().exp(),
     });
     Ok(HoldOut { up_to: half, points: points.collect() })

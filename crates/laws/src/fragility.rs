@@ -13,7 +13,7 @@
 //! a kind, because then a change of that kind, of those tried, flips the verdict as probably as not. Kinds are judged
 //! apart, because nobody knows which will occur: how many loads of another kind were tried must not matter.
 
-use analysis::{Spread, Student, imbalance};
+use analysis::{InTwo, Student, imbalance};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
@@ -351,11 +351,12 @@ fn modes(pairs: &[(f64, f64)]) -> Option<Modes> {
     const APART: f64 = 5.0;
     /// Modes nearer than this do not matter.
     const LEAST: f64 = 0.05;
+    const EACH_MIN: usize = 2;
     let sides: [Vec<f64>; 2] = [
         pairs.iter().map(|pair| pair.0.ln()).collect(),
         pairs.iter().map(|pair| pair.1.ln()).collect(),
     ];
-    let all = sides.iter().map(|side| in_two(side)).collect::<Vec<_>>();
+    let all = sides.iter().map(|side| InTwo::new(side, EACH_MIN)).collect::<Vec<_>>();
     // One side shows the modes; where both do, the one with the wider gap.
     let gaps =
         all.into_iter().flatten().filter(|split| split.gap > APART * split.spread.max(LEAST_NOISE));
@@ -363,35 +364,6 @@ fn modes(pairs: &[(f64, f64)]) -> Option<Modes> {
     let slow = [0, 1].map(|side| sides[side].iter().filter(|log| **log < split.at).count());
     let runs = [0, 1].map(|side| sides[side].len());
     Some(Modes { slow, runs, apart: split.apart.exp() - 1.0, p: imbalance(&slow, &runs) })
-}
-
-/// Values divided at their widest gap.
-struct InTwo {
-    /// The middle of the gap.
-    at: f64,
-    gap: f64,
-    /// The distance of the means.
-    apart: f64,
-    /// The standard deviation within both parts.
-    spread: f64,
-}
-
-fn in_two(values: &[f64]) -> Option<InTwo> {
-    const EACH_MIN: usize = 2;
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let ends = sorted.len().checked_sub(EACH_MIN).filter(|end| *end >= EACH_MIN)?;
-    let widest = (EACH_MIN..=ends)
-        .max_by(|a, b| (sorted[*a] - sorted[a - 1]).total_cmp(&(sorted[*b] - sorted[b - 1])))?;
-    let (low, high) = sorted.split_at(widest);
-    let (a, b) = (Spread::from_values(low)?, Spread::from_values(high)?);
-    let squares = |spread: &Spread| spread.stddev.unwrap_or(0.0).powi(2) * (spread.n as f64 - 1.0);
-    Some(InTwo {
-        at: (low[widest - 1] + high[0]) / 2.0,
-        gap: high[0] - low[widest - 1],
-        apart: b.mean - a.mean,
-        spread: ((squares(&a) + squares(&b)) / (sorted.len() as f64 - 2.0)).sqrt(),
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod adaptive;
 mod chance;
 mod cliff;
 mod dose;
+mod fall;
 mod fit;
 mod forecast;
 mod fragility;

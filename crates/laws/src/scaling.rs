@@ -1,10 +1,12 @@
 //! What a curve says: the laws that fit it, its knee, its peak, a cliff, and whether it falls at the end.
 
+use analysis::Axis;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chance::{Draws, Estimate};
 use crate::cliff::{Cliff, cliff};
+use crate::fall::fall_at_end;
 use crate::fit::{FITS_WITHOUT_NOISE, Fit, Observation, Quantity};
 use crate::knee;
 use crate::law::Law;
@@ -14,6 +16,8 @@ use crate::sweep::{FarApart, Sweep};
 /// What a curve says.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Scaling {
+    /// What the curve runs over: CPUs, or threads, clients, a load. All that is said of CPUs is said of it.
+    pub axis: Axis,
     /// The numbers of CPUs that were measured.
     pub cpus: Vec<u32>,
     /// The standard deviation of single runs, in percent; `None` where each point ran once.
@@ -155,6 +159,9 @@ fn place_at_last_look(
         // Neighbours in a block show a fall that the noise of all runs may hide. A law without it does not hold.
         laws.retain(|draws| draws.fit.rate(fall.to) < draws.fit.rate(fall.from));
     }
+    if freedom == 0 {
+        laws.retain(|draws| explains_single_runs(sweep, observed, &draws.fit));
+    }
     if laws.is_empty() {
         let knee = knee::between_points(observed, freedom);
         return PlacedKnee { knee, at_last_look: knee, basis: KneeBasis::Points, laws };
@@ -162,6 +169,16 @@ fn place_at_last_look(
     let holding: Vec<&Draws> = laws.iter().collect();
     let knee = knee::by_laws(&holding, observed[0].tasks, sweep.most_cpus());
     PlacedKnee { knee, at_last_look: knee, basis: KneeBasis::Law, laws }
+}
+
+/// Whether a law explains a curve whose points ran once: it is nearer than one must be to forecast it, does not stay below
+/// the highest rate that was measured, and falls where the curve does.
+fn explains_single_runs(sweep: &Sweep, observed: &[Observation], fit: &Fit) -> bool {
+    const OFF: f64 = 0.03;
+    let highest = observed.iter().map(|one| one.log_rate).fold(f64::NEG_INFINITY, f64::max);
+    let reaches = fit.law.maximum(&fit.parameters).0 >= (highest - OFF / 2.0).exp();
+    let falls = fall_at_end(sweep).is_none_or(|(from, to)| fit.rate(to) < fit.rate(from));
+    deviation(fit, observed) <= OFF && reaches && falls
 }
 
 /// Fits all laws to a sweep.
@@ -191,6 +208,7 @@ pub fn scaling(sweep: &Sweep) -> Scaling {
         }
     });
     Scaling {
+        axis: sweep.axis().clone(),
         cpus: sweep.points().iter().map(|point| point.cpus).collect(),
         noise_percent: sweep.noise().map(|noise| 100.0 * noise),
         laws: laws.collect(),

@@ -2,6 +2,7 @@
 //! none, where the truth is known.
 
 mod searches;
+mod single_runs;
 mod thresholds;
 
 use host::in_parallel;
@@ -18,6 +19,7 @@ use crate::scaling::{FittedLaw, KneeBasis, place_knee, scaling};
 use crate::sweep::Sweep;
 
 pub use searches::SearchCheck;
+pub use single_runs::SingleRunCheck;
 pub use thresholds::{ThresholdCheck, ThresholdRow};
 
 /// The answers about simulated curves.
@@ -35,6 +37,8 @@ pub struct ScaleCheck {
     pub cliffs: Vec<CliffRow>,
     /// Forecasts by what is known.
     pub forecasts: Vec<ForecastRow>,
+    /// Forecasts from curves whose points ran once; null if they were left out.
+    pub single_runs: Option<SingleRunCheck>,
     /// Searches for knees; null if they were left out.
     pub searches: Option<SearchCheck>,
     /// Verdicts about locks with two states; null if they were left out.
@@ -227,6 +231,7 @@ pub fn scale_check(trials: u32, seed: u64, parts: &[Part]) -> ScaleCheck {
         quantities: quantities(rows(Part::Quantities), seed),
         cliffs: cliffs(rows(Part::Cliffs), seed),
         forecasts: forecasts(rows(Part::Forecasts), seed),
+        single_runs: has(Part::Forecasts).then(|| single_runs::single_runs(trials, seed)),
         searches: has(Part::Searches).then(|| searches::searches((trials / 4).max(1), seed)),
         thresholds: has(Part::Fragile).then(|| thresholds::thresholds(4 * trials, seed)),
     }

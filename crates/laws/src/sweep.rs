@@ -1,5 +1,6 @@
-//! The measured curve: rates at several numbers of CPUs.
+//! The measured curve: rates at several numbers of CPUs, or of what else it runs over.
 
+use analysis::Axis;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ const CPUS_MAX: u32 = 16384;
 /// Rates at several numbers of CPUs, ascending.
 #[derive(Clone, Debug)]
 pub struct Sweep {
+    axis: Axis,
     points: Vec<SweepPoint>,
     dosed: Vec<DosedPoint>,
     left_out: Vec<u32>,
@@ -77,14 +79,26 @@ impl Sweep {
     /// # Errors
     /// Says what is missing: fewer than four numbers of CPUs, or a rate that is no positive number.
     pub fn new(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
+        Sweep::over(&Axis::default(), runs)
+    }
+
+    /// Joins runs at the same place of an axis, as [`Sweep::new`] does those at the same number of CPUs.
+    ///
+    /// # Errors
+    /// Says what is missing, as [`Sweep::new`] does.
+    pub fn over(
+        axis: &Axis,
+        runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
+    ) -> Result<Sweep, String> {
         let mut points: Vec<SweepPoint> = Vec::new();
         // Points of an unknown number of CPUs, and the row of 0 tasks of will-it-scale, say nothing.
         for (cpus, rates) in runs.into_iter().filter(|(cpus, _)| *cpus > 0) {
             if cpus > CPUS_MAX {
-                return Err(format!("{cpus} CPUs: at most {CPUS_MAX} can be looked at"));
+                return Err(format!("{}: at most {CPUS_MAX} can be looked at", axis.counted(cpus)));
             }
             if let Some(rate) = rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
-                return Err(format!("a rate of {rate} on {cpus} CPUs: rates must be above 0"));
+                let cpus = axis.counted(cpus);
+                return Err(format!("a rate of {rate} at {cpus}: rates must be above 0"));
             }
             match points.iter_mut().find(|point| point.cpus == cpus) {
                 Some(point) => point.rates.extend(rates),
@@ -96,26 +110,31 @@ impl Sweep {
         if points.len() < COUNTS_MIN {
             let counts: Vec<String> = points.iter().map(|point| point.cpus.to_string()).collect();
             return Err(format!(
-                "a law of scaling takes rates at {COUNTS_MIN} or more CPU counts; here are {} ({})",
+                "a law of scaling takes rates at {COUNTS_MIN} or more {}; here are {} ({})",
+                axis.counts(),
                 counts.len(),
                 if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
             ));
         }
-        Ok(Sweep { points, dosed: Vec::new(), left_out: Vec::new(), is_searched: false })
+        let axis = axis.clone();
+        Ok(Sweep { axis, points, dosed: Vec::new(), left_out: Vec::new(), is_searched: false })
     }
 
     /// The sweep without the numbers of CPUs where a run completed nothing.
     ///
     /// # Errors
     /// Says what is missing without them.
-    pub fn without_zeros(runs: impl IntoIterator<Item = (u32, Vec<f64>)>) -> Result<Sweep, String> {
+    pub fn without_zeros(
+        axis: &Axis,
+        runs: impl IntoIterator<Item = (u32, Vec<f64>)>,
+    ) -> Result<Sweep, String> {
         let runs: Vec<(u32, Vec<f64>)> = runs.into_iter().collect();
         let zero = runs.iter().filter(|(cpus, rates)| *cpus > 0 && rates.contains(&0.0));
         let mut left_out: Vec<u32> = zero.map(|(cpus, _)| *cpus).collect();
         left_out.sort_unstable();
         left_out.dedup();
         let kept = runs.into_iter().filter(|(cpus, _)| !left_out.contains(cpus));
-        match Sweep::new(kept) {
+        match Sweep::over(axis, kept) {
             Ok(sweep) => Ok(Sweep { left_out, ..sweep }),
             Err(why) if left_out.is_empty() => Err(why),
             Err(why) => {
@@ -203,6 +222,11 @@ impl Sweep {
         self.dosed.iter().filter(|one| one.cpus > 1).count() >= 2
     }
 
+    /// What the curve runs over.
+    pub fn axis(&self) -> &Axis {
+        &self.axis
+    }
+
     pub fn points(&self) -> &[SweepPoint] {
         &self.points
     }
@@ -215,7 +239,7 @@ impl Sweep {
     /// The part of the sweep with at most this many CPUs.
     pub fn up_to(&self, cpus: u32) -> Result<Sweep, String> {
         let points = self.points.iter().filter(|point| point.cpus <= cpus);
-        let part = Sweep::new(points.map(|point| (point.cpus, point.rates.clone())))?;
+        let part = Sweep::over(&self.axis, points.map(|point| (point.cpus, point.rates.clone())))?;
         let dosed = self.dosed.iter().filter(|one| one.cpus <= cpus);
         let part = Sweep { left_out: self.left_out.clone(), ..part };
         Ok(part.with_doses(dosed.cloned().collect()))
@@ -291,7 +315,7 @@ mod tests {
             "a law of scaling takes rates at 4 or more CPU counts; here are 2 (1, 2)"
         );
         assert!(refused(&[]).ends_with("here are 0 (none)"));
-        assert_eq!(refused(&[(4, &[1.0, 0.0])]), "a rate of 0 on 4 CPUs: rates must be above 0");
+        assert_eq!(refused(&[(4, &[1.0, 0.0])]), "a rate of 0 at 4 CPUs: rates must be above 0");
         assert!(refused(&[(4, &[f64::NAN])]).contains("NaN"));
         assert_eq!(refused(&[(20_000, &[1.0])]), "20000 CPUs: at most 16384 can be looked at");
         assert!(refused(&[(0, &[0.0])]).ends_with("here are 0 (none)"));
@@ -302,10 +326,11 @@ mod tests {
         let runs = |zero_at: u32| {
             [1, 2, 4, 8, 16].map(|n| (n, vec![f64::from(n), if n == zero_at { 0.0 } else { 1.0 }]))
         };
-        let sweep = Sweep::without_zeros(runs(4)).unwrap();
+        let sweep = Sweep::without_zeros(&Axis::default(), runs(4)).unwrap();
         assert_eq!(sweep.left_out(), [4]);
         assert_eq!(sweep.points().iter().map(|p| p.cpus).collect::<Vec<_>>(), [1, 2, 8, 16]);
-        let refused = Sweep::without_zeros(runs(4).into_iter().take(4)).unwrap_err();
+        let refused =
+            Sweep::without_zeros(&Axis::default(), runs(4).into_iter().take(4)).unwrap_err();
         assert!(
             refused.ends_with(
                 "here are 3 (1, 2, 8), and those with a rate of 0 (4), which are left out"
@@ -313,7 +338,12 @@ mod tests {
             "{refused}"
         );
         let row_of_will_it_scale = runs(0).into_iter().chain([(0, vec![0.0])]);
-        assert!(Sweep::without_zeros(row_of_will_it_scale).unwrap().left_out().is_empty());
+        assert!(
+            Sweep::without_zeros(&Axis::default(), row_of_will_it_scale)
+                .unwrap()
+                .left_out()
+                .is_empty()
+        );
     }
 
     #[test]

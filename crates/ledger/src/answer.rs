@@ -12,7 +12,8 @@ use super::causes::{Cause, causes, is_mostly_count};
 use super::difference::{RowChange, Split, difference};
 use super::explained::Explained;
 use super::shared_line::SharedLine;
-use super::{OTHERS, USER, WORK};
+use super::wall::{WallTime, wall_ledger};
+use super::{Ledger, OTHERS, USER, WORK};
 
 /// A cause this many times the size of the disturbance is shown even where profiling cost too much.
 pub const BEYOND: f64 = 3.0;
@@ -29,6 +30,10 @@ const RUN_MIN_S: f64 = 0.02;
 pub struct Answer {
     /// The difference, row by row.
     pub change: RowChange,
+    /// The time by the clock on the wall before and after, if `change` is of that: both sides are programs. Otherwise
+    /// it is of CPUs x time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<(WallTime, WallTime)>,
     /// The causes that count.
     pub causes: Vec<Cause>,
     /// How much of the difference may be due to profiling, in ns per unit of work; `None` if no run
@@ -51,12 +56,42 @@ pub struct Answer {
 
 /// Judges a difference. `force` lets all causes count. `None` if a side has no ledger.
 pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answer> {
+    let ledgers = (before.ledger.as_ref()?, after.ledger.as_ref()?);
+    judged(before, after, by_wall(ledgers, (before, after)), force)
+}
+
+/// Judges how a point differs from one with fewer CPUs, by CPUs x time. Profiling costs most where tasks contend, so its
+/// cost refuses nothing there unless the causes are within it.
+pub fn growth_answer(before: &Explained, after: &Explained, force: bool) -> Option<Answer> {
+    let free = |one: &Explained| Explained { costs: Vec::new(), ..one.clone() };
+    let change = difference(before.ledger.as_ref()?, after.ledger.as_ref()?);
+    let disturbance_ns = disturbance(before, after, &change);
+    let mut answer = judged(&free(before), &free(after), None, force)?;
+    let is_large = |cause: &Cause| disturbance_ns.is_none_or(|ns| cause.own_ns.abs() >= ns);
+    if !force && answer.causes.iter().any(is_large) {
+        let found = answer.causes.len();
+        answer.causes.retain(is_large);
+        answer.causes_within_disturbance = found - answer.causes.len();
+    }
+    Some(Answer { disturbance_ns, ..answer })
+}
+
+/// Judges two ledgers, those of wall time if there are any.
+fn judged(
+    before: &Explained,
+    after: &Explained,
+    by_wall: Option<(Ledger, Ledger)>,
+    force: bool,
+) -> Option<Answer> {
     let (a, b) = (before.ledger.as_ref()?, after.ledger.as_ref()?);
+    let (a, b) = by_wall.as_ref().map_or((a, b), |(a, b)| (a, b));
     let change = difference(a, b);
     let disturbance_ns = disturbance(before, after, &change);
     let cost_too_much = before.refused().is_some() || after.refused().is_some();
     let mut causes = causes(&change);
-    causes.retain(|cause| cause.path[0] != OTHERS || held_back(before, after, cause));
+    causes.retain(|cause| {
+        cause.path[0] != OTHERS || by_wall.is_some() || held_back(before, after, cause)
+    });
     let found = causes.len();
     if cost_too_much && !force {
         // Without a clean run beside it, nothing says how much of a cause is profiling.
@@ -71,9 +106,20 @@ pub fn answer(before: &Explained, after: &Explained, force: bool) -> Option<Answ
         too_short_s: too_short_s(before, after),
         bound_by_time: bound_by_time(before, after),
         shared_line: shared_line(before, after, &causes),
+        wall: by_wall.and_then(|_| Some((before.wall.clone()?, after.wall.clone()?))),
         change,
         causes,
     })
+}
+
+/// The ledgers of wall time, if both sides are programs. CPUs in use are those of the side that uses more.
+fn by_wall(
+    (a, b): (&Ledger, &Ledger),
+    (before, after): (&Explained, &Explained),
+) -> Option<(Ledger, Ledger)> {
+    let (was, is) = (before.wall.as_ref()?, after.wall.as_ref()?);
+    let most = was.cpus_in_use.max(is.cpus_in_use);
+    Some((wall_ledger(a, was, most)?, wall_ledger(b, is, most)?))
 }
 
 /// Whether the time of other tasks can be a cause: the workload's runnable tasks waited for a CPU by that much

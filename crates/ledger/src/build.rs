@@ -7,7 +7,7 @@ use records::{
     Window,
 };
 
-use super::sampled::{GONE, Sampled, late_functions, sampled_rows};
+use super::sampled::{FAULTS, GONE, Sampled, late_functions, sampled_rows};
 use super::{
     AFFINITY, FOR_REASONS_NOT_KNOWN, IDLE, INTERRUPTS, Ledger, LedgerRow, LedgerUnit, NO_TASK,
     OTHERS, OWN, RowEvents, SPINNING, STOLEN, WORK, split,
@@ -84,7 +84,7 @@ struct LedgerBuilder<'a> {
 /// Idle time after a task was woken.
 const WAKE_UP: &str = "wake-up latency";
 /// Idle time of CPUs that no task of the workload had left to wait; the second is its older name.
-const UNUSED: [&str; 2] = [NO_TASK, "no task yet"];
+pub(super) const UNUSED: [&str; 2] = [NO_TASK, "no task yet"];
 
 /// At most this number of other tasks get a row of their own.
 const NEIGHBOURS_MAX: usize = 8;
@@ -177,7 +177,7 @@ impl LedgerBuilder<'_> {
     /// Adds how often the calls or faults of a row happened, if looks counted them.
     fn with_counts(&self, row: LedgerRow) -> LedgerRow {
         let (what, names): (_, Vec<String>) = match row.name.as_str() {
-            "page faults" => ("fault", vec!["fault.user".to_string(), "fault.kernel".to_string()]),
+            FAULTS => ("fault", vec!["fault.user".to_string(), "fault.kernel".to_string()]),
             name => match name.strip_prefix("system call ") {
                 Some("entry and exit") => ("system call", vec!["syscalls".to_string()]),
                 Some(call) => ("call", vec![format!("syscall.{call}")]),

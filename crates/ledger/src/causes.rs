@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::difference::{RowChange, SAMPLES_MIN, SHARE_MIN, Split, counting_length};
-use super::{IDLE, INTERRUPTS, NO_TASK, OTHERS, WORK};
+use super::{IDLE, INTERRUPTS, LOST_PARALLELISM, NO_TASK, OTHERS, USER, WORK};
 use analysis::holm_adjusted;
 
 /// A row that makes part of a difference. No cause is part of another.
@@ -55,6 +55,8 @@ const ALPHA: f64 = 0.01;
 const PART_MIN: f64 = 0.6;
 /// For rows that only say where time went, this share suffices: any part says more.
 const PART_OF_CONTAINER_MIN: f64 = 0.3;
+/// One function of user code is named alone if it makes this share of the change of all.
+const ALONE_MIN: f64 = 0.8;
 /// The largest number of parts named with a cause.
 const PARTS_MAX: usize = 3;
 /// Parts that make a smaller share of a cause are not named with it.
@@ -159,12 +161,26 @@ fn named(tested: &TestedRow, path: &mut Vec<String>) -> Vec<Cause> {
     if !is_changed(row, tested.p, tested.least_ns) || parts_say_more(row, &parts) {
         return parts;
     }
+    if row.name == LOST_PARALLELISM {
+        return vec![lost_parallelism(row, tested.p)];
+    }
     parts.retain(|part| part.own_ns / row.own_ns >= PART_NAMED_MIN);
     parts.sort_by(|a, b| b.own_ns.abs().total_cmp(&a.own_ns.abs()));
     let part = |cause: Cause| CausePart { name: cause.change.name, own_ns: cause.own_ns };
     let parts = parts.into_iter().take(PARTS_MAX).map(part).collect();
     let (own_ns, p) = (row.own_ns, tested.p);
     vec![Cause { path: row_path, own_ns, change: row.clone(), p, parts, with: Vec::new() }]
+}
+
+/// Lost parallelism as one cause of its whole size, named by what most of it was lost to.
+fn lost_parallelism(row: &RowChange, p: f64) -> Cause {
+    const MOST: f64 = 0.5;
+    let own_ns = row.own_ns;
+    let part = row.rows.iter().max_by(|a, b| (a.own_ns / own_ns).total_cmp(&(b.own_ns / own_ns)));
+    let part = part.filter(|part| part.own_ns / own_ns >= MOST).map(|part| part.name.clone());
+    let path = [Some(row.name.clone()), part.clone()].into_iter().flatten().collect();
+    let change = RowChange { name: part.unwrap_or_else(|| row.name.clone()), ..row.clone() };
+    Cause { path, own_ns, change, p, parts: Vec::new(), with: Vec::new() }
 }
 
 /// Gathers the rows of one family, each with the change that matters in it: `rows`, and the parts of those
@@ -189,6 +205,15 @@ fn parts_say_more(row: &RowChange, parts: &[Cause]) -> bool {
     let explained: f64 = agreeing.map(|part| part.own_ns).sum::<f64>() / row.own_ns;
     if is_container(row) {
         return explained >= PART_OF_CONTAINER_MIN;
+    }
+    if row.name == LOST_PARALLELISM {
+        return false;
+    }
+    // Several functions that change together are one change of what they are parts of, however its time is divided
+    // among them.
+    let largest = parts.iter().map(|part| part.own_ns / row.own_ns).fold(0.0, f64::max);
+    if row.name == USER && parts.len() > 1 && largest < ALONE_MIN {
+        return false;
     }
     // One other task more or less is still the other tasks' doing. Functions below a system call or
     // a fault run as often as it happens; it is counted and they are not, so it says more.

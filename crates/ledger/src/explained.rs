@@ -11,6 +11,7 @@ use super::build::ledger;
 use super::coarse::coarse;
 use super::shared_line::{HotInstruction, hot_instructions, ran_in_parallel};
 use super::trust::{LedgerCheck, LookCost, check_ledger, look_cost};
+use super::wall::WallTime;
 use analysis::Spread;
 
 /// A point with its ledger.
@@ -27,6 +28,9 @@ pub struct Explained {
     /// How long runnable tasks waited for a CPU: ns per operation, by what kept them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, f64>,
+    /// The time of an operation by the clock on the wall, of programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<WallTime>,
     /// How much each kind of look slowed operations.
     pub costs: Vec<LookCost>,
     /// Whether the looks at time are consistent in themselves.
@@ -115,6 +119,10 @@ pub fn explain(opened: &Opened, looks: &[Profile], point: usize) -> Explained {
         ledger: watched.or_else(|| coarse(&runs, &opened.record.points[point])),
         counts: counts(&looks),
         waits: waits(&looks),
+        wall: opened.record.points[point]
+            .command
+            .as_ref()
+            .and_then(|_| WallTime::new(&looks, &runs)),
         costs,
         check: check_ledger(&looks),
         unavailable_probes,

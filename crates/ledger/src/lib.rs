@@ -16,8 +16,9 @@ mod sampled;
 mod shared_line;
 mod tables;
 mod trust;
+mod wall;
 
-pub use answer::{Answer, BEYOND, answer};
+pub use answer::{Answer, BEYOND, answer, growth_answer};
 pub use build::ledger;
 pub use causes::{Cause, CausePart, causes, is_mostly_count};
 pub use difference::{RowChange, Split, difference};
@@ -31,6 +32,8 @@ pub use removal::{GainBound, GainIf, gain_bound};
 pub use shared_line::{HotInstruction, SharedLine};
 pub use tables::{IpiSender, Ipis, LockRow, Locks, ipis, locks};
 pub use trust::{CLOCK_MAX, COST_MAX, LedgerCheck, LookCost, check_ledger, look_cost};
+
+pub use wall::{FEWER_TASKS, LOST_PARALLELISM, START_AND_END, WallTime};
 
 use records::Obtained;
 use schemars::JsonSchema;

@@ -7,9 +7,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::answer::Answer;
 use super::causes::Cause;
 use super::difference::RowChange;
-use super::{Belongs, IDLE, NO_TASK, SPINNING};
+use super::{Belongs, IDLE, LOST_PARALLELISM, NO_TASK, SPINNING};
 
 /// The most that removing a cause could gain.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -36,15 +37,27 @@ pub enum GainIf {
 const WAITING_MIN: f64 = 0.02;
 
 /// What the slower side would gain without a cause that makes it slower. `None` for a cause that makes it faster.
-pub fn gain_bound(change: &RowChange, cause: &Cause) -> Option<GainBound> {
+pub fn gain_bound(answer: &Answer, cause: &Cause) -> Option<GainBound> {
+    let bound = by_ledger(&answer.change, cause)?;
+    // The other side is without it, and its runs are measured.
+    let measured = answer.wall.as_ref().map(|(was, is)| is.ns / was.ns - 1.0);
+    let is_most = cause.own_ns >= 0.5 * answer.change.own_ns;
+    let measured = measured.filter(|_| is_most && answer.change.own_ns > 0.0).unwrap_or(0.0);
+    Some(GainBound { at_most: bound.at_most.map(|most| most.max(measured)), ..bound })
+}
+
+fn by_ledger(change: &RowChange, cause: &Cause) -> Option<GainBound> {
     if cause.own_ns <= 0.0 || cause.change.belongs == Belongs::Time {
         return None;
     }
-    let all = change.after.mean;
+    // What others take of a time becomes less with the time.
+    let all = change.after.mean - of_time(change);
     // The interval's end, so that the bound is one.
     let most = cause.change.own_interval.map_or(cause.own_ns, |(_, high)| high.max(cause.own_ns));
     let waiting = waiting(change);
-    let is_wait = cause.path.iter().any(|name| name == IDLE || name == SPINNING);
+    let waits = [IDLE, SPINNING, LOST_PARALLELISM];
+    let is_wait = cause.path.iter().any(|name| waits.contains(&name.as_str()));
+    let most = most + cause.with.iter().map(|part| part.own_ns.max(0.0)).sum::<f64>();
     let (gone, if_what) = if is_wait {
         (most, GainIf::WaitingBecomesWork)
     } else if waiting < WAITING_MIN * all {
@@ -56,11 +69,19 @@ pub fn gain_bound(change: &RowChange, cause: &Cause) -> Option<GainBound> {
     Some(GainBound { at_most: (left > 0.0).then(|| all / left - 1.0), if_what })
 }
 
+/// The time of an operation after the change that belongs to time.
+fn of_time(row: &RowChange) -> f64 {
+    match row.belongs {
+        Belongs::Time => row.after.mean,
+        Belongs::Operation => row.rows.iter().map(of_time).sum(),
+    }
+}
+
 /// The time of an operation in which CPUs wait that have a task, after the change.
 fn waiting(row: &RowChange) -> f64 {
     match row.name.as_str() {
         NO_TASK => 0.0,
-        SPINNING => row.after.mean,
+        SPINNING | LOST_PARALLELISM => row.after.mean,
         IDLE if row.rows.is_empty() => row.after.mean,
         IDLE => {
             let used = row.rows.iter().filter(|part| part.name != NO_TASK);
@@ -104,7 +125,7 @@ mod tests {
     fn check(before: Ledger, after: Ledger, at_most: f64, if_what: GainIf) {
         let change = difference(&before, &after);
         let causes = causes(&change);
-        let bound = gain_bound(&change, &causes[0]).unwrap();
+        let bound = by_ledger(&change, &causes[0]).unwrap();
         assert_eq!(bound.if_what, if_what, "{causes:?}");
         assert!((bound.at_most.unwrap() / at_most - 1.0).abs() < 0.1, "{bound:?}, not {at_most}");
     }
@@ -123,6 +144,6 @@ mod tests {
     #[test]
     fn a_cause_that_makes_it_faster_has_no_gain() {
         let change = difference(&ledger(950.0, 0.0, 0.0), &ledger(650.0, 0.0, 0.0));
-        assert_eq!(gain_bound(&change, &causes(&change)[0]), None);
+        assert_eq!(by_ledger(&change, &causes(&change)[0]), None);
     }
 }

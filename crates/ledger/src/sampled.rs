@@ -27,8 +27,10 @@ pub(super) struct Sampled {
 pub(super) const GONE: &str = "processes that ended before their code was named";
 /// What names of functions of the vdso end with.
 const VDSO: &str = " (vdso)";
+/// The group of samples in page faults outside of system calls.
+pub(super) const FAULTS: &str = "page faults";
 /// The group of kernel samples outside of system calls and page faults.
-const OTHER: &str = "kernel, neither call nor fault";
+pub(super) const OTHER: &str = "kernel, neither call nor fault";
 
 /// Functions that every system call passes through, by the beginnings of their names.
 const ENTRIES: [&str; 5] =
@@ -161,7 +163,7 @@ fn group(frames: &[&str], call: Option<&str>, is_entry: bool) -> String {
         "el0_da",
         "el1_abort",
     ]) {
-        return "page faults".to_string();
+        return FAULTS.to_string();
     }
     let is_entry = is_entry || has_frame(&["do_syscall_64", "entry_SYSCALL", "syscall_"]);
     if is_entry { ENTRY_AND_EXIT.to_string() } else { OTHER.to_string() }

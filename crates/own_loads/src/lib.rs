@@ -5,6 +5,7 @@
 mod cache;
 mod compiler;
 mod folder;
+mod included;
 mod program;
 mod scratch;
 
@@ -19,8 +20,10 @@ use setup::foreign::{Foreign, Permitted};
 
 pub use compiler::Compiler;
 pub use folder::{ListedLoad, list, look};
+pub use included::{Source, included};
 pub use scratch::Scratch;
 
+use compiler::Language;
 use program::Flags;
 
 /// The header that loads include.
@@ -70,11 +73,21 @@ pub fn why_no_load(name: &str) -> Option<Error> {
 /// An experiment, with the files that its loads would be compiled from: others may have written them.
 pub fn with_code(experiment: Foreign<Experiment>) -> Result<Foreign<Experiment>> {
     let own: Vec<OwnLoad> = experiment.look().own_loads().cloned().collect();
-    let code = own.iter().flat_map(code);
-    code.into_iter().try_fold(experiment, |experiment, file| experiment.with_code(&file))
+    own.iter().try_fold(experiment, with_code_of)
 }
 
-/// The files that a load is compiled from, without what they include. Nothing if a record keeps its text.
+/// A value that follows from a load, with the files that the load would be compiled from.
+pub fn with_code_of<T>(value: Foreign<T>, own: &OwnLoad) -> Result<Foreign<T>> {
+    let code = code(own);
+    let text = contents(own).ok().filter(|_| Language::of(&own.file) != Language::Compiled);
+    let load = text.map(|text| Source { file: own.file.clone(), text });
+    let sources = code.iter().filter(|file| Language::of(file) != Language::Compiled);
+    let sources = load.into_iter().chain(sources.filter_map(|file| Source::read(file))).collect();
+    let included = included(sources, &own.flags, &["knee.h"]);
+    code.iter().chain(&included).try_fold(value, |value, file| value.with_code(file))
+}
+
+/// The files that a load is compiled from, without what they include. A load whose text a record keeps has no file.
 fn code(own: &OwnLoad) -> Vec<PathBuf> {
     let is_kept = own.compiled.as_ref().is_some_and(|compiled| !compiled.text.is_empty());
     let file = (!is_kept).then(|| own.file.clone());

@@ -5,7 +5,7 @@ use host::in_parallel;
 use records::{Opened, RecordState};
 use reports::{
     ComparedRow, ComparisonParts, Laws, LoadPart, MissingSources, VerdictCounts, comparison_parts,
-    facts, lane_panel, warning_lists,
+    facts, lane_panel, timing_sentences, warning_lists,
 };
 use text::table::{Align, Table};
 
@@ -15,6 +15,9 @@ use crate::record::unfinished;
 
 /// More changes than these are only in the tables of their loads.
 const CHANGES_FIRST: usize = 12;
+
+/// Sentences about loads that scale otherwise when they are timed.
+const TIMING_MAX: usize = 3;
 
 /// Laws are fitted to the curves of comparisons with at most so many rows: a page should not take minutes.
 const LAWS_ROWS_MAX: usize = 200;
@@ -60,11 +63,14 @@ pub fn comparison(comparison: &Comparison, records: &[&Opened], again: &str) -> 
         warnings: vec![("Warnings".to_string(), comparison.warnings.clone())],
         facts: parts.head.iter().map(|(label, text)| (label.to_string(), text.clone())).collect(),
         again: vec![again.to_string()],
+        files: Vec::new(),
     };
     for record in records {
+        page.answers.extend(timing_sentences(record).into_iter().take(TIMING_MAX));
         page.answers.extend(unfinished(record));
         of_record(&mut page, record, records.len() > 1);
     }
+    records.iter().for_each(|record| page.add_experiment(&record.record));
     page.again.retain(|command| !command.is_empty());
     page
 }

@@ -69,7 +69,7 @@ pub fn ledger_text(tree: &LedgerTree, style: Style, depth_max: usize) -> String 
 fn add(rows: &mut Vec<Vec<String>>, row: &LedgerNode, depth: usize, depth_max: usize) {
     let name = format!("{}{}", "  ".repeat(depth), row.name);
     rows.push([&name].into_iter().chain(&row.values).chain(&row.details).cloned().collect());
-    if depth < depth_max {
+    if depth < depth_max && !row.is_folded {
         row.rows.iter().for_each(|part| add(rows, part, depth + 1, depth_max));
     }
 }

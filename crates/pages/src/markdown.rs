@@ -5,7 +5,7 @@ use host::terminal::one_line;
 use text::markdown::{cell, escaped};
 
 use crate::manual;
-use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, Section, brief};
+use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageFile, PageTable, Section, brief};
 
 /// The whole text.
 pub fn markdown(page: &Page) -> String {
@@ -29,7 +29,12 @@ pub fn markdown(page: &Page) -> String {
     };
     text += &folded(page.facts_title(), &page.facts.iter().map(fact).collect::<String>());
     let commands: String = page.again.iter().map(|c| format!("    {}\n", one_line(c))).collect();
-    text + &folded("Do it again", &commands)
+    text += &folded("Do it again", &commands);
+    let file = |file: &PageFile| {
+        let lines: String = file.text.lines().map(|l| format!("    {}\n", one_line(l))).collect();
+        folded(&format!("{}, for {}", file.name, file.command), &lines)
+    };
+    text + &page.files.iter().map(file).collect::<String>()
 }
 
 fn section(section: &Section) -> String {
@@ -89,7 +94,8 @@ fn node(text: &mut String, row: &LedgerNode, depth: usize) {
     row.values.iter().chain(&row.details).for_each(|value| *text += &format!(" {} |", cell(value)));
     text.push('\n');
     if depth < LEDGER_DEPTH_MAX {
-        row.rows.iter().for_each(|part| node(text, part, depth + 1));
+        let shown = row.rows.iter().filter(|_| !row.is_folded);
+        shown.for_each(|part| node(text, part, depth + 1));
     }
 }
 

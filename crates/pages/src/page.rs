@@ -3,7 +3,8 @@
 use analysis::{Contrast, Verdict};
 use explanations::ledger::LedgerTree;
 use explanations::recording::FlameGraph;
-use reports::{CurvePanel, LoadSetting};
+use records::Record;
+use reports::{CurvePanel, ExperimentFile, LoadSetting, experiment_file};
 use text::table::{Narrower, Table};
 
 /// Headings of columns that say which row it is.
@@ -14,8 +15,6 @@ pub const LEDGER_DEPTH_MAX: usize = 4;
 
 /// A longer name hides the answer that it stands in.
 const NAME_MAX: usize = 80;
-/// A longer sentence, or part of one between names, has a name in it.
-const SENTENCE_MAX: usize = 320;
 /// A longer title pushes the answer out of sight.
 const TITLE_MAX: usize = 160;
 
@@ -39,6 +38,17 @@ pub struct Page {
     pub facts: Vec<(String, String)>,
     /// Commands that make the runs, or this page, again.
     pub again: Vec<String>,
+    /// Files from which a reader who lacks what these commands need can do the same. Forms that are sent have them whole.
+    pub files: Vec<PageFile>,
+}
+
+/// A file that a page holds for its readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageFile {
+    pub name: String,
+    pub text: String,
+    /// The command that needs it.
+    pub command: String,
 }
 
 /// What a page is about.
@@ -193,15 +203,15 @@ pub struct RowMark {
     pub smallest_effect: f64,
 }
 
-/// A sentence with long names cut: names between backquotes, or all of it where there are none. The facts of a
-/// page have them whole.
+/// A sentence with the names between backquotes cut where they are long. The facts of a page have them whole.
 pub fn brief(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() == 1 || parts.len().is_multiple_of(2) {
-        return cut(text, SENTENCE_MAX);
+    // A backquote without its partner is a part of a name.
+    if parts.len().is_multiple_of(2) {
+        return text.to_string();
     }
     let part = |(index, part): (usize, &&str)| {
-        cut(part, if index % 2 == 1 { NAME_MAX } else { SENTENCE_MAX })
+        if index % 2 == 1 { cut(part, NAME_MAX) } else { part.to_string() }
     };
     parts.iter().enumerate().map(part).collect::<Vec<_>>().join("`")
 }
@@ -227,6 +237,7 @@ impl Page {
             warnings: Vec::new(),
             facts: Vec::new(),
             again: Vec::new(),
+            files: Vec::new(),
         }
     }
 
@@ -243,6 +254,13 @@ impl Page {
             PageKind::Plan => "What would be measured, and where",
             PageKind::List | PageKind::Manual => "Also",
             _ => "What was measured, and where",
+        }
+    }
+
+    /// Adds the experiment of a record where the record's command needs files that readers elsewhere lack.
+    pub fn add_experiment(&mut self, record: &Record) {
+        if let Some(ExperimentFile { name, text, command }) = experiment_file(record) {
+            self.files.push(PageFile { name, text, command });
         }
     }
 
@@ -274,6 +292,8 @@ impl Page {
         self.facts.extend(facts.collect::<Vec<_>>());
         let again = other.again.into_iter().filter(|text| is_new(&self.again, text));
         self.again.extend(again.collect::<Vec<_>>());
+        let files = other.files.into_iter().filter(|file| !self.files.contains(file));
+        self.files.extend(files.collect::<Vec<_>>());
         self
     }
 }
@@ -330,8 +350,7 @@ mod tests {
         let long = "é".repeat(4096);
         let cut = brief(&format!("`{long}` is faster than `b`: +2 %"));
         assert_eq!(cut, format!("`{}…` is faster than `b`: +2 %", "é".repeat(79)));
-        assert_eq!(brief(&long).chars().count(), 320);
-        assert_eq!(brief(&"é".repeat(320)), "é".repeat(320));
+        assert_eq!(brief(&long), long);
         assert_eq!(brief("a`b is slower"), "a`b is slower");
     }
 }

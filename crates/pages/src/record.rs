@@ -1,10 +1,11 @@
 //! The page of a record in which nothing is compared: its curves and what they say.
 
+use analysis::Axis;
 use answers::DoseReport;
 use records::{Opened, RecordState};
 use reports::{
     CurvePanel, Detail, FormPart, MissingSources, RecordPart, dose_part, dose_sentence, facts,
-    record_parts, warning_lists,
+    record_parts, timing_sentences, warning_lists,
 };
 
 use text::prose::counted;
@@ -31,6 +32,7 @@ pub fn record(opened: &Opened, detail: &Detail, again: &str) -> Page {
     if all > ANSWERS_MAX {
         answers.push(format!("{} more are below", counted(all - ANSWERS_MAX, "answer")));
     }
+    answers.extend(timing_sentences(opened));
     answers.extend(unfinished(opened));
     let is_open = parts.len() <= OPEN_MAX;
     let loads = parts.into_iter().map(|part| section(part, is_open));
@@ -54,6 +56,7 @@ pub fn about(opened: &Opened, detail: &Detail, again: &str) -> Page {
             label => page.facts.push((label.to_string(), text)),
         }
     }
+    page.add_experiment(&opened.record);
     page.again.retain(|command| !command.is_empty());
     page.facts.retain(|(_, text)| !text.is_empty());
     let missing = if detail.counters { MissingSources::All } else { MissingSources::OfTables };
@@ -102,8 +105,10 @@ fn values(form: &FormPart) -> Option<String> {
         }
         [first, .., last] => {
             let at = |row: &[String]| {
-                let cpus = cell(row, column("CPUs")?)?;
-                Some((cell(row, n + 1)?, counted(cpus.parse().ok()?, "CPU")))
+                // What a curve runs over comes first.
+                let over = headings.first()?;
+                let at: u32 = cell(row, 0)?.parse().ok()?;
+                Some((cell(row, n + 1)?, Axis::new(over).counted(at)))
             };
             let ((low, fewest), (high, most)) = (at(first)?, at(last)?);
             Some(format!("{title}: {low} {metric} on {fewest}, {high} on {most}"))

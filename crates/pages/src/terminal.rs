@@ -1,6 +1,6 @@
 //! A page on a terminal: the answer, what it rests on, and how to have it again, within the terminal's width.
 
-use reports::{CurvePanel, OVER_CPUS, PROBABILITY, PanelLine};
+use reports::{CurvePanel, PROBABILITY, PanelLine};
 use text::Style;
 use text::plot::{Plot, SYMBOLS, Series, plot};
 use text::prose::{reflowed, wrapped};
@@ -11,6 +11,8 @@ use crate::fitted::fitted;
 use crate::ledger::ledger_text;
 use crate::page::{Block, Page, PageKind, Section};
 
+/// The label of commands.
+const RERUN: &str = "rerun";
 /// Columns for the labels of facts, at least.
 const LABEL: usize = 12;
 
@@ -28,7 +30,7 @@ pub fn terminal(page: &Page, style: Style) -> String {
     }
     parts.push(page.method.iter().map(|one| sentence(one, style)).collect());
     let facts = page.facts.iter().map(|(label, value)| (label.as_str(), value.as_str()));
-    let again = page.again.iter().map(|command| ("rerun", command.as_str()));
+    let again = page.again.iter().map(|command| (RERUN, command.as_str()));
     let facts: Vec<(&str, &str)> = facts.chain(again).collect();
     let widest = facts.iter().map(|(label, _)| label.chars().count() + 2).max();
     let column = LABEL.max(widest.unwrap_or_default());
@@ -63,8 +65,11 @@ fn sentence(text: &str, style: Style) -> String {
     wrapped(&style.spelled(text), style.width, 2)
 }
 
-/// A label with what stands behind it.
+/// A label with what stands behind it. A command stays in one line, however long: it is copied.
 fn labelled((label, value): (&str, &str), column: usize, style: Style) -> String {
+    if label == RERUN {
+        return style.spelled(&format!("{label:<column$}{value}\n"));
+    }
     wrapped(&style.spelled(&format!("{label:<column$}{value}")), style.width, column)
 }
 
@@ -112,12 +117,12 @@ fn list(sentences: &[String], style: Style) -> String {
     sentences.iter().map(|one| sentence(&format!("- {one}"), style)).collect()
 }
 
-/// Curves over CPUs, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
+/// Curves over counts, as many in a drawing as there are symbols. Others are for finer drawings; tables have their values.
 fn curves(panel: &CurvePanel, style: Style) -> String {
     if panel.metric == PROBABILITY {
         return columns(panel, style);
     }
-    if panel.over != OVER_CPUS {
+    if !panel.counts {
         return String::new();
     }
     let series = |line: &PanelLine| Series {
@@ -130,7 +135,8 @@ fn curves(panel: &CurvePanel, style: Style) -> String {
     let title = titles.join(", ");
     let drawings = panel.lines.chunks(SYMBOLS).map(|lines| {
         let series = lines.iter().map(series).collect();
-        plot(&Plot { title: title.clone(), series, ideal: panel.ideal }, style)
+        let over = panel.over.clone();
+        plot(&Plot { title: title.clone(), series, ideal: panel.ideal, over }, style)
     });
     drawings.filter(|drawn| !drawn.is_empty()).collect::<Vec<_>>().join("\n")
 }

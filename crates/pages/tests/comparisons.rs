@@ -235,15 +235,9 @@ fn the_verdicts_on_five_variants() {
         PIPE,
         expect![[r#"
             Comparison: base -> a, b, c, d
-            `a` is faster than `base`: +3.9%, 95 % interval [+2.4, +5.3], n = 10, create_files, processes, 1 s,
-              /mnt/scratch, 8 CPUs
-            `b` and `base` are the same (-0.1%, 95 % interval [-1.2, +1.0], n = 10): create_files, processes, 1
-              s, /mnt/scratch, 8 CPUs
-            No verdict about `c` against `base` (no verdict; +7.4%, n = 2): create_files, processes, 1 s,
-              /mnt/scratch, 8 CPUs
-            No verdict about `d` against `base`, as no block counts: create_files, processes, 1 s, /mnt/scratch,
-              8 CPUs
-            verdicts: 1 better, 1 same, 2 no verdict
+            Of 5 variants, the best first: `a` (+3.9%, faster), `base` (baseline), `b` (-0.1%, same); no verdict
+              about `c` (+7.4%, no verdict), `d`; each is compared with `base`, not with its neighbours:
+              create_files, processes, 1 s, /mnt/scratch, 8 CPUs
 
             create_files, processes, 1 s, /mnt/scratch
             operations_per_s (1/s, higher is better), mean +- standard deviation of runs
@@ -288,15 +282,10 @@ fn the_verdicts_on_five_variants_in_a_narrow_pipe() {
         NARROW_PIPE,
         expect![[r#"
             Comparison: base -> a, b, c, d
-            `a` is faster than `base`: +3.9%, 95 % interval [+2.4, +5.3], n = 10,
-              create_files, processes, 1 s, /mnt/scratch, 8 CPUs
-            `b` and `base` are the same (-0.1%, 95 % interval [-1.2, +1.0], n = 10):
-              create_files, processes, 1 s, /mnt/scratch, 8 CPUs
-            No verdict about `c` against `base` (no verdict; +7.4%, n = 2):
-              create_files, processes, 1 s, /mnt/scratch, 8 CPUs
-            No verdict about `d` against `base`, as no block counts: create_files,
+            Of 5 variants, the best first: `a` (+3.9%, faster), `base` (baseline),
+              `b` (-0.1%, same); no verdict about `c` (+7.4%, no verdict), `d`; each
+              is compared with `base`, not with its neighbours: create_files,
               processes, 1 s, /mnt/scratch, 8 CPUs
-            verdicts: 1 better, 1 same, 2 no verdict
 
             create_files, processes, 1 s, /mnt/scratch
             operations_per_s (1/s, higher is better), mean
@@ -556,7 +545,6 @@ fn the_verdicts_of_a_record() {
         directory   /dev/shm/measured: tmpfs (rw,relatime,size=24684092k)
         runs        10 blocks of 2 points, 0.1 s a run, placement cores, seed 11
         rerun       knee compare wait try
-        rerun       knee run posix_lock_shared --cpus 2 --variant wait= --variant try=mode=try --seconds 0.1
-                    --blocks 10 --seed 11 --dir /dev/shm/measured
+        rerun       knee run posix_lock_shared --cpus 2 --variant wait= --variant try=mode=try --seconds 0.1 --blocks 10 --seed 11 --dir /dev/shm/measured
     "#]].assert_eq(&terminal(&page, PIPE));
 }

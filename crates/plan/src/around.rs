@@ -1,6 +1,8 @@
 //! Small changes of the load around the operating point of a comparison: a task more or less, some work more inside or
 //! outside the lock, other CPUs. Each is a load of one experiment, so that all are measured in the same blocks.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, Topology};
 use records::{Axes, Experiment, Load, Many, Scalar};
@@ -62,12 +64,10 @@ pub fn around(mut experiment: Experiment, at: &OperatingPoint) -> Result<Experim
     }
     for name in [INSIDE, OUTSIDE] {
         if can_change(&experiment, name)? {
-            for share in MORE_WORK {
-                loads.push(with_more(
-                    &here,
-                    name,
-                    (share * at.operation_ns).round().max(1.0) as u64,
-                )?);
+            // Of a short operation, several shares are the same number of ns.
+            let more = MORE_WORK.map(|share| (share * at.operation_ns).round().max(1.0) as u64);
+            for more_ns in BTreeSet::from(more) {
+                loads.push(with_more(&here, name, more_ns)?);
             }
         }
     }

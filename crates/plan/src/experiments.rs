@@ -93,6 +93,9 @@ mod tests {
         for (name, _) in EXPERIMENTS {
             let experiment = read_built_in(name).unwrap();
             assert!(!experiment.description.is_empty(), "{name} has no description");
+            let plain =
+                Experiment { size: String::new(), sizes: Default::default(), ..experiment.clone() };
+            assert_eq!(Experiment::read(&plain.to_toml().unwrap()).unwrap(), plain, "{name}");
             let native = |load: &&Load| commands::for_load(load).unwrap().is_none();
             for load in experiment.loads.iter().filter(native) {
                 crate::names::workload(&load.name()).unwrap();

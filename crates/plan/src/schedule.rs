@@ -30,8 +30,20 @@ pub struct Assignment {
 /// their own, so that no drift favours one of them. Placebos and repeats have no profiles.
 pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>> {
     let profiles = record.experiment.explain.iter().flat_map(|explain| &explain.profiles);
-    let profiles =
-        profiles.filter(|_| !assignment.placebo && assignment.repeat == 0).copied().map(Some);
+    let is_command = record.points[assignment.point].command.is_some();
+    // A program does as many calls in each run, and each of its profiles is a whole run.
+    let every = |kind: &ProfileKind| match kind {
+        ProfileKind::Time => 1,
+        ProfileKind::Counts if is_command => 2,
+        ProfileKind::Names if is_command => 4,
+        ProfileKind::Counts | ProfileKind::Names => 1,
+    };
+    let is_due = |kind: &&ProfileKind| assignment.block.is_multiple_of(every(kind));
+    let profiles = profiles
+        .filter(|_| !assignment.placebo && assignment.repeat == 0)
+        .filter(is_due)
+        .copied()
+        .map(Some);
     let mut steps: Vec<Option<ProfileKind>> = std::iter::once(None).chain(profiles).collect();
     let of_point = record.seed.rotate_left(32) ^ assignment.point as u64;
     steps.shuffle(&mut random(of_point, assignment.block));

@@ -175,6 +175,9 @@ pub struct Judging {
     pub smallest_effect: f64,
     /// Whether blocks go on until each comparison is decided, up to `blocks`.
     pub until_decided: bool,
+    /// Whether that is each variant against the one before it, as in a series of patches, in place of the first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_steps: bool,
     /// Share of a cell's blocks in which one variant is run twice, to measure how far equal variants
     /// differ.
     pub placebo: f64,
@@ -209,6 +212,7 @@ impl Default for Judging {
             metric: "operations_per_s".to_string(),
             smallest_effect: 0.02,
             until_decided: false,
+            in_steps: false,
             placebo: 0.05,
             order: PointOrder::Adjacent,
             layout: None,
@@ -266,6 +270,18 @@ impl Default for Experiment {
 }
 
 impl Experiment {
+    /// The text of a TOML file that reads as this experiment, without its seed, which may be no number of TOML, and
+    /// without the sizes that were not chosen.
+    pub fn to_toml(&self) -> Result<String> {
+        let file = Experiment {
+            seed: None,
+            size: String::new(),
+            sizes: Default::default(),
+            ..self.clone()
+        };
+        toml::to_string(&file).context("writing the experiment as TOML")
+    }
+
     /// Parses the text of a TOML file, at the size as written. Its other sizes must parse too.
     pub fn read(text: &str) -> Result<Experiment> {
         let document = DeTable::parse(text).context("reading the experiment")?;

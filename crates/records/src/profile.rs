@@ -98,6 +98,16 @@ pub struct Window {
     /// below it. It is time of tasks, not of CPUs, so it is no part of the time of `cpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Share>,
+    /// How long a task of the workload had any CPU, where this was recorded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub active_ns: u64,
+    /// What the workload waited for while no CPU ran any of its tasks: what the task that ran next had waited for.
+    /// It is time by the clock on the wall, not of CPUs, so it is no part of the time of `cpus`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Share>,
+    /// How long tasks of the workload slept, and what for, whether or not a CPU was idle meanwhile. It is time of tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sleeps: Vec<Share>,
     /// The stacks that the CPUs were sampled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<SampledStacks>,
@@ -505,6 +515,9 @@ mod tests {
             idle: vec![share("sleep", 50)],
             others: vec![share("kworker", 150)],
             waits: Vec::new(),
+            active_ns: 0,
+            gaps: Vec::new(),
+            sleeps: Vec::new(),
             samples: None,
             counts: BTreeMap::new(),
             bursts: None,

@@ -131,6 +131,13 @@ pub struct Source {
     pub unit: ReplicationUnit,
     /// Whether runs of one block belong together, as runs in random order within blocks do.
     pub blocks: bool,
+    /// The first run of each session, by its number: the runs of a file are of one session, unless its format
+    /// says otherwise. Empty in records of older versions: one session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<u32>,
+    /// Whether the times at which runs started are known; otherwise they have that of the import.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed: bool,
     /// What the format does not record and what follows from that, one sentence each.
     pub lacks: Vec<String>,
 }
@@ -304,6 +311,15 @@ impl Record {
         self.deciding_or(point, &self.experiment.compare.metric)
     }
 
+    /// `processes` or `threads`; empty where it is not known, as of most imported results.
+    pub fn known_form(&self, point: &Point) -> &'static str {
+        const TOLD: [&str; 4] = ["will-it-scale", "stress-ng", "fio", "perf-bench"];
+        let is_told =
+            |source: &Source| point.form == Form::Threads || TOLD.contains(&&source.format[..]);
+        let is_known = point.command.is_some() || self.source.as_ref().is_none_or(is_told);
+        if is_known { point.form.name() } else { "" }
+    }
+
     /// The metric that decides about a point if the experiment's metric were `asked`.
     pub fn deciding_or(&self, point: &Point, asked: &str) -> String {
         if asked != Judging::default().metric {
@@ -345,6 +361,41 @@ impl Record {
         self.hypervisor.as_ref().is_some_and(Hypervisor::emulates)
     }
 
+    /// The name of the host that made a run; of a record that several made, that of the run's session.
+    pub fn host_of_run(&self, run: u32) -> Option<&str> {
+        let session = self.sessions.iter().rfind(|session| session.first_run <= run);
+        let node = session.and_then(|session| session.node.as_deref());
+        node.or(self.host.hostname.as_deref())
+    }
+
+    /// The hosts that made so many runs, each with its number of them, those with most runs first.
+    pub fn hosts(&self, runs: u32) -> Vec<(String, u32)> {
+        let name = |run: u32| self.host_of_run(run).map_or("?".to_string(), str::to_string);
+        let firsts =
+            self.sessions.iter().map(|session| session.first_run).filter(|run| *run < runs);
+        let mut firsts: Vec<u32> = firsts.chain([0]).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        let ends = firsts.iter().skip(1).copied().chain([runs]);
+        let mut hosts: Vec<(String, u32)> = Vec::new();
+        for (first, end) in firsts.iter().zip(ends) {
+            let (host, made) = (name(*first), end - first);
+            match hosts.iter_mut().find(|(known, _)| *known == host) {
+                Some((_, runs)) => *runs += made,
+                None => hosts.push((host, made)),
+            }
+        }
+        hosts.sort_by(|(a, more), (b, less)| less.cmp(more).then(a.cmp(b)));
+        hosts
+    }
+
+    /// Number of blocks that this record holds when it is whole, without spares.
+    pub fn blocks_planned(&self) -> u32 {
+        let all = self.experiment.blocks();
+        let is_planned = |block: &&u32| **block < all;
+        self.blocks.as_ref().map_or(all, |own| own.iter().filter(is_planned).count() as u32)
+    }
+
     /// When the first session started.
     pub fn started(&self) -> Option<jiff::Timestamp> {
         self.sessions.first().map(|s| s.started)
@@ -353,11 +404,7 @@ impl Record {
     /// The number of runs that the experiment asks for. `None` if runs decide how many more there are.
     pub fn runs_planned(&self) -> Option<u32> {
         let points = u32::try_from(self.points.len()).unwrap_or(u32::MAX);
-        let blocks = match &self.blocks {
-            Some(blocks) => blocks.len() as u32,
-            None => self.experiment.blocks(),
-        };
-        let all = points.saturating_mul(blocks);
+        let all = points.saturating_mul(self.blocks_planned());
         self.experiment.adaptive.is_none().then_some(all)
     }
 }
@@ -365,6 +412,43 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_named_by_their_shares() {
+        let session = |node: Option<&str>, first_run: u32| {
+            serde_json::json!({
+                "command": [], "knee": "1", "started": "2026-11-20T12:00:00Z", "boot_id": "b", "node": node,
+                "first_run": first_run,
+            })
+        };
+        let record = |sessions: Vec<serde_json::Value>| -> Record {
+            serde_json::from_value(serde_json::json!({
+                "format": 2, "id": "r", "state": "whole", "seed": 1,
+                "experiment": {"load": [{"workload": "getppid"}]}, "points": [], "sessions": sessions,
+                "host": {"hostname": "beta"}, "topology": {"cpus": []}, "directories": [],
+            }))
+            .unwrap()
+        };
+        let check = |sessions, runs, expected: &[(&str, u32)]| {
+            let expected: Vec<(String, u32)> =
+                expected.iter().map(|(name, runs)| (name.to_string(), *runs)).collect();
+            assert_eq!(record(sessions).hosts(runs), expected);
+        };
+        let of_fleet = || {
+            vec![
+                session(Some("beta"), 0),
+                session(Some("gamma"), 43),
+                session(Some("beta"), 160),
+                session(Some("late"), 165),
+            ]
+        };
+        check(of_fleet(), 165, &[("gamma", 117), ("beta", 48)]);
+        check(vec![session(None, 0), session(None, 9)], 12, &[("beta", 12)]);
+        check(Vec::new(), 0, &[("beta", 0)]);
+        let fleet = record(of_fleet());
+        assert_eq!(fleet.host_of_run(43), Some("gamma"));
+        assert_eq!(fleet.host_of_run(42), Some("beta"));
+    }
 
     #[test]
     fn a_label_cannot_be_taken_for_an_id_or_a_path() {

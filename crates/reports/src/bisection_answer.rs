@@ -2,7 +2,7 @@
 
 use bisection::{Answer, Bracket, Ends, NotReproduced, Unresolved};
 use host::counted;
-use text::quantity::signed;
+use text::quantity::log_change;
 use text::table::{Align, Table};
 
 /// What people call a commit.
@@ -102,10 +102,14 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
 
 /// `wall_s 5.2 % higher, +-0.4 %, in 24 runs that spread by 1.1 %`.
 fn difference(ends: &Ends, metric: &str) -> String {
-    let direction = if ends.difference > 0.0 { "higher" } else { "lower" };
+    let change = log_change(ends.difference, 2);
+    let change = match change.strip_suffix(" times") {
+        Some(factor) => format!("{factor} times as high"),
+        None if ends.difference > 0.0 => format!("{} higher", change.trim_start_matches('+')),
+        None => format!("{} lower", change.trim_start_matches('-')),
+    };
     format!(
-        "{metric} {:.2} % {direction} at the bad end, standard error {:.2} %, in {} that spread by {:.2} %",
-        100.0 * ends.difference.exp_m1().abs(),
+        "{metric} {change} at the bad end, standard error {:.2} %, in {} that spread by {:.2} %",
         100.0 * ends.error,
         counted(ends.runs as usize, "run"),
         100.0 * ends.deviation,
@@ -139,7 +143,7 @@ pub fn bisection_brackets(report: &BisectionReport, brackets: &[Bracket]) -> Tab
             report.commits[bracket.without].short.clone(),
             report.commits[bracket.with].short.clone(),
             bracket.steps.to_string(),
-            format!("{} %", signed(100.0 * bracket.size.exp_m1(), 2)),
+            log_change(bracket.size, 2),
             format!("{:.2} %", 100.0 * bracket.error),
             subject.to_string(),
         ]);

@@ -3,6 +3,7 @@
 //! | column     | what it holds                                                        |
 //! | ---------- | -------------------------------------------------------------------- |
 //! | record     | id of the record                                                     |
+//! | host       | the host that made the run; of a fleet, the node; empty if unknown   |
 //! | workload   | its name                                                             |
 //! | semantics  | version of what one operation does: never compare different ones     |
 //! | as         | `processes` or `threads`                                             |
@@ -30,7 +31,7 @@ use std::io::{self, Write};
 
 use records::{Opened, Outcome, Pass, Point, Run};
 
-const HEADER: &str = "record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,\
+const HEADER: &str = "record,host,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,\
                       variant,block,run,placebo,left_out,started,metric,value";
 
 /// Writes the header.
@@ -44,7 +45,8 @@ pub fn csv(opened: &Opened, out: &mut impl Write) -> io::Result<()> {
     for run in &opened.runs {
         let Some(point) = opened.record.points.get(run.point as usize) else { continue };
         let why = left_out.get(&run.run).map_or("", String::as_str);
-        let place = place(&opened.record.id, point, run, why);
+        let host = opened.record.host_of_run(run.run).unwrap_or_default();
+        let place = place([&opened.record.id, host], point, run, why);
         for (metric, value) in values(run) {
             writeln!(out, "{place},{},{value}", quoted(metric))?;
         }
@@ -53,10 +55,11 @@ pub fn csv(opened: &Opened, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// All columns before the metric.
-fn place(id: &str, point: &Point, run: &Run, left_out: &str) -> String {
+fn place([id, host]: [&str; 2], point: &Point, run: &Run, left_out: &str) -> String {
     let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
     let fields = [
         id.to_string(),
+        host.to_string(),
         point.workload.clone(),
         point.semantics.to_string(),
         point.form.name().to_string(),

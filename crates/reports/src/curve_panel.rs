@@ -1,7 +1,7 @@
 //! Curves to be drawn together, as values: each point with its spread, its single runs and the idle share,
 //! and what laws say about each line. Pages draw them; they read no record themselves.
 
-use analysis::{Comparison, Curve, CurveCell, RunValues, Spread};
+use analysis::{Axis, Comparison, Curve, CurveCell, RunValues, Spread};
 use laws::{Forecast, ForecastPoint, Scaling, Sweep, scaling};
 use records::Run;
 
@@ -28,6 +28,8 @@ pub struct CurvePanel {
     pub unit: String,
     /// What the lines run over: [`OVER_CPUS`], or another quantity with its unit.
     pub over: String,
+    /// Whether that is a number of CPUs, tasks, clients and the like, as curves of records run over.
+    pub counts: bool,
     /// Value for each CPU that follows the linear ideal; absent where it has no meaning.
     pub ideal: Option<f64>,
     pub lines: Vec<PanelLine>,
@@ -104,6 +106,7 @@ pub fn for_lane(
             form,
             points.collect(),
             lane.ideal.is_some() && laws == Laws::Fitted,
+            &Axis::default(),
         )
     };
     let lines = names.iter().enumerate().map(line);
@@ -112,6 +115,7 @@ pub fn for_lane(
         metric: metric.clone(),
         unit,
         over: OVER_CPUS.to_string(),
+        counts: true,
         ideal: lane.ideal,
         lines: lines.filter(|line| !line.points.is_empty()).collect(),
     }
@@ -131,11 +135,12 @@ pub fn for_curves(
     unit: &str,
 ) -> CurvePanel {
     let is_rate = unit == "1/s";
+    let axis = curves.first().map_or(Axis::default(), |curve| curve.axis.clone());
     let line = |(curve, name): (&&Curve, &String)| {
-        let cells = curve.cells.iter().filter(|cell| cell.point.cpus > 0);
+        let cells = curve.cells.iter().filter(|cell| cell.at > 0);
         let points = cells.filter_map(|cell| record_point(cell, metric));
         let form = curve.point.form.name().to_string();
-        PanelLine::new(name.clone(), form, points.collect(), is_rate)
+        PanelLine::new(name.clone(), form, points.collect(), is_rate, &curve.axis)
     };
     let lines: Vec<PanelLine> = curves.iter().zip(names).map(line).collect();
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -146,7 +151,8 @@ pub fn for_curves(
         title,
         metric: metric.to_string(),
         unit: unit.to_string(),
-        over: OVER_CPUS.to_string(),
+        over: axis.name().to_string(),
+        counts: true,
         ideal: ideal.filter(|rate| is_rate && *rate > 0.0),
         lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
     }
@@ -160,7 +166,7 @@ fn record_point(cell: &CurveCell, metric: &str) -> Option<PanelPoint> {
     let idle = cell.spread(IDLE).filter(|_| metric == RATE).map(|spread| spread.mean);
     let spread = cell.spread(metric)?;
     Some(PanelPoint {
-        cpus: cell.point.cpus,
+        cpus: cell.at,
         tasks: cell.point.tasks,
         band: around(&spread),
         spread,
@@ -185,13 +191,14 @@ pub fn for_values(metric: &str, over: &str, lines: Vec<(String, Vec<Reaching>)>)
     };
     let line = |(name, values): (String, Vec<Reaching>)| {
         let points = values.into_iter().filter_map(point).collect();
-        PanelLine::new(name, String::new(), points, false)
+        PanelLine::new(name, String::new(), points, false, &Axis::default())
     };
     CurvePanel {
         title: String::new(),
         metric: metric.to_string(),
         unit: String::new(),
         over: over.to_string(),
+        counts: over == OVER_CPUS,
         ideal: None,
         lines: lines.into_iter().map(line).collect(),
     }
@@ -210,7 +217,8 @@ pub fn for_sweep(metric: &str, sweep: &Sweep, scaling: Option<&Scaling>) -> Curv
         title: String::new(),
         metric: metric.to_string(),
         unit: "1/s".to_string(),
-        over: OVER_CPUS.to_string(),
+        over: sweep.axis().name().to_string(),
+        counts: true,
         ideal: ideal.filter(|rate| *rate > 0.0),
         lines: vec![PanelLine {
             name: MEASURED.to_string(),
@@ -231,12 +239,18 @@ pub fn for_forecast(metric: &str, sweep: &Sweep, forecast: &Forecast) -> CurvePa
 }
 
 impl PanelLine {
-    fn new(name: String, form: String, points: Vec<PanelPoint>, has_laws: bool) -> PanelLine {
+    fn new(
+        name: String,
+        form: String,
+        points: Vec<PanelPoint>,
+        has_laws: bool,
+        axis: &Axis,
+    ) -> PanelLine {
         let counted = |point: &PanelPoint| {
             let runs = point.runs.iter().filter(|run| !run.discarded);
             (point.cpus, runs.map(|run| run.value).collect())
         };
-        let sweep = Sweep::new(points.iter().map(counted)).ok().filter(|_| has_laws);
+        let sweep = Sweep::over(axis, points.iter().map(counted)).ok().filter(|_| has_laws);
         PanelLine { name, form, points, scaling: sweep.map(|sweep| scaling(&sweep)) }
     }
 }
@@ -251,7 +265,7 @@ impl CurvePanel {
         }
     }
 
-    /// Whether there is something to draw: values at two CPU counts.
+    /// Whether there is something to draw: values at two places.
     pub fn is_curve(&self) -> bool {
         let mut counts = self.lines.iter().flat_map(|line| &line.points).map(|point| point.cpus);
         let first = counts.next();

@@ -1,6 +1,8 @@
 //! Tables of curves, one row a cell: CPUs down, numbers across.
 
-use analysis::{Curve, CurveCell, Spread, rounded, with_uncertainty};
+use std::collections::BTreeSet;
+
+use analysis::{Axis, Curve, CurveCell, Spread, rounded, with_uncertainty};
 use records::{Point, Record, WALL};
 use text::prose::number_or_dash;
 use text::quantity::{duration_ns, short};
@@ -18,12 +20,18 @@ pub fn rates(curves: &[&Curve]) -> Table {
     columns.extend([
         column("\noperations/s", |_, cell| value(cell, RATE)),
         column("\nstddev", |_, cell| deviation(cell, RATE)),
-        column("per\nCPU", |curve, cell| efficiency(curve, cell, RATE)),
+        column(&per_unit(curves), |curve, cell| efficiency(curve, cell, RATE)),
         column("fair-\nness", |_, cell| mean(cell, "fairness", |x| format!("{x:.3}"))),
         column("idle\n%", |_, cell| mean(cell, "idle_percent", |x| format!("{x:.0}"))),
     ]);
     columns.extend(costs());
     table(curves, &columns)
+}
+
+/// The heading of rates over the place on the axis.
+fn per_unit(curves: &[&Curve]) -> String {
+    let axis = curves.first().map_or(Axis::default(), |curve| curve.axis.clone());
+    format!("per\n{}", axis.counted(1).trim_start_matches("1 ").trim_end_matches("=1"))
 }
 
 /// One metric and its spread over runs.
@@ -125,9 +133,13 @@ fn apart<'a>(curves: &[&Curve]) -> Vec<Column<'a>> {
 pub fn varying(curves: &[&Curve]) -> Vec<String> {
     let first = curves[0].point;
     let names = curves.iter().flat_map(|curve| curve.point.parameters.keys());
-    let names: std::collections::BTreeSet<&String> = names.collect();
+    let names: BTreeSet<&String> = names.collect();
+    // What a curve runs over has a column of its own.
+    let is_axis = |name: &String| curves.iter().all(|curve| curve.parameter.as_ref() == Some(name));
     let differs = |name: &&String| {
-        curves.iter().any(|c| c.point.parameters.get(*name) != first.parameters.get(*name))
+        let cells = || curves.iter().flat_map(|curve| &curve.cells);
+        !is_axis(name)
+            && cells().any(|c| c.point.parameters.get(*name) != first.parameters.get(*name))
     };
     names.into_iter().filter(differs).cloned().collect()
 }
@@ -152,8 +164,24 @@ fn column<'a>(heading: &str, cell: impl Fn(&Curve, &CurveCell) -> String + 'a) -
 
 /// The columns that say which cell it is. Tasks only where they are not one a CPU.
 fn place(curves: &[&Curve]) -> Vec<Column<'static>> {
-    let mut columns = vec![column("CPUs", |_, cell| number_or_dash(cell.point.cpus))];
-    if curves.iter().any(|curve| curve.tasks_per_cpu != Some(1.0)) {
+    let mut columns = Vec::new();
+    let axes: BTreeSet<&Axis> = curves.iter().map(|curve| &curve.axis).collect();
+    for axis in axes.iter().filter(|axis| !axis.is_cpus()) {
+        let axis = (*axis).clone();
+        let heading = axis.name().to_string();
+        columns.push(column(&heading, move |curve, cell| {
+            if curve.axis == axis { number_or_dash(cell.at) } else { "-".to_string() }
+        }));
+    }
+    let cells = || curves.iter().flat_map(|curve| &curve.cells);
+    if axes.iter().any(|axis| axis.is_cpus()) || cells().any(|cell| cell.point.cpus > 0) {
+        columns.push(column("CPUs", |_, cell| number_or_dash(cell.point.cpus)));
+    }
+    let are_axis = |curve: &&Curve| curve.axis.name() == curve.point.form.name();
+    let has_tasks =
+        curves.iter().any(|curve| curve.axis.is_cpus()) || cells().any(|cell| cell.point.tasks > 0);
+    let are_apart = |curve: &&Curve| curve.tasks_per_cpu != Some(1.0) && !are_axis(curve);
+    if has_tasks && curves.iter().any(are_apart) {
         columns.push(column("tasks", |_, cell| number_or_dash(cell.point.tasks)));
     }
     columns.push(column("n", |_, cell| cell.runs.len().to_string()));

@@ -21,22 +21,27 @@ pub fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
     let state = format!("{}, {}", record.id, state(opened));
     let again = ("rerun", again(record));
     let named = [("label", record.label.clone()), ("note", record.note.clone())];
-    let record_lines = [&[("record", state)], &named[..], &circumstances(record)[..], &[again]];
+    let record_lines = [
+        &[("record", state)],
+        &named[..],
+        &circumstances(record, opened.runs.len() as u32)[..],
+        &[again],
+    ];
     record_lines.concat()
 }
 
 /// The lines of the header that are known before anything is run.
 pub fn planned(record: &Record) -> Vec<(&'static str, String)> {
-    let circumstances = circumstances(record).into_iter();
+    let circumstances = circumstances(record, 0).into_iter();
     circumstances.filter(|(label, text)| *label != "started" && !text.is_empty()).collect()
 }
 
-fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
+fn circumstances(record: &Record, runs: u32) -> Vec<(&'static str, String)> {
     let when = if record.source.is_some() { "imported" } else { "started" };
     let mut lines = vec![
         ("experiment", experiment(record)),
         (when, started(record)),
-        ("host", host(record)),
+        ("host", host(record, runs)),
         ("kernel", kernel(record)),
     ];
     lines.extend(guests(record).map(|guests| ("guests", guests)));
@@ -53,10 +58,13 @@ fn circumstances(record: &Record) -> Vec<(&'static str, String)> {
 
 fn lines(lines: &[(&str, String)], style: Style) -> String {
     let said = lines.iter().filter(|(_, value)| !value.is_empty());
-    let line = |(label, value): &(&str, String)| {
-        wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL)
-    };
-    said.map(line).collect()
+    said.map(|(label, value)| labelled(label, value, style)).collect()
+}
+
+/// A label with what stands behind it. A command stays in one line, however long: it is copied.
+pub fn labelled(label: &str, value: &str, style: Style) -> String {
+    let line = format!("{label:<LABEL$}{value}");
+    if label == "rerun" { line + "\n" } else { wrapped(&line, style.width, LABEL) }
 }
 
 /// "whole: 40 runs", "partial: 37 of 40 runs".
@@ -119,9 +127,19 @@ fn started(record: &Record) -> String {
     format!("{time}, by knee {}{resumed}", first.knee)
 }
 
-fn host(record: &Record) -> String {
+/// "lab1, a guest of KVM"; of a record that several hosts made, "gamma (122 of 165 runs), beta (43 of 165 runs)".
+fn host(record: &Record, runs: u32) -> String {
     let host = &record.host;
-    let name = host.hostname.as_deref().unwrap_or("-");
+    let several = record
+        .hosts(runs)
+        .into_iter()
+        .map(|(name, made)| format!("{name} ({made} of {})", counted(runs as usize, "run")));
+    let several: Vec<String> = several.collect();
+    if several.len() > 1 {
+        return several.join(", ");
+    }
+    let node = record.sessions.iter().find_map(|session| session.node.as_deref());
+    let name = node.or(host.hostname.as_deref()).unwrap_or("-");
     let guest = host.hypervisor.as_ref().map(|of| format!(", a guest of {of}"));
     format!("{name}{}", guest.unwrap_or_default())
 }
@@ -206,10 +224,15 @@ fn plan(record: &Record) -> String {
     let blocks = match record.experiment.adaptive {
         Some(adaptive) => search(&adaptive),
         None => {
-            let blocks = counted(record.experiment.blocks() as usize, "block");
-            format!("{blocks} of {}", counted(record.points.len(), "point"))
+            let (own, all) = (record.blocks_planned(), record.experiment.blocks());
+            let of = if own < all { format!("{own} of {all}") } else { all.to_string() };
+            let blocks = if all == 1 { "block" } else { "blocks" };
+            format!("{of} {blocks} of {}", counted(record.points.len(), "point"))
         }
     };
+    if record.source.is_some() {
+        return blocks;
+    }
     let lengths = different(record, |point| length(point.until));
     let placements = different(record, |point| point.placement.to_string());
     let warmup = match record.experiment.warmup_runs {
@@ -264,6 +287,33 @@ fn again(record: &Record) -> String {
         words.push(format!("--seed {}", record.seed));
     }
     words.join(" ")
+}
+
+/// An experiment as a file, for readers who have nothing else: its name, its text, and the command that runs it.
+pub struct ExperimentFile {
+    pub name: String,
+    pub text: String,
+    pub command: String,
+}
+
+/// The experiment of a record whose command names files, or other records, that a reader elsewhere lacks. `None` where
+/// the command does alone.
+pub fn experiment_file(record: &Record) -> Option<ExperimentFile> {
+    let command = &record.sessions.first()?.command;
+    let is_of_here = |word: &String| {
+        let path = word.ends_with(".toml") || word.ends_with(".c") || word.ends_with(".cc");
+        path || word == "--against" || word.starts_with("--against=") || word == "chunk"
+    };
+    if record.source.is_some() || !command.iter().any(is_of_here) {
+        return None;
+    }
+    let text = record.experiment.to_toml().ok()?;
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    let name: String = record.experiment.name.chars().take(40).map(plain).collect();
+    let name = if name.is_empty() { "experiment".to_string() } else { name };
+    let name = format!("{}.toml", name.trim_start_matches('-'));
+    let command = format!("knee run {name} --seed {}", record.seed);
+    Some(ExperimentFile { name, text, command })
 }
 
 /// A word as a shell reads it back.

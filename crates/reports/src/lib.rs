@@ -19,6 +19,7 @@ mod plan;
 mod scale;
 mod scaling;
 mod shown_metrics;
+mod timing;
 mod warnings;
 mod will_it_scale;
 
@@ -42,13 +43,14 @@ pub use crate::curve_table::RATE;
 pub use crate::doses::{dose_part, dose_sentence};
 pub use crate::effects::{EFFECTS, NO_EFFECTS, effects};
 pub use crate::fragile::{fragile_answer, fragile_part};
-pub use crate::header::{facts, header, quoted};
+pub use crate::header::{ExperimentFile, experiment_file, facts, header, quoted};
 pub use crate::hysteresis::hysteresis_sentence;
 pub use crate::loads::{LoadSetting, parameters};
 pub use crate::plan::{Plan, PlanPart, plan_answer, plan_part};
 pub use crate::scale::{ScalePart, forecast_answer, forecast_part, name as law_name, scale_part};
 pub use crate::scaling::{Detail, FormPart, RecordPart, record_parts, titled_curves};
 pub use crate::shown_metrics::{ShownMetrics, metric_names, shown_metrics};
+pub use crate::timing::timing_sentences;
 pub use crate::warnings::{MissingSources, warning_lists, warnings_about_runs};
 pub use crate::will_it_scale::{WillItScale, will_it_scale};
 

@@ -49,7 +49,7 @@ impl LoadSetting {
 
 /// Curves that differ only in form and in tasks, in order of appearance.
 pub fn loads<'a>(curves: &'a [Curve<'a>]) -> Vec<Vec<&'a Curve<'a>>> {
-    grouped(curves.iter(), |a, b| same_load(a.point, b.point))
+    grouped(curves.iter(), |a, b| a.axis == b.axis && same_load(a, b))
 }
 
 /// The curves of one load with the same tasks.
@@ -105,11 +105,14 @@ pub fn setting(name: &str, value: &str) -> String {
     format!("{name}={}", if value.is_empty() { "''" } else { value })
 }
 
-fn same_load(a: &Point, b: &Point) -> bool {
+fn same_load(a: &Curve, b: &Curve) -> bool {
+    let are_equal = a.fixed_parameters() == b.fixed_parameters();
+    let (a, b) = (a.point, b.point);
     let same_place = (a.placement, &a.dir, &a.variant) == (b.placement, &b.dir, &b.variant);
     same_place
-        && (&a.workload, a.semantics, &a.parameters, &a.command, a.until, a.pass, &a.other)
-            == (&b.workload, b.semantics, &b.parameters, &b.command, b.until, b.pass, &b.other)
+        && are_equal
+        && (&a.workload, a.semantics, &a.command, a.until, a.pass, &a.other)
+            == (&b.workload, b.semantics, &b.command, b.until, b.pass, &b.other)
 }
 
 /// Curves that belong together, in order of appearance.

@@ -1,11 +1,10 @@
 //! What a curve says about scaling, in sentences: its knee, its peak, a cliff, and the law that explains it.
 
-use analysis::rounded;
+use analysis::{Axis, rounded};
 use laws::{
     Estimate, FarApart, FittedLaw, Forecast, ForecastPoint, HeldOutPoint, HoldOut, Law, PeakPlace,
     RestsOn, Scaling, Term,
 };
-use text::prose::counted;
 use text::quantity::{duration_ns, short, signed};
 use text::table::{Align, Table};
 
@@ -13,47 +12,47 @@ use crate::form_part::FormPart;
 
 /// The knee, a cliff and a fall of a curve, a sentence each.
 pub fn sentences(found: &Scaling) -> Vec<String> {
+    let axis = &found.axis;
     let mut sentences = vec![knee(found)];
     if let Some(cliff) = found.cliff {
         sentences.push(format!(
-            "cliff between {} and {} CPUs: rates are {} lower after it",
-            cliff.before,
-            cliff.after,
+            "cliff between {}: rates are {} lower after it",
+            axis.many(&format!("{} and {}", cliff.before, cliff.after)),
             percent(&cliff.drop)
         ));
     }
     if let Some(fall) = found.retrograde {
         sentences.push(format!(
-            "past {} the rate falls, by {} up to {} CPUs",
-            counted(fall.from as usize, "CPU"),
+            "past {} the rate falls, by {} up to {}",
+            axis.counted(fall.from),
             percent(&fall.drop),
-            fall.to
+            axis.counted(fall.to)
         ));
     }
     if !found.left_out.is_empty() {
         let counts: Vec<String> = found.left_out.iter().map(u32::to_string).collect();
         sentences.push(format!(
-            "left out: {} CPUs, where a run completed nothing; a rate of 0 has no place on a curve",
-            counts.join(", ")
+            "left out: {}, where a run completed nothing; a rate of 0 has no place on a curve",
+            axis.many(&counts.join(", "))
         ));
     }
-    sentences.extend(found.far_apart.as_ref().map(far_apart));
+    sentences.extend(found.far_apart.as_ref().map(|apart| far_apart(apart, axis)));
     sentences
 }
 
-fn far_apart(found: &FarApart) -> String {
+fn far_apart(found: &FarApart, axis: &Axis) -> String {
     let FarApart { before, after, factor } = found;
     let factor = short(*factor);
     if before == after {
-        let cpus = counted(*before as usize, "CPU");
+        let cpus = axis.counted(*before);
         return format!("rates at {cpus} differ by a factor of {factor}: are all in one unit?");
     }
-    format!(
-        "rates at {before} and {after} CPUs differ by a factor of {factor}: are both in one unit?"
-    )
+    let both = axis.many(&format!("{before} and {after}"));
+    format!("rates at {both} differ by a factor of {factor}: are both in one unit?")
 }
 
 fn knee(found: &Scaling) -> String {
+    let axis = &found.axis;
     let most = found.cpus.last().copied().unwrap_or(0);
     let whole = |cpus: f64| cpus.ceil();
     let Estimate { value, interval } = found.knee;
@@ -61,13 +60,13 @@ fn knee(found: &Scaling) -> String {
         let from = interval.map(|(low, _)| low).filter(|low| low.is_finite());
         let from =
             from.map_or(String::new(), |low| format!(" (90 % interval: from {})", whole(low)));
-        return format!("no knee up to {most} CPUs{from}: the rate still grows");
+        return format!("no knee up to {}{from}: the rate still grows", axis.counted(most));
     }
     let fewest = f64::from(found.cpus.first().copied().unwrap_or(0));
     if value <= fewest && fewest > 1.0 {
-        return format!("knee at or below {fewest} CPUs, the fewest measured");
+        return format!("knee at or below {}, the fewest measured", axis.counted(fewest));
     }
-    let about = counted(whole(value) as usize, "CPU");
+    let about = axis.counted(whole(value));
     let range = match interval {
         None => " (no interval: each point ran once)".to_string(),
         Some((low, high)) if high.is_infinite() => {
@@ -107,7 +106,8 @@ pub fn scale_part(found: &Scaling, has_task_per_cpu: bool) -> ScalePart {
         |noise| format!("{} %", rounded(noise, 2)),
     );
     let counts: Vec<String> = found.cpus.iter().map(u32::to_string).collect();
-    let measured = format!("measured at {} CPUs; noise of a run: {noise}", counts.join(", "));
+    let measured =
+        format!("measured at {}; noise of a run: {noise}", found.axis.many(&counts.join(", ")));
     ScalePart {
         answers,
         sentences: vec![peak(found), measured],
@@ -118,8 +118,11 @@ pub fn scale_part(found: &Scaling, has_task_per_cpu: bool) -> ScalePart {
 /// A forecast as a table, with what it rests on. The first two sentences are the answer.
 pub fn forecast_part(title: &str, found: &Forecast) -> FormPart {
     let has_measured = found.points.iter().any(|point| point.measured.is_some());
-    let mut headings =
-        vec![("CPUs", Align::Right), ("rate", Align::Right), ("90 % interval", Align::Left)];
+    let mut headings = vec![
+        (found.axis.name(), Align::Right),
+        ("rate", Align::Right),
+        ("90 % interval", Align::Left),
+    ];
     headings.extend(has_measured.then_some(("measured", Align::Right)));
     let mut table = Table::new(headings);
     for ForecastPoint { cpus, rate, measured } in &found.points {
@@ -150,14 +153,24 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
         (true, false) => "a forecast where \"no\" stands under measured",
         (false, _) => "a forecast, not measured",
     };
-    let mut lines = vec![forecast_knee(&found.knee), format!("{what}, by {first}{doses}{covers}")];
+    let mut lines =
+        vec![forecast_knee(&found.knee, &found.axis), format!("{what}, by {first}{doses}{covers}")];
     if let Some(RestsOn { quantity, share }) = found.rests_on {
         let most = found.points.iter().map(|point| point.cpus).max().unwrap_or(0);
         let percent = 100.0 * share;
-        lines
-            .push(format!("{quantity} accounts for {percent:.0} % of the variance at {most} CPUs"));
+        lines.push(format!(
+            "{quantity} accounts for {percent:.0} % of the variance at {}",
+            found.axis.counted(most)
+        ));
     }
-    lines.extend(found.hold_out.as_ref().map(hold_out));
+    lines.extend(found.assumed_noise_percent.map(|noise| {
+        format!(
+            "each point ran once: intervals assume noise of {} %, which the nearest law leaves, and reach as far as the \
+             last points were missed",
+            rounded(noise, 2)
+        )
+    }));
+    lines.extend(found.hold_out.as_ref().map(|held_out| hold_out(held_out, &found.axis)));
     let why = found.not_held_out.as_ref();
     lines.extend(why.map(|why| {
         format!("not checked against the upper half of the curve, of which the lower half says too little: {why}")
@@ -169,11 +182,11 @@ fn forecast_sentences(found: &Forecast) -> Vec<String> {
 pub fn forecast_answer(found: &Forecast) -> Option<String> {
     let ForecastPoint { cpus, rate, .. } = found.points.iter().max_by_key(|point| point.cpus)?;
     let rate = ranged(rate, |rate| format!("{}/s", short(rate)));
-    Some(format!("{}: {rate}", counted(*cpus as usize, "CPU")))
+    Some(format!("{}: {rate}", found.axis.counted(*cpus)))
 }
 
 /// "knee scale forecast at 23 CPUs (20 to 27)".
-fn forecast_knee(knee: &Estimate) -> String {
+fn forecast_knee(knee: &Estimate, axis: &Axis) -> String {
     let Estimate { value, interval } = knee;
     if value.is_infinite() {
         return "no knee by these laws: the rate grows without end".to_string();
@@ -183,11 +196,11 @@ fn forecast_knee(knee: &Estimate) -> String {
         Some((low, high)) if high.is_infinite() => format!(" ({} or more)", low.ceil()),
         Some((low, high)) => format!(" ({} to {})", low.ceil(), high.ceil()),
     };
-    format!("knee scale forecast at {}{range}", counted(value.ceil() as usize, "CPU"))
+    format!("knee scale forecast at {}{range}", axis.counted(value.ceil()))
 }
 
 /// How well the lower half of a curve predicts the upper.
-fn hold_out(held_out: &HoldOut) -> String {
+fn hold_out(held_out: &HoldOut, axis: &Axis) -> String {
     let point = |HeldOutPoint { cpus, rate, measured }: &HeldOutPoint| {
         let error = 100.0 * (rate.value / measured - 1.0);
         let inside = rate.interval.map_or("", |(low, high)| {
@@ -197,12 +210,12 @@ fn hold_out(held_out: &HoldOut) -> String {
                 " (outside its interval)"
             }
         });
-        format!("{cpus} CPUs {}{inside}", signed_percent(error))
+        format!("{} {}{inside}", axis.counted(*cpus), signed_percent(error))
     };
     let points: Vec<String> = held_out.points.iter().map(point).collect();
     format!(
-        "forecast from up to {} CPUs, against what was measured: {}",
-        held_out.up_to,
+        "forecast from up to {}, against what was measured: {}",
+        axis.counted(held_out.up_to),
         points.join(", ")
     )
 }
@@ -214,14 +227,15 @@ fn signed_percent(percent: f64) -> String {
 
 fn peak(found: &Scaling) -> String {
     let rate = ranged(&found.peak.rate, |rate| format!("{}/s", short(rate)));
+    let axis = &found.axis;
     let most = found.cpus.last().copied().unwrap_or(0);
     match found.peak.place {
         PeakPlace::At(cpus) if cpus.value == f64::from(most) => {
-            format!("highest rate: {rate}, at {most} CPUs, the most measured")
+            format!("highest rate: {rate}, at {}, the most measured", axis.counted(most))
         }
-        PeakPlace::At(cpus) => format!("highest rate: {rate}, at {}", at_cpus(&cpus)),
+        PeakPlace::At(cpus) => format!("highest rate: {rate}, at {}", at_cpus(&cpus, axis)),
         PeakPlace::Beyond => {
-            format!("highest rate: {rate} by the law, beyond the {most} CPUs measured")
+            format!("highest rate: {rate} by the law, beyond the {} measured", axis.counted(most))
         }
         PeakPlace::Approached => {
             format!("highest rate: {rate} by the law, which the curve approaches")
@@ -230,8 +244,8 @@ fn peak(found: &Scaling) -> String {
 }
 
 /// `8 CPUs (6 to 10)`, `8 CPUs (7 or more)`.
-fn at_cpus(cpus: &Estimate) -> String {
-    let text = counted(cpus.value.round() as usize, "CPU");
+fn at_cpus(cpus: &Estimate, axis: &Axis) -> String {
+    let text = axis.counted(cpus.value.round());
     match cpus.interval {
         None => text,
         Some((low, high)) if high.is_infinite() => format!("{text} ({low:.0} or more)"),

@@ -35,7 +35,7 @@ pub struct Detail {
 pub fn titled_curves(record: &Opened) -> Vec<(String, Curve<'_>)> {
     let report = Report { record, detail: &Detail::default() };
     let title =
-        |curve: &Curve| report.name(curve.point) + &lane(curve) + &report.operation(curve.point);
+        |curve: &Curve| report.curve_name(curve) + &lane(curve) + &report.operation(curve.point);
     curves(record).into_iter().map(|curve| (title(&curve), curve)).collect()
 }
 
@@ -54,16 +54,22 @@ impl Report<'_> {
         let is_default = |name: &String, value: &String| {
             default(name).is_some_and(|many| matches!(&many.0[..], [one] if one.0 == *value))
         };
-        let fixed = point
-            .parameters
-            .iter()
-            .filter(|(name, value)| !varying.contains(name) && !is_default(name, value));
+        let is_axis = |name: &String| curves.iter().any(|c| c.parameter.as_ref() == Some(name));
+        let fixed = point.parameters.iter().filter(|(name, value)| {
+            !varying.contains(name) && !is_axis(name) && !is_default(name, value)
+        });
         let fixed = fixed.map(|(name, value)| setting(name, value));
         let load = [point.workload.clone()].into_iter().chain(fixed).collect::<Vec<_>>().join(" ");
         FormPart {
             title: format!("{load}: {}", point.command.as_deref().unwrap_or_default()),
             table: curve_table::commands(curves, &self.record.record),
-            sentences: self.single_runs(curves).into_iter().chain(failed(curves)).collect(),
+            sentences: curves
+                .iter()
+                .filter(|curve| !curve.axis.is_cpus() || curve.cells.len() > 1)
+                .flat_map(|curve| self.command_scaling(curve))
+                .chain(self.single_runs(curves))
+                .chain(failed(curves))
+                .collect(),
         }
     }
 
@@ -72,7 +78,7 @@ impl Report<'_> {
         let peaks = peaks.chain(curves.iter().flat_map(|curve| self.knee(curve, RATE)));
         let below = peaks.chain(self.single_runs(curves)).chain(failed(curves));
         FormPart {
-            title: self.title(curves[0].point),
+            title: self.title(&without_axis(curves[0])),
             table: curve_table::rates(curves),
             sentences: below.chain(warmup(curves)).chain(work_lengths(curves)).collect(),
         }
@@ -82,7 +88,7 @@ impl Report<'_> {
         let rates = curves.iter().filter(|_| is_rate(metric));
         let peaks = rates.filter_map(|curve| self.peak(curve, metric));
         FormPart {
-            title: self.title(curves[0].point),
+            title: self.title(&without_axis(curves[0])),
             table: curve_table::metric(curves, metric),
             sentences: peaks.chain(self.single_runs(curves)).chain(failed(curves)).collect(),
         }
@@ -122,10 +128,28 @@ impl Report<'_> {
         operation.map(|operation| format!(": {operation}")).unwrap_or_default()
     }
 
+    /// The name of a curve, without the parameter that it runs over.
+    fn curve_name(&self, curve: &Curve) -> String {
+        self.name(&without_axis(curve))
+    }
+
+    /// What the deciding metric of a command says about scaling, if it is a rate.
+    fn command_scaling(&self, curve: &Curve) -> Vec<String> {
+        let metric = self.record.record.deciding(curve.point);
+        let unit = self.record.record.metrics.get(&metric).map(|described| &described.unit);
+        if unit.is_none_or(|unit| unit != "1/s") {
+            return Vec::new();
+        }
+        let peak = self.peak(curve, &metric).into_iter();
+        peak.chain(self.knee(curve, &metric)).collect()
+    }
+
     /// "posix_lock_shared hold_ns=100, processes".
     fn name(&self, point: &Point) -> String {
         let mut name = load_name(point);
-        name += &format!(", {}", point.form.name());
+        let form = self.record.record.known_form(point);
+        name +=
+            &Some(form).filter(|form| !form.is_empty()).map_or(String::new(), |f| format!(", {f}"));
         if !point.variant.is_empty() {
             name += &format!(", {}", point.variant);
         }
@@ -146,24 +170,28 @@ impl Report<'_> {
     fn peak(&self, curve: &Curve, metric: &str) -> Option<String> {
         let (first, last) = (curve.cells.first()?, curve.cells.last()?);
         let (base, peak) = (first.spread(metric)?.mean, curve.peak(metric)?);
-        if first.point.cpus == last.point.cpus || base <= 0.0 {
+        if first.at == last.at || base <= 0.0 {
             return None;
         }
-        let cpus = |n: u32| counted(n as usize, "CPU");
+        let counted = |n: u32| curve.axis.counted(n);
         let compared = |cell: &CurveCell| {
             let ratio = cell.spread(metric)?.mean / base;
-            let ideal = cell.point.cpus as f64 / first.point.cpus as f64;
+            let ideal = cell.at as f64 / first.at as f64;
             Some((ratio_text(ratio), ratio_text(ideal)))
         };
         let (ratio, ideal) = compared(peak)?;
         let lane = lane(curve);
-        let start = format!("best at {}{lane}", cpus(peak.point.cpus));
-        let base_rate = format!("that of {}", cpus(first.point.cpus));
-        let (at_last, ideal_last) = compared(last).unwrap_or(("-".into(), "-".into()));
-        let most = cpus(last.point.cpus);
-        Some(if peak.point.cpus == last.point.cpus {
+        let start = format!("best at {}{lane}", counted(peak.at));
+        let base_rate = format!("that of {}", counted(first.at));
+        let most = counted(last.at);
+        let Some((at_last, ideal_last)) = compared(last) else {
+            return Some(format!(
+                "{start}: {ratio} times {base_rate} (ideal {ideal}); {most} have no rate"
+            ));
+        };
+        Some(if peak.at == last.at {
             format!("{start}, the most tried: {ratio} times {base_rate} (ideal {ideal})")
-        } else if peak.point.cpus == first.point.cpus {
+        } else if peak.at == first.at {
             format!("{start}: {most} reach {at_last} times that (ideal {ideal_last})")
         } else {
             format!(
@@ -227,8 +255,13 @@ impl Report<'_> {
     }
 }
 
+/// A point of a curve, without the parameter that the curve runs over.
+fn without_axis(curve: &Curve) -> Point {
+    Point { parameters: curve.fixed_parameters(), ..curve.point.clone() }
+}
+
 /// "lock_ticket hold_ns=200": the workload with its parameters.
-fn load_name(point: &Point) -> String {
+pub fn load_name(point: &Point) -> String {
     let name = [vec![point.workload.clone()], parameters(point)].concat().join(" ");
     if point.pass == Pass::Rate { name } else { format!("{name}, each operation timed") }
 }
@@ -246,6 +279,9 @@ fn has(curves: &[&Curve], metric: &str) -> bool {
 
 /// Says which tasks a curve has, where it is not one a CPU.
 fn lane(curve: &Curve) -> String {
+    if !curve.axis.is_cpus() {
+        return String::new();
+    }
     match curve.tasks_per_cpu {
         Some(1.0) => String::new(),
         Some(ratio) => format!(" with {ratio} tasks a CPU"),

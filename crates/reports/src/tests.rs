@@ -50,33 +50,33 @@ fn csv_has_a_line_for_each_metric_of_each_run() {
     };
     let head: String = text.lines().take(1).map(|line| format!("{line}\n")).collect();
     expect![[r#"
-        record,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,variant,block,run,placebo,left_out,started,metric,value
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,fairness,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,idle_percent,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,interrupts.LOC,250
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,interrupts.RES,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,operations,1176000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,operations_per_s,1176000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,softirqs.RCU,77
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.idle_ticks,700
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.iowait_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.irq_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.nice_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.softirq_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.steal_ticks,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.system_ticks,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.user_ticks,99
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.ctxt,1000
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,steal_percent,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.elapsed_time,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.involuntary_context_switches,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.minor_page_faults,121
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.percent_of_cpu_this_job_got,100
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.system_time,0.75
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.user_time,0.25
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.voluntary_context_switches,0
-        20261120-115530-7f3a9c,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,wall_s,1
-        20261120-115530-7f3a9c,posix_lock_shared,1,threads,8,8,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,1,20,0,,2026-11-20T11:55:51Z,failed,1
+        record,host,workload,semantics,as,cpus,tasks,placement,parameters,pass,dir,variant,block,run,placebo,left_out,started,metric,value
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,fairness,1
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,idle_percent,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,interrupts.LOC,250
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,interrupts.RES,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,operations,1176000
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,operations_per_s,1176000
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,softirqs.RCU,77
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.idle_ticks,700
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.iowait_ticks,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.irq_ticks,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.nice_ticks,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.softirq_ticks,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.steal_ticks,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.system_ticks,1
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.all.user_ticks,99
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,stat.ctxt,1000
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,steal_percent,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.elapsed_time,1
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.involuntary_context_switches,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.minor_page_faults,121
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.percent_of_cpu_this_job_got,100
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.system_time,0.75
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.user_time,0.25
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,time.voluntary_context_switches,0
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,processes,1,1,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,0,0,0,,2026-11-20T11:55:31Z,wall_s,1
+        20261120-115530-7f3a9c,lab1,posix_lock_shared,1,threads,8,8,cores,"{""hold_ns"":""0"",""idle_ns"":""100"",""mode"":""wait""}",rate,/mnt/a b,,1,20,0,,2026-11-20T11:55:51Z,failed,1
     "#]]
     .assert_eq(&format!("{head}{}{}", of_run("0,0"), of_run("1,20")));
 }

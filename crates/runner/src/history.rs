@@ -50,11 +50,12 @@ pub fn past_records(record: &Record, store: &Store) -> Result<Vec<Opened>> {
 fn like(record: &Record, store: &Store) -> Result<Vec<Listed>> {
     let index = Index::open(store, &paths::cache()?)?;
     let is_same = |name: &str, own: &Option<String>| own.as_deref().unwrap_or_default() == name;
+    let has_host = |names: &str| names.split(", ").any(|name| is_same(name, &record.host.hostname));
     let shares_workload =
         |list: &str| list.split(',').any(|w| record.points.iter().any(|p| p.workload == w.trim()));
     let mut listed = index.newest(LISTED_MAX);
     listed.retain(|listed| {
-        is_same(&listed.host, &record.host.hostname)
+        has_host(&listed.host)
             && is_same(&listed.kernel, &record.host.kernel_release)
             && shares_workload(&listed.workloads)
     });

@@ -9,6 +9,7 @@ pub mod places;
 mod profiles;
 mod programs;
 pub mod progress;
+mod rights;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};

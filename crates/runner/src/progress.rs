@@ -18,6 +18,8 @@ pub struct Progress {
     done: usize,
     /// How long the runs themselves will take, as far as their length is known.
     planned: Duration,
+    /// The number of runs in all if no result ends them before.
+    most: usize,
     /// "block 3 of at most 60, " if blocks go on until decided.
     stage: String,
     /// The number of runs of this session and the sum of their deciding values, by point.
@@ -39,6 +41,7 @@ impl Progress {
             total: 0,
             done: 0,
             planned: Duration::ZERO,
+            most: 0,
             stage: String::new(),
             sums: BTreeMap::new(),
             since: now,
@@ -63,6 +66,9 @@ impl Progress {
         };
         let later = later_blocks as usize * left.len();
         self.total = self.done + left.len() + later;
+        let undecided =
+            if until_decided { experiment.blocks().saturating_sub(block + 1) } else { 0 };
+        self.most = self.total + undecided as usize * left.len();
         self.planned = left.iter().map(|run| measured(&record.points[run.point])).sum();
         self.planned += Duration::from_secs_f64(
             later as f64 * self.planned.as_secs_f64() / left.len().max(1) as f64,
@@ -165,16 +171,17 @@ impl Progress {
         }
     }
 
-    /// The time left if the other runs take as long as those so far. Before the first run is over, the
-    /// time that they measure.
+    /// The time left if the other runs take as long as those so far: at most, where a result may end them. Before the
+    /// first run is over, the time that they measure.
     fn left(&self) -> String {
         let each = self.since.elapsed().as_secs_f64() / self.done.max(1) as f64;
         let seconds = match self.done {
-            0 => self.planned.as_secs_f64(),
-            done => each * self.total.saturating_sub(done) as f64,
+            0 => self.planned.as_secs_f64() * self.most as f64 / self.total.max(1) as f64,
+            done => each * self.most.saturating_sub(done) as f64,
         };
         let seconds = seconds.round() as u64;
-        format!("{}:{:02}", seconds / 60, seconds % 60)
+        let at_most = if self.most > self.total { "at most " } else { "" };
+        format!("{at_most}{}:{:02}", seconds / 60, seconds % 60)
     }
 }
 

@@ -19,7 +19,7 @@ use store::{Growing, Store};
 use crate::begin::{Resume, check_capacity, new_record, open_record};
 use crate::places::metal::Metal;
 use crate::progress::Progress;
-use crate::{End, programs, run};
+use crate::{End, programs, rights, run};
 
 /// How a record is begun.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +117,7 @@ pub fn measure(
 pub fn refusal(record: &mut Record, options: &Options) -> Option<String> {
     let images = commands::image_directories(record);
     let checked = check_capacity(record)
+        .and_then(|()| rights::check(record))
         .and_then(|()| file_systems::check(record, &images, options.owns_device));
     checked.err().map(|why| format!("{why:#}"))
 }

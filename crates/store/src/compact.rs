@@ -44,6 +44,7 @@ const SCHEMA: &str = "message values {
     REQUIRED DOUBLE value;
     OPTIONAL BINARY variant (UTF8);
     REQUIRED BOOLEAN placebo;
+    OPTIONAL BINARY left_out (UTF8);
 }";
 
 /// Rows in a row group: they are held in memory, in addition to the samples of one record.
@@ -58,8 +59,16 @@ pub struct Compacted {
     pub rows: usize,
 }
 
-/// Writes the records in these folders into a folder that must be new or empty.
-pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
+/// The runs that comparisons leave out, by number, each with the reason.
+pub type LeftOut = BTreeMap<u32, String>;
+
+/// Writes the records in these folders into a folder that must be new or empty. `left_out` tells what comparisons
+/// leave out of a record.
+pub fn compact(
+    folders: &[PathBuf],
+    into: &Path,
+    left_out: fn(&Opened) -> LeftOut,
+) -> Result<Compacted> {
     refuse_to_mix(into)?;
     let mut written = Compacted::default();
     for ((workload, month), folders) in partitions(folders)? {
@@ -67,7 +76,7 @@ pub fn compact(folders: &[PathBuf], into: &Path) -> Result<Compacted> {
         let mut file = PartFile::create(&into.join(part))?;
         for folder in folders {
             let opened = crate::open(folder)?;
-            add_record(&mut file, &opened, &workload)
+            add_record(&mut file, &opened, &workload, &left_out(&opened))
                 .with_context(|| format!("compacting {}", folder.display()))?;
         }
         written.rows += file.finish()?;
@@ -121,7 +130,12 @@ fn escaped(name: &str) -> String {
 }
 
 /// Adds the runs of one workload, with their samples, to its file.
-fn add_record(file: &mut PartFile, opened: &Opened, workload: &str) -> Result<()> {
+fn add_record(
+    file: &mut PartFile,
+    opened: &Opened,
+    workload: &str,
+    left_out: &LeftOut,
+) -> Result<()> {
     let mut samples: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
     for (run, sample) in crate::samples(opened)? {
         samples.entry(run).or_default().push(sample);
@@ -129,7 +143,7 @@ fn add_record(file: &mut PartFile, opened: &Opened, workload: &str) -> Result<()
     for run in &opened.runs {
         let point = opened.record.points.get(run.point as usize);
         let Some(point) = point.filter(|point| point.workload == workload) else { continue };
-        let run_columns = Arc::new(RunColumns::new(&opened.record, point, run));
+        let run_columns = Arc::new(RunColumns::new(&opened.record, point, run, left_out));
         for (metric, value) in values(run) {
             let run = run_columns.clone();
             file.add(ValueRow { run, metric, task: None, at_ns: None, value })?;
@@ -174,19 +188,19 @@ struct RunColumns {
     dir: ByteArray,
     variant: Option<ByteArray>,
     placebo: bool,
+    left_out: Option<ByteArray>,
 }
 
 impl RunColumns {
-    fn new(record: &Record, point: &Point, run: &Run) -> RunColumns {
+    fn new(record: &Record, point: &Point, run: &Run, left_out: &LeftOut) -> RunColumns {
         let parameters = serde_json::to_string(&point.parameters).expect("a map of texts is JSON");
-        let text = |text: &Option<String>| text.as_deref().map(ByteArray::from);
         RunColumns {
             record: record.id.as_str().into(),
             run: run.run as i32,
             block: run.block as i32,
             started_us: run.started.as_microsecond(),
-            host: text(&host_of(record, run)),
-            kernel: text(&record.host.kernel_release),
+            host: record.host_of_run(run.run).map(ByteArray::from),
+            kernel: record.host.kernel_release.as_deref().map(ByteArray::from),
             semantics: point.semantics as i32,
             form: point.form.name().into(),
             cpus: point.cpus as i32,
@@ -200,14 +214,9 @@ impl RunColumns {
             dir: point.dir.to_string_lossy().as_ref().into(),
             variant: (!point.variant.is_empty()).then(|| point.variant.as_str().into()),
             placebo: run.placebo,
+            left_out: left_out.get(&run.run).map(|why| why.as_str().into()),
         }
     }
-}
-
-/// The name of the host that made a run: in a record of several hosts, that of its session.
-fn host_of(record: &Record, run: &Run) -> Option<String> {
-    let session = record.sessions.iter().rfind(|session| session.first_run <= run.run);
-    session.and_then(|session| session.node.clone()).or_else(|| record.host.hostname.clone())
 }
 
 struct ValueRow {
@@ -369,6 +378,7 @@ fn text(row: &ValueRow, column: usize) -> ColumnValue<ByteArray> {
         13 => ColumnValue::Required(run.dir.clone()),
         14 => ColumnValue::Required(row.metric.clone()),
         18 => ColumnValue::Optional(run.variant.clone()),
+        20 => ColumnValue::Optional(run.left_out.clone()),
         _ => unreachable!("column {column} holds no text"),
     }
 }

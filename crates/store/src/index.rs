@@ -1,7 +1,7 @@
 //! The index: a file in the user's cache that makes listing fast. It is only a cache: if it is deleted or damaged,
 //! it is built again from the folders.
 //!
-//!     {"index":3,"root":"/home/u/records"}                the format, and the store
+//!     {"index":4,"root":"/home/u/records"}                the format, and the store
 //!     {"shard":"7f","modified_ns":…,"records":[…],"others":[…]}      one line a shard
 //!
 //! Adding, renaming or removing a record's folder changes the modification time of its parent. So
@@ -26,7 +26,7 @@ use crate::record_files::{Place, places};
 use crate::{Store, folder, lines};
 
 /// Version of the file's format. An index of another version is discarded.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// An index file: some 400 bytes a record.
 const INDEX_LIMIT: Limit = Limit { bytes: 4 << 30, what: "an index of records" };
@@ -70,7 +70,7 @@ pub struct Filter {
     pub workload: Option<String>,
     /// The record's label.
     pub label: Option<String>,
-    /// Name of the host.
+    /// Name of a host that made runs.
     pub host: Option<String>,
     /// The record started then or later.
     pub since: Option<Timestamp>,
@@ -83,12 +83,15 @@ impl Filter {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == value)
         };
-        let started = started(listed);
         // A name may hold the separator.
-        self.workload.as_ref().is_none_or(|workload| {
-            format!(", {}, ", listed.workloads).contains(&format!(", {workload}, "))
-        }) && is(&self.label, &listed.label)
-            && is(&self.host, &listed.host)
+        let has = |wanted: &Option<String>, names: &str| {
+            let among = |name| format!(", {names}, ").contains(&format!(", {name}, "));
+            wanted.as_ref().is_none_or(among)
+        };
+        let started = started(listed);
+        has(&self.workload, &listed.workloads)
+            && is(&self.label, &listed.label)
+            && has(&self.host, &listed.host)
             && self.since.is_none_or(|since| started >= since)
             && self.until.is_none_or(|until| started < until)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use records::Record;
 
-use host::HeldFolder;
+use host::{HeldFolder, counted};
 
 use crate::folder::{self, Writer, id_in_name, is_hidden};
 use crate::followed::count_runs;
@@ -26,7 +26,7 @@ pub struct Listed {
     pub name: String,
     /// Workloads, separated by commas.
     pub workloads: String,
-    /// Name of the host.
+    /// Names of the hosts that made runs, separated by commas, the one with most runs first.
     pub host: String,
     /// Kernel release.
     pub kernel: String,
@@ -65,14 +65,13 @@ impl Listed {
                 workloads.push(&point.workload);
             }
         }
-        let known = |text: &Option<String>| text.clone().unwrap_or("?".to_string());
         Listed {
             id: record.id.clone(),
             folder: folder.to_path_buf(),
             name: record.experiment.name.clone(),
             workloads: workloads.join(", "),
-            host: known(&record.host.hostname),
-            kernel: known(&record.host.kernel_release),
+            host: hosts(record),
+            kernel: record.host.kernel_release.clone().unwrap_or("?".to_string()),
             state: record.state.name().to_string(),
             points: record.points.len() as u32,
             runs: record.runs_finished,
@@ -85,6 +84,27 @@ impl Listed {
             reason: String::new(),
         }
     }
+}
+
+impl Listed {
+    /// "40 runs", "37 of 40 runs, 2 failed": planned runs are named where some are missing.
+    pub fn runs_in_words(&self) -> String {
+        let done = self.runs + self.failed;
+        let is_missing = self.state != "whole" && self.planned > 0;
+        let of = if is_missing { format!("{done} of ") } else { String::new() };
+        let all = if is_missing { self.planned } else { done };
+        let failed = Some(self.failed).filter(|failed| *failed > 0);
+        let failed = failed.map_or(String::new(), |failed| format!(", {failed} failed"));
+        format!("{of}{}{failed}", counted(all as usize, "run"))
+    }
+}
+
+/// The hosts of a finished record, which knows its number of runs, or else of its sessions.
+fn hosts(record: &Record) -> String {
+    let runs = record.runs_finished + record.runs_failed;
+    let begun = record.sessions.iter().map(|session| session.first_run + 1).max();
+    let hosts = record.hosts(if runs > 0 { runs } else { begun.unwrap_or(1) });
+    hosts.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
 /// The line of a folder that is no finished record that can be read: still being written, left behind by a

@@ -5,6 +5,8 @@
 mod numbers;
 #[path = "import/refused.rs"]
 mod refused;
+#[path = "import/scans.rs"]
+mod scans;
 #[path = "import/versions.rs"]
 mod versions;
 

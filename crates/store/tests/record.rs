@@ -7,6 +7,7 @@ mod keep;
 #[path = "record/recover.rs"]
 mod recover;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -507,13 +508,23 @@ fn the_index_is_built_again_when_its_file_is_deleted_or_damaged() {
     assert_eq!(place.listed(), [&*folder]);
 }
 
+/// Leaves nothing out.
+fn nothing(_: &Opened) -> BTreeMap<u32, String> {
+    BTreeMap::new()
+}
+
+/// Leaves the first run out.
+fn first(_: &Opened) -> BTreeMap<u32, String> {
+    BTreeMap::from([(0, "steal 9 %".to_string())])
+}
+
 /// What each column holds is checked by reading one row of each kind.
 #[test]
 fn compacted_records_are_partitioned_rows() {
     let place = Place::new();
     let folders = [place.finished(golden::RUNS)];
     let into = place.folder.path().join("compact");
-    let written = compact(&folders, &into).unwrap();
+    let written = compact(&folders, &into, nothing).unwrap();
     let file = into.join("workload=posix_lock_shared/month=2026-11/records.parquet");
     let rows = rows(&file);
     assert_eq!(written, Compacted { files: 1, rows: rows.len() });
@@ -521,19 +532,19 @@ fn compacted_records_are_partitioned_rows() {
         let of_metric = |row: &&Row| row.get_string(14).unwrap() == metric;
         rows.iter().find(of_metric).unwrap().to_string()
     };
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "operations_per_s", task: null, at_ns: null, value: 1176000.0, variant: null, placebo: false}"#]].assert_eq(&first_of("operations_per_s"));
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "task.operations", task: 0, at_ns: null, value: 1176000.0, variant: null, placebo: false}"#]].assert_eq(&first_of("task.operations"));
-    expect![[r#"{record: "20261120-115530-7f3a9c", run: 20, block: 1, started: 2026-11-20 11:55:51.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "threads", cpus: 8, tasks: 8, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "failed", task: null, at_ns: null, value: 1.0, variant: null, placebo: false}"#]].assert_eq(&first_of("failed"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "operations_per_s", task: null, at_ns: null, value: 1176000.0, variant: null, placebo: false, left_out: null}"#]].assert_eq(&first_of("operations_per_s"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 0, block: 0, started: 2026-11-20 11:55:31.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "processes", cpus: 1, tasks: 1, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "task.operations", task: 0, at_ns: null, value: 1176000.0, variant: null, placebo: false, left_out: null}"#]].assert_eq(&first_of("task.operations"));
+    expect![[r#"{record: "20261120-115530-7f3a9c", run: 20, block: 1, started: 2026-11-20 11:55:51.000000 +00:00, host: "lab1", kernel: "6.12.8", semantics: 1, as: "threads", cpus: 8, tasks: 8, placement: "cores", parameters: "{"hold_ns":"0","idle_ns":"100","mode":"wait"}", pass: "rate", dir: "/mnt/a b", metric: "failed", task: null, at_ns: null, value: 1.0, variant: null, placebo: false, left_out: null}"#]].assert_eq(&first_of("failed"));
     let samples = store::samples(&store::open(&folders[0]).unwrap()).unwrap();
     let of_runs = rows.iter().filter(|row| row.get_int(15).is_err() && row.get_long(16).is_err());
     assert_eq!(rows.len() - of_runs.count(), samples.len());
 
-    let error = compact(&folders, &into).unwrap_err();
+    let error = compact(&folders, &into, nothing).unwrap_err();
     assert!(error.to_string().contains("is not empty"), "{error}");
 }
 
 #[test]
-fn compacted_runs_of_a_fleet_name_their_host_and_variant() {
+fn compacted_runs_of_a_fleet_name_their_host_their_variant_and_why_they_are_left_out() {
     let place = Place::new();
     let mut plan = golden::plan();
     plan.points[0].variant = "after".to_string();
@@ -547,15 +558,24 @@ fn compacted_runs_of_a_fleet_name_their_host_and_variant() {
     };
     growing.record.sessions = vec![node(0, "n1"), node(2, "n2")];
     let folder = growing.finish(golden::at(640)).unwrap().unwrap();
+    for (host, count) in [("n1", 1), ("n2", 1), ("lab1", 0), ("n", 0)] {
+        let filter = Filter { host: Some(host.to_string()), ..Filter::default() };
+        assert_eq!(
+            Index::open(&place.store, &place.cache()).unwrap().count(&filter),
+            count,
+            "{host}"
+        );
+    }
     let runs = store::open(&folder).unwrap().runs;
     let into = place.folder.path().join("compact");
-    compact(&[folder], &into).unwrap();
+    compact(&[folder], &into, first).unwrap();
     let rows = rows(&into.join("workload=posix_lock_shared/month=2026-11/records.parquet"));
     for row in rows {
         let run = row.get_int(1).unwrap();
         assert_eq!(row.get_string(4).unwrap(), if run < 2 { "n1" } else { "n2" });
         let is_after = runs[run as usize].point == 0;
         assert_eq!(row.get_string(18).ok().map(String::as_str), is_after.then_some("after"));
+        assert_eq!(row.get_string(20).ok().map(String::as_str), (run == 0).then_some("steal 9 %"));
     }
 }
 

@@ -201,7 +201,13 @@ impl Subject {
                 let place = PlaceMechanism { design, tasks, settings, visitor };
                 mechanisms::visit(mechanism.name, over, place).with_context(|| not_a_guard(over))?
             }
-            Subject::InC(program) => set_up::<CMechanism, V>(program, tasks, settings, visitor),
+            Subject::InC(program) => {
+                visitor.refuse::<CMechanism>()?;
+                let region = Region::new(CMechanism::bytes(program, tasks, settings))?;
+                let mechanism = CMechanism::placed(&region, program, tasks);
+                let mechanism = mechanism.with_context(|| program.name.clone())?;
+                Ok(visitor.mechanism(&region, &mechanism))
+            }
         }
     }
 }

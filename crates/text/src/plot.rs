@@ -27,6 +27,8 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// Value for each CPU that follows the linear ideal; absent where it has no meaning.
     pub ideal: Option<f64>,
+    /// What the lines run over: "CPUs", "clients".
+    pub over: String,
 }
 
 const ROWS: usize = 14;
@@ -91,7 +93,9 @@ pub fn plot(plot: &Plot, style: Style) -> String {
         text += &pen.row(&scale.label(row), marks);
     }
     text += &pen.axis(&scale);
-    text += &scale.below("CPUs", |cpus| Some(cpus.to_string()));
+    // A longer name would touch the first label.
+    let over: String = plot.over.chars().take(MARGIN).collect();
+    text += &scale.below(&over, |cpus| Some(cpus.to_string()));
     for (index, series) in plot.series.iter().enumerate().filter(|(_, s)| !s.idle.is_empty()) {
         let idle = |cpus| {
             let (_, idle) = series.idle.iter().find(|(c, _)| *c == cpus)?;
@@ -330,6 +334,7 @@ mod tests {
                 series("threads", &threads, &[]),
             ],
             ideal: Some(410e3),
+            over: "CPUs".to_string(),
         }
     }
 
@@ -397,7 +402,12 @@ mod tests {
     fn many_cpu_counts_label_only_where_there_is_room() {
         let points: Vec<(u32, f64)> = (1..=96).map(|cpus| (cpus, 1000.0)).collect();
         let series = vec![Series { name: "processes".to_string(), points, idle: Vec::new() }];
-        let dense = Plot { title: "operations/s".to_string(), series, ideal: None };
+        let dense = Plot {
+            title: "operations/s".to_string(),
+            series,
+            ideal: None,
+            over: "CPUs".to_string(),
+        };
         check(
             &dense,
             Style::PLAIN,

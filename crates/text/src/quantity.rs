@@ -52,6 +52,17 @@ pub fn signed(value: f64, decimals: usize) -> String {
     if is_nothing { text.replacen('-', "+", 1) } else { text }
 }
 
+/// From this factor on a change reads better as one than in percent: a count that was next to nothing has millions of them.
+const FACTOR_MIN: f64 = 20.0;
+
+/// A change by its logarithm: `+2.31 %`, or `31.8k times` where it is a multiple.
+pub fn log_change(log: f64, decimals: usize) -> String {
+    match log.exp() {
+        factor if factor >= FACTOR_MIN => format!("{} times", short(factor)),
+        _ => format!("{} %", signed(100.0 * log.exp_m1(), decimals)),
+    }
+}
+
 /// A number with this many decimals, which is never `-0.0`.
 pub fn fixed(value: f64, decimals: usize) -> String {
     let text = signed(value, decimals);
@@ -83,6 +94,15 @@ mod tests {
         assert_eq!(all, ["+0.00", "+0.00", "+0.00", "-0.01", "+1.50", "-inf"]);
         assert_eq!([-0.04, -0.06, 12.0].map(|one| fixed(one, 1)), ["0.0", "-0.1", "12.0"]);
         assert_eq!([-0.4, 0.4].map(|one| fixed(one, 0)), ["0", "0"]);
+    }
+
+    #[test]
+    fn large_changes_are_factors() {
+        let change = |factor: f64| log_change(factor.ln(), 2);
+        assert_eq!(change(1.0231), "+2.31 %");
+        assert_eq!(change(0.5), "-50.00 %");
+        assert_eq!(change(19.0), "+1800.00 %");
+        assert_eq!(change(31_787.0), "31.8k times");
     }
 
     #[test]

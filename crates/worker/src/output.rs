@@ -28,14 +28,16 @@ pub struct KeptOutput {
 }
 
 impl<S: Read + AsRawFd> Output<S> {
-    /// Reads from a pipe, which becomes non-blocking.
-    pub fn new(stream: S) -> Output<S> {
-        // SAFETY: plain calls on an open descriptor.
-        unsafe {
-            let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
-            libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+    /// Reads from a pipe, which becomes non-blocking; from none, nothing.
+    pub fn new(stream: Option<S>) -> Output<S> {
+        if let Some(stream) = &stream {
+            // SAFETY: plain calls on an open descriptor.
+            unsafe {
+                let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
+                libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+            }
         }
-        Output { stream: Some(stream), kept: KeptOutput::default() }
+        Output { stream, kept: KeptOutput::default() }
     }
 
     /// The descriptor to wait for; -1, which poll(2) passes over, once it has ended.
@@ -64,6 +66,13 @@ impl<S: Read + AsRawFd> Output<S> {
 }
 
 impl KeptOutput {
+    /// An output that is known as a whole.
+    pub fn from_bytes(bytes: &[u8]) -> KeptOutput {
+        let mut kept = KeptOutput::default();
+        kept.push(bytes);
+        kept
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         let room = (KEPT_BYTES - self.start.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);

@@ -58,7 +58,9 @@ pub fn raise() -> bool {
         flags: RESET_ON_FORK,
         ..SchedulingPolicy::default()
     };
-    let real_time = SchedulingPolicy { policy: libc::SCHED_FIFO as u32, priority: 1, ..fair };
+    // Above tasks that the user gave a real-time policy.
+    let priority = (SchedulingPolicy::current().priority + 1).min(99);
+    let real_time = SchedulingPolicy { policy: libc::SCHED_FIFO as u32, priority, ..fair };
     let favoured = SchedulingPolicy { nice: -20, runtime_ns: 100_000, ..fair };
     let short_slice = SchedulingPolicy { runtime_ns: 100_000, ..fair };
     if real_time.apply().is_ok() {

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use host::bounded_output::BoundedOutput;
 use host::clock::now_ns;
 use host::{affinity, children, signals};
 use probes::ledger::Marker;
-use records::{CommandJob, Usage};
+use records::{CommandJob, OutputSource, Usage};
 
 use crate::output::{KeptOutput, Output, last_words};
 use crate::priority::SchedulingPolicy;
@@ -31,7 +33,7 @@ pub enum ProgramEnd {
 /// The result of a measured program.
 pub struct ProgramRun {
     pub end: ProgramEnd,
-    /// From just before it was started until it was collected.
+    /// From just before the program replaced the copy of the worker until it was collected.
     pub wall_ns: u64,
     /// Its own and that of all its descendants that were waited for.
     pub usage: Usage,
@@ -82,9 +84,13 @@ pub fn run_measured(
     profiler: &mut Profiler,
 ) -> Result<ProgramRun, String> {
     let mut command = command(&job.run, job);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut file = output_file(job);
+    let printed = file.as_ref().and_then(|file| file.for_child().ok());
+    command.stdout(printed.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
     let mask = affinity::mask(cpus);
     let marker = profiler.marker();
+    let begun = Begun::new();
+    let begun_at = begun.0.expose_provenance();
     // SAFETY: between fork and exec only system calls, on data that is live.
     unsafe {
         command.pre_exec(move || {
@@ -92,22 +98,28 @@ pub fn run_measured(
             if !policy.is_default() {
                 policy.apply().map_err(|_| io::Error::last_os_error())?;
             }
-            marker.map_or(Ok(()), Marker::mark)
+            marker.map_or(Ok(()), Marker::mark)?;
+            if begun_at != 0 {
+                std::ptr::with_exposed_provenance_mut::<u64>(begun_at).write_volatile(now_ns());
+            }
+            Ok(())
         });
     }
     let started_ns = now_ns();
     let mut child = command.spawn().map_err(|e| not_started(&job.run, job, &e))?;
     let ended = pidfd(&child)?;
-    let mut stdout = Output::new(child.stdout.take().expect("it is a pipe"));
-    let mut stderr = Output::new(child.stderr.take().expect("it is a pipe"));
+    let mut stdout = Output::new(child.stdout.take());
+    let mut stderr = Output::new(child.stderr.take());
     let since = Instant::now();
     let timeout = Duration::from_secs_f64(job.timeout_s);
     let (end, ended_ns, usage) = loop {
         let signalled = signals.descriptor();
         let fds = [ended.as_raw_fd(), signalled, stdout.descriptor(), stderr.descriptor()];
         let left = timeout.saturating_sub(since.elapsed());
-        let ready = poll(&fds, profiler.drain_interval().map_or(left, |time| time.min(left)));
+        let pause = if file.is_some() { left.min(FREE_INTERVAL) } else { left };
+        let ready = poll(&fds, profiler.drain_interval().map_or(pause, |time| time.min(pause)));
         profiler.drain();
+        let _ = file.as_mut().map(BoundedOutput::free_middle);
         if ready[0] {
             let (status, usage) = collect(&child)?;
             break (ProgramEnd::Exited(status), now_ns(), usage);
@@ -125,13 +137,51 @@ pub fn run_measured(
     // What was written before the end. The limit is for descendants that go on writing.
     stdout.read(64);
     stderr.read(64);
+    let printed = file.and_then(|file| file.text().ok());
     Ok(ProgramRun {
         end,
-        wall_ns: ended_ns - started_ns,
+        wall_ns: ended_ns - begun.at_ns().unwrap_or(started_ns),
         usage,
-        stdout: stdout.into_kept(),
+        stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
     })
+}
+
+/// The file in memory that a program prints to, where no number is read from what it prints. A pipe would make a program that
+/// prints much wait for us, and count its waits.
+fn output_file(job: &CommandJob) -> Option<BoundedOutput> {
+    let is_read = job.metrics.iter().any(|extract| extract.from == OutputSource::Stdout);
+    if is_read { None } else { BoundedOutput::in_memory().ok() }
+}
+
+/// When the child is about to become the program, in memory that both share. Until then it is a copy of the worker, whose
+/// making is no time of the program.
+struct Begun(*mut u64);
+
+impl Begun {
+    fn new() -> Begun {
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, of a page of zeros.
+        let page =
+            unsafe { libc::mmap(std::ptr::null_mut(), size_of::<u64>(), access, kind, -1, 0) };
+        Begun(if page == libc::MAP_FAILED { std::ptr::null_mut() } else { page.cast() })
+    }
+
+    fn at_ns(&self) -> Option<u64> {
+        // SAFETY: null, or mapped as long as this lives.
+        let at_ns = (!self.0.is_null()).then(|| unsafe { self.0.read_volatile() })?;
+        (at_ns > 0).then_some(at_ns)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the page that `new` mapped.
+            unsafe { libc::munmap(self.0.cast(), size_of::<u64>()) };
+        }
+    }
 }
 
 /// How often the output of a program that prepares or cleans up is looked at.
@@ -186,9 +236,23 @@ pub enum HelperError {
     Interrupted,
 }
 
+/// The path of a program, as execvp(3) would find it. The child itself would try each folder of PATH, and each trial would be
+/// counted as a call of the program.
+fn found(program: &str, job: &CommandJob) -> PathBuf {
+    let own = || std::env::var("PATH").unwrap_or_default();
+    let path = job.environment.get("PATH").cloned().unwrap_or_else(own);
+    let is_program = |file: &PathBuf| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    let mut folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    let found = folders.by_ref().map(|folder| Path::new(folder).join(program)).find(is_program);
+    found.filter(|_| !program.contains('/')).unwrap_or_else(|| PathBuf::from(program))
+}
+
 fn command(words: &[String], job: &CommandJob) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
+    let mut command = Command::new(found(&words[0], job));
+    command.arg0(&words[0]).args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
     command.stdin(Stdio::null());
     let worker = std::process::id();
     // SAFETY: between fork and exec only system calls.

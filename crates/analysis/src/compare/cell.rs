@@ -13,11 +13,12 @@ use super::columns::{Column, MetricColumns, by_boot, finite, scaled, unit_and_di
 use super::emulated::hidden_by_emulation;
 use super::rules::Rules;
 use super::sessions;
+use super::taken::TakenRuns;
 use super::verdicts::{contrast, no_look_left};
-use crate::Spread;
-use crate::comparison::{Contrast, Design, MetricComparison, Scale, Verdict};
+use crate::comparison::{Contrast, Design, MetricComparison, Scale, TakenIn, Verdict};
 use crate::judge::Judgement;
 use crate::multiplicity::holm_adjusted;
+use crate::{Modes, Spread};
 
 /// The points of one cell, one for each arm, with their runs.
 pub(super) struct ComparedCell<'a> {
@@ -160,7 +161,9 @@ impl<'a> ComparedCell<'a> {
             let mut contrast = contrast(judgement, p, columns.scale, better, self.too_few(rules));
             let too_few = matches!(contrast.verdict, Verdict::Unjudged { .. });
             // More units are no help where the guest was emulated, and are where the host may have drifted.
-            let drifted = || Some(Verdict::NotInterleaved).filter(|_| drifts && !too_few);
+            let is_far = role == Role::Primary && is_far(judgement, columns.scale);
+            let drifted =
+                || Some(Verdict::NotInterleaved).filter(|_| drifts && !too_few && !is_far);
             if let Some(verdict) = hidden.clone().or_else(drifted) {
                 // No test, so not among the metrics that an exploratory change competes with.
                 return Contrast { p: None, verdict, ..contrast };
@@ -174,13 +177,60 @@ impl<'a> ComparedCell<'a> {
             }
             contrast
         };
+        let explained = |(index, (judgement, adjusted))| {
+            let mut contrast = contrast((judgement, adjusted));
+            if let Verdict::CannotTell { why, more } = &mut contrast.verdict
+                && why.is_empty()
+            {
+                if let Some(reason) = self.order_as_reason(index + 1, rules) {
+                    // More of them in this order hardly help.
+                    (*why, *more) = (reason, None);
+                }
+                let side = |arm: usize| -> Vec<f64> {
+                    values[arm].iter().flatten().map(|x| scaled(*x, columns.scale)).collect()
+                };
+                let seen = Modes::seen([&side(0), &side(index + 1)]);
+                contrast.modes = contrast.modes.or(seen.filter(|_| role == Role::Primary));
+            }
+            contrast
+        };
         let side = |arm| Spread::from_values(&self.summarized(arm, &values, &judgements, rules));
         MetricComparison {
             metric: metric.to_string(),
             unit,
             better,
             sides: (0..self.sides.len()).map(side).collect(),
-            contrasts: judgements.iter().zip(adjusted).map(contrast).collect(),
+            contrasts: judgements.iter().zip(adjusted).enumerate().map(explained).collect(),
+        }
+    }
+
+    /// The values of the baseline and an arm in the order in which they were taken.
+    pub fn taken(&self, arm: usize) -> Option<TakenRuns<'_>> {
+        let side = |arm: usize| (self.points[arm].0, &self.sides[arm][..]);
+        TakenRuns::new(side(0), side(arm)).filter(|_| self.blocks.is_none())
+    }
+
+    /// Why the order of the values leaves open whether the arm differs.
+    fn order_as_reason(&self, arm: usize, rules: &Rules) -> Option<String> {
+        let Design::Unpaired { .. } = rules.design else { return None };
+        let taken = self.taken(arm)?;
+        let noun = taken.unit.noun();
+        let is_named = self.point(0).variant != self.point(arm).variant;
+        let name = |arm: usize| {
+            if is_named { &self.point(arm).variant } else { &self.points[arm].0.record.id }
+        };
+        match taken.order() {
+            TakenIn::Turn => None,
+            TakenIn::Sequence => {
+                let (first, last) = if taken.variant_came_first() { (arm, 0) } else { (0, arm) };
+                let [first, last] = [first, last].map(name);
+                Some(format!(
+                    "the {noun}s of `{first}` all came before those of `{last}`, so drift of the host may be the difference"
+                ))
+            }
+            TakenIn::UnknownOrder => Some(format!(
+                "the order of the {noun}s is not known, so drift of the host may be the difference"
+            )),
         }
     }
 
@@ -245,6 +295,10 @@ impl<'a> ComparedCell<'a> {
         if rules.design == Design::Sessions {
             return sessions::differences(&self.sides[0], &self.sides[arm], metric, scale);
         }
+        if let Design::Unpaired { .. } = rules.design {
+            let taken = self.taken(arm).map(|taken| taken.values(metric, scale));
+            return Column::Taken(taken.unwrap_or_default());
+        }
         let units = |arm: usize| match self.unit_of_replication(rules) {
             ReplicationUnit::Boot if rules.by_boot => {
                 by_boot(self.points[arm].0, &self.sides[arm], metric, scale)
@@ -301,6 +355,7 @@ impl<'a> ComparedCell<'a> {
                 "too few blocks that the host did not disturb"
             }
             _ if rules.design == Design::Sessions => "too few sessions in turn",
+            _ if matches!(rules.design, Design::Unpaired { .. }) => "too few values of a side",
             (_, ReplicationUnit::Sample) => "values of one run are not replicates: repeat the run",
             (_, ReplicationUnit::Run) => "too few runs",
             (_, ReplicationUnit::Mount) => {
@@ -311,6 +366,13 @@ impl<'a> ComparedCell<'a> {
             }
         }
     }
+}
+
+/// Whether the whole interval is a change by a factor that no host is known to drift by between two sessions.
+fn is_far(judgement: &Judgement, scale: Scale) -> bool {
+    const FACTOR: f64 = 2.0;
+    let is_beyond = |(low, high): (f64, f64)| low > FACTOR.ln() || high < -FACTOR.ln();
+    scale == Scale::Relative && judgement.interval.is_some_and(is_beyond)
 }
 
 /// Whether a metric decides, or is shown besides the one that does.

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use records::{Better, METRICS, Opened, Record, Run, Session};
+use records::{Better, METRICS, Opened, Record, ReplicationUnit, Run, Session};
 
 use super::rules::{ALPHA, Rules};
 use crate::Spread;
 use crate::comparison::Scale;
-use crate::judge::{Judgement, Rule, judge, judge_separate};
+use crate::drift_fit::Taken;
+use crate::judge::{Judgement, Rule, judge, judge_separate, judge_taken};
 use crate::multiplicity::holm_levels;
 
 /// The numbers that one contrast is judged by.
@@ -18,6 +19,8 @@ pub enum Column {
     Paired(Vec<f64>),
     /// Values of units without partners: the baseline's and the variant's.
     Separate(Vec<f64>, Vec<f64>),
+    /// Values of both in each order in which they may have been taken.
+    Taken(Vec<Vec<Taken>>),
 }
 
 impl Column {
@@ -25,6 +28,7 @@ impl Column {
         match self {
             Column::Paired(differences) => judge(differences, rule),
             Column::Separate(baseline, variant) => judge_separate(baseline, variant, rule),
+            Column::Taken(orders) => judge_taken(orders, rule),
         }
     }
 }
@@ -142,6 +146,10 @@ pub fn by_boot(record: &Opened, runs: &[&Run], metric: &str, scale: Scale) -> Ve
 pub fn boot_of(record: &Opened, run: &Run) -> String {
     if let Some(boot) = run.boot {
         return format!("guest {boot}");
+    }
+    let source = record.record.source.as_ref();
+    if source.is_some_and(|source| source.unit == ReplicationUnit::Boot) {
+        return format!("run {}", run.run);
     }
     session_of(record, run).map_or(String::new(), |session| session.boot_id.clone())
 }

@@ -6,7 +6,7 @@ use records::{Opened, Record, Run};
 
 use super::blocks::disturbance;
 use crate::Spread;
-use crate::comparison::{Comparison, HostDrift, Scale};
+use crate::comparison::{Comparison, HostDrift, Scale, Verdict};
 use crate::history::point_in;
 
 /// Fewer records than this say nothing about drift: they give a single pair.
@@ -36,6 +36,12 @@ pub(super) fn learn(comparison: &mut Comparison, points: &[(&Record, usize)], pa
         for contrast in &mut metric.contrasts {
             let change = contrast.change.filter(|_| contrast.scale == Scale::Relative);
             contrast.drift = change.and_then(|change| drift(&medians, change));
+            // This host did drift as far.
+            if contrast.drift.is_some_and(|drift| drift.as_far > 0) && contrast.verdict.is_change()
+            {
+                contrast.verdict = Verdict::NotInterleaved;
+                contrast.p = None;
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //!     A    ▇▇▇       ▇▇▇       ▇▇▇▇      ▇▇▇
 //!     B         ▇▇▇       ▇▇▇       ▇▇▇       ▇▇▇          4 pairs: n = 4
 
-use records::{Opened, Run};
+use records::{Opened, Point, Record, Run};
 
 use super::columns::{Column, finite, scaled};
 use crate::comparison::Scale;
@@ -51,11 +51,11 @@ pub fn join_sessions(records: Vec<Opened>) -> Result<Opened, String> {
         let host = |r: &records::Record| {
             (r.host.hostname.clone(), r.host.kernel_release.clone(), r.host.kernel_version.clone())
         };
-        let obstacle = if part.source.is_some() || whole.source.is_some() {
-            "one of them is imported, and its time is not known"
+        let obstacle = if part.source.is_some() != whole.source.is_some() {
+            "one of them is imported"
         } else if host(whole) != host(&part) {
             "they are of different hosts or kernels"
-        } else if whole.points != part.points {
+        } else if measured(whole) != measured(&part) {
             "they have different points"
         } else {
             ""
@@ -75,6 +75,14 @@ pub fn join_sessions(records: Vec<Opened>) -> Result<Opened, String> {
             boot: run.boot.map(|boot| first_boot + boot),
             ..run
         }));
+        if let (Some(whole), Some(part)) = (&mut whole.source, part.source) {
+            whole.sessions.resize(whole.sessions.len().max(1), 0);
+            let firsts = if part.sessions.is_empty() { vec![0] } else { part.sessions };
+            whole.sessions.extend(firsts.iter().map(|first| first_run + first));
+            whole.files.extend(part.files);
+            whole.timed &= part.timed;
+            whole.blocks = false;
+        }
         whole.id = format!("{},{}", whole.id, part.id);
         whole.sessions.extend(part.sessions.into_iter().map(|session| records::Session {
             first_run: first_run + session.first_run,
@@ -85,4 +93,15 @@ pub fn join_sessions(records: Vec<Opened>) -> Result<Opened, String> {
         whole.runs_failed += part.runs_failed;
     }
     Ok(joined)
+}
+
+/// What the points of a record measured. An imported record names its only variant by its file, so that name counts for
+/// nothing.
+fn measured(record: &Record) -> Vec<Point> {
+    let is_named_by_file = record.source.is_some() && record.variants.len() < 2;
+    let point = |point: &Point| {
+        let variant = if is_named_by_file { String::new() } else { point.variant.clone() };
+        Point { variant, ..point.clone() }
+    };
+    record.points.iter().map(point).collect()
 }

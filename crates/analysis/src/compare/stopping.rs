@@ -5,7 +5,7 @@ use records::{Record, Run};
 use super::blocks::{Block, blocks};
 use super::columns::{Column, MetricColumns, finite, scaled, unit_and_direction};
 use super::repeats;
-use super::rules::Rules;
+use super::rules::{ALPHA, Rules};
 
 /// The largest number of blocks, if `cap` of them are to count: blocks that are left out are run
 /// again, up to a third more.
@@ -36,14 +36,17 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
     if block >= limit || alive.first() != Some(&0) || alive.len() < 2 {
         return Vec::new();
     }
-    let pairs = |arm: usize| -> Vec<(&Run, &Run)> {
-        blocks.iter().filter_map(|block| block.pair(0, arm)).collect()
+    let in_steps = record.experiment.compare.in_steps;
+    // By their place among those alive.
+    let pairs = |place: usize| -> Vec<(&Run, &Run)> {
+        let partner = if in_steps { alive[place - 1] } else { 0 };
+        blocks.iter().filter_map(|block| block.pair(partner, alive[place])).collect()
     };
     let wanted = record
         .blocks
         .as_ref()
         .map_or(cap as usize, |blocks| blocks.iter().filter(|block| **block < cap).count());
-    let is_enough = alive[1..].iter().all(|arm| pairs(*arm).len() >= wanted);
+    let is_enough = (1..alive.len()).all(|place| pairs(place).len() >= wanted);
     let is_decided = || {
         let value = |run: &Run| finite(run, &metric);
         let side = |arm: &usize| blocks.iter().map(|b| b.runs[*arm].and_then(value)).collect();
@@ -52,9 +55,14 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         let columns = MetricColumns::new(&sides, &unit, |side, scale| {
             let difference =
                 |(a, b): (&Run, &Run)| Some(scaled(value(b)?, scale) - scaled(value(a)?, scale));
-            Column::Paired(pairs(alive[side]).into_iter().filter_map(difference).collect())
+            Column::Paired(pairs(side).into_iter().filter_map(difference).collect())
         });
-        columns.judged(&rules).iter().all(|judgement| judgement.stop)
+        let judged = if in_steps {
+            columns.judged_at(&rules, ALPHA / (alive.len() - 1) as f64)
+        } else {
+            columns.judged(&rules)
+        };
+        judged.iter().all(|judgement| judgement.stop)
     };
     if is_enough || (rules.sequential() && is_decided()) {
         return Vec::new();

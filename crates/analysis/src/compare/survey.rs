@@ -146,6 +146,7 @@ fn cell_comparison(cell: &ComparedCell, mut metrics: Vec<MetricComparison>) -> C
 fn key(cell: &ComparedCell) -> CellKey {
     let points: Vec<&Point> = (0..cell.points.len()).map(|arm| cell.point(arm)).collect();
     let first = points[0];
+    let record = &cell.points[0].0.record;
     let common = |text: &dyn Fn(&Point) -> String| {
         let texts: BTreeSet<String> = points.iter().map(|point| text(point)).collect();
         if texts.len() == 1 { text(first) } else { String::new() }
@@ -166,14 +167,18 @@ fn key(cell: &ComparedCell) -> CellKey {
         // A command is always a process.
         form: common(&|point| match point.command {
             Some(_) => String::new(),
-            None => point.form.name().to_string(),
+            None => record.known_form(point).to_string(),
         }),
         placement: common(&|point| point.placement.to_string()),
         cpus: first.cpus,
         tasks: first.tasks,
         pass: first.pass,
         dir: common(&|point| point.dir.display().to_string()),
-        length: common(&|point| length(point.until)),
+        // How long another tool's run was is not known.
+        length: match record.source {
+            Some(_) => String::new(),
+            None => common(&|point| length(point.until)),
+        },
     }
 }
 

@@ -14,6 +14,7 @@ mod emulated;
 mod nodes;
 mod sessions;
 mod stopping;
+mod taken;
 
 /// A record with cells at 1, 2, … CPUs. `values[cell][block][variant]` are values of the metric;
 /// `null` is a run that failed.
@@ -525,6 +526,8 @@ fn values_of_one_run_are_not_replicates() {
         files: Default::default(),
         unit: ReplicationUnit::Sample,
         blocks: false,
+        sessions: Vec::new(),
+        timed: false,
         lacks: vec!["the loops are of one run".to_string()],
     });
     check_records(

@@ -7,7 +7,7 @@ use records::{Directory, Record};
 use super::arm::{Arm, in_guests};
 use super::cell::ComparedCell;
 use super::rules::ALPHA;
-use crate::comparison::{Comparison, Design};
+use crate::comparison::{Comparison, Design, TakenIn};
 
 /// Everything that limits what the verdicts mean. `left_out` are points of the baseline without
 /// partners.
@@ -20,6 +20,10 @@ pub(super) fn warnings(
     let mut warnings = Vec::new();
     if comparison.design == Design::Separate {
         warnings.push(not_interleaved(arms));
+        warnings.extend(far_changes(comparison));
+    }
+    if let Design::Unpaired { order, unit } = comparison.design {
+        warnings.extend(taken_in(order, unit.noun()));
     }
     if comparison.design == Design::Boots {
         warnings.push(
@@ -87,6 +91,34 @@ fn not_interleaved(arms: &[Arm]) -> String {
          the speed of a host also changes from one session to the next, by an amount that no number \
          of runs in these sessions shows{remedy}"
     )
+}
+
+/// That a change so large has a verdict all the same, if one has.
+fn far_changes(comparison: &Comparison) -> Option<String> {
+    let firsts = comparison.cells.iter().filter_map(|cell| cell.metrics.first());
+    let mut contrasts = firsts.flat_map(|metric| &metric.contrasts);
+    contrasts.any(|contrast| contrast.verdict.is_change()).then(|| {
+        "a change by a factor of two or more, beyond the scatter of both sides, has its verdict all the \
+         same: no host is known to drift so far by itself"
+            .to_string()
+    })
+}
+
+/// What the order of values without pairs cannot exclude.
+fn taken_in(order: TakenIn, noun: &str) -> Option<String> {
+    let remedy = format!("{noun}s of both taken in turn exclude that");
+    match order {
+        TakenIn::Turn => None,
+        TakenIn::Sequence => Some(format!(
+            "the {noun}s of one variant all came before those of the other: intervals allow for a drift of \
+             the host like that within each side, but a step just between the sides would look like a \
+             change; {remedy}"
+        )),
+        TakenIn::UnknownOrder => Some(format!(
+            "the order of the {noun}s is not known: a verdict holds whether one side came first or both in \
+             turn, but a step of the host just between the sides would look like a change; {remedy}"
+        )),
+    }
 }
 
 /// The limitations of an imported format, and the record's own warnings.

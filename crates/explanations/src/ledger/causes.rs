@@ -2,8 +2,8 @@
 //! confirm it.
 
 use ledger::{
-    AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, INTERRUPTS, RowChange, SharedLine,
-    Split, WORK, is_mostly_count,
+    AFFINITY, Answer, BEYOND, Belongs, Cause, HotInstruction, IDLE, INTERRUPTS, LOST_PARALLELISM,
+    RowChange, SharedLine, Split, WORK, WallTime, is_mostly_count,
 };
 use text::prose::counted;
 use text::quantity::{self, duration_ns};
@@ -23,12 +23,17 @@ pub fn paragraphs(answer: &Answer, per: &str, removal: Option<&Removal>) -> Vec<
     if answer.refused || (answer.bound_by_time && !answer.causes.is_empty()) {
         return Vec::new();
     }
-    let mut paragraphs: Vec<String> = whole(change, per).into_iter().collect();
+    let mut paragraphs: Vec<String> = match &answer.wall {
+        Some(wall) => cpu_time(wall, per).into_iter().collect(),
+        None => whole(change, per).into_iter().collect(),
+    };
+    let (before, after) = total(answer);
+    let total_ns = after - before;
     let (detailed, named) = answer.causes.split_at(answer.causes.len().min(DETAILED_MAX));
     for (number, cause) in detailed.iter().enumerate() {
-        let mut sentences = vec![sentence(cause, change, &answer.causes, per)];
+        let mut sentences = vec![sentence(cause, total_ns, &answer.causes, per)];
         sentences.extend(answer.shared_line.iter().filter(|_| number == 0).map(suspected));
-        sentences.extend(removal.into_iter().flat_map(|it| it.sentences(change, cause)));
+        sentences.extend(removal.into_iter().flat_map(|it| it.sentences(answer, cause)));
         paragraphs.push(format!("{}. {}", number + 1, sentences.join(". ")));
     }
     let more: Vec<String> =
@@ -37,7 +42,7 @@ pub fn paragraphs(answer: &Answer, per: &str, removal: Option<&Removal>) -> Vec<
         paragraphs.push(format!("Smaller causes: {}", more.join(", ")));
     }
     if !answer.causes.is_empty() {
-        paragraphs.extend(rest(change, &answer.causes));
+        paragraphs.extend(rest(answer, total_ns));
     }
     paragraphs.extend(within_disturbance(answer));
     paragraphs
@@ -104,15 +109,43 @@ pub fn shares(answer: &Answer, names: [&str; 2], per: &str) -> Option<String> {
     })
 }
 
-/// The time before and after that the answer tells: of the workload and of CPUs that wait for it; or all
-/// of the CPUs' time, if others take more or less of that.
-fn told(change: &RowChange, cause: &Cause) -> (f64, f64) {
-    if cause.change.belongs == Belongs::Time {
-        return (change.before.mean, change.after.mean);
+/// The time before and after that the answer tells: by the clock on the wall, of runs that were not profiled; or of the
+/// workload and of CPUs that wait for it; or all of the CPUs' time, if others take more or less of that.
+fn told(answer: &Answer, cause: &Cause) -> (f64, f64) {
+    let change = &answer.change;
+    if answer.wall.is_some() || cause.change.belongs == Belongs::Time {
+        return total(answer);
     }
     let of_others = |side: fn(&RowChange) -> f64| of_time(change, side);
     let before = change.before.mean - of_others(|row| row.before.mean);
     (before, change.after.mean - of_others(|row| row.after.mean))
+}
+
+/// The time before and after that causes are parts of.
+fn total(answer: &Answer) -> (f64, f64) {
+    let change = &answer.change;
+    match &answer.wall {
+        // Where few runs contradict the profiled ones, which are tested, that is noise.
+        Some((was, is)) if (is.ns - was.ns) * change.own_ns >= 0.0 => (was.ns, is.ns),
+        Some(_) => (change.before.mean, change.after.mean),
+        None => (0.0, change.own_ns),
+    }
+}
+
+/// "CPU time per run: 46.7 ms -> 89.2 ms, on 1.0 -> 1.9 CPUs at a time".
+fn cpu_time((was, is): &(WallTime, WallTime), per: &str) -> Option<String> {
+    const DIFFERS: f64 = 0.05;
+    let cpus = (was.cpus_in_use, is.cpus_in_use);
+    let at_a_time = if (cpus.1 / cpus.0 - 1.0).abs() > DIFFERS || cpus.0 > 1.0 + DIFFERS {
+        format!("; CPUs in use at a time: {:.2} -> {:.2}", cpus.0, cpus.1)
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "CPU time per {per}: {} -> {}{at_a_time}",
+        duration_ns(was.cpu_ns?),
+        duration_ns(is.cpu_ns?)
+    ))
 }
 
 /// The rows that belong to time, together.
@@ -128,7 +161,7 @@ fn of_time(row: &RowChange, side: fn(&RowChange) -> f64) -> f64 {
 pub fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
     let change = &answer.change;
     let Some(cause) = answer.causes.first() else {
-        return if answer.refused { no_answer(answer, per) } else { nothing(change, names, per) };
+        return if answer.refused { no_answer(answer, per) } else { nothing(answer, names, per) };
     };
     if answer.bound_by_time {
         return format!(
@@ -138,7 +171,7 @@ pub fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
             names[0], names[1]
         );
     }
-    let (before, after) = told(change, cause);
+    let (before, after) = told(answer, cause);
     let than = if after < before { "less" } else { "more" };
     let is_most = cause.own_ns.abs() >= 0.5 * change.own_ns.abs();
     let mostly = match (is_most, cause.own_ns * change.own_ns < 0.0) {
@@ -153,7 +186,7 @@ pub fn in_a_sentence(answer: &Answer, names: [&str; 2], per: &str) -> String {
         names[0],
         duration_ns(before),
         duration_ns(after),
-        because(cause, per)
+        because(cause, answer, per)
     )
 }
 
@@ -185,6 +218,7 @@ fn event_in(cause: &Cause, event: &str) -> (String, String) {
         return (noun, String::new());
     }
     match (name.as_str(), name.strip_prefix("idle > ")) {
+        ("processes", _) => (event.to_string(), String::new()),
         _ if event == "process" => ("short-lived process".to_string(), String::new()),
         ("page faults", _) => ("page fault".to_string(), String::new()),
         ("idle > wake-up latency", _) => ("wake-up".to_string(), String::new()),
@@ -207,9 +241,18 @@ fn with_article(what: &str) -> String {
 }
 
 /// What a cause did, as the end of "because …".
-fn because(cause: &Cause, per: &str) -> String {
+fn because(cause: &Cause, answer: &Answer, per: &str) -> String {
     let name = place(&cause.path);
     let change = &cause.change;
+    if let (true, Some((was, is))) = (cause.path[0] == LOST_PARALLELISM, &answer.wall) {
+        let why = match change.name.as_str() {
+            LOST_PARALLELISM => String::new(),
+            AFFINITY => ", as affinity keeps them from free CPUs".to_string(),
+            why => format!(" ({why})"),
+        };
+        let (was, is) = (was.cpus_in_use, is.cpus_in_use);
+        return format!("its tasks use {is:.2} CPUs at a time instead of {was:.2}{why}");
+    }
     match &change.split {
         Split::CountAndCost { event, per_operation: (was, is), cost_per_event: each, .. } => {
             let (noun, of_what) = event_in(cause, event);
@@ -278,48 +321,115 @@ fn whole(change: &RowChange, per: &str) -> Option<String> {
 }
 
 /// Why there is no cause, and how large one could be.
-fn nothing(change: &RowChange, names: [&str; 2], per: &str) -> String {
-    let within = change.own_interval.map(|(low, high)| {
-        let share =
-            |ns: f64| format!("{} %", quantity::signed(100.0 * ns / longest(change).max(1e-9), 1));
-        format!(" ({} to {} at 95 %)", share(low), share(high))
-    });
-    let within = within.unwrap_or_default();
-    match change.p {
-        Some(p) if p <= 0.01 => format!(
-            "`{}` takes {} per {per} than `{}`{within}, but no single row changed significantly: more \
-             blocks would show which (--blocks 20)",
-            names[1],
-            if change.own_ns < 0.0 { "less" } else { "more" },
-            names[0]
+fn nothing(answer: &Answer, names: [&str; 2], per: &str) -> String {
+    /// Differences below this share are as good as none.
+    const SAME: f64 = 0.05;
+    let change = &answer.change;
+    let [old, new] = names;
+    let least = change.before.mean.min(change.after.mean).max(1e-9);
+    let share = |ns: f64| ns / least;
+    let percent = |ns: f64| format!("{} %", quantity::signed(100.0 * share(ns), 1));
+    let Some(p) = change.p else {
+        return "no cause: with only one unit on a side, noise cannot be estimated: run more blocks \
+                (--blocks 5)"
+            .to_string();
+    };
+    let interval = change.own_interval;
+    let range =
+        interval.map(|(low, high)| format!("{} to {} at 95 %", percent(low), percent(high)));
+    let within = range.map(|range| format!(" ({range})")).unwrap_or_default();
+    let than = if change.own_ns < 0.0 { "less" } else { "more" };
+    match interval {
+        _ if p <= 0.01 => format!(
+            "`{new}` takes {than} per {per} than `{old}`{within}, but no single row changed \
+             significantly: more blocks would show which (--blocks 20)"
         ),
-        Some(_) => format!(
-            "no cause: `{}` and `{}` take the same time per {per}, as far as these runs tell{within}",
-            names[0], names[1]
+        Some((low, high)) if low > 0.0 || high < 0.0 => format!(
+            "`{new}` probably takes {than} per {per} than `{old}`{within}, but too few runs tell: more \
+             blocks would be surer, and show which row changed (--blocks 20)"
         ),
-        None => {
-            "no cause: with only one unit on a side, noise cannot be estimated: run more blocks \
-                 (--blocks 5)"
-                .to_string()
-        }
+        Some((low, high)) if share(low) >= -SAME && share(high) <= SAME => format!(
+            "no cause: `{old}` and `{new}` take the same time per {per}, as far as these runs tell{within}"
+        ),
+        _ => format!(
+            "cannot tell whether `{old}` and `{new}` take the same time per {per}{within}: more blocks would \
+             (--blocks 20), or a quieter host"
+        ),
     }
 }
 
-/// The change that the causes leave unexplained.
-fn rest(change: &RowChange, causes: &[Cause]) -> Option<String> {
+/// The change that the causes leave unexplained, and what it is in.
+fn rest(answer: &Answer, total_ns: f64) -> Option<String> {
+    let change = &answer.change;
     let with = |cause: &Cause| cause.with.iter().map(|part| part.own_ns).sum::<f64>();
-    let told: f64 = causes.iter().map(|cause| cause.own_ns + with(cause)).sum();
-    let rest = change.own_ns - told;
+    let told: f64 = answer.causes.iter().map(|cause| cause.own_ns + with(cause)).sum();
+    let rest = total_ns - told;
     if rest.abs() < TOLD_SHARE * longest(change) {
         return None;
     }
+    let mut parts = unsure(change, &answer.causes);
+    let named: f64 = parts.iter().map(|(_, ns)| ns).sum();
+    let length = if answer.wall.is_some() { change.change - change.own_ns } else { 0.0 };
+    let profiled = if answer.wall.is_some() { total_ns - change.change } else { 0.0 };
+    let small = change.own_ns - told - named;
+    parts.push(("rows that changed by less than 1 % or not significantly".to_string(), small));
+    parts.push(("what other tasks and the host took while it had work to do".to_string(), length));
+    parts.push(("what profiled runs took less than clean ones".to_string(), profiled));
+    parts.retain(|(_, ns)| ns.abs() >= TOLD_SHARE * longest(change));
+    let parts: Vec<String> =
+        parts.iter().map(|(name, ns)| format!("{} is {name}", signed(*ns))).collect();
+    let of_what = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     Some(format!(
-        "Together they explain {} of {}. The other {} is spread over rows that changed by less than \
-         1 % or not significantly.",
+        "{} add up to {} of {}. Of the other {}{of_what}",
+        if answer.causes.len() == 1 { "This and what comes with it" } else { "All causes" },
         signed(told),
-        signed(change.own_ns),
+        signed(total_ns),
         signed(rest)
     ))
+}
+
+/// The largest rows outside of causes, which changed by much but not surely.
+fn unsure(change: &RowChange, causes: &[Cause]) -> Vec<(String, f64)> {
+    const NAMED: usize = 3;
+    const SHARE_MIN: f64 = 0.1;
+    fn gather(
+        row: &RowChange,
+        path: &mut Vec<String>,
+        causes: &[Cause],
+        rows: &mut Vec<(String, f64)>,
+    ) {
+        path.push(row.name.clone());
+        let is_part = |cause: &Cause| {
+            let is_lost = path[0] == LOST_PARALLELISM && cause.path[0] == path[0];
+            is_lost
+                || cause.path == *path
+                || cause.with.iter().any(|part| part.name == path.join(" > "))
+        };
+        let has_cause = |cause: &Cause| cause.path.starts_with(path);
+        if causes.iter().any(is_part) {
+        } else if row.rows.is_empty() || !(is_container(row) || causes.iter().any(has_cause)) {
+            rows.push((place(path), row.own_ns));
+        } else {
+            row.rows.iter().for_each(|part| gather(part, path, causes, rows));
+        }
+        path.pop();
+    }
+    let mut rows = Vec::new();
+    change.rows.iter().for_each(|row| gather(row, &mut Vec::new(), causes, &mut rows));
+    // A cause of many rows, as processes are, has them all.
+    if causes.iter().any(|cause| cause.change.name == "processes") {
+        rows.clear();
+    }
+    rows.retain(|(_, ns)| {
+        ns.abs() >= SHARE_MIN * change.own_ns.abs().max(TOLD_SHARE * longest(change))
+    });
+    rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    rows.truncate(NAMED);
+    rows
+}
+
+fn is_container(row: &RowChange) -> bool {
+    [WORK, IDLE, LOST_PARALLELISM].contains(&row.name.as_str())
 }
 
 fn longest(change: &RowChange) -> f64 {
@@ -328,7 +438,7 @@ fn longest(change: &RowChange) -> f64 {
 
 /// "+6.8 us of +7.7 us: spinning for locks > …: as often as before (1.000 -> 1.000 spins per
 /// operation), 24 times the cost (0.3 -> 7.1 us each); …".
-fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> String {
+fn sentence(cause: &Cause, total_ns: f64, all: &[Cause], per: &str) -> String {
     let change = &cause.change;
     let how = match &change.split {
         Split::CountAndCost { event, per_operation, cost_per_event, .. } => {
@@ -339,11 +449,11 @@ fn sentence(cause: &Cause, whole: &RowChange, all: &[Cause], per: &str) -> Strin
         }
         Split::CountUnknown => "its events are not counted".to_string(),
     };
-    let against = if cause.own_ns * whole.own_ns < 0.0 { "against" } else { "of" };
+    let against = if cause.own_ns * total_ns < 0.0 { "against" } else { "of" };
     format!(
         "{} {against} {}: {}: {how}{}{}{} ({}). To confirm: {}",
         signed(cause.own_ns),
-        signed(whole.own_ns),
+        signed(total_ns),
         place(&cause.path),
         parts(cause),
         with(cause),
@@ -365,7 +475,8 @@ fn count_and_cost(
     each: (Option<f64>, Option<f64>),
     per: &str,
 ) -> String {
-    let often = |n: f64| format!("{} {what}s per {per}", numbers::times(n));
+    let plural = if what.ends_with('s') { "es" } else { "s" };
+    let often = |n: f64| format!("{} {what}{plural} per {per}", numbers::times(n));
     match each {
         (None, Some(each)) => format!("new: {}, {} each", often(times.1), duration_ns(each)),
         (Some(each), None) => format!("gone: {}, {} each", often(times.0), duration_ns(each)),
@@ -477,6 +588,12 @@ fn confirmation(cause: &Cause) -> &'static str {
     }
     if path_has(AFFINITY) {
         return "taskset -pc of its tasks; the row must disappear if they may use all CPUs";
+    }
+    if path_has(LOST_PARALLELISM) {
+        return "with --cpus 1 on both, the difference must vanish";
+    }
+    if cause.change.name == "processes" {
+        return "strace -f -c -e trace=execve,clone on both must show the same counts";
     }
     if path_has("idle") && path_has("(") {
         return "strace -c -w -f on both must show the same waits";

@@ -34,6 +34,9 @@ pub fn difference_part(before: &LedgerSide, after: &LedgerSide, force: bool) -> 
     let (per, names) = (unit_of_work(after), [before.name, after.name]);
     let removal = Removal::for_point(after.record, after.point());
     let mut causes = causes::paragraphs(&answer, per, Some(&removal));
+    let sides = [(Some(before.name), before.explained), (Some(after.name), after.explained)];
+    let taken = trust::taken(&sides);
+    causes.splice(0..0, taken);
     let change = Some(&answer.change).filter(|_| !answer.refused);
     if let Some(change) = change {
         causes.push(interrupts(change, per));
@@ -142,7 +145,9 @@ fn below(change: &RowChange, unit: Unit, least_ns: f64) -> Vec<LedgerNode> {
         let ns = vec![sum(|row| row.before.mean), sum(|row| row.after.mean)];
         let none = String::new();
         let details = vec![unit.signed(sum(|row| row.change)), none.clone(), none.clone(), none];
-        rows.push(LedgerNode::leaf(small_rows(small.len()), ns, unit, details));
+        let sum = LedgerNode::leaf(small_rows(small.len()), ns, unit, details);
+        let small = small.into_iter().map(|row| node(row, unit, least_ns)).collect();
+        rows.push(LedgerNode { is_folded: true, rows: small, ..sum });
     }
     rows
 }

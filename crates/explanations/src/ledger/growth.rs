@@ -1,7 +1,7 @@
 //! The ledger of one load over CPU counts: which row grows, how fast, and whether it happens more
 //! often or costs more each time.
 
-use ledger::{Explained, Growth, Ledger, answer, growth};
+use ledger::{Explained, Growth, Ledger, growth, growth_answer};
 use records::Opened;
 use text::prose::counted;
 use text::quantity::signed;
@@ -17,18 +17,11 @@ const SHOWN_SHARE: f64 = 0.02;
 /// The points of one load, which differ only in their CPUs.
 pub fn growth_part(opened: &Opened, points: &[&Explained], force: bool) -> LedgerPart {
     let cpus = |one: &Explained| opened.record.points[one.point].cpus;
-    let known = known(opened, points, force);
+    let known = known(opened, points);
     let load = points.first().map(|first| load(&opened.record.points[first.point]));
     let title = format!("{} over CPU counts", load.unwrap_or_default());
-    let refused = points.iter().filter(|one| one.refused().is_some() && !force);
-    let refused: Vec<String> = refused.map(|one| cpus(one).to_string()).collect();
-    let notes = (!refused.is_empty()).then(|| {
-        format!(
-            "Left out, because profiling slowed operations too much (see --cpus N, or --force): {} CPUs",
-            refused.join(", ")
-        )
-    });
-    let part = LedgerPart { title, notes: notes.into_iter().collect(), ..LedgerPart::default() };
+    let notes = slowed(&known, cpus);
+    let part = LedgerPart { title, notes, ..LedgerPart::default() };
     let [first, .., last] = &known[..] else {
         let answer = match known.len() {
             0 => "no profiled run recorded where the time goes",
@@ -39,7 +32,9 @@ pub fn growth_part(opened: &Opened, points: &[&Explained], force: bool) -> Ledge
     let per = opened.record.unit_of_work(&opened.record.points[first.point]).name();
     let ledgers = known.iter().filter_map(|one| Some((cpus(one), one.ledger.as_ref()?)));
     let tree = Some(tree(&ledgers.collect::<Vec<_>>(), per));
-    let Some(answer) = answer(first, last, force) else { return LedgerPart { tree, ..part } };
+    let Some(answer) = growth_answer(first, last, force) else {
+        return LedgerPart { tree, ..part };
+    };
     let names = [first, last].map(|one| counted(cpus(one) as usize, "CPU"));
     let names = [&names[0][..], &names[1]];
     let removal = Removal::for_point(opened, &opened.record.points[last.point]);
@@ -49,22 +44,37 @@ pub fn growth_part(opened: &Opened, points: &[&Explained], force: bool) -> Ledge
     LedgerPart { answer: sentences.remove(0), causes: sentences, tree, ..part }
 }
 
-/// The points with ledgers that may be shown, by their CPUs.
-fn known<'a>(opened: &Opened, points: &[&'a Explained], force: bool) -> Vec<&'a Explained> {
+/// Notes on points whose operations took longer while profiled. They are shown all the same: where tasks contend, a
+/// profile costs most, and that point is the one asked about.
+fn slowed(points: &[&Explained], cpus: impl Fn(&Explained) -> u32) -> Vec<String> {
+    let note = |one: &&Explained| {
+        let cost = one.refused()?;
+        Some(format!(
+            "at {}, profiling made operations {:.0} % longer: rows have the right order, but each may be off by \
+             as much",
+            counted(cpus(one) as usize, "CPU"),
+            100.0 * cost.median
+        ))
+    };
+    points.iter().filter_map(note).collect()
+}
+
+/// The points with ledgers, by their CPUs.
+fn known<'a>(opened: &Opened, points: &[&'a Explained]) -> Vec<&'a Explained> {
     let mut known = points.to_vec();
-    known.retain(|one| one.ledger.is_some() && (force || one.refused().is_none()));
+    known.retain(|one| one.ledger.is_some());
     known.sort_by_key(|one| opened.record.points[one.point].cpus);
     known
 }
 
 /// What an operation costs more at the most CPUs, in a sentence; `None` without two ledgers or without a cause.
 pub fn sentence(opened: &Opened, points: &[&Explained], force: bool) -> Option<String> {
-    let known = known(opened, points, force);
+    let known = known(opened, points);
     let [first, .., last] = &known[..] else { return None };
     let point = |one: &Explained| &opened.record.points[one.point];
     let names = [first, last].map(|one| counted(point(one).cpus as usize, "CPU"));
     let per = opened.record.unit_of_work(point(first)).name();
-    causes::shares(&answer(first, last, force)?, [&names[0], &names[1]], per)
+    causes::shares(&growth_answer(first, last, force)?, [&names[0], &names[1]], per)
 }
 
 /// How the rows of ledgers grow with their CPUs.

@@ -44,6 +44,8 @@ pub struct LedgerNode {
     pub details: Vec<String>,
     /// What made the change, between two columns.
     pub change: Option<NodeChange>,
+    /// Whether its rows are left out unless the reader asks for them.
+    pub is_folded: bool,
     pub rows: Vec<LedgerNode>,
 }
 
@@ -68,10 +70,22 @@ impl LedgerTree {
     }
 }
 
+impl LedgerPart {
+    /// Shows all rows, also those that were put together.
+    pub fn unfold(&mut self) {
+        self.tree.iter_mut().for_each(|tree| tree.root.unfold());
+    }
+}
+
 impl LedgerNode {
+    fn unfold(&mut self) {
+        self.is_folded = false;
+        self.rows.iter_mut().for_each(LedgerNode::unfold);
+    }
+
     /// A row with its values in a unit, without rows below it.
     pub fn leaf(name: String, ns: Vec<f64>, unit: Unit, details: Vec<String>) -> LedgerNode {
         let values = ns.iter().map(|ns| unit.text(*ns)).collect();
-        LedgerNode { name, values, ns, details, change: None, rows: Vec::new() }
+        LedgerNode { name, values, ns, details, change: None, is_folded: false, rows: Vec::new() }
     }
 }

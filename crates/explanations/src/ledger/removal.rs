@@ -4,7 +4,7 @@
 use analysis::{Curve, curves};
 use answers::{DoseReport, Gain, RATE, doses, sweep};
 use laws::{Estimate, LawGain, Sweep, gain_by_law};
-use ledger::{Cause, GainBound, GainIf, RowChange, gain_bound};
+use ledger::{Answer, Cause, GainBound, GainIf, gain_bound};
 use records::{Opened, Point};
 use reports::law_name;
 use text::quantity::{duration_ns, short};
@@ -28,8 +28,8 @@ impl<'a> Removal<'a> {
     }
 
     /// Sentences about what the slower side would gain without a cause; none for a cause against the difference.
-    pub fn sentences(&self, change: &RowChange, cause: &Cause) -> Vec<String> {
-        let Some(bound) = gain_bound(change, cause) else { return Vec::new() };
+    pub fn sentences(&self, answer: &Answer, cause: &Cause) -> Vec<String> {
+        let Some(bound) = gain_bound(answer, cause) else { return Vec::new() };
         let mut sentences = vec![bounded(&bound)];
         sentences.extend(self.by_doses());
         if let Some(sweep) = &self.sweep {
@@ -61,18 +61,20 @@ fn bounded(bound: &GainBound) -> String {
                 waiting for it"
             .to_string();
     };
-    let most = format!("{} %", short(100.0 * most));
+    // From twice as fast on, people think in times, not in percent more.
+    const TIMES_MIN: f64 = 1.0;
+    let most = match most {
+        more if more >= TIMES_MIN => format!("{} times as fast", short(1.0 + more)),
+        more => format!("{} % faster", short(100.0 * more)),
+    };
     match bound.if_what {
-        GainIf::WaitingBecomesWork => format!(
-            "Without it: at most {most} more operations/s, if CPUs that wait here worked instead (a bound)"
-        ),
-        GainIf::AllWaitingIsForIt => format!(
-            "Without it: at most {most} more operations/s, if all waiting is for it; none, if nothing waits \
-             for it (bounds)"
-        ),
-        GainIf::NothingWaits => {
-            format!("Without it: up to {most} more operations/s, since hardly anything waits")
+        GainIf::WaitingBecomesWork => {
+            format!("Without it: at most {most}, if what waits here worked instead (a bound)")
         }
+        GainIf::AllWaitingIsForIt => format!(
+            "Without it: at most {most}, if all waiting is for it; none, if nothing waits for it (bounds)"
+        ),
+        GainIf::NothingWaits => format!("Without it: up to {most}, since hardly anything waits"),
     }
 }
 

@@ -57,6 +57,7 @@ fn told(before: &Ledger, after: &Ledger, per: &str) -> String {
         coarse: false,
         counts: Default::default(),
         waits: Default::default(),
+        wall: None,
         costs: Vec::new(),
         check: Default::default(),
         unavailable_probes: Default::default(),

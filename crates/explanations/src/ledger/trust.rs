@@ -1,6 +1,6 @@
 //! Notes below a ledger: the cost of profiling, the self-checks, and what could not be measured.
 
-use ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost};
+use ledger::{CLOCK_MAX, COST_MAX, Explained, LedgerCheck, LookCost, OTHERS, STOLEN};
 use text::prose::counted;
 use text::quantity::{duration_ns, signed};
 
@@ -36,6 +36,51 @@ pub fn notes(explained: &Explained, per: &str, force: bool) -> Vec<String> {
         sentences.push(format!("a profiled run failed: {reason}"));
     }
     sentences
+}
+
+/// What other programs did to the answer, if they took much of the time: "other programs (rustc, clang) and the host took 31 %
+/// of the time of `old`, …". Sides have a name, or none for a single point.
+pub fn taken(sides: &[(Option<&str>, &Explained)]) -> Option<String> {
+    const TAKEN_MIN: f64 = 0.05;
+    const NAMED: usize = 3;
+    let share = |explained: &Explained| match (&explained.wall, &explained.ledger) {
+        (Some(wall), _) => wall.taken,
+        (None, Some(ledger)) => {
+            let rows = [OTHERS, STOLEN].into_iter().filter_map(|name| ledger.root.part(name));
+            let taken: u64 = rows.map(|row| row.total_ns()).sum();
+            taken as f64 / ledger.root.total_ns().max(1) as f64
+        }
+        (None, None) => 0.0,
+    };
+    if sides.iter().all(|(_, explained)| share(explained) < TAKEN_MIN) {
+        return None;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let ledgers = sides.iter().filter_map(|(_, explained)| explained.ledger.as_ref());
+    for row in ledgers
+        .filter_map(|ledger| ledger.root.part(OTHERS))
+        .flat_map(|row| row.rows.iter().take(NAMED))
+    {
+        if !names.contains(&row.name.as_str()) && names.len() < NAMED {
+            names.push(&row.name);
+        }
+    }
+    let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    let shares = sides.iter().map(|(name, explained)| {
+        let of = name.map_or_else(|| "it".to_string(), |name| format!("`{name}`"));
+        format!("{:.0} % of the time of {of}", 100.0 * share(explained))
+    });
+    let shares: Vec<String> = shares.collect();
+    let what = if sides.len() > 1 {
+        "Causes leave that out, but times are longer by it and less sure"
+    } else {
+        "Times are longer by it"
+    };
+    Some(format!(
+        "While profiled, other programs{names} and the host took {} that it had work for. {what}; a quieter host \
+         answers better",
+        shares.join(" and ")
+    ))
 }
 
 /// "not measured: lock_waits, lock_holds: this kernel has no tracepoints", once for each reason.

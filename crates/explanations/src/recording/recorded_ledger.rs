@@ -10,6 +10,9 @@ use crate::recording::{NamedRecording, amount, measured, percent, quantity};
 /// Rows with a smaller share of the whole are put together.
 const SHARE_MIN: f64 = 0.005;
 
+/// Fewer samples have no rate.
+const SAMPLES_MIN: u64 = 10;
+
 /// One recording: where the time went, and what was recorded.
 pub fn recording_part(named: &NamedRecording, recorded: &RecordedLedger) -> LedgerPart {
     LedgerPart {
@@ -38,6 +41,15 @@ fn answer(recorded: &RecordedLedger) -> String {
     let largest = largest_rows(&recorded.ledger, &mean);
     match recorded.per {
         Per::Operation => format!("An operation takes {all}: {largest}"),
+        // The time from the first sample to the last says little of so few.
+        Per::Second if recorded.samples < SAMPLES_MIN => format!(
+            "{} are too few for a rate; of their {}: {}",
+            counted(recorded.samples as usize, "sample"),
+            quantity(recorded),
+            largest_rows(&recorded.ledger, &|row: &LedgerRow| percent(
+                row.total_ns() as f64 / recorded.ledger.root.total_ns().max(1) as f64
+            ))
+        ),
         Per::Second => format!("{all} per second: {largest}"),
     }
 }
@@ -49,7 +61,10 @@ pub fn head(named: &NamedRecording, recorded: &RecordedLedger) -> String {
     let whole = match recorded.whole {
         Whole::CpusTime { cpus } => format!("all time of {}", counted(cpus as usize, "CPU")),
         Whole::Samples if recording.all_cpus => "the sum of its samples' periods".to_string(),
-        Whole::Samples => "CPU time of the recorded tasks".to_string(),
+        Whole::Samples => match &recorded.measure {
+            Measure::Nanoseconds => "CPU time of the recorded tasks".to_string(),
+            Measure::Events(event) => format!("{event} of the recorded tasks"),
+        },
     };
     let on = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
     let release = if origin.release.is_empty() {
@@ -84,6 +99,7 @@ fn node(recorded: &RecordedLedger, row: &LedgerRow, depth: usize) -> LedgerNode 
     }
     let missing = || "-".to_string();
     LedgerNode {
+        is_folded: false,
         name: row.name.clone(),
         ns: vec![value.mean * recorded.scale()],
         values: vec![amount(recorded, value.mean)],

@@ -8,14 +8,20 @@ pub const MARK: &str = "knee-host-1 ";
 /// Becomes the whole command line of ssh, for whatever shell the user has there: so no line breaks, no
 /// single quotes and no exclamation marks within. Tries where programs may be executed, files in memory
 /// first; says what the host is; reads the length of a binary and the binary; removes the directory however
-/// it ends, also when the connection does, since then its standard input ends.
+/// it ends, also when the connection does, since then its standard input ends. Removes first what an earlier one left
+/// that was killed: a directory of this user whose shell, named by its number and namespace, is gone.
 pub const SCRIPT: &str = concat!(
     "exec sh -c '",
     "umask 077; d=; gone() { rm -rf \"$d\"; }; ",
     "trap gone EXIT; trap \"exit 1\" HUP INT TERM PIPE; ",
+    "n=$(readlink /proc/self/ns/pid); ",
+    "for o in /dev/shm/knee-* ${XDG_RUNTIME_DIR:-/dev/shm}/knee-* /tmp/knee-* /var/tmp/knee-*; do ",
+    "[ -O \"$o\" ] && [ \"$(cat \"$o/shell\" 2> /dev/null)\" = \"$n\" ] || continue; ",
+    "p=${o##*/knee-$(id -u)-}; kill -0 \"${p%%-*}\" 2> /dev/null || rm -rf \"$o\"; done; ",
     "for t in /dev/shm ${XDG_RUNTIME_DIR:-} /tmp /var/tmp; do ",
     // Fails if somebody has made it before.
     "d=$t/knee-$(id -u)-$$-$(date +%s); mkdir -m 700 \"$d\" 2> /dev/null || { d=; continue; }; ",
+    "echo \"$n\" > \"$d/shell\"; ",
     // An empty file is a script that succeeds, unless the mount forbids to execute it.
     ": > \"$d/knee\"; chmod 700 \"$d/knee\"; \"$d/knee\" 2> /dev/null && break; ",
     "rm -rf \"$d\"; d=; done; ",

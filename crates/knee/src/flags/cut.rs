@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use analysis::PointHistory;
 use anyhow::{Result, ensure};
-use fleet::{Plan, cut};
+use fleet::{Chunk, Plan, cut};
 use host::random;
 use records::{Experiment, Many, Record, Scalar, Until};
 use runner::{history, new_record};
@@ -16,7 +16,10 @@ use super::times::duration;
 /// The sizes of chunks and leases.
 #[derive(clap::Args)]
 pub struct CutFlags {
-    /// Length of a chunk, such as 90s, 10m or 1h [default: 10m]
+    /// Length of a chunk, such as 90s, 10m or 1h
+    ///
+    /// By default a quarter of a host's work if the hosts are named, else a 16th of all; at least 20s, at most 10m, and
+    /// never so long that a named host gets none.
     #[arg(long, value_name = "TIME", value_parser = duration, hide_short_help = true)]
     chunk: Option<Duration>,
     /// How long a host may show no run before another takes its chunk over
@@ -32,8 +35,14 @@ impl CutFlags {
         self.chunk.is_some() || self.lease.is_some()
     }
 
-    /// The plan of a fleet for this experiment, whose seed is drawn here if it has none.
-    pub fn plan(&self, experiment: Permitted<Experiment>, store: &Store) -> Result<Plan> {
+    /// The plan of a fleet of so many hosts, if that is known, for this experiment, whose seed is drawn here if it has
+    /// none.
+    pub fn plan(
+        &self,
+        experiment: Permitted<Experiment>,
+        store: &Store,
+        hosts: Option<u32>,
+    ) -> Result<Plan> {
         let experiment = experiment.into_inner();
         let experiment =
             Experiment { seed: Some(experiment.seed.unwrap_or_else(random)), ..experiment };
@@ -41,8 +50,7 @@ impl CutFlags {
         let record = new_record(experiment.clone())?;
         let past = history::past_runs(&record, store)?;
         let (block_s, longest_s) = block_s(&record, &past);
-        let chunk_s = self.chunk.unwrap_or(DEFAULT_CHUNK).as_secs_f64();
-        let chunks = cut(experiment.blocks(), block_s, chunk_s);
+        let chunks = self.chunks(experiment.blocks(), block_s, hosts);
         // Between two boots a node shows no run for minutes.
         let (shortest_lease_s, kernel) = if experiment.has_metal() {
             (3600.0, String::new())
@@ -63,13 +71,27 @@ impl CutFlags {
             chunks,
         })
     }
+
+    /// All blocks, in chunks of the length that is asked for, or of one that leaves no host idle.
+    fn chunks(&self, blocks: u32, block_s: f64, hosts: Option<u32>) -> Vec<Chunk> {
+        if let Some(length) = self.chunk {
+            return cut(blocks, block_s, length.as_secs_f64(), 1);
+        }
+        let chunks = CHUNKS_PER_HOST * hosts.unwrap_or(CHUNKS_PER_HOST);
+        let share_s = f64::from(blocks) * block_s / f64::from(chunks);
+        cut(blocks, block_s, share_s.clamp(CHUNK_S.0, CHUNK_S.1), hosts.unwrap_or(1))
+    }
 }
 
-/// The length of a chunk unless one is given.
-const DEFAULT_CHUNK: Duration = Duration::from_secs(600);
+/// Shortest and longest chunk unless a length is given, in seconds: each takes a moment to begin, and a host that dies
+/// late in a long one leaves others waiting.
+const CHUNK_S: (f64, f64) = (20.0, 600.0);
+
+/// Chunks for each host that is known, so that fast hosts take more of them.
+const CHUNKS_PER_HOST: u32 = 4;
 
 /// Refuses what chunks cannot decide alone.
-fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
+pub fn check_can_be_cut(experiment: &Experiment) -> Result<()> {
     ensure!(
         experiment.adaptive.is_none(),
         "an adaptive search decides after each block, but chunks are measured at the same time: name --cpus"

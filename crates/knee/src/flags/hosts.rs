@@ -46,6 +46,16 @@ pub enum On {
     Slurm,
 }
 
+impl On {
+    /// How many hosts measure at the same time, if that is known.
+    pub fn count(&self, flags: &SlurmFlags) -> Option<u32> {
+        match self {
+            On::Ssh(hosts) => Some(hosts.len() as u32),
+            On::Slurm => flags.nodes,
+        }
+    }
+}
+
 /// Refuses flags of Slurm without Slurm, and what its job scripts would misread.
 pub fn check_slurm(flags: &SlurmFlags, on: Option<&On>) -> Result<()> {
     let SlurmFlags { constraint, nodes, partition, print_script, wait } = flags;

@@ -11,11 +11,11 @@ mod output;
 mod times;
 
 pub use adaptive::AdaptiveFlags;
-pub use cut::CutFlags;
+pub use cut::{CutFlags, check_can_be_cut};
 pub use fail_if::FailIf;
 pub use file_systems::FileSystemFlags;
 pub use guests::{GuestFlags, MachineFlags, kernel};
 pub use hosts::{On, SlurmFlags};
 pub use on::OnFlags;
 pub use output::{OutputFlags, scan};
-pub use times::{age, since, until};
+pub use times::{age, seconds, since, until};

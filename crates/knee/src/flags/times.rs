@@ -52,6 +52,18 @@ pub fn age(text: &str) -> Result<SignedDuration> {
     Ok(SignedDuration::from_hours(hours))
 }
 
+/// The length of a run in seconds: a number, or one with ms, s, m or h.
+pub fn seconds(text: &str) -> Result<f64> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let seconds = number(text).or_else(|| Some(number(text.strip_suffix("ms")?)? / 1000.0));
+    match seconds {
+        Some(seconds) => Ok(seconds),
+        None => duration(text).map(|length| length.as_secs_f64()).ok().with_context(|| {
+            format!("'{text}' must be a number of seconds, or a time such as 500ms, 2s or 1m")
+        }),
+    }
+}
+
 /// A length of time: a number with s, m or h.
 pub fn duration(text: &str) -> Result<Duration> {
     let (number, factor) = match text.char_indices().next_back() {
@@ -77,6 +89,18 @@ mod tests {
             ["", "10", "s", "0s", "-1s", "-1m", "nanm", "NaNs", "1d", "é", "1e99h", "1e300h"]
         {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn runs_last_seconds_or_a_time_with_a_unit() {
+        for (text, expected) in
+            [("1", 1.0), ("0.5", 0.5), ("1s", 1.0), ("500ms", 0.5), ("2m", 120.0)]
+        {
+            assert_eq!(seconds(text).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "s", "ms", "1d", "é"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

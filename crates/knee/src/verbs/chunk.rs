@@ -117,8 +117,9 @@ pub fn refusal(plan: &Plan) -> Result<Option<String>> {
              have, such as /tmp"
         )));
     }
-    let record = planned_record(experiment.clone())?;
-    Ok(plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record))
+    let mut record = planned_record(experiment.clone())?;
+    let why = plan.refusal(env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, &record);
+    Ok(why.or_else(|| runner::refusal(&mut record, &Options::default())))
 }
 
 /// Measures where this process runs.

@@ -226,16 +226,22 @@ pub fn curves_page(record: &Opened, metrics: &[String]) -> Result<Page> {
     }
 }
 
+/// The page that a measurement ends with: of its variants, or of its curves.
+pub fn conclusion_page(record: &Opened) -> Result<Page> {
+    if record.record.variants.len() < 2 {
+        return Ok(pages::record(record, &Detail::default(), ""));
+    }
+    Ok(pages::comparison(&of_record(record)?, &[record], ""))
+}
+
 /// Prints what a measurement ends with: the comparison of its variants, or its curves.
 pub fn print_conclusion(record: &Opened, view: ViewFlags) -> Result<()> {
     let layout = layout(&record.record.experiment)?.filter(|_| view.view() == View::Terminal);
-    if record.record.variants.len() < 2 && needs_pairs(layout) {
-        return view.print_page(|| Ok(pages::record(record, &Detail::default(), "")));
-    }
-    let comparison = of_record(record)?;
-    let Some(layout) = layout else {
-        return view.print_page(|| Ok(pages::comparison(&comparison, &[record], "")));
+    let Some(layout) = layout.filter(|_| record.record.variants.len() > 1 || !needs_pairs(layout))
+    else {
+        return view.print_page(|| conclusion_page(record));
     };
+    let comparison = of_record(record)?;
     let style = Style::for_stdout();
     let text = reports::comparison(&comparison, layout, "", style);
     let warnings = reports::warnings_about_runs(record, style);

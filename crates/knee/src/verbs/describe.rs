@@ -84,7 +84,7 @@ const HEADERS: [(&str, &str); 3] = [
 fn own_load(name: &str, view: ViewFlags) -> Result<()> {
     let file = std::path::absolute(name).with_context(|| format!("looking for {name}"))?;
     let own = OwnLoad { file: file.clone(), ..OwnLoad::default() };
-    let own = Foreign::typed(own).with_code(&file)?;
+    let own = own_loads::with_code_of(Foreign::typed(own.clone()), &own)?;
     if let Some(why) = own.why_not_own() {
         return text_of_load(name, view, &own_loads::look(&file)?, &why);
     }

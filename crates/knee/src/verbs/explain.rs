@@ -11,13 +11,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
+use explanations::ledger::LedgerPart;
+use host::pager;
 use host::terminal::hint;
-use pages::{FormFlag, Page, View, ViewFlags, explanation};
+use pages::{FormFlag, Page, View, ViewFlags, explanation, terminal};
 use plan::commands;
 use records::{Experiment, Variant};
 use runner::{End, Measured};
 use setup::foreign::Foreign;
 use store::Store;
+use text::Style;
 
 use self::part::ProfilePart;
 pub use self::profiled::{ExplainedRecords, ProfiledRecords};
@@ -52,6 +55,9 @@ pub struct Arguments {
     /// Explain at 1, 2, 4 … CPUs and show which rows grow
     #[arg(long, help_heading = EXPLAIN)]
     grow: bool,
+    /// Show all rows, also small ones
+    #[arg(long, help_heading = EXPLAIN)]
+    all: bool,
     /// Part of the profile to show
     #[arg(long, value_enum, default_value = "ledger", help_heading = EXPLAIN)]
     part: ProfilePart,
@@ -110,6 +116,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     }
     let is_after_dashes = host::command_line().iter().any(|word| word == "--");
     take_programs(&mut arguments.run, is_after_dashes)?;
+    take_program_names(&mut arguments.run, store)?;
     if arguments.run.plan {
         ensure!(
             is_measured_first(&arguments.run),
@@ -135,7 +142,12 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     if !arguments.force && records.is_refused()? {
         code = ExitCode::FAILURE;
     }
-    view.print(|| records.value(arguments.force), || page(&records, &arguments, view))?;
+    if view.view() == View::Terminal {
+        // The answer stands above what it rests on, which fills more than a screen.
+        pager::page(&terminal(&page(&records, &arguments, view)?, Style::for_stdout()))?;
+    } else {
+        view.print(|| records.value(arguments.force), || page(&records, &arguments, view))?;
+    }
     Ok(code)
 }
 
@@ -144,13 +156,16 @@ fn page(records: &ExplainedRecords, arguments: &Arguments, view: ViewFlags) -> R
     // A terminal and a mail show no stacks.
     let has_flames = matches!(view.view(), View::Html | View::Markdown);
     let force = arguments.force;
-    let parts = if arguments.grow {
+    let mut parts = if arguments.grow {
         records.growths(force, has_flames)
     } else if records.is_compared() {
         records.differences(force, has_flames)?
     } else {
         records.points(force, has_flames)
     };
+    if arguments.all {
+        parts.iter_mut().for_each(LedgerPart::unfold);
+    }
     Ok(explanation(records.title(), parts))
 }
 
@@ -162,6 +177,17 @@ fn take_programs(run: &mut run::Arguments, is_after_dashes: bool) -> Result<()> 
         (run.commands, run.variants) = (vec![command], variants);
     }
     Ok(())
+}
+
+/// Turns bare names of programs into commands, if they name nothing else: "explain true true".
+fn take_program_names(run: &mut run::Arguments, store: &Store) -> Result<()> {
+    let is_name = |word: &String| named::is_program_name(word) && !named::is_measurable(word);
+    let are_names = !run.what.is_empty() && run.what.iter().all(is_name);
+    if !are_names || !run.commands.is_empty() || NamedRecords::resolve(&run.what, store).is_ok() {
+        return Ok(());
+    }
+    run.commands = std::mem::take(&mut run.what);
+    take_programs(run, false)
 }
 
 /// Whether something is measured first: the words name no records.
@@ -186,6 +212,10 @@ fn with_profiles(mut experiment: Experiment, arguments: &Arguments) -> Result<Ex
     explain.functions.extend_from_slice(&arguments.functions);
     let all_cpus = || records::Many(vec![records::Scalar("all".to_string())]);
     // The end of a curve is where scaling has stopped.
+    if arguments.run.cpus.is_none() && arguments.grow {
+        let several = || records::Many(vec![records::Scalar("1..all".to_string())]);
+        experiment.axes.cpus.get_or_insert_with(several);
+    }
     if arguments.run.cpus.is_none() && !arguments.grow {
         experiment.axes.cpus.get_or_insert_with(all_cpus);
     }

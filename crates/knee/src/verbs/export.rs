@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let folders = folders(&arguments.which, store)?;
     if let Some(into) = &arguments.compact {
         folders.iter().try_for_each(|folder| open(folder).map(drop))?;
-        let written = compact(&folders, into)?;
+        let written = compact(&folders, into, analysis::left_out)?;
         let files = counted(written.files, "file");
         let rows = counted(written.rows, "row");
         talk(format_args!("wrote {rows} in {files} to {}", into.display()));

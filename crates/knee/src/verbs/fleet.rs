@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use answers::{CollectedRecord, as_json_line};
 use anyhow::{Context, Result, bail, ensure};
-use fleet::{Folder, Plan};
+use fleet::{Collected, Folder, Plan};
 use host::counted;
-use host::terminal::{hint, print, print_line};
+use host::terminal::{hint, print, print_line, talk};
 use pages::ViewFlags;
 use records::check_label;
 use setup::own_file;
@@ -17,7 +17,7 @@ use store::Store;
 
 use super::{chunk, run};
 use crate::experiment_file;
-use crate::flags::CutFlags;
+use crate::flags::{CutFlags, check_can_be_cut};
 
 /// What to do with a fleet.
 #[derive(clap::Args)]
@@ -103,11 +103,16 @@ pub fn run(arguments: Arguments, store: &Store) -> Result<ExitCode> {
     }
 }
 
+const FILE_SYSTEMS_ON: &str = "Where file systems are made: loop or ram [default: loop]";
+
 /// The help of `knee fleet plan`, without the flags of `knee run` that it refuses.
 pub fn with_help_of_plan(plan: clap::Command) -> clap::Command {
     plan.mut_args(|argument| {
         let is_refused = run::NOT_OF_PLANS.contains(&argument.get_id().as_str());
-        if is_refused { argument.hide(true) } else { argument }
+        let argument = if is_refused { argument.hide(true) } else { argument };
+        // Which hosts measure is known to whoever starts chunks there.
+        let is_place = argument.get_id() == "on";
+        if is_place { argument.help(FILE_SYSTEMS_ON).long_help(FILE_SYSTEMS_ON) } else { argument }
     })
 }
 
@@ -132,9 +137,10 @@ fn make_plan(mut arguments: PlanArguments, store: &Store) -> Result<ExitCode> {
         }
         Ok(experiment)
     })?;
+    check_can_be_cut(experiment.look())?;
     // The plan will be the user's own file: nobody is asked about it again.
     let experiment = experiment_file::permitted(experiment, arguments.run.is_yes())?;
-    let plan = arguments.cut.plan(experiment, store)?;
+    let plan = arguments.cut.plan(experiment, store, None)?;
     Folder::create(&directory, &plan)?;
     say_planned(&plan, &directory)
 }
@@ -155,6 +161,17 @@ fn say_planned(plan: &Plan, directory: &Path) -> Result<ExitCode> {
     hint(format_args!("on each host: knee fleet chunk {place}"));
     hint(format_args!("then: knee fleet collect {place}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says why there are several records, if there are: how the hosts of each differ from those of the others.
+pub fn say_kinds(collected: &[Collected]) {
+    if collected.len() > 1 {
+        talk("hosts of several kinds: each kind has a record and a verdict of its own");
+    }
+    for one in collected.iter().filter(|one| !one.differs.is_empty()) {
+        let nodes = Vec::from_iter(one.nodes.iter().map(String::as_str)).join(", ");
+        talk(format_args!("{} of {nodes}: hosts differ in {}", one.id, one.differs));
+    }
 }
 
 fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
@@ -186,11 +203,7 @@ fn collect(arguments: &CollectArguments, store: &Store) -> Result<ExitCode> {
             nodes.join(", ")
         ))?;
     }
-    if collected.len() > 1 {
-        hint(
-            "hosts of several kinds: each kind has a record of its own, with a verdict of its own",
-        );
-    }
+    say_kinds(&collected);
     for one in &collected {
         hint(format_args!("knee compare {}", one.id));
     }

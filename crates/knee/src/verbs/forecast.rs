@@ -90,12 +90,15 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
             .flatten()
             .collect();
     let Sweeps { all, title, record, .. } = arguments.source.sweeps(store)?;
+    let mut to = arguments.to.clone();
+    to.sort_unstable();
+    to.dedup();
     let mut parts = Vec::new();
     let forecasts = all.into_iter().map(|one| {
-        let TitledSweep { title, identity: curve, has_task_per_cpu, sweep, .. } = one;
+        let TitledSweep { title, rate, identity: curve, has_task_per_cpu, sweep, .. } = one;
         let made = sweep.and_then(|sweep| {
-            let found = forecast(&sweep, &known, &arguments.to)?;
-            Ok((forecast_panel(&arguments.source.metric, &sweep, &found), found))
+            let found = forecast(&sweep, &known, &to)?;
+            Ok((forecast_panel(&rate, &sweep, &found), found))
         });
         let (panel, says) = match made {
             Ok((panel, forecast)) => {

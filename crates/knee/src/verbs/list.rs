@@ -46,7 +46,7 @@ pub struct Arguments {
     /// List only records with this label
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// List only records of this host
+    /// List only records for which this host made runs
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
     /// List only records that started at this time or later
@@ -185,13 +185,8 @@ pub fn records_table<'a>(records: impl IntoIterator<Item = &'a Listed>) -> Block
 }
 
 fn record_row(record: &Listed) -> [String; 3] {
-    let planned = counted(record.planned as usize, "run");
-    let runs = match (record.failed, record.runs + record.failed < record.planned) {
-        (0, false) => counted(record.runs as usize, "run"),
-        (0, true) => format!("{} of {planned}", record.runs),
-        (failed, _) => format!("{} of {planned}, {failed} failed", record.runs),
-    };
     let Listed { id, state, host, kernel, name, label, .. } = record;
+    let runs = record.runs_in_words();
     let partial = if state == "partial" { "  partial" } else { "" };
     let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
     let local = |started: Timestamp| started.to_zoned(TimeZone::system());
@@ -226,7 +221,7 @@ fn workloads_page() -> Page {
             };
             // All families have their columns at the same place.
             let name = format!("  {:widest$}", workload.name);
-            (name, format!("{}{aliases}", workload.summary()))
+            (name, format!("{}{aliases}", summary(workload)))
         });
         Section::open(family.title(), vec![names(rows)])
     };
@@ -234,11 +229,21 @@ fn workloads_page() -> Page {
     Page { sections, ..Page::new("workloads", PageKind::List) }
 }
 
+/// What a workload does; one that takes a lock or a mechanism of the list says which, since all of these do the same.
+fn summary(workload: &workloads::Workload) -> String {
+    let lock = workload.name.strip_prefix("lock_");
+    let lock = lock.and_then(|name| LOCKS.iter().find(|lock| lock.name == name));
+    match lock {
+        Some(lock) => format!("Lock and unlock: {}", lock.summary()),
+        None => workload.summary(),
+    }
+}
+
 fn workloads_listed() -> ListedWorkloads {
     let workload = |w: &workloads::Workload| WorkloadEntry {
         name: w.name,
         family: w.spec.family.title(),
-        summary: w.summary(),
+        summary: summary(w),
         aliases: w.spec.aliases,
         semantics: w.spec.semantics,
     };

@@ -36,7 +36,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     ensure!(
         file.extension().is_some_and(|ending| ending == "c"),
-        "a new {kind} is a file in C: name it {shown}.c"
+        "a new {kind} is a file in C: name it {}",
+        file.with_extension("c").display()
     );
     let mut created = match File::options().write(true).create_new(true).open(file) {
         Ok(created) => created,

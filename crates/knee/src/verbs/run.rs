@@ -5,6 +5,7 @@ mod dose;
 mod elsewhere;
 mod metal;
 mod on;
+mod value;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ use host::terminal::{hint, print, talk};
 use pages::{View, ViewFlags};
 use plan::{commands, experiments, variants};
 use records::{
-    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, PointOrder, ProgramProbe,
-    Scalar, Success, Variant, check_label, parse,
+    Axes, Command, CommandLine, Experiment, Form, Load, METRICS, Many, Opened, PointOrder,
+    ProgramProbe, Scalar, Success, Variant, check_label, parse,
 };
 use reports::{Plan, plan_answer};
 use runner::{End, Measured, Options, effects, history, new_record, refusal};
@@ -28,7 +29,7 @@ use store::Store;
 use super::compare;
 use crate::defaults::Defaults;
 use crate::experiment_file;
-use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags};
+use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags, seconds};
 use crate::named;
 
 /// What to measure, and where.
@@ -145,7 +146,13 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', help_heading = LOAD)]
     dir: Vec<PathBuf>,
     /// Length of each run, in seconds [default: 1]
-    #[arg(long, value_delimiter = ',', conflicts_with = "operations", help_heading = RUNS)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = seconds,
+        conflicts_with = "operations",
+        help_heading = RUNS
+    )]
     seconds: Vec<f64>,
     /// Number of operations per task, instead of --seconds
     ///
@@ -173,6 +180,8 @@ pub struct Arguments {
         help_heading = RUNS
     )]
     operations_from: Option<String>,
+    #[command(flatten)]
+    pub value: value::ValueFlags,
     /// Passes over all points [default: 5, variants 10]
     ///
     /// Each pass runs each point once, in random order. The default is 5, or 10 with variants.
@@ -286,9 +295,24 @@ pub const LOAD: &str = "Load";
 const RUNS: &str = "Runs";
 const COMPARISON: &str = "Comparison";
 
-/// What `only_of_run` and `only_of_measuring` refuse, by the names of the fields.
-pub const NOT_OF_PLANS: &[&str] =
-    &["against", "fail_if", "plan", "resume", "json", "label", "note", "i_own_this_device"];
+/// Flags that plans of a fleet refuse, by the names of the fields.
+pub const NOT_OF_PLANS: &[&str] = &[
+    "against",
+    "fail_if",
+    "plan",
+    "resume",
+    "json",
+    "label",
+    "note",
+    "i_own_this_device",
+    // Decided after each block, or compiled: no chunk can do that alone.
+    "until_decided",
+    "budget",
+    "knee_within",
+    "cflags",
+    // Of a kernel that a host boots itself.
+    "initrd",
+];
 
 impl Arguments {
     /// A flag that was given and that only `knee run` knows.
@@ -437,6 +461,16 @@ fn conclude(
     if !arguments.json {
         printed = compare::print_conclusion(&record, arguments.view);
     }
+    ended(arguments, end, folder, (&record, printed))
+}
+
+/// Says where a record is that was shown; `printed` is the result of showing it.
+fn ended(
+    arguments: &Arguments,
+    end: End,
+    folder: &Path,
+    (record, printed): (&Opened, Result<()>),
+) -> Result<ExitCode> {
     hint(format_args!("record {} in {}", record.record.id, folder.display()));
     if record.runs.iter().any(|run| run.finished()) {
         // Records lie in a folder of the store, those of two letters together.
@@ -458,7 +492,7 @@ fn conclude(
     if !arguments.fail_if.is_given() {
         return Ok(ExitCode::SUCCESS);
     }
-    Ok(arguments.fail_if.status(&compare::of_record(&record)?))
+    Ok(arguments.fail_if.status(&compare::of_record(record)?))
 }
 
 /// The experiment that the arguments describe: one from a file, changed by flags, or one made
@@ -503,6 +537,7 @@ fn changed(
          {{NAME}} with --axis"
     );
     count_operations(&mut experiment, arguments)?;
+    arguments.value.apply(&mut experiment)?;
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     arguments.adaptive.apply(arguments.cpus.as_deref(), &mut experiment)?;
     let counts = arguments.cpus.as_ref().filter(|_| experiment.adaptive.is_none());

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Curve;
-use answers::{CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings};
+use answers::{
+    CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings, curve_metric, rate_name,
+};
 use anyhow::{Result, bail};
 use laws::{Hysteresis, Sweep};
 use ledger::explain;
@@ -22,7 +24,7 @@ use super::find::find;
 pub struct CurveSource {
     /// Record: `last`, a label, an id or its start, a directory; or a file *.csv, *.tsv, *.dat, *.txt
     ///
-    /// The first column of a file has numbers of CPUs, the others rates.
+    /// The first column of a file has numbers of CPUs (or of what its heading names), the others rates.
     #[arg(default_value = "last")]
     which: String,
     /// Rate metric of the record to analyse
@@ -47,6 +49,8 @@ pub struct Sweeps {
 /// A curve with its title.
 pub struct TitledSweep {
     pub title: String,
+    /// The name of its rates.
+    pub rate: String,
     /// What identifies it among others, as data.
     pub identity: CurveIdentity,
     /// Whether each CPU had one task.
@@ -64,13 +68,14 @@ impl CurveSource {
     pub fn sweeps(&self, store: &Store) -> Result<Sweeps> {
         let path = Path::new(&self.which);
         if curve_file::is_one(path) {
-            let runs = curve_file::read(path, &self.rates)?;
+            let (axis, runs) = curve_file::read(path, &self.rates)?;
             let identity = CurveIdentity::File { file: self.which.clone() };
             let all = vec![TitledSweep {
                 title: String::new(),
+                rate: self.metric.clone(),
                 identity,
                 has_task_per_cpu: true,
-                sweep: Sweep::without_zeros(runs),
+                sweep: Sweep::without_zeros(&axis, runs),
                 grows: None,
                 hysteresis: None,
             }];
@@ -88,8 +93,10 @@ impl CurveSource {
             grows: grows(&record, curve, &profiles),
             hysteresis: answers::hysteresis(&record.record, curve, &self.metric),
             title: title.clone(),
+            rate: rate_name(&record.record, &curve_metric(&record.record, curve, &self.metric)),
             identity: CurveIdentity::measured(curve),
-            has_task_per_cpu: curve.tasks_per_cpu == Some(1.0),
+            // On another axis, each step of it is one more that works.
+            has_task_per_cpu: curve.tasks_per_cpu == Some(1.0) || !curve.axis.is_cpus(),
             sweep: answers::sweep(&record.record, curve, &self.metric)
                 .map(|sweep| sweep.with_doses(answers::dosed_points(&curves, curve, &self.metric))),
         };
@@ -132,10 +139,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     }
     let mut parts = Vec::new();
     let curves = all.into_iter().map(|one| {
-        let TitledSweep { title, identity, has_task_per_cpu, sweep, grows, hysteresis } = one;
+        let TitledSweep { title, rate, identity, has_task_per_cpu, sweep, grows, hysteresis } = one;
         let says = CurveScaling::new(identity, &sweep, grows, hysteresis);
-        let panel =
-            |sweep: &Sweep| sweep_panel(&arguments.source.metric, sweep, says.scaling.as_ref());
+        let panel = |sweep: &Sweep| sweep_panel(&rate, sweep, says.scaling.as_ref());
         parts.push(CurvePart { title, panel: sweep.as_ref().ok().map(panel), has_task_per_cpu });
         ScalingEntry::Curve(says)
     });

@@ -13,7 +13,6 @@ use records::{Experiment, Opened, Variant};
 use runner::{End, Measured};
 use store::Store;
 
-use super::bisect;
 use super::run;
 
 /// Find out which of several options move a metric, and by how much:
@@ -33,11 +32,6 @@ pub struct Arguments {
     /// sysctl.NAME and others.
     #[arg(long = "option", value_name = "KEY=A,B", value_parser = option, required = true, help_heading = SCREENING)]
     options: Vec<ScreenedOption>,
-    /// Read the number to judge by from the output of --command: text around `{}`
-    ///
-    /// Such as 'ops: {}', or a regular expression with one group; 'stderr:…' reads standard error.
-    #[arg(long, value_name = "PATTERN", conflicts_with = "metric", help_heading = SCREENING)]
-    value: Option<String>,
     #[command(flatten)]
     form: FormFlag,
     #[command(flatten)]
@@ -137,10 +131,10 @@ fn screened(
         blocks: Some(arguments.run.blocks.unwrap_or(BLOCKS)),
         ..experiment
     };
-    let experiment = match &arguments.value {
-        Some(pattern) => judged_by_output(experiment, pattern)?,
-        None => experiment,
-    };
+    let mut experiment = experiment;
+    if let Some(metric) = arguments.run.value.metric() {
+        experiment.compare.metric = metric;
+    }
     experiment.check()?;
     check_emulation(&experiment)?;
     Ok(experiment)
@@ -151,20 +145,6 @@ fn check_emulation(experiment: &Experiment) -> Result<()> {
     let guests = experiment.variants.iter().map(|variant| experiment.guest(Some(variant)));
     let guest = guests.flatten().next();
     guest.map_or(Ok(()), |guest| check_metric(&guest, &experiment.compare.metric))
-}
-
-/// The experiment whose commands print the number to judge by.
-fn judged_by_output(mut experiment: Experiment, pattern: &str) -> Result<Experiment> {
-    let (metric, extract) = bisect::judged_by(Some(pattern), None)?;
-    let commands = experiment.commands_mut();
-    let mut read = 0;
-    for command in commands {
-        command.metrics.extend(extract.clone());
-        read += 1;
-    }
-    ensure!(read > 0, "--value reads the output of a command: name one with --command");
-    experiment.compare.metric = metric;
-    Ok(experiment)
 }
 
 /// The settings as variants.

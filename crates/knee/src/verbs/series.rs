@@ -25,7 +25,7 @@ use super::bisect;
 ///
 /// All commits run in each block in random order, so each patch is compared with the one before it and with the base in
 /// the state that the host is in just then. The intervals hold for all patches together. At most 30 patches; `knee bisect`
-/// searches longer ranges.
+/// searches longer ranges. Blocks go on until every patch is decided.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -58,8 +58,8 @@ pub struct Arguments {
     /// Read the number to judge by from the output: text around `{}`
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
     value: Option<String>,
-    /// Runs of each commit
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    /// Runs of each commit at most: fewer decide
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(4..=1000))]
     blocks: u32,
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
@@ -142,10 +142,11 @@ fn page(patches: &[Patch], range: &Range, request: &Request) -> Page {
     let table = PageTable::plain(&caption, table(patches, range, request), &[]);
     page.sections.push(Section::open("Patches", vec![Block::Table(table)]));
     page.method.push(format!(
-        "Intervals hold for all patches together at 95 % (exact signed ranks over blocks, or Student's t where these \
-         are too few). `same` is within {:.1} %.",
+        "Intervals hold for all patches together at 95 %, and allow for looking after each stage (exact signed ranks \
+         over blocks, or Student's t where these are too few). `same` is within {:.1} %.",
         100.0 * request.smallest_effect
     ));
+    page.answers.extend(untold(patches));
     let why = |patch: &Patch| {
         Some(format!("{}: {}", range.commits[patch.commit].short(), patch.failed.as_ref()?))
     };
@@ -171,6 +172,20 @@ fn answer(patches: &[Patch], range: &Range, request: &Request) -> String {
         1 => format!("1 of {all} changes {metric}: {}", changed[0]),
         n => format!("{n} of {all} change {metric}: {}", changed.join(", ")),
     }
+}
+
+/// How many patches are not decided, and what would decide them.
+fn untold(patches: &[Patch]) -> Option<String> {
+    let judged = || patches.iter().filter_map(|patch| patch.own.as_ref());
+    let is_untold = |judged: &&Judgement| {
+        matches!(judged.decision, Decision::CannotTell { .. } | Decision::TooFew { .. })
+    };
+    let n = judged().filter(is_untold).count();
+    let blocks = judged().map(|one| one.n).max()?;
+    (n > 0).then(|| {
+        let are = if n == 1 { "1 patch is" } else { &format!("{n} patches are") };
+        format!("{are} not told from no change within {blocks} blocks: --cpus 1, a longer run or a quieter host narrow intervals")
+    })
 }
 
 fn table(patches: &[Patch], range: &Range, request: &Request) -> Table {

@@ -87,8 +87,9 @@ fn commands_and_their_children_are_the_workload() {
     let Some(record) = explained(&home, "--blocks 2 --command true") else { return };
     let looks = store::profiles(&record).unwrap();
     let execs = looks.iter().flat_map(|look| &look.windows);
-    let execs: u64 = execs.filter_map(|window| window.counts.get("syscall.execve")).sum();
-    assert!(execs >= 2, "each run starts its program");
+    let execs: Vec<&u64> = execs.filter_map(|window| window.counts.get("syscall.execve")).collect();
+    // knee finds the program in PATH before it counts.
+    assert_eq!(execs, [&1], "one program is started in the one block that counts");
 }
 
 #[test]

@@ -127,17 +127,21 @@ struct Freezer {
 }
 
 impl Freezer {
-    fn new() -> Option<Freezer> {
+    /// That of a version, in one of the folders where its groups may be mounted.
+    fn new(version: u32) -> Option<Freezer> {
         let name = format!("knee-test-{}", std::process::id());
-        [
-            ("/sys/fs/cgroup/freezer", ("freezer.state", "FROZEN", "THAWED")),
-            ("/sys/fs/cgroup", ("cgroup.freeze", "1", "0")),
-        ]
-        .into_iter()
-        .find_map(|(root, switch)| {
-            let freezer = Freezer { group: PathBuf::from(root).join(&name), switch };
-            fs::create_dir(&freezer.group).ok()?;
-            freezer.group.join(switch.0).exists().then_some(freezer)
+        let (roots, switch): (&[&str], _) = match version {
+            1 => (&["/sys/fs/cgroup/freezer"], ("freezer.state", "FROZEN", "THAWED")),
+            _ => (&["/sys/fs/cgroup", "/sys/fs/cgroup/unified"], ("cgroup.freeze", "1", "0")),
+        };
+        roots.iter().find_map(|root| {
+            let group = PathBuf::from(root).join(&name);
+            fs::create_dir(&group).ok()?;
+            let has_switch = group.join(switch.0).exists();
+            if !has_switch {
+                let _ = fs::remove_dir(&group);
+            }
+            has_switch.then_some(Freezer { group, switch })
         })
     }
 
@@ -161,9 +165,18 @@ impl Drop for Freezer {
 
 #[test]
 fn a_worker_whose_control_group_is_frozen_is_named() {
-    let Some(freezer) = Freezer::new() else {
-        return skip("a frozen worker", "no freezer of control groups that this user may use");
-    };
+    for version in [1, 2] {
+        match Freezer::new(version) {
+            Some(freezer) => check_frozen(freezer),
+            None => skip(
+                &format!("a frozen worker, control groups of version {version}"),
+                "no freezer of theirs that this user may use",
+            ),
+        }
+    }
+}
+
+fn check_frozen(freezer: Freezer) {
     let home = Home::new();
     let arguments = format!("run getppid --cpus all --tasks {TASKS} --blocks 4 --seconds 2 --json");
     let running = home.start(&mut home.knee(&arguments));

@@ -83,6 +83,79 @@ fn hosts_that_do_not_fit_and_plans_that_cannot_be_cut_are_refused_with_advice() 
     }
 }
 
+/// Plans that have every flag of the help between them.
+const PLANS: &[&str] = &[
+    "getppid --cpus 1 --tasks 2 --dir /tmp --seconds 0.1 --up-down --warmup 1 --latency --explain --seed 3 \
+     --stop-grace 3 --yes --chunk 5s --lease 1m --blocks 4",
+    "getppid --cpus 1 --variant a=as=processes --variant b=as=threads --equal-runs --smallest-effect 5% --metric cpu_s",
+    "--command true --cpus 1 --prepare true --shell --ignore-failure --operations 3 --timeout 5",
+    "--command {n} --axis n=true,echo --operations-from ops:{} --cpus 1",
+    "lock_mcs --dose inside=0,100ns,200ns --cpus 1 --tasks-per-cpu 1 --as threads --placement compact",
+    "lock_mcs --set hold_ns=5 --cpus 1",
+    "create_files --cpus 1 --fs ext4 --on loop --size 1G --policy aged --age filled=50%,rounds=1",
+    "getppid --cpus 1 --kernel a=/bin/true --kernel b=/bin/true --cmdline a=quiet --runs-per-boot 2 --modules /tmp \
+     --sockets 1 --cores 1 --threads 1 --numa-distance 10,20 --host-cpus 0 --guest-memory 512M --guest-cpu max \
+     --accelerator tcg --patience 9",
+];
+
+#[test]
+fn every_flag_in_the_help_of_plans_is_accepted() {
+    let home = Home::new();
+    let help = home.run("fleet plan --help").stdout;
+    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let flags: Vec<&str> = flags.map(|flag| flag.split([' ', '=']).next().unwrap()).collect();
+    assert!(flags.len() > 40, "{flags:?}");
+    let of_all = ["records", "width", "color", "quiet", "no-pager", "help"];
+    for flag in flags.into_iter().filter(|flag| !of_all.contains(flag)) {
+        let has = |plan: &&&str| plan.split(' ').any(|word| word == format!("--{flag}"));
+        assert!(PLANS.iter().any(|plan| has(&plan)), "--{flag} stands in no plan");
+    }
+    for (number, plan) in PLANS.iter().enumerate() {
+        let ended = home.run(&format!("fleet plan {plan} fleet-{number}"));
+        assert!(ended.status.success(), "{plan}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn hosts_that_measure_other_cpus_have_records_that_say_so() {
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        return skip("records of several kinds of host", "needs two CPUs");
+    }
+    let home = Home::new();
+    let planned = home.run(&format!("fleet plan {EXPERIMENT} fleet --chunk 2s"));
+    assert!(planned.status.success(), "{}", planned.stderr);
+    for (chunk, cpu) in [("0", "0"), ("", "1")] {
+        let mut command = Command::new("taskset");
+        let knee = home.knee("").get_program().to_owned();
+        command.args(["-c", cpu]).arg(knee).args(["fleet", "chunk", "fleet"]);
+        command.args((!chunk.is_empty()).then_some(chunk));
+        home.move_in(&mut command);
+        let ended = home.start(&mut command).end();
+        assert!(ended.status.success(), "{}", ended.stderr);
+    }
+    let collected = home.run("fleet collect fleet");
+    assert!(
+        collected.stderr.contains("the CPUs measured (here 1, elsewhere 0)"),
+        "{}",
+        collected.stderr
+    );
+    let mut blocks = 0;
+    for record in home.records() {
+        blocks += record.record.blocks_planned();
+        let warnings = &record.record.warnings;
+        assert!(
+            warnings.iter().any(|one| one.text.contains("of 8 blocks are here")),
+            "{warnings:?}"
+        );
+        let shown = home.run(&format!("show {}", record.record.id)).stdout;
+        let runs = format!("{} runs", record.runs.len());
+        assert!(shown.contains(&format!("whole: {runs}")), "{shown}");
+        let listed = home.run("list").stdout;
+        assert!(listed.contains(&runs) && !listed.contains(" of "), "{listed}");
+    }
+    assert_eq!(blocks, 8);
+}
+
 #[test]
 fn a_host_without_the_directory_of_a_command_is_refused() {
     let home = Home::new();

@@ -46,6 +46,7 @@ const ASKED: &[&str] = &[
     "bisect screen S/load.c --option env.A=1,2 --cpus 1 --blocks 1 --seconds 0.01",
     "run S/load.c --cpus 1 --blocks 1 --seconds 0.01",
     "run plain.c --cflags S/other.c --cpus 1 --blocks 1 --seconds 0.01",
+    "run includes.c --cpus 1 --blocks 1 --seconds 0.01",
     "explain S/load.c S/plain.c --cpus 1 --blocks 1 --seconds 0.01",
     "run own.toml",
     "run --against S/one --variant x=env.A=1 --blocks 3",
@@ -57,6 +58,8 @@ const ASKED: &[&str] = &[
     "bisect --resume --records S/records",
     "check S/lock.c --threads 2",
     "check lock.c S/lock2.c --threads 2",
+    "check includes_lock.c --threads 2",
+    "simulate folder_lock.c --cflags -IS/. --cpus 1,2 --length 100us",
     "simulate S/lock.c --cpus 1,2 --length 100us",
     "simulate replay S/publication.toml --draws 0",
     "simulate replay publication.toml --draws 0",
@@ -71,6 +74,7 @@ const LOOKED_AT: &[&str] = &[
     "run S/load.c --plan",
     "run own.toml --plan",
     "run plain.c --plan",
+    "run includes.c --plan",
     "explain plain.c --plan",
     "bisect screen S/command.toml --option env.A=1,2 --plan",
     "run --against S/one --variant x=env.A=1 --blocks 3 --plan",
@@ -110,6 +114,10 @@ impl Setting {
                 .write(file, &LOAD.replace("close(open(\"MARK\", O_CREAT | O_WRONLY, 0666));", ""));
         }
         setting.write("S/other.c", "int other;\n");
+        setting.write("includes.c", "#include \"near.h\"\n");
+        setting.write("near.h", "#include \"S/load.c\"\n");
+        setting.write("includes_lock.c", "#include \"S/lock.c\"\n");
+        setting.write("folder_lock.c", "#include <lock.c>\n");
         for file in ["S/lock.c", "S/lock2.c", "lock.c"] {
             setting.write(file, LOCK);
         }

@@ -30,6 +30,8 @@ enum Refusal {
     Sysctls,
     /// Files of /proc that containers hide.
     HostFiles,
+    /// Processes of others, as /proc with `hidepid` and no right to trace.
+    OtherProcesses,
 }
 
 const RUN: &str =
@@ -60,6 +62,7 @@ fn every_verb_survives_a_host_that_refuses_something() {
         (Refusal::WritesToSys, &VERBS[..8]),
         (Refusal::Sysctls, &VERBS[..8]),
         (Refusal::HostFiles, &VERBS[..8]),
+        (Refusal::OtherProcesses, &VERBS[..8]),
     ] {
         if !is_root() && refusal.is_of_mounts() {
             skip(&format!("a host without {refusal:?}"), "only root may mount");
@@ -113,8 +116,8 @@ fn what_is_missing_is_said() {
 
 impl Refusal {
     fn is_of_mounts(self) -> bool {
-        use Refusal::{AllRandomNumbers, HostFiles, Sys, Sysctls, WritesToSys};
-        [AllRandomNumbers, HostFiles, Sys, Sysctls, WritesToSys].contains(&self)
+        use Refusal::{AllRandomNumbers, HostFiles, OtherProcesses, Sys, Sysctls, WritesToSys};
+        [AllRandomNumbers, HostFiles, OtherProcesses, Sys, Sysctls, WritesToSys].contains(&self)
     }
 
     fn suffered_by(self, mut command: Command) -> Command {
@@ -135,6 +138,7 @@ impl Refusal {
                 c"/proc/vmstat",
                 c"/proc/uptime",
             ]),
+            Refusal::OtherProcesses => hide_processes(),
         };
         // SAFETY: system calls only. Mounts are of the child's own namespace and end with it.
         unsafe { command.pre_exec(suffer) };
@@ -187,6 +191,21 @@ fn hide(files: &[&CStr]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Mounts a /proc that shows only the processes which this one may trace, and takes the right to trace all.
+fn hide_processes() -> io::Result<()> {
+    const CAP_SYS_PTRACE: libc::c_ulong = 19;
+    leave_mounts()?;
+    let (none, proc, target) = (c"none".as_ptr(), c"proc".as_ptr(), c"/proc".as_ptr());
+    // SAFETY: live strings.
+    unsafe {
+        outcome(libc::mount(none, target, proc, 0, c"hidepid=ptraceable".as_ptr().cast()))
+            .or_else(|_| {
+                outcome(libc::mount(none, target, proc, 0, c"hidepid=2".as_ptr().cast()))
+            })?;
+        outcome(libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0))
+    }
 }
 
 fn make_read_only(folder: &CStr) -> io::Result<()> {

@@ -109,7 +109,7 @@ fn curves_that_say_too_little_are_refused() {
     for (curve, part) in [
         ("1 2\n2 3\n", "rates at 4 or more CPU counts; here are 2 (1, 2)"),
         ("1 2\n2 3\n3 0\n4 5\n", "here are 3 (1, 2, 4), and those with a rate of 0 (3), which"),
-        ("1 2\n2 3\n3 -1\n4 5\n", "a rate of -1 on 3 CPUs: rates must be above 0"),
+        ("1 2\n2 3\n3 -1\n4 5\n", "a rate of -1 at 3 CPUs: rates must be above 0"),
         ("cpus a b\n1 2 3\n", "it has the columns a, b: name those with the rate by --rate"),
     ] {
         let ended = run("scale", curve);
@@ -139,10 +139,10 @@ fn unusual_curves_say_what_can_be_said() {
         // Points twice: they are runs.
         ("1,100\n2,190\n2,191\n4,350\n4,352\n8,600\n8,610\n", "measured at 1, 2, 4, 8 CPUs", 0),
         // Missing CPUs, units, and what is no number.
-        ("1,100\n,190\n4,350\n8,600\n", "line 2: \"\" is not a number of CPUs", 2),
+        ("1,100\n,190\n4,350\n8,600\n", "line 2: \"\" is not a whole number of CPUs", 2),
         ("1,100 ops\n2,190\n4,350\n8,600\n", "\"100 ops\" is not a rate", 2),
         ("1,1\n2,2\n4,3\n8,nan\n", "\"nan\" is not a rate", 2),
-        ("1,1\n2,2\n4,3\n8,-5\n", "a rate of -5 on 8 CPUs", 2),
+        ("1,1\n2,2\n4,3\n8,-5\n", "a rate of -5 at 8 CPUs", 2),
         ("", "it is empty", 2),
     ] {
         let rates = if curve.starts_with("cpus") { " --rate a,b,c" } else { "" };

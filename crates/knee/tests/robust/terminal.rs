@@ -86,7 +86,9 @@ fn may_be_wide(line: &str, arguments: &str, width: usize) -> bool {
     let is_diagram = arguments.starts_with("show ") && line.starts_with("    ");
     let last_word = line.rsplit(' ').next().unwrap_or_default();
     let is_long = arguments == "doctor" && DOCTOR_INDENT + last_word.chars().count() > width;
-    is_diagram || is_long || !line.trim().contains(' ')
+    // A command is copied: it stays in one line.
+    let is_command = line.starts_with("rerun ");
+    is_diagram || is_long || is_command || !line.trim().contains(' ')
 }
 
 /// Where the text of a finding begins.

@@ -2,7 +2,8 @@
 //! found, and how far forecasts reach.
 
 use laws::selfcheck::{
-    CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck, SearchCheck, ThresholdCheck,
+    CliffRow, ForecastRow, KneeRow, QuantityRow, ScaleCheck, SearchCheck, SingleRunCheck,
+    ThresholdCheck,
 };
 use pages::{Block, Page, PageKind, Section};
 use text::quantity::short;
@@ -31,6 +32,10 @@ pub fn page(check: &ScaleCheck) -> Page {
         (
             "Forecasts from 8 CPUs within 20 % of the truth, in % of the curves",
             present(&check.forecasts).map(|rows| vec![plain(forecasts(rows))]),
+        ),
+        (
+            "Forecasts of held-out points from curves whose points ran once",
+            check.single_runs.as_ref().map(|one| vec![plain(single_runs(one))]),
         ),
         (
             "Searches (--cpus adaptive), until the knee is as well known as by half of 7 sweeps of 1 to 64 CPUs",
@@ -113,6 +118,19 @@ fn forecasts(rows: &[ForecastRow]) -> Table {
     for row in rows {
         table.row([row.from.clone()].into_iter().chain(row.within.map(percent)).collect());
     }
+    table
+}
+
+fn single_runs(check: &SingleRunCheck) -> Table {
+    let mut table = Table::new([("figure", Align::Left), ("", Align::Right)]);
+    let mut row = |name: &str, value: String| table.row(vec![name.to_string(), value]);
+    row("curves", check.curves.to_string());
+    row("of these refused, since no law comes near", check.refused.to_string());
+    row("held-out points", check.points.to_string());
+    row("inside the 90 % interval, %", percent(check.inside));
+    row("off by, mean, %", percent(check.off));
+    row("universal law by least squares: off by, %", percent(check.off_universal));
+    row("as the last point: off by, %", percent(check.off_last));
     table
 }
 

@@ -14,7 +14,8 @@ pub fn page(check: &Selfcheck) -> Page {
     let Selfcheck { trials, seed, .. } = check;
     let intro = format!(
         "How often each rule says \"changed\", by simulation: {trials} comparisons for each number, \
-         seed {seed}. ± is half of a 95 % interval. The columns of runs are means, both variants \
+         seed {seed}. ± is half of a 95 % interval; of too few \
+         comparisons the interval stands alone, as 0..32. The columns of runs are means, both variants \
          together. knee interleaves the variants in random order; the others measure one, then the \
          other, by the rules that their documentation and users describe."
     );
@@ -129,10 +130,16 @@ fn measured(figure: &Promise) -> String {
     }
 }
 
-/// A share in percent with half of its interval, the longer half.
+/// A wider half of an interval says how far the share may lie to one side only: few comparisons near 0 or 100 %.
+const HALF_MAX: f64 = 0.1;
+
+/// A share in percent with half of its interval, the longer half; of few comparisons the interval alone.
 fn percent(share: &Proportion) -> String {
     let (low, high) = share.interval;
     let half = (share.share - low).max(high - share.share);
+    if half > HALF_MAX {
+        return format!("{:.0}..{:.0}", 100.0 * low, 100.0 * high);
+    }
     format!("{:.1}±{:.1}", 100.0 * share.share, 100.0 * half)
 }
 
@@ -152,68 +159,68 @@ mod tests {
             7 of 9 promises met, 2 beyond, perhaps by chance
 
             Noise: normal, 3 %
-                                  true 0 %           true 2 %           true 5 %          true 10 %
-            rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
-            knee                 0.0+-32.4    99   87.5+-34.6    70  100.0+-32.4    22  100.0+-32.4    21
-            knee, Student        0.0+-32.4    89   87.5+-34.6    69  100.0+-32.4    19  100.0+-32.4    13
-            lkp 3v3             12.5+-34.6     6   25.0+-34.1     6  100.0+-32.4     6  100.0+-32.4     6
-            lkp 5v5              0.0+-32.4    10   12.5+-34.6    10   87.5+-34.6    10   87.5+-34.6    10
-            lkp 10v10            0.0+-32.4    20    0.0+-32.4    20   62.5+-31.9    20  100.0+-32.4    20
-            lkp 3v3, 5 % class   0.0+-32.4     6   25.0+-34.1     6   87.5+-34.6     6  100.0+-32.4     6
-            larger stddev 5v5   12.5+-34.6    10   12.5+-34.6    10  100.0+-32.4    10  100.0+-32.4    10
-            hyperfine 10v10      0.0+-32.4    20    0.0+-32.4    20   75.0+-34.1    20  100.0+-32.4    20
-            mmtests 10v10        0.0+-32.4    20    0.0+-32.4    20    0.0+-32.4    20   12.5+-34.6    20
-            benchstat 10v10      0.0+-32.4    20   12.5+-34.6    20   87.5+-34.6    20  100.0+-32.4    20
-            benchstat 20v20     25.0+-34.1    40   37.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
-            benchstat, rerun    25.0+-34.1    94  100.0+-32.4    36  100.0+-32.4    12  100.0+-32.4    12
+                                 true 0 %         true 2 %         true 5 %        true 10 %
+            rule                changed %  runs  changed %  runs  changed %  runs  changed %  runs
+            knee                    0..32    99     53..98    70    68..100    22    68..100    21
+            knee, Student           0..32    89     53..98    69    68..100    19    68..100    13
+            lkp 3v3                 2..47     6      7..59     6    68..100     6    68..100     6
+            lkp 5v5                 0..32    10      2..47    10     53..98    10     53..98    10
+            lkp 10v10               0..32    20      0..32    20     31..86    20    68..100    20
+            lkp 3v3, 5 % class      0..32     6      7..59     6     53..98     6    68..100     6
+            larger stddev 5v5       2..47    10      2..47    10    68..100    10    68..100    10
+            hyperfine 10v10         0..32    20      0..32    20     41..93    20    68..100    20
+            mmtests 10v10           0..32    20      0..32    20      0..32    20      2..47    20
+            benchstat 10v10         0..32    20      2..47    20     53..98    20    68..100    20
+            benchstat 20v20         7..59    40     14..69    40    68..100    40    68..100    40
+            benchstat, rerun        7..59    94    68..100    36    68..100    12    68..100    12
 
             Noise: bimodal: 1 %, and 30 % of the runs 10 % higher
-                                  true 0 %           true 2 %           true 5 %          true 10 %
-            rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
-            knee                 0.0+-32.4   120   50.0+-28.5   108  100.0+-32.4    36  100.0+-32.4    23
-            knee, Student        0.0+-32.4   120   25.0+-34.1   120  100.0+-32.4    36  100.0+-32.4    22
-            lkp 3v3             25.0+-34.1     6   50.0+-28.5     6   50.0+-28.5     6   87.5+-34.6     6
-            lkp 5v5             25.0+-34.1    10   25.0+-34.1    10   25.0+-34.1    10   62.5+-31.9    10
-            lkp 10v10            0.0+-32.4    20    0.0+-32.4    20   12.5+-34.6    20   37.5+-31.9    20
-            lkp 3v3, 5 % class  12.5+-34.6     6   50.0+-28.5     6   37.5+-31.9     6   75.0+-34.1     6
-            larger stddev 5v5   25.0+-34.1    10   12.5+-34.6    10   62.5+-31.9    10  100.0+-32.4    10
-            hyperfine 10v10      0.0+-32.4    20    0.0+-32.4    20   25.0+-34.1    20   87.5+-34.6    20
-            mmtests 10v10        0.0+-32.4    20    0.0+-32.4    20    0.0+-32.4    20   12.5+-34.6    20
-            benchstat 10v10     12.5+-34.6    20   50.0+-28.5    20   50.0+-28.5    20  100.0+-32.4    20
-            benchstat 20v20      0.0+-32.4    40   62.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
-            benchstat, rerun    37.5+-31.9    94  100.0+-32.4    20  100.0+-32.4    18  100.0+-32.4    14
+                                 true 0 %         true 2 %         true 5 %        true 10 %
+            rule                changed %  runs  changed %  runs  changed %  runs  changed %  runs
+            knee                    0..32   120     22..78   108    68..100    36    68..100    23
+            knee, Student           0..32   120      7..59   120    68..100    36    68..100    22
+            lkp 3v3                 7..59     6     22..78     6     22..78     6     53..98     6
+            lkp 5v5                 7..59    10      7..59    10      7..59    10     31..86    10
+            lkp 10v10               0..32    20      0..32    20      2..47    20     14..69    20
+            lkp 3v3, 5 % class      2..47     6     22..78     6     14..69     6     41..93     6
+            larger stddev 5v5       7..59    10      2..47    10     31..86    10    68..100    10
+            hyperfine 10v10         0..32    20      0..32    20      7..59    20     53..98    20
+            mmtests 10v10           0..32    20      0..32    20      0..32    20      2..47    20
+            benchstat 10v10         2..47    20     22..78    20     22..78    20    68..100    20
+            benchstat 20v20         0..32    40     31..86    40    68..100    40    68..100    40
+            benchstat, rerun       14..69    94    68..100    20    68..100    18    68..100    14
 
             Noise: heavy tails: Student's t with 3 degrees of freedom, 3 %
-                                  true 0 %           true 2 %           true 5 %          true 10 %
-            rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
-            knee                12.5+-34.6    56  100.0+-32.4    78  100.0+-32.4    23  100.0+-32.4    20
-            knee, Student       12.5+-34.6    59   87.5+-34.6    84  100.0+-32.4    21  100.0+-32.4    11
-            lkp 3v3             25.0+-34.1     6   87.5+-34.6     6  100.0+-32.4     6  100.0+-32.4     6
-            lkp 5v5              0.0+-32.4    10   12.5+-34.6    10   87.5+-34.6    10  100.0+-32.4    10
-            lkp 10v10            0.0+-32.4    20    0.0+-32.4    20   37.5+-31.9    20   87.5+-34.6    20
-            lkp 3v3, 5 % class   0.0+-32.4     6   12.5+-34.6     6   62.5+-31.9     6  100.0+-32.4     6
-            larger stddev 5v5    0.0+-32.4    10   37.5+-31.9    10  100.0+-32.4    10  100.0+-32.4    10
-            hyperfine 10v10      0.0+-32.4    20    0.0+-32.4    20   87.5+-34.6    20  100.0+-32.4    20
-            mmtests 10v10        0.0+-32.4    20    0.0+-32.4    20    0.0+-32.4    20   37.5+-31.9    20
-            benchstat 10v10      0.0+-32.4    20   50.0+-28.5    20  100.0+-32.4    20  100.0+-32.4    20
-            benchstat 20v20      0.0+-32.4    40   87.5+-34.6    40  100.0+-32.4    40  100.0+-32.4    40
-            benchstat, rerun    12.5+-34.6   114  100.0+-32.4    36  100.0+-32.4    12  100.0+-32.4    12
+                                 true 0 %         true 2 %         true 5 %        true 10 %
+            rule                changed %  runs  changed %  runs  changed %  runs  changed %  runs
+            knee                    2..47    56    68..100    78    68..100    23    68..100    20
+            knee, Student           2..47    59     53..98    84    68..100    21    68..100    11
+            lkp 3v3                 7..59     6     53..98     6    68..100     6    68..100     6
+            lkp 5v5                 0..32    10      2..47    10     53..98    10    68..100    10
+            lkp 10v10               0..32    20      0..32    20     14..69    20     53..98    20
+            lkp 3v3, 5 % class      0..32     6      2..47     6     31..86     6    68..100     6
+            larger stddev 5v5       0..32    10     14..69    10    68..100    10    68..100    10
+            hyperfine 10v10         0..32    20      0..32    20     53..98    20    68..100    20
+            mmtests 10v10           0..32    20      0..32    20      0..32    20     14..69    20
+            benchstat 10v10         0..32    20     22..78    20    68..100    20    68..100    20
+            benchstat 20v20         0..32    40     53..98    40    68..100    40    68..100    40
+            benchstat, rerun        2..47   114    68..100    36    68..100    12    68..100    12
 
             Noise: drift of 3 %, correlated 0.95 from run to run
-                                  true 0 %           true 2 %           true 5 %          true 10 %
-            rule                 changed %  runs    changed %  runs    changed %  runs    changed %  runs
-            knee                 0.0+-32.4    16  100.0+-32.4    20  100.0+-32.4    20  100.0+-32.4    20
-            knee, Student        0.0+-32.4    16  100.0+-32.4    15  100.0+-32.4    10  100.0+-32.4    10
-            lkp 3v3             12.5+-34.6     6   75.0+-34.1     6  100.0+-32.4     6  100.0+-32.4     6
-            lkp 5v5             25.0+-34.1    10   62.5+-31.9    10  100.0+-32.4    10  100.0+-32.4    10
-            lkp 10v10           37.5+-31.9    20   37.5+-31.9    20   87.5+-34.6    20  100.0+-32.4    20
-            lkp 3v3, 5 % class   0.0+-32.4     6    0.0+-32.4     6   37.5+-31.9     6  100.0+-32.4     6
-            larger stddev 5v5   37.5+-31.9    10   62.5+-31.9    10  100.0+-32.4    10  100.0+-32.4    10
-            hyperfine 10v10     50.0+-28.5    20   75.0+-34.1    20  100.0+-32.4    20  100.0+-32.4    20
-            mmtests 10v10        0.0+-32.4    20   25.0+-34.1    20   75.0+-34.1    20  100.0+-32.4    20
-            benchstat 10v10     75.0+-34.1    20   87.5+-34.6    20  100.0+-32.4    20  100.0+-32.4    20
-            benchstat 20v20     50.0+-28.5    40   62.5+-31.9    40  100.0+-32.4    40  100.0+-32.4    40
-            benchstat, rerun    37.5+-31.9    80  100.0+-32.4    22  100.0+-32.4    12  100.0+-32.4    12
+                                 true 0 %         true 2 %         true 5 %        true 10 %
+            rule                changed %  runs  changed %  runs  changed %  runs  changed %  runs
+            knee                    0..32    16    68..100    20    68..100    20    68..100    20
+            knee, Student           0..32    16    68..100    15    68..100    10    68..100    10
+            lkp 3v3                 2..47     6     41..93     6    68..100     6    68..100     6
+            lkp 5v5                 7..59    10     31..86    10    68..100    10    68..100    10
+            lkp 10v10              14..69    20     14..69    20     53..98    20    68..100    20
+            lkp 3v3, 5 % class      0..32     6      0..32     6     14..69     6    68..100     6
+            larger stddev 5v5      14..69    10     31..86    10    68..100    10    68..100    10
+            hyperfine 10v10        22..78    20     41..93    20    68..100    20    68..100    20
+            mmtests 10v10           0..32    20      7..59    20     41..93    20    68..100    20
+            benchstat 10v10        41..93    20     53..98    20    68..100    20    68..100    20
+            benchstat 20v20        22..78    40     31..86    40    68..100    40    68..100    40
+            benchstat, rerun       14..69    80    68..100    22    68..100    12    68..100    12
 
             All three verdicts of knee
             rule           noise                   0 %            2 %            5 %           10 %
@@ -228,22 +235,22 @@ mod tests {
             changed/same/cannot tell, in % of the comparisons, at each true change; "same" is within 2 %.
 
             Promises
-            figure                                   limit       measured  standing
-            normal, no difference: changed          <= 5 %    0.0+-32.4 %  met
-            normal, 2 % different: changed         >= 85 %   87.5+-34.6 %  met
-            normal, 2 % different: same             <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
-            normal, 5 % different: changed       >= 99.9 %  100.0+-32.4 %  met
-            normal, 5 % different: mean runs         <= 28           22.5  met
-            bimodal, no difference: changed         <= 5 %    0.0+-32.4 %  met
-            bimodal, 5 % different: changed        >= 99 %  100.0+-32.4 %  met
-            heavy tails, no difference: changed     <= 5 %   12.5+-34.6 %  beyond, perhaps by chance
-            drift, no difference: changed           <= 5 %    0.0+-32.4 %  met
+            figure                                   limit   measured  standing
+            normal, no difference: changed          <= 5 %    0..32 %  met
+            normal, 2 % different: changed         >= 85 %   53..98 %  met
+            normal, 2 % different: same             <= 5 %    2..47 %  beyond, perhaps by chance
+            normal, 5 % different: changed       >= 99.9 %  68..100 %  met
+            normal, 5 % different: mean runs         <= 28       22.5  met
+            bimodal, no difference: changed         <= 5 %    0..32 %  met
+            bimodal, 5 % different: changed        >= 99 %  68..100 %  met
+            heavy tails, no difference: changed     <= 5 %    2..47 %  beyond, perhaps by chance
+            drift, no difference: changed           <= 5 %    0..32 %  met
             MISSED: the interval excludes the limit.
 
             How often each rule says "changed", by simulation: 8 comparisons for each number, seed 1. +- is half
-              of a 95 % interval. The columns of runs are means, both variants together. knee interleaves the
-              variants in random order; the others measure one, then the other, by the rules that their
-              documentation and users describe.
+              of a 95 % interval; of too few comparisons the interval stands alone, as 0..32. The columns of
+              runs are means, both variants together. knee interleaves the variants in random order; the others
+              measure one, then the other, by the rules that their documentation and users describe.
         "#]].assert_eq(&text);
     }
 }

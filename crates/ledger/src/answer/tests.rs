@@ -35,6 +35,7 @@ fn point(user_ns: f64, call_ns: f64, cost: Option<(f64, f64)>) -> Explained {
         coarse: false,
         counts: Default::default(),
         waits: Default::default(),
+        wall: None,
         costs: cost.into_iter().collect(),
         check: LedgerCheck::default(),
         unavailable_probes: Default::default(),

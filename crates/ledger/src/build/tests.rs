@@ -37,6 +37,9 @@ fn window(random: &mut Xoshiro256PlusPlus) -> Window {
         anomalies: BTreeMap::new(),
         task_clock_ns: None,
         woken_ns: 0,
+        active_ns: 0,
+        gaps: Vec::new(),
+        sleeps: Vec::new(),
     };
     window.operations = random.random_range(1..1_000_000);
     let mut parts = |whole: u64| {

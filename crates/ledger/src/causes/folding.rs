@@ -4,11 +4,14 @@
 //!     a call that waits longer         its CPUs are idle for longer, in that call
 //!     a call that is made more often   the user code around it runs more often, too
 //!
+//!     a process that is started        its faults, its calls and its end
+//!
 //! Otherwise one doubled call would be two causes, and a reader would look for a second change.
 
 use super::super::difference::{RowChange, Split};
-use super::super::{ENTRY_AND_EXIT, IDLE, USER};
-use super::{Cause, CausePart, is_mostly_count};
+use super::super::sampled::{FAULTS, GONE, OTHER as OUTSIDE};
+use super::super::{ENTRY_AND_EXIT, IDLE, PerOperation, USER, WORK};
+use super::{Cause, CausePart, PARTS_MAX, is_mostly_count};
 
 /// Rows of calls begin with this.
 const CALL: &str = "system call ";
@@ -28,6 +31,7 @@ const FUNCTION_MAX: f64 = 1.0;
 
 /// Folds causes that follow from others into these. Keeps the order.
 pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    let causes = fold_processes(causes, difference);
     fold_user_code(fold_waits(name_call(fold_entries(causes), difference)))
 }
 
@@ -184,4 +188,112 @@ fn wait(cause: &Cause) -> Option<&str> {
     }
     let in_parentheses = name.split_once(" (").and_then(|(_, call)| call.strip_suffix(')'));
     in_parentheses.or(name.strip_prefix("in ")).or(Some(name))
+}
+
+/// Calls that start a process. Some start a thread instead, so that the program is counted as well.
+const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+/// The name of the cause that processes are.
+const PROCESSES: &str = "processes";
+/// Fewer processes than this times as many are no cause by themselves.
+const MORE_PROCESSES_MIN: f64 = 1.2;
+/// Processes are the cause if their own rows make this share of the difference.
+const PROCESSES_MIN: f64 = 0.4;
+/// Each process has at least this number of page faults; a thread has fewer.
+const FAULTS_MIN: f64 = 20.0;
+
+/// More processes are one cause: their page faults, their calls, and the code that starts and ends them.
+fn fold_processes(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
+    let rows = difference.walk();
+    let counts = |row: &RowChange| match row.split {
+        Split::CountAndCost { per_operation, .. } => Some(per_operation),
+        _ => None,
+    };
+    let sum = |names: &[&str]| {
+        let calls =
+            rows.iter().filter(|row| call_of(row).is_some_and(|call| names.contains(&call)));
+        calls.filter_map(|row| counts(row)).fold((0.0, 0.0), |sum, n| (sum.0 + n.0, sum.1 + n.1))
+    };
+    // One process is started by knee, which is not counted.
+    let (was, is) = sum(&STARTS);
+    let (was, is) = (was + 1.0, is + 1.0);
+    let faults = rows.iter().find(|row| row.name == FAULTS).and_then(|row| counts(row));
+    let of_each = faults.map_or(0.0, |(before, after)| (after - before) / (is - was));
+    let more = (is - was).abs();
+    let is_many = more >= 1.0 && was.max(is) / was.min(is) >= MORE_PROCESSES_MIN;
+    if !is_many || of_each < FAULTS_MIN {
+        return causes;
+    }
+    let mut parts = Vec::new();
+    rows_of_processes(difference, &mut Vec::new(), is - was, &mut parts);
+    parts.retain(|(_, row)| row.own_ns * (is - was) > 0.0);
+    let is_part = |cause: &Cause| parts.iter().any(|(path, _)| cause.path.starts_with(path));
+    let own_ns: f64 = parts.iter().map(|(_, row)| row.own_ns).sum();
+    if own_ns / difference.own_ns < PROCESSES_MIN || !causes.iter().any(is_part) {
+        return causes;
+    }
+    let p = causes.iter().filter(|cause| is_part(cause)).map(|cause| cause.p).fold(1.0, f64::min);
+    let mut rest: Vec<Cause> = causes.iter().filter(|cause| !is_part(cause)).cloned().collect();
+    parts.sort_by(|a, b| b.1.own_ns.abs().total_cmp(&a.1.own_ns.abs()));
+    let parts: Vec<&RowChange> = parts.into_iter().map(|(_, row)| row).collect();
+    rest.insert(0, processes(&parts, (was, is), p));
+    rest
+}
+
+/// The rows that each process has, with their paths: its faults and its code, the calls that are made for it, and what
+/// waits for it.
+fn rows_of_processes<'a>(
+    row: &'a RowChange,
+    path: &mut Vec<String>,
+    more_processes: f64,
+    rows: &mut Vec<(Vec<String>, &'a RowChange)>,
+) {
+    const WAITS: [&str; 4] = ["wait for a child", "wake-up", "in vfork", "in clone"];
+    let is_call =
+        call_of(row).is_some() && more(row).is_some_and(|more| more / more_processes >= 0.5);
+    let is_wait = WAITS.iter().any(|wait| row.name.starts_with(wait));
+    let is_own = [FAULTS, ENTRY_AND_EXIT, OUTSIDE, GONE].contains(&row.name.as_str());
+    if is_call || is_wait || is_own {
+        return rows.push((path.clone(), row));
+    }
+    for part in &row.rows {
+        path.push(part.name.clone());
+        rows_of_processes(part, path, more_processes, rows);
+        path.pop();
+    }
+}
+
+/// A cause of these parts, with the number of processes before and after.
+fn processes(parts: &[&RowChange], per_operation: (f64, f64), p: f64) -> Cause {
+    let own_ns: f64 = parts.iter().map(|part| part.own_ns).sum();
+    let each = own_ns / (per_operation.1 - per_operation.0);
+    let split = Split::CountAndCost {
+        event: "process".to_string(),
+        per_operation,
+        cost_per_event: (Some(each), Some(each)),
+        count_ns: own_ns,
+        cost_ns: 0.0,
+    };
+    let sum = |value: fn(&RowChange) -> f64| parts.iter().map(|part| value(part)).sum::<f64>();
+    let interval = parts
+        .iter()
+        .map(|part| part.own_interval)
+        .reduce(|a, b| a.zip(b).map(|(a, b)| (a.0 + b.0, a.1 + b.1)));
+    let mean = |mean| PerOperation { mean, half: None };
+    let change = RowChange {
+        name: PROCESSES.to_string(),
+        before: mean(sum(|row| row.before.mean)),
+        after: mean(sum(|row| row.after.mean)),
+        change: sum(|row| row.change),
+        half: None,
+        own_ns,
+        own_interval: interval.flatten(),
+        split,
+        rows: Vec::new(),
+        samples: None,
+        ..parts[0].clone()
+    };
+    let part = |row: &&RowChange| CausePart { name: row.name.clone(), own_ns: row.own_ns };
+    let path = vec![WORK.to_string(), PROCESSES.to_string()];
+    let parts = parts.iter().take(PARTS_MAX).map(part).collect();
+    Cause { path, own_ns, change, p, parts, with: Vec::new() }
 }

@@ -46,6 +46,24 @@ fn units(budgets: &[u64], operations: u64) -> Vec<LedgerUnit> {
 }
 
 #[test]
+fn many_processes_are_one_cause_and_not_their_page_faults() {
+    let rows = |processes: f64| {
+        [
+            ("user code", 1000.0, None),
+            ("page faults", 25.0 * processes, Some(100.0 * processes)),
+            ("system call vfork", 4.0 * processes, Some(processes)),
+            ("system call execve", 12.0 * processes, Some(processes)),
+            ("system call exit_group", 5.0 * processes, Some(processes)),
+        ]
+    };
+    let difference = difference(&ledger(&rows(1.0), 0.01, 1), &ledger(&rows(60.0), 0.01, 2));
+    let causes = causes(&difference);
+    let names: Vec<&str> = causes.iter().map(|cause| cause.change.name.as_str()).collect();
+    assert_eq!(names, ["processes"]);
+    assert!((causes[0].own_ns / (59.0 * 46.0) - 1.0).abs() < 0.02, "{}", causes[0].own_ns);
+}
+
+#[test]
 fn what_follows_from_a_cause_is_told_with_it() {
     let check = |before: &[(&str, f64, Option<f64>)], after: &[_], expected: &[(&str, &[&str])]| {
         let difference = difference(&ledger(before, 0.01, 1), &ledger(after, 0.01, 2));

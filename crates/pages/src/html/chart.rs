@@ -4,9 +4,9 @@
 //! Letters and marks keep their size while lines stretch: the drawing has a scale of its own inside, and
 //! everything else stands at a percentage of the width.
 
+use analysis::Axis;
 use reports::{CurvePanel, OVER_CPUS, PanelLine, PanelPoint};
 use text::plot::round_step;
-use text::prose::counted;
 use text::quantity::short;
 
 use crate::html::Markup;
@@ -34,7 +34,7 @@ const LABELS_MAX: usize = 9;
 /// Points of a line that get marks, at most.
 const MARKS_MAX: usize = 300;
 /// How many colours and marks tell lines apart.
-pub const COLOURS: usize = 7;
+pub const COLOURS: usize = 12;
 /// Marks of 7 pixels around their middle.
 const MARKS: [&str; COLOURS] = [
     "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z",
@@ -44,6 +44,11 @@ const MARKS: [&str; COLOURS] = [
     "M0 4.2L4 -3.2L-4 -3.2z",
     "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3z",
     "M-4 -2.2L-2.2 -4L0 -1.8L2.2 -4L4 -2.2L1.8 0L4 2.2L2.2 4L0 1.8L-2.2 4L-4 2.2L-1.8 0z",
+    "M-3.8 0a3.8 3.8 0 1 0 7.6 0a3.8 3.8 0 1 0 -7.6 0zM-1.8 0a1.8 1.8 0 1 1 3.6 0a1.8 1.8 0 1 1 -3.6 0z",
+    "M-4.6 -1.5H4.6V1.5H-4.6z",
+    "M-4.2 0L3.2 -4V4z",
+    "M-1.5 -4.6H1.5V4.6H-1.5z",
+    "M-3.6 -3.6H3.6V3.6H-3.6zM-1.7 -1.7V1.7H1.7V-1.7z",
 ];
 
 /// Where values and CPUs lie.
@@ -78,7 +83,7 @@ impl Place {
         }
         let step = round_step((highest - lowest) / STEPS);
         let [bottom, top] = [(lowest / step).floor(), (highest / step).ceil()].map(|n| n * step);
-        let is_logarithmic = [OVER_CPUS, "tasks"].contains(&panel.over.as_str()) && first > 0.0;
+        let is_logarithmic = (panel.counts || panel.over == "tasks") && first > 0.0;
         Some(Place { first, last, bottom, top, step, is_logarithmic })
     }
 
@@ -131,7 +136,7 @@ fn caption(panel: &CurvePanel) -> String {
     let title = Some(panel.title.clone()).filter(|title| !title.is_empty());
     let over = format!("over {}", panel.over);
     // The title of a figure may name it already.
-    let over = Some(over).filter(|_| panel.over == OVER_CPUS);
+    let over = Some(over).filter(|_| panel.counts);
     title.into_iter().chain([panel.quantity()]).chain(over).collect::<Vec<_>>().join(" ")
 }
 
@@ -217,12 +222,17 @@ fn style(panel: &CurvePanel, index: usize) -> String {
     format!("s{}{dash}", index % COLOURS)
 }
 
+/// The mark of a line. Where colours begin again, marks are shifted, so that no line looks like another.
+fn mark_number(index: usize) -> usize {
+    (index + index / COLOURS) % COLOURS
+}
+
 /// A mark at a place, which a pointer may ask for its numbers.
 fn mark(markup: &mut Markup, index: usize, (x, y): (&str, &str), title: &str) {
     let class = format!("mark s{}", index % COLOURS);
     let attributes = [("class", class.as_str()), ("x", x), ("y", y), ("overflow", "visible")];
     markup.element("svg", &attributes, |markup| {
-        markup.element("path", &[("d", MARKS[index % COLOURS])], |markup| {
+        markup.element("path", &[("d", MARKS[mark_number(index)])], |markup| {
             if !title.is_empty() {
                 markup.leaf("title", &[], title);
             }
@@ -504,7 +514,7 @@ fn point_in_words(panel: &CurvePanel, name: &str, point: &PanelPoint) -> String 
 
 fn place_in_words(panel: &CurvePanel, point: &PanelPoint) -> String {
     match panel.over.as_str() {
-        OVER_CPUS => counted(point.cpus as usize, "CPU"),
+        over if panel.counts => Axis::new(over).counted(point.cpus),
         over => format!("{over}: {}", point.cpus),
     }
 }

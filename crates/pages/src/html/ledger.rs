@@ -60,7 +60,7 @@ fn node(markup: &mut Markup, tree: &LedgerTree, row: &LedgerNode, most: f64, dep
             .element("div", &[("class", "line")], |markup| line(markup, tree, row, most, depth));
     }
     let open = [("class", "row"), ("open", "")];
-    let attributes = if depth < OPEN_DEPTH { &open[..] } else { &open[..1] };
+    let attributes = if depth < OPEN_DEPTH && !row.is_folded { &open[..] } else { &open[..1] };
     markup.element("details", attributes, |markup| {
         markup.element("summary", &[("class", "line")], |markup| {
             line(markup, tree, row, most, depth);

@@ -72,10 +72,10 @@ impl Markup {
         let parts: Vec<&str> = text.split('`').collect();
         // A backquote without its partner is a part of a name.
         if parts.len().is_multiple_of(2) {
-            return self.text(text);
+            return self.text(&unbroken(text));
         }
         for (index, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            if index % 2 == 1 { self.leaf("code", &[], part) } else { self.text(part) }
+            if index % 2 == 1 { self.leaf("code", &[], part) } else { self.text(&unbroken(part)) }
         }
     }
 
@@ -128,6 +128,34 @@ impl Markup {
     }
 }
 
+/// A text in which no line ends within a number: before its unit or its uncertainty, between groups of digits, within an
+/// interval.
+fn unbroken(text: &str) -> String {
+    const STAYS: char = '\u{a0}';
+    let letters: Vec<char> = text.chars().collect();
+    let at = |index: usize| letters.get(index).copied().unwrap_or(' ');
+    let is_digit = |index: usize| at(index).is_ascii_digit();
+    let mut interval_end = 0;
+    let mut unbroken = String::with_capacity(text.len());
+    for (index, letter) in letters.iter().enumerate() {
+        if *letter == '[' {
+            let end = letters[index..].iter().take(40).position(|letter| *letter == ']');
+            interval_end = end.map_or(interval_end, |end| index + end);
+        }
+        let is_group = || is_digit(index + 1) && is_digit(index + 2) && is_digit(index + 3);
+        let stays = *letter == ' '
+            && index > 0
+            && (index < interval_end
+                || ['%', '±'].contains(&at(index + 1))
+                || ['±', '='].contains(&at(index - 1))
+                    && (is_digit(index + 1) || at(index - 1) == '±')
+                || at(index + 1) == '=' && is_digit(index + 3)
+                || is_digit(index - 1) && is_group() && !is_digit(index + 4));
+        unbroken.push(if stays { STAYS } else { *letter });
+    }
+    unbroken
+}
+
 /// Elements after which a line ends, so that a person can read the file.
 const BREAKS: [&str; 16] = [
     "caption", "details", "div", "figure", "head", "header", "li", "main", "p", "script",
@@ -158,6 +186,18 @@ mod tests {
         };
         assert_eq!(written("`a<b` is slower"), "<code>a&lt;b</code> is slower");
         assert_eq!(written("a`b is slower"), "a`b is slower");
+    }
+
+    #[test]
+    fn no_line_ends_within_a_number() {
+        for (text, expected) in [
+            ("+2.3 % [+1.4, +4.9], n = 10", "+2.3_% [+1.4,_+4.9], n_=_10"),
+            ("0.49 ± 0.03 times on 2 CPUs", "0.49_±_0.03 times on 2 CPUs"),
+            ("1 200 000 operations in 5 runs", "1_200_000 operations in 5 runs"),
+            ("5 2026 a [b c", "5 2026 a [b c"),
+        ] {
+            assert_eq!(unbroken(text).replace('\u{a0}', "_"), expected);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod svg;
 mod table;
 
 use crate::manual;
-use crate::page::{Block, Page, Section, brief};
+use crate::page::{Block, Page, PageFile, Section, brief};
 
 use chart::chart;
 use data::data;
@@ -253,8 +253,24 @@ fn background(markup: &mut Markup, page: &Page) {
                 let attributes = [("class", "command"), ("tabindex", "0")];
                 markup.leaf("pre", &attributes, command);
             }
+            for file in &page.files {
+                markup.element("p", &[], |markup| markup.sentence(&elsewhere(file)));
+                markup.leaf("pre", &[("class", "command"), ("tabindex", "0")], &file.command);
+                markup.element("details", &[("class", "folded")], |markup| {
+                    markup.leaf("summary", &[], &file.name);
+                    markup.leaf("pre", &[("class", "command"), ("tabindex", "0")], &file.text);
+                });
+            }
         });
     }
+}
+
+/// What to do with a file of a page.
+fn elsewhere(file: &PageFile) -> String {
+    format!(
+        "On a host without the files of this command, save the experiment below as `{}`:",
+        file.name
+    )
 }
 
 fn facts(markup: &mut Markup, facts: &[(String, String)]) {

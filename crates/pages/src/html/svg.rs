@@ -21,7 +21,8 @@ const STYLE: &str = ".axis,.field{overflow:visible}text{font:12px sans-serif;fil
     .band{opacity:.16}rect.knee{opacity:.09}line.knee{stroke-dasharray:4 3}rect.cliff{fill:#ab4200;opacity:.16}\
     .s0{fill:#0072b2;stroke:#0072b2}.s1{fill:#d55e00;stroke:#d55e00}.s2{fill:#007a5a;stroke:#007a5a}\
     .s3{fill:#a8427f;stroke:#a8427f}.s4{fill:#a66f00;stroke:#a66f00}.s5{fill:#2f8fc4;stroke:#2f8fc4}\
-    .s6{fill:#222;stroke:#222}.band,rect.knee,rect.cliff,line.cliff{stroke:none}.curve{fill:none}\
+    .s6{fill:#222;stroke:#222}.s7{fill:#6a3d9a;stroke:#6a3d9a}.s8{fill:#5f7d00;stroke:#5f7d00}\
+    .s9{fill:#8b3a2b;stroke:#8b3a2b}.s10{fill:#7a8087;stroke:#7a8087}.s11{fill:#1b3fae;stroke:#1b3fae}.band,rect.knee,rect.cliff,line.cliff{stroke:none}.curve{fill:none}\
     .mark path{stroke:#fff;stroke-width:1}text.knee,text.cliff{fill:#1a1f25;stroke:none}";
 
 /// The file; `None` where the page has no curve.

@@ -25,7 +25,10 @@ fn content(markup: &mut Markup, label: &str, block: &PageTable) {
     markup.element("div", &labelled, |markup| {
         markup.element("table", &[], |markup| {
             if !block.caption.is_empty() {
-                markup.element("caption", &[], |markup| markup.sentence(&block.caption));
+                markup.element("caption", &[], |markup| {
+                    // Of a table that is wider than a phone, the caption is not.
+                    markup.element("span", &[], |markup| markup.sentence(&block.caption));
+                });
             }
             markup.element("thead", &[], |markup| head(markup, block, reach.is_some()));
             markup.element("tbody", &[], |markup| {

@@ -60,7 +60,7 @@ const ANOMALIES: [&str; 8] = [
 ];
 
 /// Why a CPU was idle, in the order of `enum reason`; higher numbers are system calls.
-const REASON_NAMES: [&str; 8] = [
+const REASON_NAMES: [&str; 9] = [
     "no task of the workload",
     "no task of the workload",
     "wake-up latency",
@@ -69,6 +69,7 @@ const REASON_NAMES: [&str; 8] = [
     "not in a system call",
     "quota of a cgroup",
     "memory reclaim",
+    records::OTHER_TASK,
 ];
 
 /// What kept a runnable task from a CPU, in the order of `enum wait`.
@@ -108,10 +109,13 @@ pub struct Totals {
     at_ns: u64,
     operations: u64,
     woken_ns: u64,
+    active_ns: u64,
     ns: [[u64; STATES]; BASES],
     entries: [[u64; STATES]; BASES],
     anomalies: [u64; ANOMALIES.len()],
     idle: [RawShare; REASONS + 1],
+    gaps: [RawShare; REASONS + 1],
+    sleeps: [RawShare; REASONS + 1],
     others: [RawShare; OTHERS + 1],
     locks: [RawLock; LOCKS + 1],
     waits: [RawWaits; WAIT_NAMES.len()],
@@ -152,6 +156,7 @@ pub fn window(
     let pairs = || before.iter().zip(after).map(|((cpu, a), (_, b))| (*cpu, &**a, &**b));
     let operations = pairs().map(|(_, a, b)| b.operations - a.operations).sum();
     let mut idle = Shares::default();
+    let (mut gaps, mut sleeps) = (Shares::default(), Shares::default());
     let mut others = Shares::default();
     let mut waits = Shares::default();
     let mut locks = BTreeMap::new();
@@ -159,6 +164,12 @@ pub fn window(
     for (_, a, b) in pairs() {
         for (before, after) in a.idle.iter().zip(&b.idle) {
             idle.add(reason(after.key), (before.ns, before.times), (after.ns, after.times));
+        }
+        for (before, after) in a.gaps.iter().zip(&b.gaps) {
+            gaps.add(reason(after.key), (before.ns, before.times), (after.ns, after.times));
+        }
+        for (before, after) in a.sleeps.iter().zip(&b.sleeps) {
+            sleeps.add(reason(after.key), (before.ns, before.times), (after.ns, after.times));
         }
         for (before, after) in a.others.iter().zip(&b.others) {
             let name = name(&after.name, "tasks beyond the table");
@@ -185,6 +196,9 @@ pub fn window(
         idle: idle.into(),
         others: others.into(),
         waits: waits.into(),
+        active_ns: pairs().map(|(_, a, b)| b.active_ns - a.active_ns).sum(),
+        gaps: gaps.into(),
+        sleeps: sleeps.into(),
         samples: None,
         counts: counts(before, after, is_counted),
         senders: BTreeMap::new(),

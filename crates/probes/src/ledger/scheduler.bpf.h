@@ -28,10 +28,73 @@ static __always_inline void name_idle(struct cpu *c)
 	c->idle_slot = IDLE_SLOT(c, c->reason ? c->reason : NO_TASK);
 }
 
+static __noinline void add_gap(struct cpu *c, __u32 reason, __u64 ns)
+{
+	__u32 slot;
+
+	if (!c || !ns)
+		return;
+	slot = GAP_SLOT(c, reason);
+	c->totals.gaps[slot].ns += ns;
+	c->totals.gaps[slot].times++;
+}
+
+static __noinline void add_sleep(struct cpu *c, __u32 reason, __u64 ns)
+{
+	__u32 slot;
+
+	if (!c)
+		return;
+	slot = SLEEP_SLOT(c, reason);
+	c->totals.sleeps[slot].ns += ns;
+	c->totals.sleeps[slot].times++;
+}
+
+// Counts this CPU as running the workload. Returns when the last gap began, or 0 if there was none.
+static __always_inline __u64 begin_running(struct cpu *c, __u64 now)
+{
+	struct workload *w;
+	__u64 since;
+	__u32 zero = 0;
+
+	c->is_running = 1;
+	w = bpf_map_lookup_elem(&workload, &zero);
+	if (!w || __sync_fetch_and_add(&w->running, 1))
+		return 0;
+	since = w->gap_since_ns;
+	w->active_since_ns = now;
+	return since < now ? since : 0;
+}
+
+static __always_inline void end_running(struct cpu *c, __u64 now)
+{
+	struct workload *w;
+	__u64 since;
+	__u32 zero = 0;
+
+	c->is_running = 0;
+	w = bpf_map_lookup_elem(&workload, &zero);
+	if (!w)
+		return;
+	// Before the count, so that the CPU that begins next finds it.
+	w->gap_since_ns = now;
+	since = w->active_since_ns;
+	if (__sync_fetch_and_add(&w->running, -1) == 1 && since < now)
+		c->totals.active_ns += now - since;
+}
+
 static __always_inline void give_to(struct cpu *c, struct task_struct *task)
 {
 	c->base = class_of(task);
 	c->pid = task->pid;
+	// A switch to a task of the workload has begun it already, with the reason of the gap.
+	if (c->base == WORK && !c->is_running) {
+		__u64 since = begin_running(c, c->last_ns);
+
+		add_gap(c, NO_TASK, since ? c->last_ns - since : 0);
+	} else if (c->base != WORK && c->is_running) {
+		end_running(c, c->last_ns);
+	}
 	c->totals.entries[c->base & (BASES - 1)][REST]++;
 	if (c->base == OTHER)
 		name_other(c, task);
@@ -192,7 +255,8 @@ static __always_inline void count_wait(
 	c->totals.waits[wait].times++;
 }
 
-// Whether this CPU was idle for a task that left another CPU: not if that CPU is idle for it.
+// Whether this CPU was idle for a task that left another CPU: not if that CPU is idle for it. From now on, the
+// other CPU waits for it no longer, whatever runs there now.
 static __always_inline bool waited_here(struct cpu *c, struct mark *mark, __u32 pid, __u64 now)
 {
 	__u32 index = mark->left_cpu;
@@ -201,11 +265,34 @@ static __always_inline bool waited_here(struct cpu *c, struct mark *mark, __u32 
 	if (index == bpf_get_smp_processor_id())
 		return true;
 	left = bpf_map_lookup_elem(&cpus, &index);
-	if (!left || left->base != IDLE)
+	if (!left)
 		return true;
 	if (left->left_pid == pid)
 		left->gone_ns = now;
-	return false;
+	return left->base != IDLE;
+}
+
+// The task that ends a gap of the whole workload waited for what the workload waited for: until it was `ready`
+// for that of its sleep, and then for a CPU.
+static __always_inline void end_gap(struct cpu *c, struct mark *mark, bool slept, __u64 ready, __u64 now)
+{
+	__u64 since = begin_running(c, now), left;
+	__u32 reason = WAKING;
+
+	if (!since)
+		return;
+	if (ready < since)
+		ready = since;
+	if (mark->left_reason == THROTTLED || mark->woken_throttled)
+		reason = THROTTLED;
+	else if (c->base == OTHER)
+		reason = BEHIND_OTHERS;
+	add_gap(c, reason, ready < now ? now - ready : 0);
+	left = slept && mark->left_ns > since ? mark->left_ns : since;
+	if (ready <= left)
+		return;
+	add_gap(c, slept ? mark->left_reason : NO_TASK, ready - left);
+	add_gap(c, NO_TASK, left - since);
 }
 
 // Idle time is charged to what ended it: the wait of the task that gets the CPU, as far back as it
@@ -229,6 +316,10 @@ static __always_inline void arrives(
 		until = mark->waking_ns;
 	else if (slept && mark->runnable_ns)
 		until = mark->runnable_ns;
+	if (slept && mark->left_ns && until > mark->left_ns)
+		add_sleep(c, mark->left_reason, until - mark->left_ns);
+	if (!c->is_running)
+		end_gap(c, mark, slept, slept || !mark->runnable_ns ? until : mark->runnable_ns, now);
 	if (c->base == IDLE && until < now) {
 		part = now - until < rest ? now - until : rest;
 		to = IDLE_SLOT(c, mark->woken_throttled ? THROTTLED : WAKING);

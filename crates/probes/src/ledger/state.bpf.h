@@ -38,7 +38,8 @@ enum anomaly {
 // Why a CPU is idle: for a task that left it, or for none. Higher numbers are system calls, with what
 // the task waits for in them. In the order of REASON_NAMES in raw.rs.
 enum reason {
-	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, THROTTLED, RECLAIM, FIRST_CALL
+	NO_TASK = 1, WAKING, LOCK_SLEEP, INPUT_OUTPUT, NOT_IN_A_CALL, THROTTLED, RECLAIM, BEHIND_OTHERS,
+	FIRST_CALL
 };
 
 // What a task waits for in a call. In the order of `waiting_in` in calls.rs.
@@ -76,10 +77,16 @@ struct totals {
 	__u64 operations;
 	// From the wake-ups of the workload's tasks on idle CPUs to the switches to them.
 	__u64 woken_ns;
+	// How long a task of the workload had any CPU, added by the CPU that was the last of them.
+	__u64 active_ns;
 	__u64 ns[BASES][STATES];
 	__u64 entries[BASES][STATES];
 	__u64 anomalies[ANOMALIES + 1];
 	struct share idle[REASONS + 1];
+	// What the workload waited for while no CPU ran any of its tasks.
+	struct share gaps[REASONS + 1];
+	// How long tasks of the workload slept, whether or not a CPU was idle meanwhile.
+	struct share sleeps[REASONS + 1];
 	struct share others[OTHERS + 1];
 	struct lock locks[LOCKS + 1];
 	struct waits waits[WAITS];
@@ -102,9 +109,12 @@ struct cpu {
 	__u32 base;
 	__u32 depth;
 	__u32 pid;
+	// Whether `workload` counts this CPU as running.
+	__u32 is_running;
 	__u32 idle_slot;
 	__u32 other_slot;
 	__u32 reason;
+	__u32 unused;
 	// The task of the workload that last left this CPU, and when another CPU got it; 0 if none did.
 	__u32 left_pid;
 	__u64 gone_ns;
@@ -138,6 +148,25 @@ struct {
 	__type(key, __u32);
 	__type(value, struct cpu);
 } cpus SEC(".maps");
+
+// How many CPUs run the workload, and since when any or none does. All CPUs write to it, but only when a CPU
+// begins or ends to run the workload.
+//
+//     CPU 0:  | task ...... |                | task ...
+//     CPU 1:       | task ....... |
+//             |<---- active ----->|<- gap -->|
+struct workload {
+	__u64 running;
+	__u64 active_since_ns;
+	__u64 gap_since_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct workload);
+} workload SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -254,6 +283,8 @@ static __always_inline __u32 within(__u32 slot, __u32 last)
 })
 
 #define IDLE_SLOT(c, reason) SLOT((c)->totals.idle, REASONS, (__u64)(reason), key)
+#define SLEEP_SLOT(c, reason) SLOT((c)->totals.sleeps, REASONS, (__u64)(reason), key)
+#define GAP_SLOT(c, reason) SLOT((c)->totals.gaps, REASONS, (__u64)(reason), key)
 
 // The task that an idle CPU waits for may wake on another CPU. Nobody waits for this CPU from then on.
 static __noinline void end_with_gone(struct cpu *c, __u64 began, __u64 now, __u64 d)

@@ -100,6 +100,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", plain.unwrap_or(&text))
 }
 
+/// A change in percent with its sign: `+12%`.
+pub fn signed_percent(share: f64) -> String {
+    format!("{}%", signed(&rounded(100.0 * share, 2)))
+}
+
 /// A probability: `0.003`, `< 0.001`.
 pub fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_string() } else { rounded(p, 2) }
@@ -108,11 +113,14 @@ pub fn probability(p: f64) -> String {
 /// Which other than rank methods the primary metric rests on.
 pub fn assumed<'a>(contrasts: impl IntoIterator<Item = &'a Contrast>) -> Option<&'static str> {
     let mut found = (false, false);
+    let mut is_beside_drift = false;
     for contrast in contrasts {
+        is_beside_drift |= contrast.method == Method::Drift;
         found.0 |= contrast.method == Method::Student;
         found.1 |= contrast.method == Method::Welch;
     }
     match found {
+        _ if is_beside_drift => Some("least squares beside a trend and a random walk of the host"),
         (false, false) => None,
         (true, false) => Some("Student's t"),
         (false, true) => Some("Welch's t"),
@@ -151,7 +159,7 @@ pub fn without_values(comparison: &Comparison, load: &[(usize, &CellComparison)]
 
 fn mark(contrast: &Contrast) -> &'static str {
     match contrast.method {
-        Method::Student | Method::Welch => " t",
+        Method::Student | Method::Welch | Method::Drift => " t",
         _ => "",
     }
 }

@@ -66,7 +66,8 @@ fn drawing(comparison: &Comparison, load: &[(usize, &CellComparison)], variants:
         idle: if name == RATE { values(load, variant, idle) } else { Vec::new() },
     };
     let series: Vec<Series> = variants.iter().map(|variant| series(*variant)).collect();
-    Plot { title: metric_title(comparison, load), ideal: ideal_per_cpu(load), series }
+    let (title, over) = (metric_title(comparison, load), "CPUs".to_string());
+    Plot { title, ideal: ideal_per_cpu(load), series, over }
 }
 
 /// The metric that decides in these cells.

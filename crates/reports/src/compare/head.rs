@@ -1,12 +1,10 @@
 //! The head of a comparison: which variants are compared, on what, in which design, and how to do it
 //! again. A reader of a pasted table has nothing else.
 
-use analysis::{ComparedVariant, Comparison, Design};
+use analysis::{ComparedVariant, Comparison, Design, TakenIn};
 use text::Style;
-use text::prose::wrapped;
 
-/// The words on the left, and the room they have.
-const LABEL: usize = 12;
+use crate::header::labelled;
 
 /// Longer names than this get a letter in tables.
 const NAME_MAX: usize = 18;
@@ -22,10 +20,7 @@ pub fn head_without_variants(comparison: &Comparison, again: &str, style: Style)
 }
 
 fn written(lines: &[(&str, String)], style: Style) -> String {
-    let line = |(label, value): &(&str, String)| {
-        wrapped(&format!("{label:<LABEL$}{value}"), style.width, LABEL)
-    };
-    lines.iter().map(line).collect()
+    lines.iter().map(|(label, value)| labelled(label, value, style)).collect()
 }
 
 /// Labels and what they stand before; lines that go on have none.
@@ -115,6 +110,14 @@ fn design(comparison: &Comparison) -> String {
         }
         Design::Sessions => "sessions of each variant in turn, compared in pairs".to_string(),
         Design::Boots => "separate boots of each variant, one value a boot".to_string(),
+        Design::Unpaired { order, unit } => {
+            let order = match order {
+                TakenIn::Turn => "in turn",
+                TakenIn::Sequence => "one variant's after the other's",
+                TakenIn::UnknownOrder => "in an order that is not known",
+            };
+            format!("{}s of each variant, {order}, judged beside a drift of the host", unit.noun())
+        }
         Design::Separate => {
             "not interleaved: the variants were measured one after the other, so a \
                              difference may be the host's drift: no verdict"

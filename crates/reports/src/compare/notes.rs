@@ -3,7 +3,7 @@
 
 use analysis::{
     Band, CellComparison, Comparison, Contrast, CurveComparison, Design, DiscardedBlock, HostDrift,
-    Method, NoiseFloor, Verdict,
+    Method, Modes, NoiseFloor, Scale, TakenUnit, Verdict,
 };
 use text::Style;
 use text::prose::{counted, wrapped};
@@ -38,6 +38,7 @@ pub fn of_cells(comparison: &Comparison, places: &Places, cells: &[usize]) -> Ve
         lines.extend(parting(comparison, curve, curves.len() > 1));
     }
     lines.extend(untold(comparison, places, cells));
+    lines.extend(cells.iter().flat_map(|cell| in_modes(comparison, places, *cell)));
     lines.extend(cells.iter().filter_map(|i| failed(comparison, places, *i)));
     lines
 }
@@ -117,6 +118,36 @@ fn ahead(
     band.ahead.iter().map(stretch).collect::<Vec<_>>().join(", ")
 }
 
+/// Two modes of the deciding values, and what they do to the verdict.
+fn in_modes(comparison: &Comparison, places: &Places, cell: usize) -> Vec<String> {
+    let contrasts = primary(&comparison.cells[cell]).map(|metric| &metric.contrasts);
+    let one = |(contrast, variant): (&Contrast, &analysis::ComparedVariant)| {
+        let Modes { higher, values, apart, p, judged_within } = contrast.modes?;
+        let place =
+            Some(places.apart(&comparison.cells[cell].key)).filter(|place| !place.is_empty());
+        let place = place.map(|place| format!(", {place}")).unwrap_or_default();
+        let apart = match contrast.scale {
+            Scale::Relative => percent(apart.exp_m1()),
+            Scale::Absolute => analysis::rounded(apart, 3).to_string(),
+        };
+        let effect = match p {
+            _ if judged_within => "the change is the one within modes".to_string(),
+            Some(p) if p < 0.05 => {
+                format!("these shares differ ({}), so the change is also one of modes", probability(p))
+            }
+            _ => "which values fall into which hides smaller changes: find what sets the mode, such as the \
+                  placement of memory or tasks, and hold it"
+                .to_string(),
+        };
+        Some(format!(
+            "two modes, {apart} apart{place}: {} of {} values of `{}` and {} of {} of `{}` are in the higher \
+             one; {effect}",
+            higher[0], values[0], comparison.variants[0].name, higher[1], values[1], variant.name
+        ))
+    };
+    contrasts.into_iter().flatten().zip(&comparison.variants[1..]).filter_map(one).collect()
+}
+
 /// Verdicts that are none, and what would make them one: places with the same words together.
 fn untold(comparison: &Comparison, places: &Places, cells: &[usize]) -> Vec<String> {
     let mut said: Vec<(String, Vec<String>)> = Vec::new();
@@ -194,6 +225,7 @@ fn unit(comparison: &Comparison) -> &'static str {
         Design::Blocks { .. } => "block",
         Design::Sessions => "session",
         Design::Boots => "boot",
+        Design::Unpaired { unit, .. } => unit.noun(),
         Design::Separate => "run",
     }
 }
@@ -318,13 +350,21 @@ fn how(comparison: &Comparison) -> String {
         Design::Blocks { .. } => "within-block log ratios",
         Design::Sessions => "log ratios between neighbouring sessions",
         Design::Boots => "log ratios between boots of the two sides",
-        Design::Separate => "log ratios between runs of the two sides",
+        Design::Unpaired { unit: TakenUnit::File, .. } => {
+            "log ratios between files of the two sides"
+        }
+        Design::Unpaired { unit: TakenUnit::Session, .. } => {
+            "log ratios between sessions of the two sides"
+        }
+        Design::Unpaired { .. } | Design::Separate => "log ratios between runs of the two sides",
     };
     let contrasts: Vec<&Contrast> = of_primary(comparison).collect();
     let ranks = ranks(comparison, &contrasts);
     let estimate = if ranks.is_empty() { "" } else { "Hodges-Lehmann estimate of " };
+    let is_unpaired = matches!(comparison.design, Design::Unpaired { .. });
+    let few = if is_unpaired { "" } else { " (few runs)" };
     let assumed = assumed(contrasts.iter().copied())
-        .map(|name| format!("{name} where marked t (few runs), which assumes normality"));
+        .map(|name| format!("{name} where marked t{few}, which assumes normality"));
     let methods: Vec<String> = ranks.into_iter().map(String::from).chain(assumed).collect();
     let methods = if methods.is_empty() {
         String::new()
@@ -341,6 +381,11 @@ fn how(comparison: &Comparison) -> String {
         Design::Blocks { sequential: false } => "blocks with both variants",
         Design::Sessions => "pairs of sessions",
         Design::Boots => "boots of the smaller side",
+        Design::Unpaired { unit, .. } => match unit {
+            TakenUnit::File => "files of the smaller side",
+            TakenUnit::Session => "sessions of the smaller side",
+            TakenUnit::Run => "runs of the smaller side",
+        },
         Design::Separate => {
             return format!(
                 "how: change = {estimate}{ratios}{methods}, of sampling only; n = runs of the \
@@ -364,7 +409,7 @@ fn ranks(comparison: &Comparison, contrasts: &[&Contrast]) -> Vec<&'static str> 
     let rank_method = |contrast: &&Contrast| match contrast.method {
         Method::SignedRank | Method::SignedRankSequential => Some(signed),
         Method::RankSum => Some("exact rank-sum"),
-        Method::Student | Method::Welch | Method::None => None,
+        Method::Student | Method::Welch | Method::Drift | Method::None => None,
     };
     let mut ranks: Vec<&str> = contrasts.iter().filter_map(rank_method).collect();
     ranks.sort_unstable();

@@ -11,6 +11,7 @@ use crate::compare::tests::fixtures::{
 };
 use crate::compare::{Layout, comparison};
 
+mod answers;
 mod fixtures;
 mod lkp;
 mod recorded;

@@ -52,7 +52,11 @@ pub enum Deviations {
 const DEVIATIONS: [Deviations; 4] =
     [Deviations::Both, Deviations::Baseline, Deviations::No, Deviations::Short];
 
-/// The rows of a load in narrower forms, the widest first: all variants in one table before a table for each.
+/// Variants of which each may get a table of its own, so that deviations have room.
+const OWN_TABLES_MAX: usize = 4;
+
+/// The rows of a load in narrower forms, the first that fits to be taken: those with deviations first, and of these
+/// all variants in one table before a table for each.
 pub fn narrower(
     comparison: &Comparison,
     load: &[(usize, &CellComparison)],
@@ -71,8 +75,13 @@ pub fn narrower(
     };
     let one = |deviations| form(deviations, vec![table(comparison, &rows, deviations, style)]);
     let each = |deviations| form(deviations, each_variant(comparison, load, deviations, style));
-    let together = [Deviations::Baseline, Deviations::No].map(one);
-    together.into_iter().chain(DEVIATIONS.map(each)).collect()
+    let [baseline, without] = [Deviations::Baseline, Deviations::No].map(one);
+    let [both_each, baseline_each, without_each, short_each] = DEVIATIONS.map(each);
+    // A table for each of many variants is longer than a reader follows.
+    if comparison.variants.len() > OWN_TABLES_MAX {
+        return vec![baseline, without, both_each, baseline_each, without_each, short_each];
+    }
+    vec![baseline, both_each, baseline_each, without, without_each, short_each]
 }
 
 /// "operations_per_s (1/s, higher is better), mean +- standard deviation of single runs".

@@ -9,7 +9,7 @@ use crate::curve_panel::{CurvePanel, for_curves};
 use crate::curve_table::RATE;
 use crate::known_metric;
 use crate::loads::{LoadSetting, forms, lanes, loads};
-use crate::scaling::{Detail, FormPart, Report, has, lane, load_name};
+use crate::scaling::{Detail, FormPart, Report, has, lane, load_name, without_axis};
 
 /// A load: its tables, one for each form, and its curves.
 pub struct RecordPart {
@@ -51,7 +51,7 @@ impl Report<'_> {
         let panel = |lane: Vec<&Curve>| self.panel(&lane, RATE);
         let drawn = if is_rate { lanes(load) } else { Vec::new() };
         RecordPart {
-            title: load_name(load[0].point),
+            title: load_name(&without_axis(load[0])),
             setting: setting(load),
             forms: forms(load).into_iter().map(form).collect(),
             details: self.details_of_forms(load),
@@ -69,7 +69,7 @@ impl Report<'_> {
         let panels = metrics()
             .flat_map(|metric| lanes(load).into_iter().map(move |lane| self.panel(&lane, metric)));
         (!parts.is_empty()).then(|| RecordPart {
-            title: load_name(load[0].point),
+            title: load_name(&without_axis(load[0])),
             setting: setting(load),
             panels: panels.collect(),
             forms: parts.into_iter().flatten().collect(),
@@ -98,8 +98,11 @@ impl Report<'_> {
         let own = known_metric(metric).map(|metric| metric.unit);
         let unit = described.map_or(own.unwrap_or_default(), |metric| metric.unit.as_str());
         let name = |curve: &&Curve| match curve.point.variant.as_str() {
-            "" => curve.point.form.name().to_string(),
-            variant => format!("{variant}, {}", curve.point.form.name()),
+            "" => self.record.record.known_form(curve.point).to_string(),
+            variant => match self.record.record.known_form(curve.point) {
+                "" => variant.to_string(),
+                form => format!("{variant}, {form}"),
+            },
         };
         let names: Vec<String> = curves.iter().map(name).collect();
         let title = lane(curves[0]).trim_start().to_string();

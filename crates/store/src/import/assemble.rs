@@ -61,6 +61,12 @@ pub fn assemble(inputs: &[Input], telling: &Telling, session: Session) -> Result
         read.iter_mut().for_each(|foreign| foreign.unit = unit);
     }
     name_variants(&mut read, inputs, telling.names)?;
+    if telling.names.is_empty() && is_scan(&read) {
+        let names: Vec<String> = file_names(&inputs.iter().map(|i| &*i.given).collect::<Vec<_>>());
+        let name = common_start(&names);
+        let runs = read.iter_mut().flat_map(|foreign| &mut foreign.runs);
+        runs.for_each(|run| run.variant = Some(name.clone()));
+    }
     name_workloads(&mut read, telling.workload, format);
     let unit = replicate(&mut read);
     let variants = baseline_first(&read, telling.baseline)?;
@@ -163,6 +169,36 @@ fn name_variants(read: &mut [Foreign], inputs: &[Input], names: &[String]) -> Re
         }
     }
     Ok(())
+}
+
+/// Whether several files are the points of one curve: they are of one workload, and each has another number of tasks or
+/// CPUs. As variants of their own they would have nothing to be compared in.
+fn is_scan(read: &[Foreign]) -> bool {
+    const FILES_MIN: usize = 4;
+    let own_size = |foreign: &Foreign| -> Option<(String, u32, u32)> {
+        let sizes: HashSet<_> = foreign
+            .runs
+            .iter()
+            .map(|run| (run.cell.workload.clone(), run.cell.tasks, run.cell.cpus))
+            .collect();
+        (sizes.len() == 1).then(|| sizes.into_iter().next()).flatten()
+    };
+    let Some(sizes) = read.iter().map(own_size).collect::<Option<Vec<_>>>() else { return false };
+    let unique: HashSet<_> = sizes.iter().collect();
+    let is_one_load = sizes.iter().all(|(workload, ..)| *workload == sizes[0].0);
+    sizes.len() >= FILES_MIN && is_one_load && unique.len() == sizes.len()
+}
+
+/// What the names of files begin with, without a number at its end: `oltp` of oltp-1 and oltp-16.
+fn common_start(names: &[String]) -> String {
+    let Some(first) = names.first() else { return String::new() };
+    let is_shared = |end: &usize| {
+        first.is_char_boundary(*end) && names.iter().all(|name| name.starts_with(&first[..*end]))
+    };
+    let end = (0..=first.len()).rev().find(is_shared).unwrap_or(0);
+    let is_end = |c: char| !c.is_alphabetic();
+    let start = first[..end].trim_end_matches(is_end);
+    if start.is_empty() { "all files".to_string() } else { start.to_string() }
 }
 
 /// Renames the variants inside one file, in order of appearance.
@@ -268,6 +304,8 @@ struct Assembly {
     repeats: Vec<u32>,
     runs: Vec<(Run, Vec<Sample>)>,
     blocks: HashSet<(usize, u32, bool)>,
+    /// The first run of each session.
+    sessions: Vec<u32>,
     /// Whether blocks must be renumbered.
     several_series: bool,
     numbers: HashMap<(String, u32), u32>,
@@ -286,11 +324,7 @@ fn make(
     let mut series = read.iter().flat_map(|foreign| &foreign.runs).map(|run| &run.series);
     let first = series.next();
     made.several_series = series.any(|series| Some(series) != first);
-    for (file, foreign) in read.iter().enumerate() {
-        for run in &foreign.runs {
-            made.add(run, file, inputs, blocks, session.started)?;
-        }
-    }
+    let timed = made.add_all(&read, inputs, blocks, session.started)?;
     let blocks = blocks && made.blocks_pair();
     let total = made.runs.len();
     let values = made.runs.iter().map(|(run, _)| match &run.outcome {
@@ -309,6 +343,8 @@ fn make(
         files: inputs.iter().map(|i| (i.path.display().to_string(), i.seal.clone())).collect(),
         unit,
         blocks,
+        sessions: std::mem::take(&mut made.sessions),
+        timed,
         lacks: lacks(&read, &made),
     };
     let record = Record {
@@ -341,18 +377,75 @@ fn make(
     Ok(Imported { record, runs: made.runs, format, values })
 }
 
+/// What says when runs started.
+#[derive(Clone, Copy, PartialEq)]
+enum Times {
+    /// The files themselves.
+    Inside,
+    /// The times at which the files were written.
+    Files,
+    Unknown,
+}
+
+impl Times {
+    /// Several files that were written by the runs themselves have times apart. Copies and checkouts
+    /// write many files in a moment, in an order that says nothing.
+    fn new(read: &[Foreign], inputs: &[Input]) -> Times {
+        const APART_S: f64 = 0.2;
+        let mut runs = read.iter().flat_map(|foreign| &foreign.runs);
+        if runs.all(|run| run.started.is_some()) {
+            return Times::Inside;
+        }
+        if read.iter().any(|foreign| foreign.runs_alone) {
+            return Times::Unknown;
+        }
+        let written: Option<Vec<jiff::Timestamp>> = inputs.iter().map(|one| one.written).collect();
+        let Some(mut written) = written.filter(|all| all.len() > 1) else { return Times::Unknown };
+        written.sort_unstable();
+        let span = written[written.len() - 1].duration_since(written[0]).as_secs_f64();
+        let are_apart = written.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_slow = span >= APART_S * (written.len() - 1) as f64;
+        if are_apart && is_slow { Times::Files } else { Times::Unknown }
+    }
+
+    fn started(self, run: &ForeignRun, input: &Input) -> Option<jiff::Timestamp> {
+        run.started.or(input.written.filter(|_| self == Times::Files))
+    }
+}
+
 fn named(name: &str) -> Variant {
     Variant { name: name.to_string(), ..Variant::default() }
 }
 
 impl Assembly {
+    /// Adds the runs of all files, each a session unless its runs are. Returns whether the times of runs are known.
+    fn add_all(
+        &mut self,
+        read: &[Foreign],
+        inputs: &[Input],
+        blocks: bool,
+        now: jiff::Timestamp,
+    ) -> Result<bool> {
+        let times = Times::new(read, inputs);
+        for (file, foreign) in read.iter().enumerate() {
+            for (index, run) in foreign.runs.iter().enumerate() {
+                if index == 0 || foreign.runs_alone {
+                    self.sessions.push(u32::try_from(self.runs.len())?);
+                }
+                let started = times.started(run, &inputs[file]).unwrap_or(now);
+                self.add(run, file, inputs, blocks, started)?;
+            }
+        }
+        Ok(times != Times::Unknown)
+    }
+
     fn add(
         &mut self,
         run: &ForeignRun,
         file: usize,
         inputs: &[Input],
         blocks: bool,
-        now: jiff::Timestamp,
+        started: jiff::Timestamp,
     ) -> Result<()> {
         let point = self.point(run, file, inputs)?;
         let block = match run.block.filter(|_| blocks) {
@@ -386,7 +479,7 @@ impl Assembly {
             point: u32::try_from(point)?,
             block,
             placebo: run.placebo,
-            started: run.started.unwrap_or(now),
+            started,
             file_system: None,
             boot: None,
             repeat: 0,

@@ -1,16 +1,20 @@
-//! Rows of comma-separated values (RFC 4180): fields may be quoted, and quoted fields may contain commas,
+//! Rows of comma-separated values (RFC 4180), or of values between tabs or semicolons: fields may be quoted, and quoted fields may contain commas,
 //! line ends and doubled quotes. Lines may end in CRLF.
 
 use anyhow::{Result, bail, ensure};
 
 /// The rows of a text, each with the number of its first line. Empty lines are skipped.
 pub fn rows(text: &str) -> impl Iterator<Item = Result<(usize, Vec<String>)>> {
-    Rows { rest: text, line: 1 }
+    let first = text.lines().next().unwrap_or_default();
+    let separators = [',', '\t', ';'];
+    let separator = separators.into_iter().find(|one| first.contains(*one)).unwrap_or(',');
+    Rows { rest: text, line: 1, separator }
 }
 
 struct Rows<'a> {
     rest: &'a str,
     line: usize,
+    separator: char,
 }
 
 impl Iterator for Rows<'_> {
@@ -39,7 +43,7 @@ impl Rows<'_> {
         let mut fields = Vec::new();
         loop {
             fields.push(if self.rest.starts_with('"') { self.quoted()? } else { self.bare() });
-            if let Some(rest) = self.rest.strip_prefix(',') {
+            if let Some(rest) = self.rest.strip_prefix(self.separator) {
                 self.rest = rest;
                 continue;
             }
@@ -56,9 +60,9 @@ impl Rows<'_> {
     }
 
     fn bare(&mut self) -> String {
-        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
+        let end = self.rest.find([self.separator, '\n']).unwrap_or(self.rest.len());
         let (mut field, mut rest) = self.rest.split_at(end);
-        if !rest.starts_with(',') && field.ends_with('\r') {
+        if !rest.starts_with(self.separator) && field.ends_with('\r') {
             field = &field[..field.len() - 1];
             rest = &self.rest[field.len()..];
             // A lone carriage return at the end of the text ends the line too.
@@ -114,6 +118,8 @@ mod tests {
         check("\"a,\"\"b\"\"\",\"c\nd\"\ne", r#"1:["a,\"b\"", "c\nd"] 3:["e"]"#);
         check("a,b\r", r#"1:["a", "b"]"#);
         check(",", r#"1:["", ""]"#);
+        check("a\tb\n1,5\t\"2\t3\"\n", r#"1:["a", "b"] 2:["1,5", "2\t3"]"#);
+        check("a;b\n1;2\n", r#"1:["a", "b"] 2:["1", "2"]"#);
         check("", "");
         check("a\n\"b", "line 2: a quoted field does not end; is the file truncated?");
         check("\"a\"b", "line 1: text after a closing quote; double a quote inside a field");

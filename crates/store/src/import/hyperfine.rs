@@ -2,7 +2,7 @@
 //! compares its commands; several files are compared with each other. Source: hyperfine's README and
 //! the output of 1.15; memory since 1.18.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use records::{ReplicationUnit, Warning};
@@ -36,17 +36,38 @@ pub fn read(file: &File) -> Result<Foreign> {
     let results =
         results.context("no \"results\": expected the JSON of hyperfine --export-json")?;
     let mut foreign = Foreign::new(TIME, ReplicationUnit::Run, LACKS);
+    let is_scan = is_scan(results);
     for (index, result) in results.iter().enumerate() {
         let command = text(result, "command");
         let command = command.with_context(|| format!("result {index} has no \"command\""))?;
         // A name from --command-name replaces the command.
-        read_result(&mut foreign, result, command, file.alone)
+        // The commands of one file are its variants, unless they scan a parameter.
+        let are_variants = file.alone && !is_scan;
+        read_result(&mut foreign, result, command, are_variants)
             .with_context(|| format!("in the result of '{command}'"))?;
     }
     Ok(foreign)
 }
 
-fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool) -> Result<()> {
+/// Whether the results differ in the number of one parameter, as those of --parameter-scan: a curve over it.
+fn is_scan(results: &[Value]) -> bool {
+    const NUMBERS_MIN: usize = 4;
+    let all: Vec<BTreeMap<String, String>> = results.iter().map(parameters).collect();
+    let Some(names) = all.first().map(|first| first.keys().collect::<Vec<_>>()) else {
+        return false;
+    };
+    let is_alike = all.iter().all(|one| one.keys().collect::<Vec<_>>() == names);
+    let numbers: BTreeSet<&String> = all.iter().flat_map(BTreeMap::values).collect();
+    let are_numbers = numbers.iter().all(|text| text.parse::<f64>().is_ok());
+    is_alike && names.len() == 1 && are_numbers && numbers.len() >= NUMBERS_MIN
+}
+
+fn read_result(
+    foreign: &mut Foreign,
+    result: &Value,
+    command: &str,
+    are_variants: bool,
+) -> Result<()> {
     let times = result.get("times").and_then(Value::as_array);
     let times = times.context("no \"times\": export with a hyperfine that keeps all runs")?;
     let codes = list(result, "exit_codes", times.len())?;
@@ -54,7 +75,7 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
     let options = parameters(result);
     let mut cell = ForeignCell::new("command");
     let mut missing = 0;
-    if !alone {
+    if !are_variants {
         // Files are compared, so commands, which all of them have, distinguish cells.
         let key = BTreeMap::from([("command".to_string(), command.to_string())]);
         cell.parameters = if options.is_empty() { key } else { options.clone() };
@@ -77,7 +98,7 @@ fn read_result(foreign: &mut Foreign, result: &Value, command: &str, alone: bool
             );
         }
         foreign.runs.push(ForeignRun {
-            variant: alone.then(|| command.to_string()),
+            variant: are_variants.then(|| command.to_string()),
             cell: cell.clone(),
             options: options.clone(),
             values,

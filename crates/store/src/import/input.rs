@@ -23,6 +23,8 @@ pub struct Input {
     pub text: String,
     /// Length and hash of the file.
     pub seal: Seal,
+    /// When the file was last written, if it is known.
+    pub written: Option<jiff::Timestamp>,
 }
 
 impl Input {
@@ -39,7 +41,7 @@ impl Input {
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Input> {
         let text = decode(path, bytes)?;
         let path = path.to_path_buf();
-        Ok(Input { given: path.clone(), path, text, seal: Seal::for_bytes(bytes) })
+        Ok(Input { given: path.clone(), path, text, seal: Seal::for_bytes(bytes), written: None })
     }
 }
 
@@ -53,7 +55,9 @@ fn read(path: &Path, given: &Path) -> Result<Input> {
         file.take(LIMIT.bytes).read_to_end(&mut bytes)?;
         bytes
     };
-    Ok(Input { given: given.to_path_buf(), ..Input::from_bytes(path, &bytes)? })
+    let written = fs::metadata(path).and_then(|facts| facts.modified()).ok();
+    let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok());
+    Ok(Input { given: given.to_path_buf(), written, ..Input::from_bytes(path, &bytes)? })
 }
 
 fn decode(path: &Path, bytes: &[u8]) -> Result<String> {

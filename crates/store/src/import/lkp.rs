@@ -55,6 +55,7 @@ pub fn read(file: &File) -> Result<Foreign> {
     let runs = if lists { columns(stats)? } else { 1 };
     let circumstances = Circumstances::from_path(file.path);
     let mut foreign = Foreign::new("", ReplicationUnit::Run, LACKS);
+    foreign.runs_alone = true;
     let names: Vec<&str> = stats.keys().map(String::as_str).collect();
     let headline = headline(&names);
     let workload = circumstances.workload.or_else(|| first_part(headline));

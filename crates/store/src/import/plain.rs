@@ -207,12 +207,14 @@ impl Reader {
             return Ok(());
         }
         let better = match better.map(str::to_ascii_lowercase).as_deref() {
+            None if unit.is_none() && is_rate(metric) => Better::Higher,
             None | Some("-" | "neither") => Better::Neither,
             Some("higher" | "more") => Better::Higher,
             Some("lower" | "less") => Better::Lower,
             Some(word) => bail!("line {line}: better is '{word}', must be higher, lower or -"),
         };
-        let unit = unit.unwrap_or("1").to_string();
+        let by_name = if is_rate(metric) { "1/s" } else { "1" };
+        let unit = unit.unwrap_or(by_name).to_string();
         let new = DescribedMetric { unit, better, obtained: Obtained::Imported, kind: None };
         let known = self.foreign.metrics.entry(metric.to_string()).or_insert(new.clone());
         ensure!(
@@ -256,6 +258,14 @@ impl Reader {
     }
 }
 
+/// Whether a metric without a unit is a rate by its name.
+fn is_rate(metric: &str) -> bool {
+    const ENDINGS: [&str; 3] = ["_per_s", "_per_sec", "/s"];
+    const NAMES: [&str; 4] = ["tps", "qps", "rps", "iops"];
+    let name = metric.to_ascii_lowercase();
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) || NAMES.contains(&&name[..])
+}
+
 /// Parses a value; `None` if it is missing or not finite.
 fn value(text: Option<&str>, line: usize) -> Result<Option<f64>> {
     let missing = ["na", "n/a", "-", "null", "none"];
@@ -274,7 +284,10 @@ fn cell(fields: &BTreeMap<&str, &str>, line: usize) -> Result<ForeignCell> {
         })?,
         None => BTreeMap::new(),
     };
-    let others = fields.iter().filter(|(name, _)| !COLUMNS.contains(name));
+    // In what knee exported, the host says where a run was made, which makes no other cell of it.
+    let is_exported = fields.contains_key("record");
+    let is_known = |name: &str| COLUMNS.contains(&name) || (name == "host" && is_exported);
+    let others = fields.iter().filter(|(name, _)| !is_known(name));
     parameters.extend(others.map(|(name, value)| (name.to_string(), value.to_string())));
     let form = match field("as") {
         None | Some("processes") => Form::Processes,

@@ -12,7 +12,7 @@ use host::terminal::{hint, print, talk};
 use pages::{Block, Page, Section, View, ViewFlags};
 use store::Store;
 use text::Style;
-use text::quantity::signed;
+use text::quantity::log_change;
 
 use super::inside::{self, Inside};
 use super::page::{self, Remarks};
@@ -307,8 +307,7 @@ fn explain(session: &Session, change: usize, confirmation: &Confirmation, checks
     };
     let commits = &session.range.commits;
     let parent = commits[change].parents.first().copied().unwrap_or(0);
-    let [of_change, of_ends] = [explained.change, explained.ends]
-        .map(|log| format!("{} %", signed(100.0 * log.exp_m1(), 1)));
+    let [of_change, of_ends] = [explained.change, explained.ends].map(|log| log_change(log, 1));
     let mut text = format!(
         "It is one of several: it explains {of_change} of the {of_ends} between the ends. Search on"
     );

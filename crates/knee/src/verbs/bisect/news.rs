@@ -4,7 +4,7 @@ use bisection::{Ends, Foresight, Quantiles};
 use bisector::{Commit, Confirmed, LayoutCheck, Progress, Range, Request, Session, Source, Wait};
 use host::counted;
 use host::terminal::{hint, talk};
-use text::quantity::signed;
+use text::quantity::{log_change, signed};
 
 /// Says what there is to search.
 pub fn before(request: &Request, range: &Range) {
@@ -147,8 +147,8 @@ fn candidates(all: usize, unread: usize, reproducible: Option<bool>) {
 
 fn ends_text(ends: &Ends) -> String {
     format!(
-        "bad {} % against good, +-{:.2} % (standard error), {} that spread by {:.2} %",
-        signed(100.0 * ends.difference.exp_m1(), 2),
+        "bad {} against good, +-{:.2} % (standard error), {} that spread by {:.2} %",
+        log_change(ends.difference, 2),
         100.0 * ends.error,
         counted(ends.runs as usize, "run"),
         100.0 * ends.deviation

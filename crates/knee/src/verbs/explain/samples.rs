@@ -69,6 +69,12 @@ impl<'a> ProfiledPoint<'a> {
     }
 
     fn without(&self, what: &str) -> String {
+        if let Some(source) = &self.record.record.source {
+            return format!(
+                "{} has no {what}: {} recorded results only; knee run --explain measures where time goes",
+                self.title, source.format
+            );
+        }
         format!(
             "{} has no {what}: measure it as root with knee explain or knee run --explain; knee \
              doctor shows what is missing",

@@ -4,17 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use fleet::Plan;
-use host::terminal::hint;
-use records::Experiment;
+use pages::{Page, View};
+use records::{Experiment, Opened};
 use runner::End;
 use setup::foreign::Foreign;
 use setup::own_file;
 use store::Store;
 
 use super::elsewhere::{self, Fleet, Target};
-use super::{Arguments, conclude};
+use super::{Arguments, ended};
 use crate::experiment_file;
-use crate::flags::{On, OnFlags};
+use crate::flags::{On, OnFlags, check_can_be_cut};
+use crate::verbs::compare;
+use crate::verbs::fleet::say_kinds;
 
 /// Refuses kernels that nobody boots where the runs are made.
 pub fn check_kernels(experiment: &Experiment, on: Option<&On>) -> Result<()> {
@@ -57,6 +59,7 @@ pub fn run(
         *on != On::Slurm || flags.slurm.wait || !arguments.fail_if.is_given(),
         "--fail-if asks for a verdict, but --on slurm ends before there is one: add --wait"
     );
+    check_can_be_cut(experiment.look())?;
     let experiment = experiment_file::permitted(experiment, arguments.yes)?;
     let (directory, slurm) = (flags.fleet.as_deref(), &flags.slurm);
     let target = Target { on, directory, slurm, yes: arguments.yes };
@@ -65,7 +68,7 @@ pub fn run(
     let fleet = elsewhere::open_or_create(
         &target,
         &place,
-        || flags.cut.plan(experiment, store),
+        || flags.cut.plan(experiment, store, on.count(slurm)),
         |there, new| is_same(there, new, seed),
     )?;
     elsewhere::run(&target, &fleet, &|fleet| collect(arguments, fleet, store))
@@ -84,16 +87,27 @@ fn collect(arguments: &Arguments, fleet: &Fleet, store: &Store) -> Result<ExitCo
     let others = others.map(|why| format!("{} {why}", fleet.root().display()));
     let (folder, plan) = (&fleet.folder, &fleet.plan);
     let collected = fleet::collect(folder, plan, store, &label, false, others.as_deref())?;
+    let records = collected.iter().map(|one| store::open(&one.folder));
+    let records = records.collect::<Result<Vec<Opened>>>()?;
+    // A terminal takes one after the other; all other forms are one document.
+    if arguments.view.view() != View::Terminal {
+        let pages = records.iter().map(compare::conclusion_page).collect::<Result<Vec<Page>>>()?;
+        if let Some(page) = pages.into_iter().reduce(Page::and) {
+            arguments.view.print_page(|| Ok(page))?;
+        }
+    }
     let mut status = ExitCode::SUCCESS;
-    for one in &collected {
-        let shown = conclude(arguments, End::Complete, Some(&one.folder), Ok(()))?;
+    for (one, record) in collected.iter().zip(&records) {
+        let printed = match arguments.view.view() {
+            View::Terminal => compare::print_conclusion(record, arguments.view),
+            _ => Ok(()),
+        };
+        let shown = ended(arguments, End::Complete, &one.folder, (record, printed))?;
         if shown != ExitCode::SUCCESS {
             status = shown;
         }
     }
-    if collected.len() > 1 {
-        hint("hosts of several kinds: each kind has a record and a verdict of its own");
-    }
+    say_kinds(&collected);
     fleet.forget();
     Ok(status)
 }

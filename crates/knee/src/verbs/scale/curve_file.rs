@@ -1,8 +1,9 @@
-//! A curve in a file: a line for each number of CPUs, which comes first, with rates behind it. Rates are per second unless
-//! the heading of their column says otherwise: `ops/ms`.
+//! A curve in a file: a line for each number of CPUs, or of what the first heading names, with rates behind it. Rates are
+//! per second unless the heading of their column says otherwise: `ops/ms`.
 
 use std::path::Path;
 
+use analysis::Axis;
 use anyhow::{Context, Result, bail, ensure};
 use host::{Limit, given_file, unknown_of};
 use text::quantity::seconds_in;
@@ -15,14 +16,17 @@ pub fn is_one(path: &Path) -> bool {
     ["csv", "tsv", "dat", "txt"].iter().any(|known| extension == *known)
 }
 
+/// Rates by their place on an axis.
+type RatesByPlace = Vec<(u32, Vec<f64>)>;
+
 /// Reads a file with columns separated by tabs, semicolons, commas or blanks. Lines that begin with `#` do not count. Without
 /// `columns` all columns but the first are runs.
-pub fn read(path: &Path, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
+pub fn read(path: &Path, columns: &[String]) -> Result<(Axis, RatesByPlace)> {
     let text = given_file::read_text(path, LIMIT)?;
     parse(&text, columns).with_context(|| format!("reading {}", path.display()))
 }
 
-fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
+fn parse(text: &str, columns: &[String]) -> Result<(Axis, RatesByPlace)> {
     let text = text.trim_start_matches('\u{feff}');
     let lines = text
         .lines()
@@ -30,9 +34,11 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
     let mut lines = lines.map(|(number, line)| (number + 1, words(line.trim()))).peekable();
     let (_, first) = lines.peek().context("it is empty")?;
-    let has_header = first[0].parse::<f64>().is_err();
+    let has_header = rate_of(&first[0]).is_none();
+    let mut axis = Axis::default();
     let used: Vec<Column> = if has_header {
         let (_, header) = lines.next().context("it is empty")?;
+        axis = axis_of(&header[0]);
         used_columns(&header, columns)?
     } else {
         ensure!(columns.is_empty(), "--rate names columns, and the file has no header with names");
@@ -40,9 +46,11 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
     };
     let mut runs = Vec::new();
     for (number, words) in lines {
-        let cpus = words[0].parse::<u32>();
-        let cpus =
-            cpus.with_context(|| format!("line {number}: {:?} is not a number of CPUs", words[0]))?;
+        let at = rate_of(&words[0]).filter(|at| at.fract() == 0.0 && (0.0..=4e9).contains(at));
+        let what = axis.name();
+        let cpus = at.with_context(|| {
+            format!("line {number}: {:?} is not a whole number of {what}", words[0])
+        })? as u32;
         let rate = |column: &Column| -> Result<Option<f64>> {
             let Some(word) = words.get(column.index).filter(|word| !word.is_empty()) else {
                 return Ok(None);
@@ -57,7 +65,15 @@ fn parse(text: &str, columns: &[String]) -> Result<Vec<(u32, Vec<f64>)>> {
         ensure!(!rates.is_empty(), "line {number}: it has no rate");
         runs.push((cpus, rates));
     }
-    Ok(runs)
+    Ok((axis, runs))
+}
+
+/// What the first column runs over. `n` and the like say nothing, so it is CPUs.
+fn axis_of(heading: &str) -> Axis {
+    let word = heading.trim().trim_start_matches('#').trim();
+    let is_cpus = ["cpu", "cpus", "cores", "core", "ncpus", "ncpu"];
+    let is_known = word.chars().count() > 1 && !is_cpus.contains(&&word.to_lowercase()[..]);
+    if is_known { Axis::new(word) } else { Axis::default() }
 }
 
 /// The words of a line: behind tabs or semicolons, between commas outside of quotes, or between blanks.
@@ -170,7 +186,8 @@ mod tests {
 
     fn check(text: &str, columns: &[&str], expected: Result<&[(u32, &[f64])], &str>) {
         let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-        let found = parse(text, &columns).map_err(|error| format!("{error:#}"));
+        let found =
+            parse(text, &columns).map(|(_, runs)| runs).map_err(|error| format!("{error:#}"));
         let expected = expected.map(|runs| runs.iter().map(|(n, r)| (*n, r.to_vec())).collect());
         assert_eq!(found, expected.map_err(ToString::to_string), "{text}");
     }
@@ -201,11 +218,7 @@ mod tests {
             ),
         );
         check("1 x\n", &[], Err("line 1: \"x\" is not a rate: write a number alone, such as 1500"));
-        check(
-            "a b\nx 1\n",
-            &[],
-            Err("line 2: \"x\" is not a number of CPUs: invalid digit found in string"),
-        );
+        check("a b\nx 1\n", &[], Err("line 2: \"x\" is not a whole number of CPUs"));
         check("threads\ttps\n1\t650\n2\t1241\n", &[], Ok(&[(1, &[650.0]), (2, &[1241.0])]));
         let quoted = "threads,tps\n1,\"1,650\"\n16,\"18,051.5\"\n";
         check(quoted, &[], Ok(&[(1, &[1650.0]), (16, &[18051.5])]));
@@ -217,6 +230,11 @@ mod tests {
         check("cpus,ops/ms\n1,2\n", &[], Ok(&[(1, &[2000.0])]));
         check("n;a [ops per min];b (ops/s)\n1;60;2\n", &["a [ops per min]"], Ok(&[(1, &[1.0])]));
         check("cpus,ops_min\n1,2\n", &["ops_min"], Ok(&[(1, &[2.0])]));
+        let axis = |text: &str| parse(text, &[]).unwrap().0.name().to_string();
+        assert_eq!(axis("threads,tps\n1,2\n"), "threads");
+        assert_eq!((axis("1,2\n"), axis("n,rate\n1,2\n")), ("CPUs".into(), "CPUs".into()));
+        let grouped = "clients\tMops\n\"1,024\"\t3\n";
+        check(grouped, &[], Ok(&[(1024, &[3e6])]));
         let times = "the column elapsed_ms has times: a curve needs operations per second";
         check("cpus,elapsed_ms\n1,2\n", &[], Err(times));
         check("1 2\n", &["x"], Err("--rate names columns, and the file has no header with names"));

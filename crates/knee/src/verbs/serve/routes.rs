@@ -11,7 +11,6 @@ use host::{memory, paths};
 use pages::{ListedExperiment, ListedRecord, Listing, Page, Purpose, Tone};
 use records::Opened;
 use store::{Index, Listed, ReadSoFar, RecordStamp, Store};
-use text::prose::counted;
 
 use crate::verbs::compare::{self, CompareQuestion};
 use crate::verbs::report::measured;
@@ -190,14 +189,6 @@ impl Desk {
 
     fn line(&mut self, one: &Listed, is_judged: bool) -> ListedRecord {
         let is_shown = ["whole", "partial", "growing", "unfinished"].contains(&one.state.as_str());
-        let failed =
-            if one.failed > 0 { format!(", {} failed", one.failed) } else { String::new() };
-        // Runs in the place of disturbed ones were not planned.
-        let runs = if one.runs < one.planned {
-            format!("{} of {} runs", one.runs, one.planned)
-        } else {
-            counted(one.runs as usize, "run")
-        };
         let known = [one.host.as_str(), &one.kernel].into_iter().filter(|name| *name != "?");
         let known: Vec<&str> = known.collect();
         let started = one.started.map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string());
@@ -209,7 +200,7 @@ impl Desk {
             state: one.state.clone(),
             workloads: one.workloads.clone(),
             host: known.join(", "),
-            runs: format!("{runs}{failed}"),
+            runs: one.runs_in_words(),
             verdicts: if is_judged && is_whole { self.verdicts(one) } else { Vec::new() },
         }
     }

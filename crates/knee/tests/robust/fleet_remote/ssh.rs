@@ -165,6 +165,33 @@ fn a_host_that_dies_is_named_and_another_measures_its_chunk() {
     server.check_nothing_is_left(&remotes);
 }
 
+/// The process that started another.
+fn parent(process: &Process) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).expect("it lives");
+    let after_name = stat.rsplit(") ").next().expect("a state");
+    after_name.split(' ').nth(1).expect("a parent").parse().expect("a number")
+}
+
+#[test]
+fn what_a_killed_host_left_is_removed_by_the_next_contact() {
+    let Some(server) = Server::start("fleet_remote::ssh: a host is killed") else { return };
+    let line = format!("run {} --on ssh:a,b --fleet fleet", longer());
+    let running = server.home.start(&mut server.knee(&line));
+    let remotes = server.wait_for_two("fleet");
+    for (process, _) in &remotes {
+        // The shell would remove the directory.
+        // SAFETY: a plain call.
+        unsafe { libc::kill(parent(process), libc::SIGKILL) };
+        process.kill(libc::SIGKILL);
+    }
+    let ended = running.end();
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(remotes.iter().all(|(_, path)| path.exists()), "nobody could remove them");
+    let run = server.home.start(&mut server.knee(&line)).end();
+    assert!(run.status.success(), "{}", run.stderr);
+    server.check_nothing_is_left(&remotes);
+}
+
 #[test]
 fn nothing_stays_on_hosts_when_knee_is_killed_and_the_rest_is_measured_later() {
     let Some(server) = Server::start("fleet_remote::ssh: knee is killed") else { return };

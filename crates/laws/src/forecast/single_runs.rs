@@ -1,0 +1,134 @@
+//! Forecasts of curves whose points ran once. Nothing shows their noise, so it is taken for what the nearest law leaves,
+//! with as few degrees of freedom. And laws of few parameters pass near most curves: how far a law misses the last points
+//! when it is fitted to those before says more about what lies beyond than its own interval.
+
+use crate::chance::{Draws, Estimate};
+use crate::fall::fall_at_end;
+use crate::fit::{FITS_WITHOUT_NOISE, Fit};
+use crate::law::Law;
+use crate::sweep::{COUNTS_MIN, Sweep};
+
+/// Noise that is taken for this at least: a law through few points leaves less by chance.
+const LEAST_NOISE: f64 = 0.01;
+/// Laws by so much worse than the best are left out.
+const WORSE: f64 = 6.0;
+
+/// The laws that pass near a curve of single runs.
+pub struct NearLaws {
+    /// The laws with draws, the best first.
+    pub draws: Vec<Draws>,
+    /// How much each counts, 1 in all.
+    weights: Vec<f64>,
+    /// The standard deviation of a point's logarithm.
+    pub noise: f64,
+    /// The most CPUs of the curve.
+    most: f64,
+    /// By how much the logarithm of a rate may be off at twice the CPUs, by how far the last points were missed.
+    missed: f64,
+}
+
+impl NearLaws {
+    /// `None` if no law passes near the curve.
+    pub fn new(sweep: &Sweep) -> Option<NearLaws> {
+        let near = NearLaws::without_check(sweep)?;
+        let missed = missed(sweep).into_iter().fold(0.0, f64::max);
+        Some(NearLaws { missed, ..near })
+    }
+
+    fn without_check(sweep: &Sweep) -> Option<NearLaws> {
+        let mut observed = sweep.observations();
+        let points = observed.len();
+        let fall = fall_at_end(sweep);
+        let is_near = |fit: &Fit| {
+            let falls = fall.is_none_or(|(from, to)| fit.rate(to) < fit.rate(from));
+            fit.law.parameters() < points
+                && (fit.squares / points as f64).sqrt() <= FITS_WITHOUT_NOISE
+                && falls
+        };
+        let fits: Vec<Fit> = Law::ALL.map(|law| Fit::new(law, &observed, &[])).to_vec();
+        let fits: Vec<Fit> = fits.into_iter().filter(is_near).collect();
+        let left = |fit: &Fit| points - fit.law.parameters();
+        let variance = |fit: &Fit| fit.squares / left(fit) as f64;
+        let nearest = fits.iter().min_by(|a, b| variance(a).total_cmp(&variance(b)))?;
+        let (noise, freedom) = (variance(nearest).sqrt().max(LEAST_NOISE), left(nearest));
+        observed.iter_mut().for_each(|one| one.deviation = noise);
+        let score = |fit: &Fit| {
+            fit.squares / (noise * noise) + fit.law.parameters() as f64 * (points as f64).ln()
+        };
+        let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
+        let mut kept: Vec<Fit> = fits.into_iter().filter(|fit| score(fit) < best + WORSE).collect();
+        kept.sort_by(|a, b| score(a).total_cmp(&score(b)));
+        let weights: Vec<f64> = kept.iter().map(|fit| ((best - score(fit)) / 2.0).exp()).collect();
+        let all: f64 = weights.iter().sum();
+        let draws = kept.iter().map(|fit| Draws::new(*fit, &observed, &[], freedom));
+        Some(NearLaws {
+            draws: draws.collect(),
+            weights: weights.into_iter().map(|weight| weight / all).collect(),
+            noise,
+            most: sweep.most_cpus(),
+            missed: 0.0,
+        })
+    }
+
+    /// The rate by all laws: their mean, each as much as it counts, and an interval that holds those of all and as much
+    /// as the last points were missed by.
+    pub fn rate(&self, cpus: f64) -> Estimate {
+        let log = |(draws, weight): (&Draws, &f64)| weight * draws.fit.rate(cpus).ln();
+        let value = self.draws.iter().zip(&self.weights).map(log).sum::<f64>().exp();
+        let of_laws = self.draws.iter().map(|draws| draws.estimate(|fit| fit.rate(cpus)));
+        let interval = of_laws.reduce(Estimate::hull).and_then(|hull| hull.interval);
+        let beyond = (cpus / self.most).log2().max(0.0);
+        let least = (self.missed * beyond).exp();
+        let interval =
+            interval.map(|(low, high)| (low.min(value / least), high.max(value * least)));
+        Estimate { value, interval }
+    }
+}
+
+/// By how much the logarithms of the last rates are missed by laws of the points before, for each doubling of the CPUs.
+fn missed(sweep: &Sweep) -> Vec<f64> {
+    let points = sweep.points();
+    let ends = COUNTS_MIN..points.len();
+    let of_part = |end: usize| -> Option<f64> {
+        let part = sweep.up_to(points[end - 1].cpus).ok()?;
+        let near = NearLaws::without_check(&part)?;
+        let most = f64::from(points[points.len() - 1].cpus.min(2 * points[end - 1].cpus));
+        let beyond = points[end..].iter().filter(|point| f64::from(point.cpus) <= most);
+        let off = beyond.filter_map(|point| {
+            let cpus = f64::from(point.cpus);
+            let doublings = (cpus / near.most).log2().max(0.5);
+            let value = near.rate(cpus).value.ln();
+            Some((point.log_rate() - value).abs() / doublings).filter(|off| off.is_finite())
+        });
+        off.reduce(f64::max)
+    };
+    // The later parts resemble the whole.
+    ends.rev().take(3).filter_map(of_part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A SPARCcenter 2000 in the benchmark SPEC SDM91 (README of the R package usl): it falls from 72 users on.
+    #[test]
+    fn a_curve_that_falls_is_not_explained_by_a_law_without_a_fall() {
+        let runs = [
+            (1, 64.9),
+            (18, 995.9),
+            (36, 1652.4),
+            (72, 1853.2),
+            (108, 1828.9),
+            (144, 1775.0),
+            (216, 1702.2),
+        ];
+        let sweep = Sweep::new(runs.map(|(users, rate)| (users, vec![rate]))).unwrap();
+        assert_eq!(fall_at_end(&sweep), Some((72.0, 216.0)));
+        let found = crate::scaling(&sweep);
+        assert_eq!(found.law, None, "{found:?}");
+        let near = NearLaws::new(&sweep).unwrap();
+        assert!(near.draws.iter().all(|one| one.fit.rate(216.0) < one.fit.rate(72.0)));
+        let (low, high) = near.rate(300.0).interval.unwrap();
+        assert!(low < 1600.0 && high > 1500.0 && high < 2000.0, "{low} {high}");
+    }
+}

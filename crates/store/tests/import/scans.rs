@@ -1,0 +1,63 @@
+//! Scans of a parameter: the points of one curve are one variant.
+
+use std::path::Path;
+
+use store::import::{Imported, Input, Telling, assemble};
+
+use super::{fixture_text, session};
+
+fn imported(files: &[(String, String)]) -> Imported {
+    let input = |(name, text): &(String, String)| {
+        Input::from_bytes(Path::new(name), text.as_bytes()).unwrap()
+    };
+    let inputs: Vec<Input> = files.iter().map(input).collect();
+    assemble(&inputs, &Telling::default(), session()).unwrap()
+}
+
+/// Each point's variant, tasks and parameters.
+fn points(imported: &Imported) -> Vec<String> {
+    let points = imported.record.points.iter();
+    points.map(|p| format!("{} {} {:?}", p.variant, p.tasks, p.parameters)).collect()
+}
+
+#[test]
+fn logs_with_other_numbers_of_threads_are_one_variant() {
+    let log = |threads: u32| {
+        let whole = fixture_text("sysbench.log");
+        // The first of two outputs.
+        let end = whole.match_indices("sysbench 1").nth(1).map_or(whole.len(), |(at, _)| at);
+        let text =
+            whole[..end].replace("Number of threads: 2", &format!("Number of threads: {threads}"));
+        (format!("cpu-{threads}.log"), text)
+    };
+    let found = points(&imported(&[1, 2, 4, 16].map(log)));
+    assert_eq!(
+        found,
+        [1, 2, 4, 16].map(|n| format!("cpu {n} {{\"version\": \"1.0.20\"}}")),
+        "{found:?}"
+    );
+    // Two files are compared.
+    assert_ne!(imported(&[1, 2].map(log)).record.variants.len(), 1);
+}
+
+#[test]
+fn a_parameter_scan_of_hyperfine_is_one_variant() {
+    let result = |n: u32| {
+        format!(
+            r#"{{"command": "prog {n}", "times": [{}, {}], "exit_codes": [0, 0], "parameters": {{"n": "{n}"}}}}"#,
+            1.0 / f64::from(n),
+            1.1 / f64::from(n)
+        )
+    };
+    let text = format!(r#"{{"results": [{}]}}"#, [1, 2, 4, 8].map(result).join(","));
+    let found = points(&imported(&[("scan.json".to_string(), text)]));
+    assert_eq!(found, [1, 2, 4, 8].map(|n| format!("scan 0 {{\"n\": \"{n}\"}}")));
+}
+
+#[test]
+fn numbers_are_read_as_people_write_them() {
+    let text = "variant\tmetric\tvalue\tthreads\nx\tops\t\"1,650\"\t1\nx\tops\t1.5 Mops\t2\n";
+    let found = imported(&[("x.tsv".to_string(), text.to_string())]);
+    let values: Vec<_> = found.runs.iter().map(|(run, _)| run.value("ops").unwrap()).collect();
+    assert_eq!(values, [1650.0, 1.5e6]);
+}
