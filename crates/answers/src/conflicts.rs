@@ -97,9 +97,9 @@ pub struct ConflictMember {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// The same bytes: the data is shared.
+    /// CPUs use the same bytes: the data is shared.
     True,
-    /// Only neighbours: the layout is at fault.
+    /// CPUs use different bytes of one line: the layout is at fault.
     False,
 }
 

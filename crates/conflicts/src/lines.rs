@@ -290,13 +290,16 @@ impl<'a> Lines<'a> {
 
 /// A member by the name that people know: without what is inside a lock, a counter or an entry of a list.
 fn known_by(member: &Member) -> String {
-    const INSIDE: [&str; 9] =
-        ["rlock", "raw_lock", "val", "counter", "refs", "next", "prev", "pprev", "first"];
+    const INSIDE: [&str; 10] = [
+        "rlock", "raw_lock", "val", "counter", "refs", "refcount", "next", "prev", "pprev", "first",
+    ];
     let is_lockref = member.types.iter().any(|name| name == "lockref");
     let mut path = member.path.as_str();
     while let Some((outer, last)) = path.rsplit_once('.') {
         let is_of_lockref = is_lockref && ["lock", "count", "lock_count"].contains(&last);
-        if !INSIDE.contains(&last) && !is_of_lockref {
+        // `count.count`: a counter in a structure of that name.
+        let is_twice = outer.rsplit('.').next() == Some(last);
+        if !INSIDE.contains(&last) && !is_of_lockref && !is_twice {
             break;
         }
         path = outer;
@@ -419,12 +422,20 @@ fn conflict_line(key: &Key, row: Row, operations: Operations) -> ConflictLine {
     }
 }
 
-/// The name of a row: the member that is written most; of false sharing, the two.
+/// The name of a row: the member that is written most; of false sharing, with the next one, from where their names
+/// differ.
 fn member(place: &str, parts: &[(Part, Counts)], sharing: Sharing) -> String {
-    let named = if sharing == Sharing::False { 2 } else { 1 };
     let names: Vec<String> =
-        parts.iter().take(named).map(|(part, _)| part.names.join(" or ")).collect();
-    if names.is_empty() { place.to_string() } else { names.join(" beside ") }
+        parts.iter().take(2).map(|(part, _)| part.names.join(" or ")).collect();
+    match (&names[..], sharing) {
+        ([], _) => place.to_string(),
+        ([first, second], Sharing::False) if first != second => {
+            let common = first.split_inclusive('.').zip(second.split_inclusive('.'));
+            let common: usize = common.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
+            format!("{first} beside {}", &second[common..])
+        }
+        ([first, ..], _) => first.clone(),
+    }
 }
 
 /// The share of a line's writes that another CPU's access answers: 1 where all CPUs use it alike, little where one CPU
@@ -473,5 +484,33 @@ fn kind(part: &Part, reads: f64, writes: f64) -> LineKind {
         LineKind::Flag
     } else {
         LineKind::Data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_have_the_names_that_people_know() {
+        let check = |path: &str, types: &[&str], expected: &str| {
+            let types = types.iter().map(ToString::to_string).collect();
+            let member = Member { path: path.to_string(), types, start: 0, bytes: 4 };
+            assert_eq!(known_by(&member), expected);
+        };
+        check("label.count.count.refcount.refs.counter", &["kref"], "label.count");
+        check("s_inode_list_lock.rlock.raw_lock.val.counter", &["spinlock"], "s_inode_list_lock");
+        check("d_lockref.count", &["lockref", "int"], "d_lockref");
+        check("i_sb_list.next", &["list_head"], "i_sb_list");
+        check("i_count.counter", &["atomic_t"], "i_count");
+        check("nr_running", &["unsigned int"], "nr_running");
+    }
+
+    #[test]
+    fn a_line_that_one_cpu_owns_is_hardly_met() {
+        let by_cpu = |counts: [(f64, f64); 2]| BTreeMap::from([(0, counts[0]), (1, counts[1])]);
+        assert_eq!(met(&by_cpu([(6.0, 6.0), (6.0, 6.0)])), 1.0);
+        assert_eq!(met(&by_cpu([(100.0, 100.0), (1.0, 0.0)])), 0.01);
+        assert_eq!(met(&by_cpu([(1.0, 0.0), (1.0, 0.0)])), 0.0);
     }
 }

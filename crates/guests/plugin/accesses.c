@@ -1,14 +1,13 @@
 /* A plugin of QEMU's translator: which instructions access which cache lines, on which vCPU, inside windows that the
  * guest's tasks open and close. Counts go straight into memory that knee shares (traced.rs has the other side).
  *
- *     not armed: only stores of user code are looked at, so a guest boots as fast as without the plugin
+ *     not armed: only moves of user code to memory are looked at, so a guest boots as fast as without the plugin
  *     armed:     every instruction and access; outside windows a callback returns at once
  *
  * A task marks its windows by stores to a page at MARKS, which no program maps by chance:
  *     store to MARKS + 8 * ARM       everything is translated anew, with all callbacks
  *     store to MARKS + 8 * WINDOW    this task's window WINDOW (1, 2, ...) is open
  *     store to MARKS                 it is closed
- *     store to MARKS + 8 * DISARM    as it was before
  *
  * A task is known by its kernel stack: __switch_to_asm pops the next task's registers from it (arch/x86/entry/
  * entry_64.S). What a stack is in:
@@ -143,7 +142,6 @@ void *mmap(void *, size_t, int, int, int, long);
 enum { BOTH = 3 };
 #define MARKS 0x133700000000ull
 #define ARM 255
-#define DISARM 254
 #define CPUS 1024
 #define WINDOWS 8
 #define OPERATION_CPUS 64
@@ -331,7 +329,6 @@ static void on_iret(unsigned cpu, void *unused)
 }
 
 static void rearmed(plugin_id);
-static void disarmed(plugin_id);
 static plugin_id self;
 
 static void mark(unsigned cpu, uint64_t address)
@@ -342,11 +339,6 @@ static void mark(unsigned cpu, uint64_t address)
 	if (number == ARM) {
 		if (!head->armed)
 			qemu_plugin_reset(self, rearmed);
-		return;
-	}
-	if (number == DISARM) {
-		if (head->armed)
-			qemu_plugin_reset(self, disarmed);
 		return;
 	}
 	/* A mark comes from user code, which no entry is below. */
@@ -566,8 +558,9 @@ static void on_instruction(unsigned cpu, void *pointer)
 	head->instructions[cpu][window_of(stack)][actor_of(stack, pc >> 63)]++;
 }
 
-/* Whether an x86-64 instruction is atomic (the prefix lock, or xchg with memory), is repeated, is iretq, is a pop. */
-struct decoded { int is_atomic, is_repeated, is_iret, is_pop; };
+/* Whether an x86-64 instruction is atomic (the prefix lock, or xchg with memory), is repeated, is iretq, is a pop, moves
+ * a register or a constant to memory. */
+struct decoded { int is_atomic, is_repeated, is_iret, is_pop, is_move; };
 
 static struct decoded decode(const uint8_t *bytes, size_t size)
 {
@@ -593,6 +586,7 @@ static struct decoded decode(const uint8_t *bytes, size_t size)
 	decoded.is_repeated &= (bytes[at] >= 0xa4 && bytes[at] <= 0xaf && bytes[at] != 0xa8 && bytes[at] != 0xa9);
 	decoded.is_iret = bytes[at] == 0xcf;
 	decoded.is_pop = bytes[at] >= 0x58 && bytes[at] <= 0x5f;
+	decoded.is_move = bytes[at] == 0x88 || bytes[at] == 0x89 || bytes[at] == 0xc6 || bytes[at] == 0xc7;
 	if ((bytes[at] == 0x86 || bytes[at] == 0x87) && at + 1 < size && bytes[at + 1] < 0xc0)
 		decoded.is_atomic = 1;
 	return decoded;
@@ -655,7 +649,9 @@ static void translate_unarmed(plugin_id id, struct block *block)
 	for (size_t k = 0; k < n; k++) {
 		struct instruction *instruction = qemu_plugin_tb_get_insn(block, k);
 
-		if (!(qemu_plugin_insn_vaddr(instruction) >> 63))
+		/* Not other instructions: where one that QEMU executes in a function of its own has faulted, QEMU 7.2 keeps a
+		 * pointer to its callbacks, which the reset of arming frees. */
+		if (!(qemu_plugin_insn_vaddr(instruction) >> 63) && decoded_of(instruction).is_move)
 			qemu_plugin_register_vcpu_mem_cb(instruction, on_user_store, 0, BOTH, NULL);
 	}
 }
@@ -664,14 +660,6 @@ static void rearmed(plugin_id id)
 {
 	head->armed = 1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translate_armed);
-}
-
-static void disarmed(plugin_id id)
-{
-	head->armed = 0;
-	for (unsigned cpu = 0; cpu < CPUS; cpu++)
-		cpus[cpu].stack = NULL;
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translate_unarmed);
 }
 
 static void in_child(void)

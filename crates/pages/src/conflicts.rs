@@ -11,7 +11,7 @@ use text::table::{Align, Table};
 use crate::page::{Block, Page, PageKind, PageTable, Section, Wide};
 
 /// Rows with fewer transfers an operation are only counted; of a whole program, with a smaller share of the most.
-const LEAST: f64 = 1.0 / 64.0;
+const LEAST: f64 = 1.0 / 32.0;
 const LEAST_SHARE: f64 = 1.0 / 1000.0;
 
 fn least(traced: &Conflicts) -> f64 {
@@ -116,7 +116,7 @@ fn section(traced: &Conflicts, is_one_of_many: bool) -> Section {
     if !few.is_empty() {
         let least = match traced.window_operations[0] {
             0 => "met less often than 2 times, or 1 in 1000 of the most".to_string(),
-            _ => "met less than once in 64 operations".to_string(),
+            _ => "met less than once in 32 operations".to_string(),
         };
         notes.push(format!("{} {least}", counted(few.len(), "more line")));
     }

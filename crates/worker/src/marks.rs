@@ -10,9 +10,8 @@ use workloads::Failure;
 /// Where the page is, as `MARKS` of the plugin.
 const PAGE: usize = 0x1337_0000_0000;
 
-/// The marks that make the plugin watch everything, and nothing.
+/// The mark that makes the plugin watch everything.
 const ARM: usize = 255;
-const DISARM: usize = 254;
 
 /// The page of marks, mapped by this task's process.
 #[derive(Clone, Copy)]
@@ -24,11 +23,6 @@ impl Marks {
         let marks = Marks::map()?;
         marks.store(ARM);
         Ok(marks)
-    }
-
-    /// Has nothing watched any more.
-    pub fn disarm() -> Result<(), Failure> {
-        Marks::map().map(|marks| marks.store(DISARM))
     }
 
     /// Maps the page, unless another task of this process has.

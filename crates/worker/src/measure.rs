@@ -12,7 +12,6 @@ use probes::lock_delay::{Delayed, LockDelay, LockKind};
 use records::{Event, Form, Job, Measured, OwnJob, Pass, TaskReport, Until, Usage, Warning};
 
 use crate::board::{Board, Phase, install_kick_handler};
-use crate::marks::Marks;
 use crate::own::{self, OwnOutput};
 use crate::priority::{self, SchedulingPolicy};
 use crate::profiler::Profiler;
@@ -193,9 +192,6 @@ fn run_phases(
     tasks.reap()?;
     if stop_ns.is_none() {
         profiler.edge(board, job.form)?;
-    }
-    if job.traced {
-        Marks::disarm().map_err(|failure| failure.to_string())?;
     }
     let after = Readings::now(Snapshot::after(root, &job.cpus), context)?;
 

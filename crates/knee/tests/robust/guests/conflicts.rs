@@ -1,11 +1,15 @@
-//! Contended lines of real operations on a Debian kernel: the counts are exact, so they are pinned.
+//! Contended lines of real operations on a Debian kernel, and of a program: counts of writes are exact, so they are
+//! pinned.
 
+use std::fs;
+use std::process::Command;
 use std::sync::PoisonError;
 
 use serde_json::Value;
 
 use crate::guests::{ALONE, PATIENCE, kernel};
 use crate::home::Home;
+use crate::skip::skip;
 
 /// What must be found for an operation: members, with writes an operation.
 const EXPECTED: &[(&str, &[(&str, f64)])] = &[
@@ -66,6 +70,70 @@ fn contended_lines_have_names_and_exact_counts() {
         let instructions = &traced["instructions"];
         assert_eq!(instructions["kernel"], instructions["kernel_again"], "{operation}");
     }
+}
+
+/// Two threads: a counter each in one line, one for both in another, one each in lines of their own.
+const PROGRAM: &str = "
+#include <pthread.h>
+struct { volatile long first, second; } neighbours __attribute__((aligned(64)));
+_Atomic long both __attribute__((aligned(64)));
+struct { volatile long count; char apart[56]; } own[2] __attribute__((aligned(64)));
+static void *work(void *mine)
+{
+	long me = (long)mine;
+
+	for (int i = 0; i < 10000; i++) {
+		if (me)
+			neighbours.second++;
+		else
+			neighbours.first++;
+		both++;
+		own[me].count++;
+	}
+	return 0;
+}
+int main(void)
+{
+	pthread_t other;
+
+	pthread_create(&other, 0, work, (void *)1);
+	work(0);
+	return pthread_join(other, 0);
+}";
+
+#[test]
+fn threads_of_a_program_share_what_it_was_written_to_share() {
+    let test = "contended lines of a program";
+    if Command::new("qemu-x86_64").arg("--version").output().is_err() {
+        return skip(test, "no qemu-x86_64 (qemu-user)");
+    }
+    let home = Home::new();
+    fs::write(home.path("program.c"), PROGRAM).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-pthread", "-o", "program", "program.c"]).current_dir(home.path(""));
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skip(test, "no C compiler");
+    }
+    let ended =
+        home.start(&mut home.knee("conflicts --user ./program --json")).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let lines = answer["traced"][0]["lines"].as_array().unwrap();
+    let row = |name: &str| {
+        let named = |line: &&Value| line["member"].as_str().unwrap().contains(name);
+        lines
+            .iter()
+            .find(named)
+            .map(|line| (line["sharing"].clone(), line["writes"].as_f64().unwrap()))
+    };
+    // What the first thread does before the second begins is not counted.
+    let (sharing, writes) = row("neighbours").unwrap();
+    assert_eq!(sharing, "false");
+    assert!((10_000.0..=20_000.0).contains(&writes), "{writes}");
+    let (sharing, writes) = row("both").unwrap();
+    assert_eq!(sharing, "true");
+    assert!((10_000.0..=20_000.0).contains(&writes), "{writes}");
+    assert_eq!(row("own"), None);
 }
 
 #[test]
