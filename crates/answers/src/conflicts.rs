@@ -45,6 +45,7 @@ pub struct ConflictLine {
     pub place: String,
     /// What of it is contended, and whether by the same bytes.
     pub sharing: Sharing,
+    /// What the member that is written most is.
     pub kind: LineKind,
     /// The name of the member that is written most, or its candidates.
     pub member: String,
@@ -57,9 +58,11 @@ pub struct ConflictLine {
     pub copied: f64,
     /// Bursts of accesses with a write, an operation: where many CPUs want the line, each has to get it.
     pub bursts: f64,
+    /// Loads an operation.
     pub reads: f64,
-    /// Writes an operation, of which `atomics` are atomic.
+    /// Stores an operation, of which `atomics` are atomic.
     pub writes: f64,
+    /// Atomic read-modify-writes an operation.
     pub atomics: f64,
     /// `bursts` in the second window, which has twice the operations.
     pub bursts_again: f64,
@@ -82,8 +85,11 @@ pub struct ConflictMember {
     pub offset: u32,
     /// Bytes.
     pub bytes: u32,
+    /// Loads an operation.
     pub reads: f64,
+    /// Stores an operation, of which `atomics` are atomic.
     pub writes: f64,
+    /// Atomic read-modify-writes an operation.
     pub atomics: f64,
     /// Number of tasks that write it.
     pub writers: u32,
@@ -143,9 +149,11 @@ pub struct ConflictAnswer {
 /// How the lines of an operation differ between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConflictDifference {
+    /// The operation.
     pub operation: String,
-    /// What it ran on before and after.
+    /// What it ran on before.
     pub before: String,
+    /// What it ran on after.
     pub after: String,
     /// The lines that differ, the largest difference first.
     pub changed: Vec<ChangedLine>,
@@ -156,8 +164,11 @@ pub struct ConflictDifference {
 /// A line that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedLine {
+    /// Name of the member that is written most.
     pub member: String,
+    /// What the line is part of.
     pub place: String,
+    /// What became of the line.
     pub change: LineChange,
     /// Transfers that an operation needs at least, before and after.
     pub transfers: [f64; 2],
