@@ -42,8 +42,20 @@ const LENGTH: Limit = Limit { bytes: 256 << 20, what: "an experiment" };
 /// An experiment, to be run. If others decided anything of it, or wrote the code of its loads, shows what it would
 /// start and change, and asks unless `yes` was given.
 pub fn permitted(experiment: Foreign<Experiment>, yes: bool) -> Result<Permitted<Experiment>> {
-    own_loads::with_code(experiment)?.permitted(yes, |experiment| {
+    Ok(permitted_with(experiment, yes, |_| String::new())?.0)
+}
+
+/// As [`permitted`], with what else is to be agreed to at the end of the list. Whether the user was asked comes with it.
+pub fn permitted_with(
+    experiment: Foreign<Experiment>,
+    yes: bool,
+    more: impl FnOnce(&Experiment) -> String,
+) -> Result<(Permitted<Experiment>, bool)> {
+    let experiment = own_loads::with_code(experiment)?;
+    let asks = !yes && !experiment.is_own();
+    let permitted = experiment.permitted(yes, |experiment| {
         let effects = effects(&new_record(experiment.clone())?)?;
-        Ok(reports::effects(&effects, &Style::for_stdout()))
-    })
+        Ok(reports::effects(&effects, &Style::for_stdout()) + &more(experiment))
+    })?;
+    Ok((permitted, asks))
 }

@@ -164,7 +164,23 @@ pub enum Warmup {
 impl Run {
     /// Parses one line of `runs.ndjson`.
     pub fn read(line: &str) -> anyhow::Result<Run> {
+        if let Some(run) = Run::read_like_recent(line) {
+            return Ok(run);
+        }
         serde_json::from_str(line).context("reading a run")
+    }
+
+    /// Parses a line whose counters have the names that those of a recent line have. Counters are most of a line, and all
+    /// else of it is left to serde. None for any other line.
+    fn read_like_recent(line: &str) -> Option<Run> {
+        // No text within a line has this: its quotes have backslashes.
+        const COUNTERS: &str = "\"counters\":{";
+        let start = line.find(COUNTERS)? + COUNTERS.len();
+        let (counters, bytes) = Values::read_like_recent(&line[start..])?;
+        let rest = [&line[..start], &line[start + bytes..]].concat();
+        let rest: RunLine = serde_json::from_str(&rest).ok()?;
+        let is_of_run = rest.counters.as_ref().is_some_and(Values::is_empty);
+        is_of_run.then(|| Run::try_from(RunLine { counters: Some(counters), ..rest }).ok())?
     }
 
     /// A metric's or counter's value, if the run finished and has it. `NAME/op` is the value
@@ -205,4 +221,33 @@ pub struct Sample {
     pub at_ns: Option<i64>,
     /// The value.
     pub value: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line after another with the same names is read as serde reads it.
+    #[test]
+    fn lines_like_recent_ones_are_read_as_by_serde() {
+        let line = r#"{"run":1,"point":0,"block":0,"started":"2026-11-20T09:00:00Z","state":"finished","metrics":{"wall_s":1.5},"counters":{"a":0,"b":-7},"unavailable":{"x":"no \"counters\":{\"a\":1} here"}}"#;
+        let read = |line: &str| serde_json::from_str::<Run>(line).ok();
+        read(line).unwrap();
+        for (from, to, is_like) in [
+            ("-7", "8", true),
+            ("\"run\":1", "\"run\":2", true),
+            ("-7", "1.5", false),
+            ("{\"a\":0,\"b\":-7}", "{}", false),
+            ("\"b\"", "\"c\"", false),
+            (",\"counters\":{\"a\":0,\"b\":-7}", "", false),
+            ("\"metrics\":", "\"counters\":{},\"metrics\":", false),
+            ("finished", "failed", false),
+            ("\"wall_s\":1.5", "\"wall_s\"", false),
+        ] {
+            let other = line.replace(from, to);
+            assert!(other != line, "{from}");
+            assert_eq!(Run::read_like_recent(&other).is_some(), is_like, "{other}");
+            assert_eq!(Run::read(&other).ok(), read(&other), "{other}");
+        }
+    }
 }

@@ -127,6 +127,50 @@ impl<T: Value> Values<T> {
     }
 }
 
+impl Values<i64> {
+    /// Reads the inside of an object of JSON that is written as knee writes it, and has the names of one that was read
+    /// lately. Returns how many bytes it has, before its brace, too. None for any other.
+    pub(crate) fn read_like_recent(text: &str) -> Option<(Values<i64>, usize)> {
+        let first = text.strip_prefix('"')?.split_once('"')?.0;
+        let names = recent_with(&[], first)?;
+        let text = text.as_bytes();
+        let words = names.len().div_ceil(WORD);
+        let mut packed = vec![0; words];
+        let mut at = 0;
+        for (index, name) in names.iter().enumerate() {
+            let after = text.get(at..)?.strip_prefix(b"\"")?.strip_prefix(name.as_bytes())?;
+            let after = after.strip_prefix(b"\":")?;
+            let (value, digits) = plain_integer(after)?;
+            if value != 0 {
+                packed[index / WORD] |= 1 << (index % WORD);
+                packed.push(value.to_bits());
+            }
+            let is_last = index + 1 == names.len();
+            let end = after.get(digits).filter(|end| **end == if is_last { b'}' } else { b',' });
+            end?;
+            at = text.len() - after.len() + digits + usize::from(!is_last);
+        }
+        // A name with a backslash stands for another.
+        let has_escape = text[..at].contains(&b'\\');
+        let values = Values { names, packed: packed.into(), kind: PhantomData };
+        (!has_escape).then_some((values, at))
+    }
+}
+
+/// An integer that surely fits, and the number of its characters. None for all else that JSON calls a number.
+fn plain_integer(text: &[u8]) -> Option<(i64, usize)> {
+    const DIGITS_MAX: usize = 18;
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let digits = text[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let has_zero_before = digits > 1 && text[sign] == b'0';
+    if digits == 0 || digits > DIGITS_MAX || has_zero_before || text[..sign + digits] == *b"-0" {
+        return None;
+    }
+    let number = text[sign..sign + digits].iter();
+    let number = number.fold(0, |number, digit| 10 * number + i64::from(digit - b'0'));
+    Some((if sign == 1 { -number } else { number }, sign + digits))
+}
+
 impl<T: Value> Default for Values<T> {
     fn default() -> Values<T> {
         Values::new()
@@ -352,6 +396,40 @@ mod tests {
         assert!(Arc::ptr_eq(&one.names, &two.names));
         assert_eq!(two.packed.len(), 2);
         assert_eq!((one.get("n"), two.get("n")), (Some(-5), Some(0)));
+    }
+
+    /// What is read like what was read before is what serde reads.
+    #[test]
+    fn objects_like_recent_ones_are_read_as_by_serde() {
+        let known = r#"{"p":1,"q":0,"r":-3}"#;
+        let read = |json: &str| serde_json::from_str::<Values<i64>>(json).unwrap();
+        read(known);
+        for json in [known, r#"{"p":0,"q":12345678901234567,"r":-999999999999999999}"#] {
+            let (values, bytes) = Values::read_like_recent(&json[1..]).unwrap();
+            assert_eq!((values, bytes), (read(json), json.len() - 2), "{json}");
+            let followed = format!("{},\"x\":{{}}}}", &json[1..]);
+            assert_eq!(Values::read_like_recent(&followed).unwrap().1, bytes);
+        }
+        for other in [
+            r#""p":1,"q":0}"#,
+            r#""p":1,"q":0,"r":2,"s":3}"#,
+            r#""p":1, "q":0,"r":2}"#,
+            r#""p":1,"r":0,"q":2}"#,
+            r#""p":1.5,"q":0,"r":2}"#,
+            r#""p":1e3,"q":0,"r":2}"#,
+            r#""p":01,"q":0,"r":2}"#,
+            r#""p":-0,"q":0,"r":2}"#,
+            r#""p":9223372036854775808,"q":0,"r":2}"#,
+            r#""p":1,"q":0,"r":}"#,
+            r#""p":1,"q":0,"r":"#,
+            r#""p":1,"q":0,"r":-"#,
+            "}",
+            "",
+        ] {
+            assert!(Values::read_like_recent(other).is_none(), "{other}");
+        }
+        read(r#"{"a\\b":1}"#);
+        assert!(Values::read_like_recent(r#""a\b":1}"#).is_none());
     }
 
     #[test]

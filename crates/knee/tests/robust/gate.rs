@@ -351,8 +351,13 @@ fn terminal() -> (File, File) {
 
 /// What knee says on a terminal on which a person answers no.
 fn said_to_who_answers_no(setting: &Setting, line: &str) -> String {
+    said_to(setting, line, "n\nn\nn\n")
+}
+
+/// What knee says on a terminal on which a person gives these answers, before it fails.
+fn said_to(setting: &Setting, line: &str, answers: &str) -> String {
     let (mut person, knee) = terminal();
-    person.write_all(b"n\nn\nn\n").unwrap();
+    person.write_all(answers.as_bytes()).unwrap();
     let mut command = setting.command(line);
     command.stdin(knee.try_clone().unwrap()).stderr(knee);
     let mut child = command.spawn().unwrap();
@@ -379,6 +384,15 @@ fn a_person_is_asked_once_about_all_files() {
         let said = said_to_who_answers_no(&setting, line);
         assert_eq!(said.matches("[y/N]").count(), 1, "{line}: {said}");
         assert_eq!(setting.marks(), [] as [PathBuf; 0], "{line}");
+    }
+    if is_root() {
+        // Nothing boots: that is no kernel.
+        let line = "run S/binary.toml --on metal --boot-script --kernel S/evil.sh";
+        for answer in ["y\ny\n", "n\n"] {
+            let said = said_to(&setting, line, answer);
+            assert_eq!(said.matches("[y/N]").count(), 1, "{said}");
+            assert_eq!(setting.marks(), [] as [PathBuf; 0], "{said}");
+        }
     }
     let listed = said_to_who_answers_no(&setting, "explain S/load.c S/plain.c --cpus 1");
     for file in ["load.c", "plain.c"] {

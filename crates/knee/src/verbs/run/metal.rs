@@ -41,7 +41,10 @@ pub fn run(
 ) -> Result<ExitCode> {
     let restart = if flags.boot_script { Restart::Script } else { Restart::Unit };
     ensure!(host::paths::user() == 0, "only root may boot another kernel (--on metal)");
-    let mut experiment = experiment_file::permitted(experiment, arguments.yes)?;
+    let (mut experiment, is_agreed) =
+        experiment_file::permitted_with(experiment, arguments.yes, |experiment| {
+            format!("{}\n", reboots_of(experiment))
+        })?;
     let mut reboots = Reboots::open()?;
     if reboots.is_stale()? {
         talk("cleared the boots that a knee that was killed had planned for this host");
@@ -58,7 +61,8 @@ pub fn run(
             (trip, Some(reboots.arrive()?))
         }
         None => {
-            let (trip, planned) = plan_trip(arguments, restart, given, experiment, store)?;
+            let (trip, planned) =
+                plan_trip(arguments, restart, given, experiment, store, is_agreed)?;
             experiment = planned;
             (trip, None)
         }
@@ -97,13 +101,15 @@ pub fn run(
     Ok(shown?.1)
 }
 
-/// What all boots of this command need, and the experiment with the seed of all. Refuses what cannot work, and asks.
+/// What all boots of this command need, and the experiment with the seed of all. Refuses what cannot work, and asks unless
+/// the user has agreed already.
 fn plan_trip(
     arguments: &Arguments,
     restart: Restart,
     mut given: Vec<String>,
     mut experiment: Permitted<Experiment>,
     store: &Store,
+    is_agreed: bool,
 ) -> Result<(Trip, Permitted<Experiment>)> {
     metal::check_host(restart)?.into_iter().for_each(hint);
     ensure!(
@@ -136,13 +142,11 @@ fn plan_trip(
         experiment = experiment.map(|experiment| Experiment { seed: Some(seed), ..experiment });
         given.splice(at..at, ["--seed".to_string(), seed.to_string()]);
     }
-    if !arguments.yes {
-        let boots = experiment.blocks() as usize * kernels.len() + 1;
-        let question = format!(
-            "This host reboots some {boots} times, into these kernels and at the end into its own. All that runs on \
-             it is stopped. Reboot?"
-        );
+    if !arguments.yes && !is_agreed {
+        let question = format!("{} Reboot?", reboots_of(&experiment));
         question::ask(&question, "the host was not rebooted", "--yes says so on the command line")?;
+    }
+    if !arguments.yes {
         given.insert(at, "--yes".to_string());
     }
     let variables = KEPT_VARIABLES.iter();
@@ -158,6 +162,15 @@ fn plan_trip(
         build_ids,
     };
     Ok((trip, experiment))
+}
+
+/// How often the host reboots, as sentences.
+fn reboots_of(experiment: &Experiment) -> String {
+    let boots = experiment.blocks() as usize * kernels(experiment).len() + 1;
+    format!(
+        "This host reboots some {boots} times, into these kernels and at the end into its own. All that runs on it is \
+         stopped."
+    )
 }
 
 /// The kernels that the host boots, each once.
