@@ -156,7 +156,7 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= 100 && line == line.trim_end()));
         assert!(text.is_ascii());
         expect![[r#"
-            7 of 9 promises met, 2 beyond, perhaps by chance
+            10 of 15 promises met, 5 beyond, perhaps by chance
 
             Noise: normal, 3 %
                                  true 0 %         true 2 %         true 5 %        true 10 %
@@ -245,6 +245,12 @@ mod tests {
             bimodal, 5 % different: changed        >= 99 %  68..100 %  met
             heavy tails, no difference: changed     <= 5 %    2..47 %  beyond, perhaps by chance
             drift, no difference: changed           <= 5 %    0..32 %  met
+            10 files in turn, equal: changed        <= 5 %    3..24 %  beyond, perhaps by chance
+            10 files in turn, 10 %: changed        >= 90 %  89..100 %  met
+            10, then 10 files, equal: changed       <= 5 %    1..16 %  met
+            14, then 14 files, 10 %: changed       >= 90 %   53..98 %  beyond, perhaps by chance
+            10 files, any order, equal: changed     <= 5 %    1..16 %  met
+            14 files, any order, 10 %: changed     >= 90 %   53..98 %  beyond, perhaps by chance
             MISSED: the interval excludes the limit.
 
             How often each rule says "changed", by simulation: 8 comparisons for each number, seed 1. +- is half

@@ -163,7 +163,15 @@ fn a_panic_at_any_instant_costs_the_run_in_progress() {
 fn stop_after(home: &Home, running: &mut Running, runs: usize, stop: impl Fn(i32, &Path)) {
     wait_for_runs(home, running, runs);
     std::thread::sleep(Duration::from_millis(500));
-    let (pid, monitor) = qemu(home).expect("a guest is up");
+    // On a busy host, it may be between two boots.
+    let since = std::time::Instant::now();
+    let (pid, monitor) = loop {
+        match qemu(home) {
+            Some(guest) => break guest,
+            None => assert!(since.elapsed() < PATIENCE, "no guest is up"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
     stop(pid, &monitor);
 }
 
