@@ -88,6 +88,7 @@ const PLANS: &[&str] = &[
     "getppid --cpus 1 --tasks 2 --dir /tmp --seconds 0.1 --up-down --warmup 1 --latency --explain --seed 3 \
      --stop-grace 3 --yes --chunk 5s --lease 1m --blocks 4",
     "getppid --cpus 1 --variant a=as=processes --variant b=as=threads --equal-runs --smallest-effect 5% --metric cpu_s",
+    "--command true --cpus 1 --value {} --better higher",
     "--command true --cpus 1 --prepare true --shell --ignore-failure --operations 3 --timeout 5",
     "--command {n} --axis n=true,echo --operations-from ops:{} --cpus 1",
     "lock_mcs --dose inside=0,100ns,200ns --cpus 1 --tasks-per-cpu 1 --as threads --placement compact",

@@ -273,7 +273,7 @@ fn a_variant_that_cannot_be_started_fails_its_runs_and_no_others() {
 fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
     let home = Home::new();
     let short = "--cpus 1 --seconds 0.02";
-    for value in [0, 5000] {
+    for value in [0, 40] {
         let ended = home.run(&format!("run getppid {short} --blocks 8 --set idle_ns={value}"));
         assert!(ended.status.success(), "{}", ended.stderr);
     }
@@ -288,7 +288,7 @@ fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
         let verdict = |metric: &serde_json::Value| metric["contrasts"][0]["verdict"]["is"].clone();
         metrics.map(verdict).collect::<Vec<_>>()
     };
-    // The second is many times slower, and still: who knows what the host did meanwhile?
+    // The second is slower, and still: who knows what the host did meanwhile?
     let known = ["not_interleaved", "unjudged"];
     let separate = verdicts(&format!("{old} {new} --force"));
     assert!(separate.iter().all(|is| known.contains(&is.as_str().unwrap())), "{separate:?}");

@@ -33,11 +33,12 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
-const NOT_RUN: [&str; 6] = [
+const NOT_RUN: [&str; 7] = [
     "bisect",
     "bisect replay",
     "bisect screen",
     "bisect series",
+    "conflicts",
     "doctor verdicts",
     "kernel build",
 ];
