@@ -47,7 +47,8 @@ pub struct ConflictLine {
     pub sharing: Sharing,
     /// What the member that is written most is.
     pub kind: LineKind,
-    /// The name of the member that is written most, or its candidates.
+    /// The name of the member that is written most, or its candidates. A name that ends in ? is a guess, by the functions
+    /// that access it.
     pub member: String,
     /// Transfers that an operation needs: where many CPUs want one line, at least one for each burst, at most one for
     /// each write; of lines of many objects, those of operations that took turns.

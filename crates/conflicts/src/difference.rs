@@ -1,33 +1,54 @@
-//! What a change did to the lines of an operation: rows are one if their place and the member that is written most are.
+//! What a change did to the lines of an operation. A row of one line is known by its place and the member that is written
+//! most. Which lines of many objects two CPUs meet on depends on where the allocator put them, so all rows of one kind of
+//! object are compared together, and only a large difference counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use answers::{ChangedLine, ConflictDifference, ConflictLine, Conflicts, LineChange};
 
 /// Rows with fewer transfers an operation are noise of what the kernel does besides.
-const LEAST: f64 = 1.0 / 32.0;
+const LEAST: f64 = 1.0 / 8.0;
+/// The same for rows of many objects.
+const LEAST_OF_OBJECTS: f64 = 0.5;
 
-/// Counts that differ by less are one.
-const EQUAL: f64 = 0.05;
+/// Counts of one line that differ by a smaller share are one, and those of many objects.
+const EQUAL: f64 = 0.1;
+const EQUAL_OF_OBJECTS: f64 = 0.5;
+
+/// What is compared with what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    place: String,
+    /// The member that is written most; empty for rows of many objects.
+    member: String,
+}
+
+/// Transfers and writes an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    transfers: f64,
+    writes: f64,
+}
 
 /// Compares an operation on two kernels, or in two settings.
 pub fn difference(before: &Conflicts, after: &Conflicts) -> ConflictDifference {
     let (old, new) = (rows(before), rows(after));
-    let names: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
-    let changed = names.into_iter().filter_map(|(place, member)| {
-        let key = &(*place, *member);
-        let find = |rows: &BTreeMap<(&str, &str), &ConflictLine>,
-                    value: fn(&ConflictLine) -> f64| {
-            rows.get(key).map_or(0.0, |line| value(line))
+    let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
+    let changed = keys.into_iter().filter_map(|key| {
+        let [first, second] = [&old, &new].map(|rows| rows.get(key).copied().unwrap_or_default());
+        let is_of_objects = key.member.is_empty();
+        let change = change([first.transfers, second.transfers], is_of_objects)?;
+        let member = if is_of_objects {
+            format!("{}, lines of many", key.place)
+        } else {
+            key.member.clone()
         };
-        let transfers = [find(&old, |l| l.transfers[0]), find(&new, |l| l.transfers[0])];
-        let change = change(transfers)?;
         Some(ChangedLine {
-            member: (*member).to_string(),
-            place: (*place).to_string(),
+            member,
+            place: key.place.clone(),
             change,
-            transfers,
-            writes: [find(&old, |l| l.writes), find(&new, |l| l.writes)],
+            transfers: [first.transfers, second.transfers],
+            writes: [first.writes, second.writes],
         })
     });
     let mut changed: Vec<ChangedLine> = changed.collect();
@@ -43,20 +64,35 @@ pub fn difference(before: &Conflicts, after: &Conflicts) -> ConflictDifference {
     }
 }
 
-fn rows(conflicts: &Conflicts) -> BTreeMap<(&str, &str), &ConflictLine> {
-    conflicts.lines.iter().map(|line| ((line.place.as_str(), line.member.as_str()), line)).collect()
+fn rows(conflicts: &Conflicts) -> BTreeMap<Key, Count> {
+    let mut rows: BTreeMap<Key, Count> = BTreeMap::new();
+    for line in &conflicts.lines {
+        let count = rows.entry(key(line)).or_default();
+        count.transfers += line.transfers[0];
+        count.writes += line.writes;
+    }
+    rows
 }
 
-fn change([before, after]: [f64; 2]) -> Option<LineChange> {
-    let is_there = |transfers: f64| transfers >= LEAST;
-    match (is_there(before), is_there(after)) {
-        (false, false) => None,
-        (true, false) => Some(LineChange::Gone),
-        (false, true) => Some(LineChange::New),
-        (true, true) if (after - before).abs() <= EQUAL * before.max(after) => None,
-        (true, true) if after < before => Some(LineChange::Fewer),
-        (true, true) => Some(LineChange::More),
+fn key(line: &ConflictLine) -> Key {
+    let member = if line.lines > 1 { String::new() } else { line.member.clone() };
+    Key { place: line.place.clone(), member }
+}
+
+fn change([before, after]: [f64; 2], is_of_objects: bool) -> Option<LineChange> {
+    let (least, equal) =
+        if is_of_objects { (LEAST_OF_OBJECTS, EQUAL_OF_OBJECTS) } else { (LEAST, EQUAL) };
+    let most = before.max(after);
+    if most < least || (after - before).abs() <= equal * most {
+        return None;
     }
+    // What is left of a line that went may be chance.
+    Some(match (before >= least / 4.0, after >= least / 4.0) {
+        (true, false) => LineChange::Gone,
+        (false, _) => LineChange::New,
+        _ if after < before => LineChange::Fewer,
+        _ => LineChange::More,
+    })
 }
 
 #[cfg(test)]
@@ -65,11 +101,23 @@ mod tests {
 
     #[test]
     fn rows_come_go_and_change() {
-        assert_eq!(change([0.0, 0.0]), None);
-        assert_eq!(change([4.0, 4.1]), None);
-        assert_eq!(change([4.0, 2.0]), Some(LineChange::Fewer));
-        assert_eq!(change([1.0, 2.0]), Some(LineChange::More));
-        assert_eq!(change([1.0, 0.01]), Some(LineChange::Gone));
-        assert_eq!(change([0.0, 1.0]), Some(LineChange::New));
+        let check = |counts: [f64; 2], expected: Option<LineChange>| {
+            assert_eq!(change(counts, false), expected, "{counts:?}");
+        };
+        check([0.0, 0.0], None);
+        check([0.0, 0.1], None);
+        check([4.0, 4.1], None);
+        check([4.0, 2.0], Some(LineChange::Fewer));
+        check([1.0, 2.0], Some(LineChange::More));
+        check([1.0, 0.01], Some(LineChange::Gone));
+        check([0.0, 1.0], Some(LineChange::New));
+    }
+
+    #[test]
+    fn where_the_allocator_put_objects_is_no_change() {
+        assert_eq!(change([1.78, 1.3], true), None);
+        assert_eq!(change([0.1, 0.4], true), None);
+        assert_eq!(change([0.1, 2.0], true), Some(LineChange::More));
+        assert_eq!(change([0.0, 2.0], true), Some(LineChange::New));
     }
 }

@@ -8,6 +8,10 @@ pub trait Image {
     fn place(&self, is_user: bool, address: u64) -> Place;
     /// The function that holds an instruction.
     fn function(&self, address: u64) -> Option<String>;
+    /// Whether an instruction is a module's, whose types are not known.
+    fn is_of_module(&self, _address: u64) -> bool {
+        false
+    }
     /// The types of a kernel, with its symbols; `None` where only variables are named.
     fn types(&self) -> Option<(&KernelTypes, &Symbols)>;
 }

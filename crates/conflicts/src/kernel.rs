@@ -34,6 +34,8 @@ pub struct KernelImage<'a> {
     direct_map: u64,
     page_map: u64,
     memory_bytes: u64,
+    /// The first address behind the image: modules lie there.
+    end: u64,
     /// Where each CPU's own part begins, less the address of the variable.
     own_parts: Vec<u64>,
     /// The addresses of per-CPU variables in the image.
@@ -89,6 +91,7 @@ impl<'a> KernelImage<'a> {
             direct_map,
             page_map,
             memory_bytes,
+            end: symbols.address_of(&["_end"]).unwrap_or(u64::MAX),
             own_parts,
             own: start..end,
             layout,
@@ -179,6 +182,10 @@ impl Image for KernelImage<'_> {
 
     fn function(&self, address: u64) -> Option<String> {
         self.symbols.function(address).map(|(name, _)| name.to_string())
+    }
+
+    fn is_of_module(&self, address: u64) -> bool {
+        address >= self.end
     }
 
     fn types(&self) -> Option<(&KernelTypes, &Symbols)> {

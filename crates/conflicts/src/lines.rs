@@ -118,6 +118,7 @@ impl<'a> Lines<'a> {
                 let Some(start) = place.start() else { continue };
                 let (_, evidence) =
                     evidence.entry(subject(&place)).or_insert_with(|| (place, Evidence::default()));
+                evidence.is_of_module |= self.image.is_of_module(access.instruction);
                 let Some(function) = self.image.function(access.instruction) else { continue };
                 if !COPIES.iter().any(|copy| function.contains(copy)) {
                     *evidence.offsets.entry(address - start).or_default() +=
@@ -140,11 +141,11 @@ impl<'a> Lines<'a> {
         let known = evidence.into_iter().map(|(subject, (place, evidence))| {
             let candidates = match &place {
                 Place::Object { cache, bytes, .. } => namer.of_cache(cache, *bytes, &evidence),
-                Place::Variable { name, bytes, .. } | Place::PerCpu { name, bytes, .. } => {
-                    namer.of_variable(name, *bytes, &evidence)
+                Place::PerCpu { name, .. } => namer.of_variable(name),
+                Place::Page { .. } => {
+                    namer.structure("page").into_iter().collect::<Vec<_>>().into()
                 }
-                Place::Page { .. } => namer.structure("page").into_iter().collect(),
-                _ => Vec::new(),
+                _ => Candidates::default(),
             };
             (subject, candidates)
         });
@@ -187,11 +188,12 @@ impl<'a> Lines<'a> {
 
     /// What a place is called.
     fn label(&self, place: &Place) -> String {
-        let types = self.known.get(&subject(place)).cloned().unwrap_or_default();
-        let names =
-            self.namer.as_ref().map(|namer| types.iter().map(|t| namer.name_of(*t)).collect());
-        let names: Vec<&str> = names.unwrap_or_default();
+        let Candidates { structures, is_guess } =
+            self.known.get(&subject(place)).cloned().unwrap_or_default();
+        let named = |namer: &Namer<'a>| structures.iter().map(|t| namer.name_of(*t)).collect();
+        let names: Vec<&str> = self.namer.as_ref().map(named).unwrap_or_default();
         match (place, &names[..]) {
+            (Place::Object { .. }, [name]) if is_guess => format!("{name}?"),
             (Place::Object { .. }, [name]) => (*name).to_string(),
             (Place::Object { cache, .. }, []) => format!("object of {cache}"),
             (Place::Object { cache, .. }, _) => {
@@ -259,8 +261,8 @@ impl<'a> Lines<'a> {
         let place = self.image.place(is_user, address);
         let Some(start) = place.start() else { return unnamed(format!("byte {first}")) };
         let offset = address - start;
-        let types = self.known.get(&subject(&place)).map(Vec::as_slice).unwrap_or_default();
-        let members = types.iter().filter_map(|t| {
+        let candidates = self.known.get(&subject(&place)).cloned().unwrap_or_default();
+        let members = candidates.structures.iter().filter_map(|t| {
             let namer = self.namer.as_ref()?;
             Some((namer.name_of(*t), namer.member_at(*t, offset)?))
         });
@@ -275,7 +277,10 @@ impl<'a> Lines<'a> {
         };
         let mut names: Vec<String> = members
             .iter()
-            .map(|(name, member)| format!("{}.{}", owner(name), known_by(member)))
+            .map(|(name, member)| {
+                let guess = if candidates.is_guess { "?" } else { "" };
+                format!("{}.{}{guess}", owner(name), known_by(member))
+            })
             .collect();
         names.dedup();
         let from_line = (start + member.start) as i64 - line as i64;

@@ -1,10 +1,10 @@
 //! The types of objects, from what the kernel says of itself: a cache holds objects of one size, functions take
 //! pointers to structures, members begin at offsets.
 //!
-//! A cache with a name of its own holds one structure: of those of its size, the one that is called alike, else the one
-//! that the functions which access its objects take. An object of a kmalloc cache may be anything that fits: there the
-//! functions decide, weighed by how few of the structures that fit they could mean. Where they do not decide, the best
-//! candidates are named.
+//! A cache that is called like a structure of its size holds that. Else the functions which access an object are asked
+//! what they take, and where none takes anything that fits, the functions near by: that is a guess, and marked as one,
+//! since a function may follow a pointer to something else. Objects that modules use may be of types that are not known
+//! here: only a cache's own name names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,16 +34,33 @@ pub struct Evidence {
     pub atomic: BTreeSet<u64>,
     /// The offsets that functions of a lock write, with the part of the type's name that must be there.
     pub locks: BTreeMap<u64, &'static str>,
+    /// Whether functions of modules accessed them.
+    pub is_of_module: bool,
 }
 
-/// What an object may be: the most likely first, one if the evidence decides.
-pub type Candidates = Vec<Structure>;
+/// What an object may be.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// The most likely first, one if the evidence decides.
+    pub structures: Vec<Structure>,
+    /// Whether only functions speak for them.
+    pub is_guess: bool,
+}
+
+impl From<Vec<Structure>> for Candidates {
+    fn from(structures: Vec<Structure>) -> Candidates {
+        Candidates { structures, is_guess: false }
+    }
+}
 
 /// As many candidates are named.
 const CANDIDATES_MAX: usize = 3;
 
 /// Evidence decides if it is this many times that of the next structure.
 const DECIDES: f64 = 1.5;
+
+/// What a function that takes a structure says of it, against one that takes a part.
+const DIRECT: f64 = 3.0;
 
 /// How far away, in bytes of code, functions are neighbours: about one directory of the kernel's source.
 const NEAR: u64 = 32 << 10;
@@ -131,6 +148,10 @@ impl<'a> Namer<'a> {
 
     /// What the objects of a cache are.
     pub fn of_cache(&self, cache: &str, object_bytes: u64, evidence: &Evidence) -> Candidates {
+        let is_kmalloc = kmalloc_bytes(cache).is_some();
+        if is_kmalloc && evidence.is_of_module {
+            return Candidates::default();
+        }
         if let Some(bucket) = kmalloc_bytes(cache) {
             let below = kmalloc_below(bucket);
             let fitting =
@@ -143,31 +164,23 @@ impl<'a> Namer<'a> {
         // Tasks are shorter than their structure: not all registers exist everywhere.
         let mut same_name = self.types.structures(cache).into_iter();
         if let Some(same) = same_name.next_back() {
-            return vec![same];
+            return vec![same].into();
         }
         let same_size = self.by_size.get(&object_bytes).cloned().unwrap_or_default();
         let alike: Vec<Structure> =
             same_size.iter().copied().filter(|s| is_called_like(cache, self.name_of(*s))).collect();
         if !alike.is_empty() {
-            return self.named_once(alike);
+            return self.named_once(alike).into();
         }
-        if self.named_once(same_size.clone()).len() == 1 {
-            return self.named_once(same_size);
+        if evidence.is_of_module {
+            return Candidates::default();
         }
         self.decide(same_size.into_iter(), evidence)
     }
 
-    /// What a variable of this size is.
-    pub fn of_variable(&self, name: &str, bytes: u64, evidence: &Evidence) -> Candidates {
-        if let Some(structure) = self.variables.get(name) {
-            return vec![*structure];
-        }
-        if bytes <= 8 {
-            return Vec::new();
-        }
-        // A variable is followed by padding up to the next.
-        let fitting = self.by_size.range(bytes.saturating_sub(63).max(9)..=bytes).rev();
-        self.decide(fitting.flat_map(|(_, structures)| structures.iter().copied()), evidence)
+    /// What a variable is, where the kernel says so: of per-CPU variables.
+    pub fn of_variable(&self, name: &str) -> Candidates {
+        self.variables.get(name).map_or_else(Candidates::default, |known| vec![*known].into())
     }
 
     /// The structures that the functions speak for, or, where none takes any, those around them.
@@ -185,7 +198,8 @@ impl<'a> Namer<'a> {
             [(first, _), (second, _), ..] => first >= DECIDES * second,
         };
         let kept = if decides { 1 } else { CANDIDATES_MAX };
-        ranked.into_iter().take(kept).map(|(_, structure)| structure).collect()
+        let structures = ranked.into_iter().take(kept).map(|(_, structure)| structure).collect();
+        Candidates { structures, is_guess: true }
     }
 
     /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean.
@@ -206,10 +220,15 @@ impl<'a> Namer<'a> {
         let weights: BTreeMap<&str, f64> =
             wanted.iter().map(|name| (*name, 1.0 / holders(name).max(1) as f64)).collect();
         ranked(fitting.iter().map(|(structure, within)| {
+            let own = self.name_of(*structure);
             let score = asked.iter().map(|all| {
-                let names =
-                    all.iter().map(|s| self.name_of(*s)).filter(|name| within.contains(name));
-                names.filter_map(|name| weights.get(name)).copied().fold(0.0, f64::max)
+                let names = all.iter().map(|s| self.name_of(*s)).filter(|n| within.contains(n));
+                // What takes the structure itself says more than what takes a part of it.
+                let weighed = names.filter_map(|name| {
+                    let factor = if name == own { DIRECT } else { 1.0 };
+                    weights.get(name).map(|weight| factor * weight)
+                });
+                weighed.fold(0.0, f64::max)
             });
             (self.name_of(*structure), score.sum(), *structure)
         }))
@@ -280,7 +299,7 @@ impl<'a> Namer<'a> {
     }
 
     /// Files may define one structure each: those of one name are one.
-    fn named_once(&self, structures: Vec<Structure>) -> Candidates {
+    fn named_once(&self, structures: Vec<Structure>) -> Vec<Structure> {
         let names: BTreeMap<&str, Structure> =
             structures.iter().map(|structure| (self.name_of(*structure), *structure)).collect();
         names.into_values().take(CANDIDATES_MAX).collect()

@@ -61,9 +61,12 @@ pub fn conflicts(answer: &ConflictAnswer) -> Page {
 }
 
 fn title(answer: &ConflictAnswer) -> String {
-    let mut names: Vec<&str> =
-        answer.traced.iter().map(|traced| traced.operation.as_str()).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for traced in &answer.traced {
+        if !names.contains(&traced.operation.as_str()) {
+            names.push(&traced.operation);
+        }
+    }
     names.join(", ")
 }
 
@@ -71,7 +74,7 @@ fn title(answer: &ConflictAnswer) -> String {
 fn sentences(traced: &Conflicts) -> Vec<String> {
     let name = &traced.operation;
     let Some(worst) = traced.lines.first().filter(|line| line.transfers[0] >= least(traced)) else {
-        return vec![format!("{name}: no line is needed by more than one CPU ({})", traced.on)];
+        return vec![format!("{name} on {}: no line is needed by more than one CPU", traced.on)];
     };
     let functions = writers(worst);
     let others = traced.lines.iter().filter(|line| line.transfers[0] >= least(traced)).count() - 1;
