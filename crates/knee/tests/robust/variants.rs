@@ -273,13 +273,11 @@ fn a_variant_that_cannot_be_started_fails_its_runs_and_no_others() {
 fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
     let home = Home::new();
     let short = "--cpus 1 --seconds 0.02";
-    for value in [5000, 6000, 50_000] {
-        let ended = home.run(&format!("run getppid {short} --blocks 8 --set idle_ns={value}"));
+    for (label, value) in [("old", 5000), ("new", 6000), ("far", 50_000)] {
+        let run = format!("run getppid {short} --blocks 8 --set idle_ns={value} --label {label}");
+        let ended = home.run(&run);
         assert!(ended.status.success(), "{}", ended.stderr);
     }
-    let listed: Vec<serde_json::Value> =
-        serde_json::from_str(&home.run("list records --json").stdout).expect("a list");
-    let [far, new, old] = [0, 1, 2].map(|i| listed[i]["id"].as_str().expect("an id").to_string());
     let verdicts = |what: &str| {
         let text = home.run(&format!("compare --json {what}")).stdout;
         let comparison: serde_json::Value = serde_json::from_str(&text).expect("a comparison");
@@ -290,12 +288,12 @@ fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
     };
     // The second is slower, and still: who knows what the host did meanwhile?
     let known = ["not_interleaved", "unjudged"];
-    let separate = verdicts(&format!("{old} {new} --force"));
+    let separate = verdicts("old new --force");
     assert!(separate.iter().all(|is| known.contains(&is.as_str().unwrap())), "{separate:?}");
     // No host drifts by a factor of ten.
-    let distant = verdicts(&format!("{old} {far} --force"));
+    let distant = verdicts("old far --force");
     assert_eq!(distant[0], "worse", "{distant:?}");
-    let ended = home.run(&format!("run {new} --against {old} --blocks 10"));
+    let ended = home.run("run new --against old --blocks 10");
     assert!(ended.status.success(), "{}", ended.stderr);
     let in_turn = verdicts("last");
     // What the verdict is then depends on how busy this host is.

@@ -120,7 +120,7 @@ fn design(comparison: &Comparison) -> String {
         }
         Design::Separate => {
             "not interleaved: the variants were measured one after the other, so a \
-                             difference may be the host's drift: no verdict"
+             difference below a factor of two may be the host's drift and gets no verdict"
                 .to_string()
         }
     }

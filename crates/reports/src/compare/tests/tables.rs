@@ -264,8 +264,8 @@ fn passes_as_fs_mark_prints_them() {
                         qspinlock
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
-            design      not interleaved: the variants were measured one after the other, so a difference may be
-                        the host's drift: no verdict
+            design      not interleaved: the variants were measured one after the other, so a difference below a
+                        factor of two may be the host's drift and gets no verdict
             rerun       knee compare last --layout lkp
 
             [1mfs_mark, processes, 50000 operations per task, /mnt/scratch, 120 CPUs, 16 tasks[0m
@@ -326,7 +326,8 @@ fn passes_of_our_own_files_have_no_overhead() {
             host        lab1, 6.18.2
             record      20261120-115530-7f3a9c
             design      not interleaved: the variants were measured one after the
-                        other, so a difference may be the host's drift: no verdict
+                        other, so a difference below a factor of two may be the
+                        host's drift and gets no verdict
             rerun       knee compare last --layout lkp
 
             [1mcreate_files size_bytes=4096, processes, 50000 operations per task,
