@@ -32,6 +32,7 @@ mod ratio;
 mod rebuild;
 mod report;
 mod searches;
+mod shared_lines;
 mod simulated;
 mod tasks;
 mod turnover;
@@ -62,7 +63,7 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files or
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, shared-lines or
     /// bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -197,6 +198,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("looking", looking::measure),
     on_request("own-loads", own_loads::measure),
     on_request("pairs", pairs::measure),
+    on_request("shared-lines", shared_lines::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
 

@@ -35,7 +35,7 @@ pub use crate::commits::{
 };
 pub use crate::conflicts::{
     Ceiling, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine, ConflictMember,
-    Conflicts, Instructions, LineChange, LineKind, Sharing,
+    ConflictPair, Conflicts, Instructions, LineChange, LineKind, PairLine, Sharing,
 };
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
 pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};

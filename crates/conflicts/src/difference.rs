@@ -8,7 +8,7 @@ use answers::{ChangedLine, ConflictDifference, ConflictLine, Conflicts, LineChan
 
 /// Rows with fewer transfers an operation are noise of what the kernel does besides.
 const LEAST: f64 = 1.0 / 8.0;
-/// The same for rows of many objects.
+/// Rows of many objects with fewer transfers an operation are noise: the allocator decides which meet.
 const LEAST_OF_OBJECTS: f64 = 0.5;
 
 /// Counts of one line that differ by a smaller share are one, and those of many objects.
@@ -117,7 +117,7 @@ mod tests {
     fn where_the_allocator_put_objects_is_no_change() {
         assert_eq!(change([1.78, 1.3], true), None);
         assert_eq!(change([0.1, 0.4], true), None);
-        assert_eq!(change([0.1, 2.0], true), Some(LineChange::More));
+        assert_eq!(change([0.2, 2.0], true), Some(LineChange::More));
         assert_eq!(change([0.0, 2.0], true), Some(LineChange::New));
     }
 }

@@ -7,12 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use guests::tracer::Trace;
 use perf_data::{KernelTypes, Symbols};
 
 use crate::image::{Image, Place};
 use crate::memory::GuestMemory;
+use crate::program::ProgramImage;
 
 /// Where the kernel's image and its modules begin (Documentation/arch/x86/x86_64/mm.rst, four levels).
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
@@ -41,6 +44,10 @@ pub struct KernelImage<'a> {
     /// The addresses of per-CPU variables in the image.
     own: std::ops::Range<u64>,
     layout: Layout,
+    /// What the tasks execute, if that is no workload of knee's.
+    program: Option<ProgramImage>,
+    /// The virtual address of each line that programs accessed, by its physical one.
+    user_addresses: BTreeMap<u64, u64>,
 }
 
 /// A slab cache.
@@ -95,6 +102,8 @@ impl<'a> KernelImage<'a> {
             own_parts,
             own: start..end,
             layout,
+            program: None,
+            user_addresses: BTreeMap::new(),
         };
         image.caches = image.read_caches().unwrap_or_default();
         ensure!(
@@ -102,6 +111,29 @@ impl<'a> KernelImage<'a> {
             "the guest's page tables are not where {table:#x} says: is the kernel relocated?"
         );
         Ok(image)
+    }
+
+    /// Names what tasks access in their own memory by the program that they execute.
+    pub fn with_program(mut self, path: &Path, trace: &Trace) -> Result<KernelImage<'a>> {
+        let instructions = trace.accesses.iter().map(|access| access.instruction);
+        let own = instructions.filter(|address| *address < 1 << 63);
+        self.program = Some(ProgramImage::in_guest(path, own)?);
+        let known = trace.lines.iter().filter_map(|line| Some((line.line, line.user_address?)));
+        self.user_addresses = known.collect();
+        Ok(self)
+    }
+
+    /// What a program has at a physical address. Where it starts is told by physical addresses, too.
+    fn of_program(&self, address: u64) -> Option<Place> {
+        let line = self.user_addresses.get(&(address & !63))?;
+        let own = line + address % 64;
+        let shift = address.wrapping_sub(own);
+        Some(match self.program.as_ref()?.place(true, own) {
+            Place::Variable { name, start, bytes } => {
+                Place::Variable { name, start: start.wrapping_add(shift), bytes }
+            }
+            place => place,
+        })
     }
 
     /// Walks the list of all slab caches (mm/slab_common.c).
@@ -157,7 +189,7 @@ impl<'a> KernelImage<'a> {
 impl Image for KernelImage<'_> {
     fn place(&self, is_user: bool, address: u64) -> Place {
         if is_user {
-            return Place::User;
+            return self.of_program(address).unwrap_or(Place::User);
         }
         if let Some(place) = self.own_variable(address) {
             return place;
@@ -181,6 +213,10 @@ impl Image for KernelImage<'_> {
     }
 
     fn function(&self, address: u64) -> Option<String> {
+        if address >> 63 == 0 {
+            let unknown = || "code of a library".to_string();
+            return Some(self.program.as_ref()?.function(address).unwrap_or_else(unknown));
+        }
         self.symbols.function(address).map(|(name, _)| name.to_string())
     }
 

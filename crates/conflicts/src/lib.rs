@@ -16,7 +16,7 @@ mod memory;
 mod names;
 mod program;
 
-use answers::{Conflicts, Instructions};
+use answers::{ConflictLine, Conflicts, Instructions};
 use described_hosts::DescribedHost;
 use guests::program::TracedProgram;
 use guests::tracer::{Actor, Trace};
@@ -34,26 +34,65 @@ pub struct Traced<'a> {
     /// The release of the guest's kernel.
     pub on: String,
     pub tasks: u32,
-    /// Operations of each task in each window.
-    pub window_operations: [u64; 2],
+    pub counted: Counted,
     pub trace: &'a Trace,
+}
+
+/// Which operations were counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Counted {
+    /// So many of each task in each window.
+    Windows([u64; 2]),
+    /// All that a program did, from its start to its end; how many those are, if somebody said it.
+    Whole(Option<u64>),
 }
 
 /// The lines that an operation in a guest contends for.
 pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> Conflicts {
-    let Traced { tasks, window_operations, trace, .. } = traced;
-    let operations = window_operations.map(|each| (each * u64::from(*tasks)) as f64);
-    let lines = Lines::new(image).rows(trace, operations);
+    let Traced { tasks, trace, .. } = traced;
+    let (window_operations, operations) = match traced.counted {
+        Counted::Windows(each) => (each, each.map(|each| (each * u64::from(*tasks)) as f64)),
+        Counted::Whole(number) => ([number.unwrap_or(0), 0], [number.unwrap_or(1) as f64; 2]),
+    };
+    let mut lines = Lines::new(image).rows(trace, operations);
+    let is_whole = matches!(traced.counted, Counted::Whole(_));
+    if is_whole {
+        lines.iter_mut().for_each(in_one_window);
+    }
+    // Without operations, there is no rate.
+    let hosts = if window_operations[0] > 0 { hosts } else { &[] };
     Conflicts {
         operation: traced.operation.clone(),
         on: traced.on.clone(),
         tasks: *tasks,
-        window_operations: *window_operations,
-        instructions: instructions(trace, operations),
+        window_operations,
+        instructions: instructions(trace, operations, is_whole),
         ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
+        least_transfers: least_transfers(trace, window_operations[0], is_whole),
         lines,
         warnings: warnings(trace),
     }
+}
+
+/// How many transfers matter, where operations were counted or of a whole program.
+fn least_transfers(trace: &Trace, operations: u64, is_whole: bool) -> f64 {
+    /// At 100 ns a transfer and 4 instructions a ns, one in so many instructions takes 1 % of the time.
+    const INSTRUCTIONS: f64 = 40_000.0;
+    /// What happens once has no operation to slow.
+    const TWICE: f64 = 2.0;
+    const ONCE_A_BATCH: f64 = 1.0 / 32.0;
+    let executed: u64 = trace.instructions.iter().map(|executed| executed.count).sum();
+    let of_time = executed as f64 / INSTRUCTIONS;
+    match (operations, is_whole) {
+        (_, false) => ONCE_A_BATCH,
+        (0, true) => of_time.max(TWICE),
+        (n, true) => (of_time / n as f64).max(ONCE_A_BATCH),
+    }
+}
+
+/// Says nothing of a second window where there is none.
+fn in_one_window(line: &mut ConflictLine) {
+    (line.is_steady, line.bursts_again) = (true, line.bursts);
 }
 
 /// The lines that the threads of a program contend for, from the start of the second thread on. What one operation is,
@@ -68,9 +107,7 @@ pub fn of_program(
     let image = ProgramImage::new(maps, trace.accesses.iter().map(|access| access.instruction));
     let per = operations.unwrap_or(1) as f64;
     let mut lines = Lines::new(&image).rows(trace, [per; 2]);
-    for line in &mut lines {
-        (line.is_steady, line.bursts_again) = (true, line.bursts);
-    }
+    lines.iter_mut().for_each(in_one_window);
     let executed: u64 = trace.instructions.iter().map(|executed| executed.count).sum();
     // Without operations, there is no rate.
     let hosts = if operations.is_some() { hosts } else { &[] };
@@ -81,13 +118,15 @@ pub fn of_program(
         window_operations: [operations.unwrap_or(0), 0],
         instructions: Some(Instructions { user: executed as f64 / per, ..Instructions::default() }),
         ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
+        least_transfers: least_transfers(trace, operations.unwrap_or(0), true),
         lines,
         warnings: warnings(trace),
     }
 }
 
-/// Instructions of an operation: in the kernel those of the median operation, which ticks do not reach.
-fn instructions(trace: &Trace, operations: [f64; 2]) -> Option<Instructions> {
+/// Instructions of an operation: in the kernel those of the median operation, which ticks do not reach. Of a whole program,
+/// the median is the mean.
+fn instructions(trace: &Trace, operations: [f64; 2], is_whole: bool) -> Option<Instructions> {
     let median = |window: u8| {
         let of_window = trace.operations.iter().filter(|all| all.window == window);
         let mut all: Vec<u32> =
@@ -100,12 +139,10 @@ fn instructions(trace: &Trace, operations: [f64; 2]) -> Option<Instructions> {
         let executed = trace.instructions.iter().filter(|e| e.window == 1 && e.actor == actor);
         executed.map(|executed| executed.count as f64).sum::<f64>() / operations[0]
     };
-    Some(Instructions {
-        kernel: median(1)?,
-        kernel_mean: mean(Actor::Kernel),
-        user: mean(Actor::User),
-        kernel_again: median(2)?,
-    })
+    let (kernel_mean, user) = (mean(Actor::Kernel), mean(Actor::User));
+    let (kernel, kernel_again) =
+        if is_whole { (kernel_mean, kernel_mean) } else { (median(1)?, median(2)?) };
+    Some(Instructions { kernel, kernel_mean, user, kernel_again })
 }
 
 fn warnings(trace: &Trace) -> Vec<String> {

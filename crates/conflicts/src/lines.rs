@@ -121,7 +121,7 @@ impl<'a> Lines<'a> {
                 evidence.is_of_module |= self.image.is_of_module(access.instruction);
                 let Some(function) = self.image.function(access.instruction) else { continue };
                 if !COPIES.iter().any(|copy| function.contains(copy)) {
-                    *evidence.offsets.entry(address - start).or_default() +=
+                    *evidence.offsets.entry(address.wrapping_sub(start)).or_default() +=
                         u64::from(access.count);
                     match lock_of(&function) {
                         Some(part) if is_write(access) => {
@@ -133,7 +133,7 @@ impl<'a> Lines<'a> {
                         }
                     }
                     if access.how == How::Atomic {
-                        evidence.atomic.insert(address - start);
+                        evidence.atomic.insert(address.wrapping_sub(start));
                     }
                 }
             }
@@ -157,7 +157,7 @@ impl<'a> Lines<'a> {
         let first = accesses.iter().filter(|a| is_write(a)).chain(accesses).next();
         let offset = first.map_or(0, |access| access.bytes.trailing_zeros());
         let place = self.image.place(is_user, line + u64::from(offset));
-        let offset = place.start().map_or(0, |start| line as i64 - start as i64);
+        let offset = place.start().map_or(0, |start| line.wrapping_sub(start) as i64);
         let place = match &place {
             Place::Content
             | Place::Vmalloc
@@ -259,8 +259,10 @@ impl<'a> Lines<'a> {
         let unnamed =
             |name: String| Part { names: vec![name], types: Vec::new(), offset: first, bytes };
         let place = self.image.place(is_user, address);
-        let Some(start) = place.start() else { return unnamed(format!("byte {first}")) };
-        let offset = address - start;
+        let Some(start) = place.start() else {
+            return unnamed(format!("{} at byte {first}", what(&place)));
+        };
+        let offset = address.wrapping_sub(start);
         let candidates = self.known.get(&subject(&place)).cloned().unwrap_or_default();
         let members = candidates.structures.iter().filter_map(|t| {
             let namer = self.namer.as_ref()?;
@@ -318,7 +320,6 @@ fn subject(place: &Place) -> String {
         Place::Object { cache, start, .. } if cache.starts_with("kmalloc") => {
             format!("{cache} {start:x}")
         }
-        Place::Object { cache, .. } => cache.clone(),
         place => what(place),
     }
 }
@@ -354,13 +355,18 @@ fn is_contended(accesses: &[&Access]) -> bool {
     cpus.len() > 1 && of_operations().any(|access| is_write(access))
 }
 
+/// Bytes that others use less often, for each write, are not shared: who clears memory has written it once.
+const SELDOM: u64 = 100;
+
 /// Writes of the operations to bytes that another CPU's operations use, and to bytes that none does.
 fn shared_writes(accesses: &[&Access]) -> [u64; 2] {
     let of_operations = || accesses.iter().filter(|access| is_operation(access));
     let mut writes = [0, 0];
     for write in of_operations().filter(|access| is_write(access)) {
-        let is_shared =
-            of_operations().any(|other| other.cpu != write.cpu && other.bytes & write.bytes != 0);
+        let others = of_operations()
+            .filter(|other| other.cpu != write.cpu && other.bytes & write.bytes != 0)
+            .map(|other| u64::from(other.count));
+        let is_shared = others.sum::<u64>() * SELDOM >= u64::from(write.count);
         writes[usize::from(!is_shared)] += u64::from(write.count);
     }
     writes

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use perf_data::{KernelTypes, Symbols, Variables, functions_of, variables};
 
 use crate::image::{Image, Place};
@@ -15,6 +16,9 @@ pub struct ProgramImage {
     /// The functions of the instructions that were asked for.
     functions: BTreeMap<u64, String>,
 }
+
+/// Where Linux loads a program that can be anywhere, without random addresses (ELF_ET_DYN_BASE, arch/x86/include/asm/elf.h).
+const PROGRAM_BASE: u64 = 0x5555_5555_4000;
 
 /// A program or library.
 struct Module {
@@ -48,6 +52,23 @@ impl ProgramImage {
         let modules = modules.collect();
         let functions = functions(&mappings, instructions);
         ProgramImage { modules, mappings, functions }
+    }
+
+    /// A program in a guest whose addresses are not random. `instructions` are as for `new`.
+    pub fn in_guest(path: &Path, instructions: impl Iterator<Item = u64>) -> Result<ProgramImage> {
+        let variables = variables(path)?;
+        let is_anywhere = variables.start == 0;
+        let base = if is_anywhere { PROGRAM_BASE } else { 0 };
+        let lines = variables.segments.iter().map(|(range, offset)| {
+            let [start, end] = [range.start, range.end].map(|address| address + base);
+            format!("{start:x}-{end:x} r--p {offset:x} 00:00 0 {}", path.display())
+        });
+        let maps: Vec<String> = lines.collect();
+        let mappings: Vec<Mapping> = maps.iter().filter_map(|line| mapping(line)).collect();
+        let functions = functions(&mappings, instructions);
+        let modules =
+            vec![Module { name: file_name(&path.to_string_lossy()), variables, shift: base }];
+        Ok(ProgramImage { modules, mappings, functions })
     }
 }
 

@@ -4,10 +4,14 @@
  *     not armed: only moves of user code to memory are looked at, so a guest boots as fast as without the plugin
  *     armed:     every instruction and access; outside windows a callback returns at once
  *
- * A task marks its windows by stores to a page at MARKS, which no program maps by chance:
+ * A task marks its windows by stores to a page at MARKS, which no program maps by chance (crates/host/src/marks.rs):
  *     store to MARKS + 8 * ARM       everything is translated anew, with all callbacks
  *     store to MARKS + 8 * WINDOW    this task's window WINDOW (1, 2, ...) is open
  *     store to MARKS                 it is closed
+ *     store to MARKS + 8 * COUNTS    this task counts its operations on the page behind: each store there ends one. Windows
+ *                                    follow from their number: warm-up head->each, window 1 head->each, window 2 twice that
+ *     store to MARKS + 8 * PROGRAM   window 1 is open for each task that executes user code, until this task closes its own
+ *     store to MARKS + 8 * ASIDE     but not for this one
  *
  * A task is known by its kernel stack: __switch_to_asm pops the next task's registers from it (arch/x86/entry/
  * entry_64.S). What a stack is in:
@@ -142,6 +146,11 @@ void *mmap(void *, size_t, int, int, int, long);
 enum { BOTH = 3 };
 #define MARKS 0x133700000000ull
 #define ARM 255
+#define COUNTS 254
+#define PROGRAM 253
+#define ASIDE 252
+/* As in crates/own_loads/c/harness/board.h, for 64 tasks. */
+enum { COUNT_LINE = 128, COUNT_BYTE = 64, COUNTS_BYTES = 64 * COUNT_LINE };
 #define CPUS 1024
 #define WINDOWS 8
 #define OPERATION_CPUS 64
@@ -174,6 +183,7 @@ struct line {
 	uint64_t line;
 	uint64_t began;            /* how many instructions its CPU had executed when the last burst began */
 	uint64_t sharers;          /* CPUs whose copy is valid, as a mask of their numbers modulo 64 */
+	uint64_t user_address;     /* at which a program accessed it last, where `line` is another; else 0 */
 	uint32_t writer;           /* 1 + the CPU that wrote it last, and has the only copy; else 0 */
 	uint32_t last_cpu;         /* 1 + the CPU that accessed it last */
 	uint32_t state;            /* 0 free, 1 locked, 2 filled */
@@ -200,6 +210,7 @@ struct head {
 	uint64_t lost;             /* accesses for which the table had no room */
 	uint64_t confused;         /* stacks that were not kept apart */
 	uint64_t armed;
+	uint64_t each;             /* operations in the first window of a task that counts them */
 	uint64_t map_bytes;        /* of maps, /proc/self/maps at the end of a program in user mode */
 	char maps[MAP_BYTES];
 	uint64_t instructions[CPUS][WINDOWS][ACTORS];
@@ -215,6 +226,10 @@ struct stack {
 	uint8_t depth;             /* of entries that have not returned */
 	uint8_t kinds[14];
 	uint64_t preempted;        /* where the return address of the call that preempted it lies, or 0 */
+	uint64_t done;             /* operations since it began to count them */
+	uint8_t counts;            /* whether it counts them */
+	uint8_t aside;             /* whether it is in no window of PROGRAM */
+	uint8_t is_user;           /* whether it has executed user code since PROGRAM */
 };
 
 struct cpu {
@@ -233,6 +248,8 @@ static struct cpu cpus[CPUS];
 static struct stack stacks[STACKS];
 static struct stack unknown_stack[CPUS];
 static unsigned open_windows;
+/* Whose PROGRAM is open, or NULL. */
+static struct stack *program;
 static int is_system;
 /* A child of the program in user mode, whose addresses mean other memory. */
 static int is_child;
@@ -263,6 +280,14 @@ static struct stack *current(unsigned cpu)
 	return cpus[cpu].stack ? cpus[cpu].stack : &unknown_stack[cpu];
 }
 
+/* The windows of other tasks are on, too, while one is open. */
+static unsigned window_of(const struct stack *stack)
+{
+	if (!is_system || (program && stack->is_user && !stack->aside))
+		return 1;
+	return stack->window;
+}
+
 /* The innermost interrupt decides. */
 static enum actor actor_of(const struct stack *stack, int is_kernel)
 {
@@ -274,15 +299,9 @@ static enum actor actor_of(const struct stack *stack, int is_kernel)
 		if (stack->kinds[k] == INTERRUPT_ENTRY || stack->kinds[k] == PREEMPTION)
 			return INTERRUPT;
 	}
-	if (!stack->window)
+	if (!window_of(stack))
 		return OTHER;
 	return is_kernel ? KERNEL : USER;
-}
-
-/* The windows of other tasks are on, too, while one is open. */
-static unsigned window_of(const struct stack *stack)
-{
-	return is_system ? stack->window : 1;
 }
 
 static void on_switch(unsigned cpu, uint32_t info, uint64_t address, void *unused)
@@ -331,26 +350,14 @@ static void on_iret(unsigned cpu, void *unused)
 static void rearmed(plugin_id);
 static plugin_id self;
 
-static void mark(unsigned cpu, uint64_t address)
+/* Closes the window that is open on a stack, and opens another; 0 is none. */
+static void open_window(unsigned cpu, struct stack *stack, unsigned number)
 {
-	unsigned number = (address & 0xfff) >> 3;
-	struct stack *stack = current(cpu);
-
-	if (number == ARM) {
-		if (!head->armed)
-			qemu_plugin_reset(self, rearmed);
-		return;
-	}
-	/* A mark comes from user code, which no entry is below. */
-	stack->depth = 0;
-	stack->preempted = 0;
-	if (number >= WINDOWS)
-		return;
 	if (!stack->window && number && ++open_windows == 1)
 		slow_down(SLOWER);
 	if (stack->window && !number && --open_windows == 0)
 		slow_down(1);
-	if (cpu < OPERATION_CPUS && stack->window && stack->window < OPERATION_WINDOWS && !number) {
+	if (cpu < OPERATION_CPUS && stack->window && stack->window < OPERATION_WINDOWS) {
 		uint64_t now = head->instructions[cpu][stack->window][KERNEL];
 		uint32_t n = head->operations[cpu][stack->window]++;
 
@@ -361,11 +368,82 @@ static void mark(unsigned cpu, uint64_t address)
 	cpus[cpu].before = head->instructions[cpu][number][KERNEL];
 }
 
+static void open_program(struct stack *stack)
+{
+	for (unsigned k = 0; k < STACKS; k++)
+		stacks[k].is_user = 0;
+	for (unsigned k = 0; k < CPUS; k++)
+		unknown_stack[k].is_user = 0;
+	stack->aside = 1;
+	program = stack;
+	if (++open_windows == 1)
+		slow_down(SLOWER);
+}
+
+static void close_program(void)
+{
+	program->aside = 0;
+	program = NULL;
+	if (--open_windows == 0)
+		slow_down(1);
+}
+
+static void mark(unsigned cpu, unsigned number)
+{
+	struct stack *stack = current(cpu);
+
+	/* A mark comes from user code, which no entry is below. */
+	stack->depth = 0;
+	stack->preempted = 0;
+	if (number == ARM && !head->armed)
+		qemu_plugin_reset(self, rearmed);
+	else if (number == ASIDE)
+		stack->aside = 1;
+	else if (number == PROGRAM && !program)
+		open_program(stack);
+	else if (number == COUNTS)
+		stack->counts = 1, stack->done = 0;
+	else if (number < WINDOWS && program == stack)
+		close_program();
+	else if (number < WINDOWS)
+		open_window(cpu, stack, number);
+}
+
+/* A task that counts its operations has done one more. */
+static void count(unsigned cpu)
+{
+	struct stack *stack = current(cpu);
+	uint64_t each = head->each;
+
+	if (!stack->counts)
+		return;
+	stack->depth = 0;
+	stack->preempted = 0;
+	stack->done++;
+	open_window(cpu, stack, stack->done < each ? 0 : stack->done < 2 * each ? 1 : stack->done < 4 * each ? 2 : 0);
+	stack->counts = stack->done < 4 * each;
+}
+
+/* Whether an access is to the pages of marks and counts, which is then no part of an operation. */
+static int is_mark(unsigned cpu, uint32_t info, uint64_t address)
+{
+	uint64_t offset = address - MARKS;
+
+	if (__builtin_expect(offset >= 0x1000 + COUNTS_BYTES || !is_system, 1))
+		return 0;
+	if (!qemu_plugin_mem_is_store(info))
+		return 1;
+	if (offset < 0x1000)
+		mark(cpu, offset >> 3);
+	else if (offset % COUNT_LINE == COUNT_BYTE)
+		count(cpu);
+	return 1;
+}
+
 static void on_user_store(unsigned cpu, uint32_t info, uint64_t address, void *unused)
 {
 	(void)unused;
-	if (__builtin_expect((address & ~0xfffull) == MARKS && qemu_plugin_mem_is_store(info), 0))
-		mark(cpu, address);
+	is_mark(cpu, info, address);
 }
 
 static void add(const struct access *new)
@@ -443,7 +521,7 @@ static int is_followed(uint64_t address)
 
 /* A coherence protocol of endless caches: one writer, or any number of readers. The first access to a line is no
  * transfer. */
-static void follow(uint64_t address, unsigned cpu, unsigned window, int is_write)
+static void follow(uint64_t address, uint64_t user_address, unsigned cpu, unsigned window, int is_write)
 {
 	struct line *line = locked_line(address);
 	uint64_t self_bit = 1ull << (cpu % 64), executed = cpus[cpu].executed;
@@ -468,6 +546,8 @@ static void follow(uint64_t address, unsigned cpu, unsigned window, int is_write
 		line->sharers |= self_bit;
 	}
 	line->last_cpu = cpu + 1;
+	if (user_address)
+		line->user_address = user_address;
 	__atomic_store_n(&line->state, 2, __ATOMIC_RELEASE);
 }
 
@@ -487,14 +567,13 @@ static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *point
 {
 	uint64_t code = (uint64_t)pointer, pc = address_in(code);
 	int is_store = qemu_plugin_mem_is_store(info), is_atomic = !!(code & ATOMIC) == !(code >> 63);
+	uint64_t user_address = 0;
 	struct stack *stack;
 	struct access new;
 	unsigned bytes, offset;
 
-	if (__builtin_expect((address & ~0xfffull) == MARKS && is_store && is_system, 0)) {
-		mark(cpu, address);
+	if (is_mark(cpu, info, address))
 		return;
-	}
 	if (is_system ? !open_windows : !has_threads || is_child)
 		return;
 	if (cpu >= CPUS) {
@@ -520,14 +599,16 @@ static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *point
 		void *physical = is_system ? qemu_plugin_get_hwaddr(info, address) : NULL;
 
 		new.how |= 4;
-		if (physical)
+		if (physical) {
+			user_address = address & ~63ull;
 			address = qemu_plugin_hwaddr_phys_addr(physical);
+		}
 	}
 	bytes = 1u << qemu_plugin_mem_size_shift(info);
 	offset = address & 63;
 	new.line = address & ~63ull;
 	if (new.where >> 4 && (new.where & 15) <= IPI)
-		follow(new.line, cpu, new.where >> 4, is_store);
+		follow(new.line, user_address, cpu, new.where >> 4, is_store);
 	else if (!is_followed(new.line))
 		return;
 	new.bytes = (bytes >= 64 ? ~0ull : (1ull << bytes) - 1) << offset;
@@ -555,6 +636,8 @@ static void on_instruction(unsigned cpu, void *pointer)
 		return;
 	cpus[cpu].last_repeated = is_repeated ? pc : 0;
 	stack = current(cpu);
+	if (program && !(pc >> 63))
+		stack->is_user = 1;
 	head->instructions[cpu][window_of(stack)][actor_of(stack, pc >> 63)]++;
 }
 

@@ -17,6 +17,7 @@ mod fuzz;
 pub mod initramfs;
 pub mod kernel;
 pub mod kernels;
+pub mod libraries;
 pub mod modules;
 pub mod program;
 mod pvh;

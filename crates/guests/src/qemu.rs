@@ -35,6 +35,8 @@ pub enum Accelerator {
     /// QEMU's translator on one thread for all vCPUs: slower, and needed where a kernel patches code
     /// that other vCPUs run, which QEMU 7.2 emulates wrongly on several threads.
     TcgOneThread,
+    /// QEMU's translator with a clock that goes on by 1 ns with each instruction, for one vCPU: times count instructions.
+    TcgCounted,
 }
 
 impl Accelerator {
@@ -43,7 +45,7 @@ impl Accelerator {
         match self {
             Accelerator::Kvm => "kvm",
             Accelerator::Tcg => "tcg,thread=multi",
-            Accelerator::TcgOneThread => "tcg,thread=single",
+            Accelerator::TcgOneThread | Accelerator::TcgCounted => "tcg,thread=single",
         }
     }
 }
@@ -162,6 +164,10 @@ impl Qemu {
         }
         command.args(["-M", &machine, "-cpu", options.cpu]);
         command.args(["-accel", options.accelerator.argument()]);
+        if options.accelerator == Accelerator::TcgCounted {
+            // While the guest waits, its clock is ahead at once.
+            command.args(["-icount", "shift=0,sleep=off"]);
+        }
         command.args(options.shape.qemu_arguments());
         command.arg("-kernel").arg(options.kernel);
         command.arg("-initrd").arg(memfd::path(options.initramfs));
@@ -210,7 +216,7 @@ impl Qemu {
     fn pin(&mut self, options: &QemuOptions) -> Result<()> {
         const TIMEOUT: Duration = Duration::from_secs(30);
         let expected = match options.accelerator {
-            Accelerator::TcgOneThread => 1,
+            Accelerator::TcgOneThread | Accelerator::TcgCounted => 1,
             _ => options.shape.cpus() as usize,
         };
         let since = Instant::now();

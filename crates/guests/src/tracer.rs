@@ -12,9 +12,6 @@ use anyhow::{Context, Result, bail, ensure};
 use host::memfd;
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Where a mark is stored, as `MARKS` of the plugin.
-pub const MARKS: u64 = 0x1337_0000_0000;
-
 /// The plugin, for each version of QEMU's interface that differs for it.
 const PLUGINS: [(u32, &[u8]); 3] = [
     (1, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-1.so"))),
@@ -31,7 +28,8 @@ const AT_ENTRIES: u64 = 8;
 const AT_SLOTS: u64 = AT_ENTRIES + 8 + 24 * ENTRIES as u64;
 const AT_LOST: u64 = AT_SLOTS + 8;
 const MAP_BYTES: u64 = 1 << 18;
-const AT_MAPS: u64 = AT_LOST + 24;
+const AT_EACH: u64 = AT_LOST + 24;
+const AT_MAPS: u64 = AT_EACH + 8;
 const AT_INSTRUCTIONS: u64 = AT_MAPS + 8 + MAP_BYTES;
 const OPERATION_CPUS: usize = 64;
 const OPERATION_WINDOWS: usize = 4;
@@ -39,7 +37,7 @@ const OPERATIONS: usize = 1024;
 const AT_OPERATIONS: u64 = AT_INSTRUCTIONS + 8 * (CPUS * WINDOWS * ACTORS) as u64;
 const AT_OPERATION: u64 = AT_OPERATIONS + 4 * (OPERATION_CPUS * OPERATION_WINDOWS) as u64;
 const HEAD_BYTES: u64 = AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
-const LINE_BYTES: usize = 104;
+const LINE_BYTES: usize = 112;
 const SLOT_BYTES: usize = 40;
 const AT_TABLE: u64 = HEAD_BYTES + LINES * LINE_BYTES as u64;
 const END: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
@@ -104,6 +102,8 @@ pub struct Access {
 pub struct Line {
     /// As in [`Access`].
     pub line: u64,
+    /// The line's virtual address in the program that accessed it last, where `line` is a physical one.
+    pub user_address: Option<u64>,
     pub windows: [Transfers; 4],
 }
 
@@ -220,6 +220,12 @@ impl Tracer {
         self.counts.write_all_at(&bytes, AT_ENTRIES).context("telling the plugin the entries")
     }
 
+    /// Tells the plugin how many operations of a task that counts them are in its first window.
+    pub fn set_each(&self, operations: u64) -> Result<()> {
+        let told = self.counts.write_all_at(&operations.to_ne_bytes(), AT_EACH);
+        told.context("telling the plugin the windows")
+    }
+
     /// The memory map of a program that has ended, as /proc/PID/maps shows it.
     pub fn maps(&self) -> Result<String> {
         let mut bytes = [0; 8];
@@ -323,12 +329,16 @@ fn operations(head: &[u8]) -> Vec<Operations> {
 /// A filled entry of the lines.
 fn line(entry: &[u8]) -> Option<Line> {
     let short = |at: usize| u32::from_ne_bytes(entry[at..at + 4].try_into().expect("four bytes"));
-    (short(32) == 2).then_some(())?;
+    (short(40) == 2).then_some(())?;
     let transfers = |window: usize| {
-        let at = 40 + 16 * window;
+        let at = 48 + 16 * window;
         Transfers { owned: short(at), copied: short(at + 4), bursts: short(at + 8) }
     };
-    Some(Line { line: word(entry, 0), windows: [0, 1, 2, 3].map(transfers) })
+    Some(Line {
+        line: word(entry, 0),
+        user_address: Some(word(entry, 24)).filter(|address| *address > 0),
+        windows: [0, 1, 2, 3].map(transfers),
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -17,6 +17,7 @@ pub mod job_control;
 mod kill_with_parent;
 pub mod leftovers;
 mod length_of_time;
+pub mod marks;
 pub mod memfd;
 pub mod memory;
 pub mod mounts;

@@ -46,20 +46,26 @@ extern const unsigned knee_semantics KNEE_OPTIONAL;
 #include "harness/board.h"
 #include "harness/report.h"
 #include "harness/task.h"
+#include "harness/marks.h"
 #include "harness/drive.h"
 #include "harness/interface.h"
 #include "harness/tasks.h"
 
-static void *map(const char *descriptor, size_t bytes)
+static void *map_at(unsigned long address, const char *descriptor, size_t bytes)
 {
-	void *memory =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor ? atoi(descriptor) : -1, 0);
+	void *memory = mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (address ? MAP_FIXED : 0),
+			    descriptor ? atoi(descriptor) : -1, 0);
 
 	if (memory == MAP_FAILED) {
 		perror("mapping the board");
 		exit(1);
 	}
 	return memory;
+}
+
+static void *map(const char *descriptor, size_t bytes)
+{
+	return map_at(0, descriptor, bytes);
 }
 
 /* PROGRAM run FORM TASKS LIMIT PASS HEAD COUNTS TIDS REPORTS MARK CPU,CPU,... DIRECTORY [NAME=VALUE]... */
@@ -75,8 +81,11 @@ static void read_arguments(int n, char **words)
 	args.run.tasks = (unsigned)atoi(words[3]);
 	args.limit = strtoull(words[4], NULL, 10);
 	args.times_operations = !strcmp(words[5], "latency");
+	args.is_traced = !strcmp(words[5], "traced");
+	if (args.is_traced)
+		map_marks();
 	board_head = map(words[6], LINE_BYTES * HEAD_WORDS);
-	board_counts = map(words[7], (size_t)LINE_BYTES * args.run.tasks);
+	board_counts = map_at(args.is_traced ? MARKS + MARKS_BYTES : 0, words[7], (size_t)LINE_BYTES * args.run.tasks);
 	board_tids = map(words[8], sizeof(int32_t) * args.run.tasks);
 	args.reports = atoi(words[9]);
 	args.mark = atoi(words[10]);

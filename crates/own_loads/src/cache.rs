@@ -25,11 +25,12 @@ const KEY_DIGITS: usize = 16;
 pub const DESCRIPTION: &str = "load.json";
 
 /// The sources of the harness, by their names beside each other: the first includes the others, in this order.
-pub const HARNESS: [(&str, &str); 7] = [
+pub const HARNESS: [(&str, &str); 8] = [
     ("harness.c", include_str!("../c/harness.c")),
     ("harness/board.h", include_str!("../c/harness/board.h")),
     ("harness/report.h", include_str!("../c/harness/report.h")),
     ("harness/task.h", include_str!("../c/harness/task.h")),
+    ("harness/marks.h", include_str!("../c/harness/marks.h")),
     ("harness/drive.h", include_str!("../c/harness/drive.h")),
     ("harness/interface.h", include_str!("../c/harness/interface.h")),
     ("harness/tasks.h", include_str!("../c/harness/tasks.h")),

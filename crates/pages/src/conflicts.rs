@@ -10,16 +10,10 @@ use text::table::{Align, Table};
 
 use crate::page::{Block, Page, PageKind, PageTable, Section, Wide};
 
-/// Rows with fewer transfers an operation are only counted; of a whole program, with a smaller share of the most.
-const LEAST: f64 = 1.0 / 32.0;
-const LEAST_SHARE: f64 = 1.0 / 1000.0;
+mod matrix;
 
-fn least(traced: &Conflicts) -> f64 {
-    match (traced.window_operations, traced.lines.first()) {
-        ([0, _], Some(first)) => (LEAST_SHARE * first.transfers[0]).max(2.0),
-        _ => LEAST,
-    }
-}
+/// Rows of a table.
+const ROWS: usize = 24;
 
 /// Functions named in a row.
 const FUNCTIONS: usize = 3;
@@ -46,6 +40,7 @@ pub fn conflicts(answer: &ConflictAnswer) -> Page {
         page.sections.push(section(traced, answer.traced.len() > 1));
         page.warnings.extend(warnings(traced));
     }
+    matrix::sections(&mut page, &answer.pairs);
     page.method.push(METHOD.to_string());
     let facts = answer.traced.iter().map(|traced| {
         let tasks = counted(traced.tasks as usize, "task");
@@ -67,23 +62,32 @@ fn title(answer: &ConflictAnswer) -> String {
             names.push(&traced.operation);
         }
     }
+    if let [pair, ..] = &answer.pairs[..] {
+        return format!("Pairs of operations on Linux {}", pair.on);
+    }
     names.join(", ")
 }
 
 /// What the operation needs, and the rate that it cannot pass.
 fn sentences(traced: &Conflicts) -> Vec<String> {
     let name = &traced.operation;
-    let Some(worst) = traced.lines.first().filter(|line| line.transfers[0] >= least(traced)) else {
+    let Some(worst) =
+        traced.lines.first().filter(|line| line.transfers[0] >= traced.least_transfers)
+    else {
         return vec![format!("{name} on {}: no line is needed by more than one CPU", traced.on)];
     };
     let functions = writers(worst);
-    let others = traced.lines.iter().filter(|line| line.transfers[0] >= least(traced)).count() - 1;
+    let others =
+        traced.lines.iter().filter(|line| line.transfers[0] >= traced.least_transfers).count() - 1;
     let subject =
         if traced.window_operations[0] > 0 { "each operation writes" } else { "its threads write" };
     let mut sentences = vec![format!(
-        "{name}: {subject} {} {} times ({functions}){}",
+        "{name}: {subject} {} {} ({functions}){}",
         worst.member,
-        times(worst.writes),
+        match times(worst.writes).as_str() {
+            "1" => "once".to_string(),
+            often => format!("{often} times"),
+        },
         match others {
             0 => String::new(),
             1 => ", and 1 more line is contended".to_string(),
@@ -103,7 +107,7 @@ fn sentences(traced: &Conflicts) -> Vec<String> {
 
 fn section(traced: &Conflicts, is_one_of_many: bool) -> Section {
     let (shown, few): (Vec<_>, Vec<_>) =
-        traced.lines.iter().partition(|line| line.transfers[0] >= least(traced));
+        traced.lines.iter().partition(|line| line.transfers[0] >= traced.least_transfers);
     let title = if is_one_of_many {
         format!("{} on {}", traced.operation, traced.on)
     } else {
@@ -111,22 +115,29 @@ fn section(traced: &Conflicts, is_one_of_many: bool) -> Section {
     };
     let mut blocks = Vec::new();
     if !shown.is_empty() {
-        let table = table(&shown);
+        let table = table(&shown[..shown.len().min(ROWS)]);
         let table = PageTable { wide: Wide::Prose, ..PageTable::plain("", table, READING) };
         blocks.push(Block::Table(table));
     }
     let mut notes = Vec::new();
+    if let Some(more) = shown.len().checked_sub(ROWS).filter(|more| *more > 0) {
+        notes.push(format!("{} with fewer transfers: --json has them", counted(more, "more line")));
+    }
     if !few.is_empty() {
+        let least = traced.least_transfers;
         let least = match traced.window_operations[0] {
-            0 => "met less often than 2 times, or 1 in 1000 of the most".to_string(),
+            0 => format!("met less than {} times", fixed(least.ceil(), 0)),
             _ => "met less than once in 32 operations".to_string(),
         };
         notes.push(format!("{} {least}", counted(few.len(), "more line")));
     }
     notes.extend(instructions(traced));
     blocks.push(Block::Text(notes));
-    let neighbours =
-        shown.iter().filter(|line| line.sharing == Sharing::False).map(|line| layout(line));
+    let neighbours = shown
+        .iter()
+        .take(ROWS)
+        .filter(|line| line.sharing == Sharing::False)
+        .map(|line| layout(line));
     let neighbours: Vec<String> = neighbours.collect();
     if !neighbours.is_empty() {
         blocks.push(Block::Folded("False sharing", neighbours));
@@ -136,10 +147,18 @@ fn section(traced: &Conflicts, is_one_of_many: bool) -> Section {
 
 fn instructions(traced: &Conflicts) -> Option<String> {
     let instructions = traced.instructions?;
-    if instructions.kernel_mean == 0.0 {
+    if traced.window_operations[1] == 0 {
         let of = if traced.window_operations[0] > 0 { " an operation" } else { "" };
         let user = fixed(instructions.user, 0);
-        return Some(format!("instructions{of}, from the start of the second thread on: {user}"));
+        return Some(match instructions.kernel_mean {
+            0.0 => format!("instructions{of}, from the start of the second thread on: {user}"),
+            mean => {
+                let kernel = fixed(mean, 0);
+                format!(
+                    "instructions{of}: {kernel} in the kernel, {user} in the program's own code"
+                )
+            }
+        });
     }
     let steady = if instructions.kernel == instructions.kernel_again {
         "the same in both windows".to_string()
@@ -173,15 +192,15 @@ fn table(lines: &[&ConflictLine]) -> Table {
             transfers,
             format!("{} ({})", times(line.writes), times(line.atomics)),
             times(line.reads),
-            format!("{}{lines}{steady}", what(line)),
+            format!("{}{lines}{steady}", what(line.kind, line.sharing)),
             writers(line),
         ]);
     }
     table
 }
 
-fn what(line: &ConflictLine) -> &'static str {
-    match (line.kind, line.sharing) {
+fn what(kind: LineKind, sharing: Sharing) -> &'static str {
+    match (kind, sharing) {
         (_, Sharing::False) => "false sharing",
         (LineKind::Lock, _) => "lock",
         (LineKind::ReferenceCount, _) => "reference count",

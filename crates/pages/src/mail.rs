@@ -6,7 +6,7 @@ use text::prose::{reflowed, wrapped};
 
 use crate::fitted::fitted;
 use crate::ledger::ledger_text;
-use crate::page::{Block, LEDGER_DEPTH_MAX, Page, brief};
+use crate::page::{Block, LEDGER_DEPTH_MAX, Page, PageTable, brief};
 
 /// What a mail to a kernel list may have at most.
 const WIDTH: usize = 72;
@@ -70,6 +70,7 @@ fn block(block: &Block) -> String {
         Block::Manual(text) => reflowed(&STYLE.spelled(text), WIDTH),
         Block::Folded(_, sentences) if sentences.is_empty() => String::new(),
         Block::Folded(title, sentences) => format!("{title}:\n{}", list(sentences)),
+        Block::Matrix(matrix) => fitted(&PageTable::of_matrix(matrix), STYLE),
         Block::Table(table) => fitted(table, STYLE),
         Block::Ledger(tree) => ledger_text(tree, STYLE, LEDGER_DEPTH_MAX),
     }

@@ -65,6 +65,7 @@ fn block(block: &Block) -> String {
         }
         Block::Manual(text) => manual::markdown(text),
         Block::Folded(title, sentences) => folded(title, &list(sentences)),
+        Block::Matrix(matrix) => table_text(&PageTable::of_matrix(matrix)),
         Block::Table(table) => table_text(table),
         Block::Ledger(tree) => ledger(tree),
     }

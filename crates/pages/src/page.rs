@@ -5,7 +5,7 @@ use explanations::ledger::LedgerTree;
 use explanations::recording::FlameGraph;
 use records::Record;
 use reports::{CurvePanel, ExperimentFile, LoadSetting, experiment_file};
-use text::table::{Narrower, Table};
+use text::table::{Align, Narrower, Table};
 
 /// Headings of columns that say which row it is.
 pub const PLACES: [&str; 4] = ["CPUs", "tasks", "variant", "measured"];
@@ -157,12 +157,48 @@ pub enum Block {
     Text(Vec<String>),
     Curves(CurvePanel),
     Table(PageTable),
+    Matrix(Matrix),
     Ledger(LedgerTree),
     Flame(FlameGraph),
     /// The text of a manual, as in doc comments: paragraphs, lists and diagrams.
     Manual(String),
     /// Sentences that only some readers want, below a heading.
     Folded(&'static str, Vec<String>),
+}
+
+/// Numbers of pairs of names, drawn as a map of heat where there are colours.
+pub struct Matrix {
+    pub names: Vec<String>,
+    /// For each name, those with each name.
+    pub cells: Vec<Vec<MatrixCell>>,
+    /// How to read it, a sentence each.
+    pub reading: &'static [&'static str],
+}
+
+/// A number of two names.
+#[derive(Clone, Default)]
+pub struct MatrixCell {
+    /// Absent where it is not known.
+    pub value: Option<f64>,
+    /// What stands in the cell.
+    pub text: String,
+    /// What the cell says, for a reader who points at it.
+    pub about: String,
+}
+
+impl Matrix {
+    /// As text: columns are named by their numbers.
+    pub fn table(&self) -> Table {
+        let numbers = (1..=self.names.len()).map(|number| (number.to_string(), Align::Right));
+        let columns = [("operation".to_string(), Align::Left)].into_iter().chain(numbers);
+        let mut table = Table::new(columns);
+        for (number, (name, cells)) in self.names.iter().zip(&self.cells).enumerate() {
+            let first = format!("{:>2} {name}", number + 1);
+            let texts = cells.iter().map(|cell| cell.text.clone());
+            table.row([first].into_iter().chain(texts).collect());
+        }
+        table
+    }
 }
 
 /// A table with what a reader needs to understand it.
@@ -326,6 +362,14 @@ impl PageTable {
     /// A table of names, or values, and in the last column sentences about them.
     pub fn of_prose(table: Table) -> PageTable {
         PageTable { wide: Wide::Prose, ..PageTable::plain("", table, &[]) }
+    }
+
+    /// A matrix where nothing is drawn.
+    pub fn of_matrix(matrix: &Matrix) -> PageTable {
+        PageTable {
+            wide: Wide::FirstColumns,
+            ..PageTable::plain("", matrix.table(), matrix.reading)
+        }
     }
 
     /// A table without verdicts.

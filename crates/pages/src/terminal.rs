@@ -9,7 +9,7 @@ use text::table::Table;
 use crate::columns::columns;
 use crate::fitted::fitted;
 use crate::ledger::ledger_text;
-use crate::page::{Block, Page, PageKind, Section};
+use crate::page::{Block, Page, PageKind, PageTable, Section};
 
 /// The label of commands.
 const RERUN: &str = "rerun";
@@ -102,6 +102,7 @@ fn block(block: &Block, answers: &[String], style: Style) -> String {
             new.map(|one| sentence(one, style)).collect()
         }
         Block::Curves(panel) => curves(panel, style),
+        Block::Matrix(matrix) => fitted(&PageTable::of_matrix(matrix), style),
         Block::Table(table) => fitted(table, style),
         Block::Ledger(tree) => ledger_text(tree, style, usize::MAX),
         Block::Flame(graph) => table(&graph.functions, style),

@@ -22,6 +22,8 @@ pub struct Variable {
 pub struct Variables {
     /// By address.
     pub variables: Vec<Variable>,
+    /// What is loaded of the file: addresses, and where they begin in the file.
+    pub segments: Vec<(std::ops::Range<u64>, u64)>,
     /// The first address that is loaded, and the first behind all.
     pub start: u64,
     pub end: u64,
@@ -45,9 +47,14 @@ pub fn variables(path: &Path) -> Result<Variables> {
             variables.sort_by_key(|variable| variable.address);
             variables.dedup_by_key(|variable| variable.address);
             let segments = || elf.segments().filter(|segment| segment.size() > 0);
+            let loaded = segments().map(|segment| {
+                let start = segment.address();
+                (start..start.saturating_add(segment.size()), segment.file_range().0)
+            });
             let ends = segments().map(|segment| segment.address().saturating_add(segment.size()));
             Ok(Variables {
                 variables,
+                segments: loaded.collect(),
                 start: segments().map(|segment| segment.address()).min().unwrap_or(0),
                 end: ends.max().unwrap_or(0),
             })

@@ -16,7 +16,7 @@ use records::{
 };
 
 pub use self::command_job::{RunId, command_job, copy_of_image, values};
-pub use self::placeholders::{IMAGE, check, split, uses, words};
+pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
 
 macro_rules! commands {
     ($($name:literal,)*) => {

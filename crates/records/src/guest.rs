@@ -59,7 +59,8 @@ pub struct Guest {
     /// some vCPUs share a CPU. Default: all that this process may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_cpus: Option<String>,
-    /// The accelerator of the guest: `kvm` or `tcg`. Default: KVM if a boot with it succeeds.
+    /// The accelerator of the guest: `kvm`, `tcg`, or `icount`, which emulates one CPU and counts instructions. Default:
+    /// `icount` where instructions decide, else KVM if a boot with it succeeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<String>,
     /// Runs of each point in a boot. Default 1. Further runs cost less than further boots, and show
@@ -110,6 +111,12 @@ impl Guest {
     }
 }
 
+/// The name of emulation with a clock that counts instructions.
+pub const ICOUNT: &str = "icount";
+
+/// The metric that such guests have: their CPU time is in instructions.
+pub const INSTRUCTIONS: &str = "instructions";
+
 /// The accelerators that a guest may run with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AcceleratorChoice {
@@ -119,6 +126,8 @@ pub enum AcceleratorChoice {
     Kvm,
     /// Emulation, even if KVM works.
     Tcg,
+    /// Emulation with a clock that counts instructions.
+    Icount,
 }
 
 impl Guest {
@@ -128,7 +137,8 @@ impl Guest {
             None => Ok(AcceleratorChoice::Any),
             Some("kvm") => Ok(AcceleratorChoice::Kvm),
             Some("tcg") => Ok(AcceleratorChoice::Tcg),
-            Some(other) => bail!("accelerator is '{other}', must be kvm or tcg"),
+            Some(ICOUNT) => Ok(AcceleratorChoice::Icount),
+            Some(other) => bail!("accelerator is '{other}', must be kvm, tcg or {ICOUNT}"),
         }
     }
 }
@@ -138,7 +148,7 @@ impl Guest {
 pub struct Hypervisor {
     /// The program with its version.
     pub program: String,
-    /// `kvm` or `tcg`.
+    /// `kvm`, `tcg` or `icount`.
     pub accelerator: String,
     /// Why the accelerator is not KVM, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +156,11 @@ pub struct Hypervisor {
 }
 
 impl Hypervisor {
+    /// Whether the guests' clock counts instructions.
+    pub fn counts_instructions(&self) -> bool {
+        self.accelerator == ICOUNT
+    }
+
     /// Whether guests are emulated, so that their times say nothing about a processor.
     pub fn emulates(&self) -> bool {
         self.accelerator != "kvm"

@@ -26,6 +26,9 @@ pub struct Job {
     pub protocol: u32,
     /// The workload or command to run.
     pub work: Work,
+    /// A workload that tasks of odd number do instead, beside that of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<NativeJob>,
     /// Processes or threads.
     #[serde(rename = "as")]
     pub form: Form,
@@ -159,6 +162,7 @@ impl Job {
             Work::Own(own) => {
                 ensure!(
                     !own.interface.counts_itself()
+                        || self.traced
                         || matches!((self.until, self.pass), (Until::Seconds(_), Pass::Rate)),
                     "{} counts its operations itself: it runs for a time, and none is timed",
                     own.name

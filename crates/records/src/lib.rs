@@ -41,7 +41,7 @@ pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Adaptive, Experiment, Judging, PointOrder, Variant};
 pub use explain::{Explain, FUNCTIONS_MAX};
 pub use file_system::{Age, Aged, FileSystem, Filled, Image, Mounted, Policy, Storage};
-pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor};
+pub use guest::{AcceleratorChoice, Boot, Guest, Hypervisor, ICOUNT, INSTRUCTIONS};
 pub use guest_shape::GuestShape;
 pub use host::durable::Seal;
 pub use host_facts::{Directory, HostFacts};

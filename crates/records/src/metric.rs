@@ -161,6 +161,7 @@ metrics! {
     "idle_percent", "%", Neither, Sampled, Time, "idle share of the CPUs used, by tick";
     "steal_percent", "%", Lower, Sampled, Time, "share of the CPUs used that the hypervisor took, by tick";
     "cpu_s", "s", Lower, Exact, Time, "CPU time of the tasks, user and system together, by the scheduler's clock, free of ticks; of a command, with the children that it waited for";
+    "instructions", "1", Lower, Exact, Count, "instructions of the tasks, user and system together, in virtual machines whose clock counts them (--metric instructions); with the few of timers that interrupt them";
     "time.user_time", "s", Lower, Sampled, Time, "CPU time of the tasks in user mode; the kernel splits cpu_s by ticks of 1 to 10 ms";
     "time.system_time", "s", Lower, Sampled, Time, "CPU time of the tasks in the kernel; the kernel splits cpu_s by ticks of 1 to 10 ms";
     "time.elapsed_time", "s", Lower, Exact, Time, "wall_s by its name in time(1)";

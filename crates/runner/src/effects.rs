@@ -131,7 +131,7 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         None => directory(point).join("0"),
     };
     let first = RunId { seed: record.seed, ..RunId::default() };
-    let job = command_job(command, point, &scratch, first)?;
+    let job = command_job(command, &values(point, &scratch, first), &scratch)?;
     let place = in_directory(&job.directory, &scratch);
     let mut effects = Vec::new();
     if let Some(line) = &command.version {

@@ -163,6 +163,7 @@ fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Optio
         profile: None,
         scratch: made.root.join("filled"),
         keep: true,
+        beside: None,
         traced: false,
         stop_grace_s: 10.0,
     };

@@ -22,7 +22,9 @@ use host::{job_control, signals};
 use plan::commands::RunId;
 use plan::guest_config;
 use plan::schedule::{self, Assignment};
-use records::{Command, Outcome, Planned, PlannedWork, Point, Record, Run, Until, Warning};
+use records::{
+    Command, Hypervisor, Outcome, Planned, PlannedWork, Point, Record, Run, Until, Warning,
+};
 use setup::journal::Journal;
 use store::Growing;
 
@@ -247,6 +249,9 @@ fn execute(
     };
     let point = &record.record.points[index];
     let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
+    let counts = record.record.hypervisor.as_ref().is_some_and(Hypervisor::counts_instructions);
+    let reduced =
+        if counts && outcome.boot.is_some() { reduced.with_instructions() } else { reduced };
     let reduced = outcome.invalid_because.into_iter().fold(reduced, Reduced::invalidated);
     let run = Run {
         run: number,

@@ -27,8 +27,12 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
     let mut programs = BTreeMap::new();
     for point in &record.points {
         let Some(command) = record.command(point)? else { continue };
-        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())
-            .with_context(|| format!("in the command {}", command.name))?;
+        let job = command_job(
+            command,
+            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            Path::new(FUTURE_SCRATCH),
+        )
+        .with_context(|| format!("in the command {}", command.name))?;
         let variant = record.variant(point);
         // What starts the worker may give it another root or PATH.
         if variant.is_some_and(|variant| !variant.under.is_empty()) {
@@ -113,7 +117,11 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let point = &record.points[index];
         let Some(command) = record.command(point)? else { continue };
         let Some(line) = &command.version else { continue };
-        let job = command_job(command, point, Path::new(FUTURE_SCRATCH), RunId::default())?;
+        let job = command_job(
+            command,
+            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            Path::new(FUTURE_SCRATCH),
+        )?;
         let values = values(point, Path::new(FUTURE_SCRATCH), RunId::default());
         let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
         let program = measured_program(command, &job)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use host::clock::now_ns;
 use host::descendants;
+use host::marks::Marks;
 use probes::Passes;
 use probes::counters::Snapshot;
 use records::{CommandJob, Event, Job, Measured, OperationCount, OutputSource, Warning};
@@ -98,7 +99,11 @@ fn run_and_measure(
     let own_before = usage::process();
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
+    let marks = job.traced.then(Marks::arm).transpose();
+    let marks = marks.map_err(|e| format!("mapping the page of marks: {e}"))?;
+    marks.into_iter().for_each(Marks::program);
     let run = run_measured(command_job, &job.cpus, policy, signals, &mut profiler);
+    marks.into_iter().for_each(|marks| marks.window(0));
     let used_us = run.as_ref().map_or(0, |run| run.usage.user_us + run.usage.system_us);
     profiler.edge_of_command(used_us)?;
     let after = Snapshot::after(root, &job.cpus);

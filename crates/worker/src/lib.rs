@@ -7,7 +7,6 @@
 mod board;
 mod command;
 mod durations;
-mod marks;
 mod measure;
 mod output;
 mod own;
@@ -21,6 +20,7 @@ mod tasks;
 mod usage;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use host::clock::now_ns;
 use records::{Event, Job, NativeJob, PROTOCOL, Warning, Work};
@@ -28,6 +28,7 @@ use workloads::{Forms, Load, Pace, Values, Workload};
 
 use crate::measure::Subject;
 use crate::scratch::Scratch;
+use crate::task::Native;
 
 /// Does the job and prints its events. The last one is `Finished`, or `Failed` with the reason.
 pub fn work(job: &Job) {
@@ -67,16 +68,26 @@ fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
 }
 
 fn attempt_workload(job: &Job, native: &NativeJob, started_ns: u64) -> Result<(), String> {
-    let workload = find(native)?;
-    check_form(workload, job)?;
     let scratch = Scratch::create(&job.scratch)?;
-    let load = load(workload, native, job)?;
-    for need in workload.spec.needs {
-        need.check(&load)?;
+    let mut loads = vec![load(native, job, job.scratch.clone())?];
+    if let Some(beside) = &job.beside {
+        // In a directory of its own, where it finds nothing of the other's.
+        let directory = job.scratch.join("beside");
+        std::fs::create_dir(&directory).map_err(|e| format!("creating a directory: {e}"))?;
+        loads.push(load(beside, job, directory)?);
     }
-    let prepared = (workload.spec.prepare)(&load).map_err(|failure| failure.to_string())?;
-    let native = task::Native { load: &load, prepared: &*prepared };
-    measure::measure(job, &Subject::Native(native), &scratch, started_ns)?;
+    let prepared = loads.iter().map(|(workload, load)| {
+        for need in workload.spec.needs {
+            need.check(load)?;
+        }
+        (workload.spec.prepare)(load).map_err(|failure| failure.to_string())
+    });
+    let prepared = prepared.collect::<Result<Vec<_>, String>>()?;
+    let natives = loads.iter().zip(&prepared);
+    let natives = natives.map(|((_, load), prepared)| Native { load, prepared: &**prepared });
+    let natives: Vec<Native> = natives.collect();
+    measure::measure(job, &Subject::Native(&natives), &scratch, started_ns)?;
+    drop(natives);
     drop(prepared);
     if job.keep { scratch.keep() } else { scratch.remove() }
 }
@@ -114,21 +125,29 @@ fn form(form: records::Form) -> workloads::TaskForm {
     }
 }
 
-fn load(workload: &Workload, native: &NativeJob, job: &Job) -> Result<Load, String> {
+/// A workload, and what it has to do in a directory.
+fn load(
+    native: &NativeJob,
+    job: &Job,
+    directory: PathBuf,
+) -> Result<(&'static Workload, Load), String> {
+    let workload = find(native)?;
+    check_form(workload, job)?;
     let values = Values::new(workload, &native.parameters)?;
     let pace = match values.work()[..] {
         [] => Pace::NOMINAL,
         _ => pace::measure(&job.cpus),
     };
-    Ok(Load {
+    let load = Load {
         tasks: job.tasks as usize,
         form: form(job.form),
         values,
-        directory: job.scratch.clone(),
+        directory,
         operations: match job.until {
             records::Until::OperationsPerTask(n) => Some(n),
             records::Until::Seconds(_) | records::Until::End => None,
         },
         pace,
-    })
+    };
+    Ok((workload, load))
 }

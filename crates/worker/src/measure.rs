@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use host::clock::now_ns;
@@ -22,8 +23,8 @@ use crate::{durations, pace, say, usage};
 
 /// What tasks repeat.
 pub enum Subject<'a> {
-    /// A workload of this binary.
-    Native(Native<'a>),
+    /// Workloads of this binary, which the tasks do in turn: mostly one.
+    Native(&'a [Native<'a>]),
     /// A load that the user wrote.
     Own(&'a OwnJob),
 }
@@ -51,18 +52,18 @@ pub fn measure(
     let context =
         TaskContext { job, scratch, board: &board, reports: &reports, policy, marker, delay };
     let observed = match subject {
-        Subject::Native(native) => observe_native(&context, native, &mut profiler, started_ns)?,
+        Subject::Native(natives) => observe_native(&context, natives, &mut profiler, started_ns)?,
         Subject::Own(own) => observe_own(&context, own, &mut profiler, started_ns)?,
     };
     let mut reports = read_reports(&reports)?;
     let operations = reports.iter().map(|r| r.operations).sum();
-    if let Subject::Native(native) = subject {
-        native.prepared.verify(operations).map_err(|failure| failure.to_string())?;
+    if let Subject::Native(natives) = subject {
+        verify(natives, &reports)?;
     }
     let latency = (job.pass == Pass::Latency).then(|| durations::merge(&mut reports));
     observed.intervals.iter().for_each(say);
     let mut measured = measured(job.form, subject, &reports, &observed);
-    if let Subject::Native(native) = subject {
+    if let Subject::Native([native, ..]) = subject {
         measured.gauges.extend(pace::work_took(native.load, &job.cpus));
     }
     say(&Event::Measured(measured));
@@ -72,9 +73,19 @@ pub fn measure(
     Ok(())
 }
 
+/// Checks the effects of all tasks of each workload.
+fn verify(natives: &[Native], reports: &[TaskReport]) -> Result<(), String> {
+    for (number, native) in natives.iter().enumerate() {
+        let own = reports.iter().filter(|report| report.task as usize % natives.len() == number);
+        let operations = own.map(|report| report.operations).sum();
+        native.prepared.verify(operations).map_err(|failure| failure.to_string())?;
+    }
+    Ok(())
+}
+
 /// The delay of kernel locks that a workload's parameters ask for.
 fn delay(subject: &Subject) -> Result<Option<LockDelay>, String> {
-    let Subject::Native(native) = subject else { return Ok(None) };
+    let Subject::Native([native, ..]) = subject else { return Ok(None) };
     let Some((name, ns)) = native.load.values.delay() else { return Ok(None) };
     let kind = LockKind::from_name(name)
         .ok_or_else(|| format!("internal error: no probe delays a lock of kind {name}"))?;
@@ -84,7 +95,7 @@ fn delay(subject: &Subject) -> Result<Option<LockDelay>, String> {
 /// Does the run of a workload of this binary.
 fn observe_native(
     context: &TaskContext,
-    native: &Native,
+    natives: &[Native],
     profiler: &mut Profiler,
     started_ns: u64,
 ) -> Result<Observed, String> {
@@ -92,8 +103,9 @@ fn observe_native(
     // Threads that hang would keep the scope from ending: `exit_with_failure` ends the process instead.
     std::thread::scope(|scope| {
         let observed = run_phases(context, &mut tasks, profiler, started_ns, None, |tasks| {
-            (0..context.job.tasks as usize)
-                .try_for_each(|index| tasks.start(scope, context, native, index))
+            (0..context.job.tasks as usize).try_for_each(|index| {
+                tasks.start(scope, context, &natives[index % natives.len()], index)
+            })
         });
         if let Err(reason) = &observed
             && !abort_tasks(context, &mut tasks)
@@ -179,6 +191,11 @@ fn run_phases(
     let stop_ns = match job.until {
         Until::Seconds(seconds) => {
             run_for(context, tasks, profiler, released_ns, seconds, &mut intervals)?
+        }
+        // What counts by itself does not stop at its count.
+        Until::OperationsPerTask(n) if warm_up.is_some() => {
+            run_until_counted(context, tasks, n)?;
+            Some(now_ns() - released_ns)
         }
         Until::OperationsPerTask(_) | Until::End => {
             run_to_count(context, tasks, profiler, released_ns, &mut intervals)?
@@ -297,6 +314,26 @@ fn run_to_count(
         profiler.drain();
         tasks.reap()?;
     }
+}
+
+/// Lets tasks that count by themselves run until each has done this many operations since the release.
+fn run_until_counted(
+    context: &TaskContext,
+    tasks: &mut Tasks,
+    operations: u64,
+) -> Result<(), String> {
+    let TaskContext { job, board, .. } = *context;
+    let counts = || (0..job.tasks as usize).map(|task| board.count(task).load(Relaxed));
+    let before: Vec<u64> = counts().collect();
+    while counts().zip(&before).any(|(now, before)| now.wrapping_sub(*before) < operations) {
+        if board.has_failed() {
+            return Err(first_failure(context.reports));
+        }
+        board.sleep(board.gate(), ARRIVAL_POLL);
+        tasks.reap()?;
+    }
+    board.stop();
+    Ok(())
 }
 
 /// Time between two readings of the counts: 50 readings a run, but not so many that they disturb

@@ -73,7 +73,11 @@ pub fn start(
         Until::OperationsPerTask(n) => n,
         Until::Seconds(_) | Until::End => u64::MAX,
     };
-    let pass = if job.pass == Pass::Latency { "latency" } else { "rate" };
+    let pass = match job.pass {
+        _ if job.traced => "traced",
+        Pass::Latency => "latency",
+        Pass::Rate => "rate",
+    };
     let mut command = Command::new(&own.program);
     command.args(["run", job.form.name(), &job.tasks.to_string(), &limit.to_string(), pass]);
     command.args(inherited.iter().map(RawFd::to_string));

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use host::affinity;
 use host::clock::now_ns;
+use host::marks::Marks;
 use probes::ledger::Marker;
 use probes::lock_delay::LockDelay;
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Idle, Load, Prepared, Task};
 
 use crate::board::{Board, Phase};
-use crate::marks::{self, Marks};
 use crate::priority::SchedulingPolicy;
 use crate::scratch::Scratch;
 use crate::{durations, usage};
@@ -82,7 +82,8 @@ fn run_phases(
         marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
     let mut task = native.prepared.task(index)?;
-    let marks = context.job.traced.then(Marks::arm).transpose()?;
+    let armed = context.job.traced.then(Marks::arm).transpose();
+    let marks = armed.map_err(|e| Failure::from_error("mapping the page of marks", e))?;
     board.arrive(1);
     if board.next_phase(Phase::Wait) == Phase::Abort {
         return Ok(());
@@ -149,7 +150,8 @@ fn drive(
     driven
 }
 
-/// The traced part: a warm-up, then two windows.
+/// The traced part: a warm-up of a quarter of the operations, a window of as many, and one of twice as many, which must
+/// have twice the accesses: else the operation is not in a steady state.
 fn drive_windows(
     context: &TaskContext,
     (index, marks): (usize, Marks),
@@ -161,7 +163,8 @@ fn drive_windows(
         return Err(Failure::new("a traced run has a number of operations"));
     };
     let (stop, idle) = (board.stop_flag(), Idle::default());
-    for (window, operations) in marks::parts(all) {
+    let quarter = (all / 4).max(1);
+    for (window, operations) in [(0, quarter), (1, quarter), (2, 2 * quarter)] {
         for _ in 0..operations {
             let count = AtomicU64::new(0);
             marks.window(window);

@@ -1,5 +1,8 @@
 //! `knee conflicts`: the cache lines that an operation's CPUs contend for, counted on emulated CPUs.
 
+mod matrix;
+mod operation;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,10 +15,10 @@ use described_hosts::DescribedHost;
 use host::signals;
 use host::terminal::hint;
 use pages::ViewFlags;
-use records::{FileSystem, Form, Guest, Job, NativeJob, PROTOCOL, Pass, Until, Work};
+use records::{FileSystem, Guest};
 use runner::places::guest::traced::TracedGuest;
-use workloads::{Values, Workload};
 
+use self::operation::Operation;
 use crate::flags::kernel;
 
 /// Name the cache lines that an operation's CPUs contend for, counted on emulated CPUs
@@ -28,9 +31,20 @@ use crate::flags::kernel;
 /// Exit status: 3 if a line is new and --fail-if new-conflict is given.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Workloads (`knee list workloads`); with --user, a program and its arguments
-    #[arg(required = true, value_name = "WORKLOAD")]
+    /// Workloads (`knee list workloads`), files in C (`knee new load`); with --user, a program and its arguments
+    #[arg(required_unless_present_any = ["commands", "matrix"], value_name = "LOAD")]
     operations: Vec<String>,
+    /// Trace a program from its start to its end, in the virtual machine
+    ///
+    /// {tasks} is the number of CPUs. The virtual machine gets the program and its libraries, and has no shell. Counts are
+    /// those of the whole program, or an operation if --operations says how many it does.
+    #[arg(long = "command", value_name = "LINE", conflicts_with_all = ["user", "matrix"])]
+    commands: Vec<String>,
+    /// Run each pair of workloads beside each other [default: those of files, memory, locks, scheduling and IPC]
+    ///
+    /// One task in two does the one, the others the other. One boot does all.
+    #[arg(long, conflicts_with_all = ["user", "fail_if"])]
+    matrix: bool,
     /// Run a program in QEMU's user mode: no kernel is booted, and each of its threads is a CPU
     ///
     /// Counts are then those of the whole program, or an operation if --operations says how many it does.
@@ -65,6 +79,9 @@ pub struct Arguments {
     /// Described host whose transfer times bound the rate (`knee list hosts`)
     #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
     hosts: Vec<String>,
+    /// Compile and run files that others wrote without asking
+    #[arg(long)]
+    yes: bool,
     /// Exit with status 3 if an operation contends for a line that it did not on the first kernel
     #[arg(long, value_enum, value_name = "CHANGE")]
     fail_if: Option<FailIf>,
@@ -90,28 +107,18 @@ fn setting(text: &str) -> Result<(String, String)> {
     Ok((name.to_string(), value.to_string()))
 }
 
-/// An operation to look at, with its parameters.
-struct Operation {
-    workload: &'static Workload,
-    parameters: BTreeMap<String, String>,
-}
-
 /// Boots each kernel once, traces each operation there, and prints what they contend for.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.user {
         return of_program(arguments);
     }
-    let operations: Vec<Operation> = arguments
-        .operations
-        .iter()
-        .map(|name| operation(name, arguments))
-        .collect::<Result<_>>()?;
+    if arguments.matrix {
+        return matrix::run(arguments);
+    }
+    let operations = operation::operations(arguments)?;
     let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
     let hosts = hosts(arguments)?;
-    let kernels = match &arguments.kernels[..] {
-        [] => vec![this_hosts()?],
-        given => given.to_vec(),
-    };
+    let kernels = kernels(arguments)?;
     signals::catch();
     let mut answer = ConflictAnswer::default();
     for (name, path) in &kernels {
@@ -147,7 +154,7 @@ fn of_program(arguments: &Arguments) -> Result<ExitCode> {
     );
     let named = arguments.operations[0].rsplit('/').next().unwrap_or_default();
     let traced = vec![conflicts::of_program(&program, named, arguments.window, &hosts)];
-    let answer = ConflictAnswer { traced, differences: Vec::new() };
+    let answer = ConflictAnswer { traced, ..ConflictAnswer::default() };
     let page = pages::conflicts(&answer);
     arguments.view.print(|| Ok(answer), || Ok(page))?;
     Ok(ExitCode::SUCCESS)
@@ -157,11 +164,12 @@ fn hosts(arguments: &Arguments) -> Result<Vec<DescribedHost>> {
     arguments.hosts.iter().map(|name| described_hosts::find(name)).collect()
 }
 
-fn operation(name: &str, arguments: &Arguments) -> Result<Operation> {
-    let workload = plan::workload(name)?;
-    let given: BTreeMap<String, String> = arguments.settings.iter().cloned().collect();
-    let values = Values::new(workload, &given).map_err(anyhow::Error::msg)?;
-    Ok(Operation { workload, parameters: values.as_map().clone() })
+/// The kernels to boot, with their names.
+fn kernels(arguments: &Arguments) -> Result<Vec<(String, PathBuf)>> {
+    match &arguments.kernels[..] {
+        [] => Ok(vec![this_hosts()?]),
+        given => Ok(given.to_vec()),
+    }
 }
 
 /// The kernel file of this host.
@@ -185,6 +193,27 @@ fn on_kernel(
     hosts: &[DescribedHost],
     arguments: &Arguments,
 ) -> Result<Vec<Conflicts>> {
+    let mut traced = boot(path, operations, made, arguments)?;
+    let release = traced.boot_facts().release.clone();
+    let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
+    let mut answers = Vec::new();
+    for operation in operations {
+        let answer = trace(&mut traced, (operation, None), made, hosts, arguments);
+        let answer = answer.with_context(|| format!("{} on {on}", operation.name))?;
+        answers.push(Conflicts { on: on.clone(), ..answer });
+        hint(format_args!("{}: traced", operation.name));
+    }
+    traced.end();
+    Ok(answers)
+}
+
+/// Boots a kernel with what the operations need.
+fn boot(
+    path: &Path,
+    operations: &[Operation],
+    made: Option<&FileSystem>,
+    arguments: &Arguments,
+) -> Result<TracedGuest> {
     let path = path.canonicalize().with_context(|| format!("looking for {}", path.display()))?;
     let guest = Guest {
         kernel: Some(path),
@@ -193,55 +222,40 @@ fn on_kernel(
         cores: Some(arguments.tasks),
         ..Guest::default()
     };
-    let mut traced = TracedGuest::boot(&guest, made)?;
-    let release = traced.boot_facts().release.clone();
-    let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
-    hint(format_args!("Linux {release} booted in {:.1} s", traced.boot_facts().up_s));
-    let mut answers = Vec::new();
+    let mut files = BTreeMap::new();
     for operation in operations {
-        let name = operation.workload.name;
-        let trace = traced
-            .run(&job(operation, arguments), made, TIME)
-            .with_context(|| format!("{name} on {on}"))?;
-        let image = KernelImage::new(traced.memory()?, &traced.symbols, arguments.tasks as usize)?;
-        let window_operations = [window(arguments), 2 * window(arguments)];
-        let traced = Traced {
-            operation: name.to_string(),
-            on: on.clone(),
-            tasks: arguments.tasks,
-            window_operations,
-            trace: &trace,
-        };
-        answers.push(conflicts::of_guest(&traced, &image, hosts));
-        hint(format_args!("{name}: traced"));
+        files.extend(operation.files()?);
     }
-    traced.end();
-    Ok(answers)
+    let traced = TracedGuest::boot(&guest, made, files.into_iter().collect())?;
+    let boot = traced.boot_facts();
+    hint(format_args!("Linux {} booted in {:.1} s", boot.release, boot.up_s));
+    Ok(traced)
+}
+
+/// Traces an operation, or one beside another.
+fn trace(
+    traced: &mut TracedGuest,
+    (operation, beside): (&Operation, Option<&Operation>),
+    made: Option<&FileSystem>,
+    hosts: &[DescribedHost],
+    arguments: &Arguments,
+) -> Result<Conflicts> {
+    let trace = traced.run(&operation.job(beside, arguments)?, made, TIME)?;
+    let mut image = KernelImage::new(traced.memory()?, &traced.symbols, arguments.tasks as usize)?;
+    if let Some(program) = operation.program()? {
+        image = image.with_program(&program, &trace)?;
+    }
+    let traced = Traced {
+        operation: operation.name.clone(),
+        on: traced.boot_facts().release.clone(),
+        tasks: arguments.tasks,
+        counted: operation.counted(arguments),
+        trace: &trace,
+    };
+    Ok(conflicts::of_guest(&traced, &image, hosts))
 }
 
 /// Operations of each task in the first window.
 fn window(arguments: &Arguments) -> u64 {
-    arguments.window.unwrap_or(256)
-}
-
-fn job(operation: &Operation, arguments: &Arguments) -> Job {
-    Job {
-        protocol: PROTOCOL,
-        work: Work::Workload(NativeJob {
-            name: operation.workload.name.to_string(),
-            semantics: operation.workload.spec.semantics,
-            parameters: operation.parameters.clone(),
-        }),
-        form: if arguments.threads { Form::Threads } else { Form::Processes },
-        tasks: arguments.tasks,
-        cpus: (0..arguments.tasks).collect(),
-        // A warm-up as long as the first window, and a second one of twice that.
-        until: Until::OperationsPerTask(4 * window(arguments)),
-        pass: Pass::Rate,
-        profile: None,
-        scratch: "/traced".into(),
-        keep: false,
-        traced: true,
-        stop_grace_s: TIME.as_secs_f64(),
-    }
+    arguments.window.unwrap_or(if arguments.matrix { 64 } else { 256 })
 }

@@ -18,6 +18,7 @@ static struct {
 	struct knee_run run;
 	unsigned long long limit;
 	int times_operations;
+	int is_traced;
 	int reports; /* file descriptor */
 	int mark;    /* file descriptor of the BPF program that marks a task; -1 without */
 	unsigned cpus[65536];

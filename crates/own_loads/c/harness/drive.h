@@ -18,6 +18,8 @@ static void on_kick(int signal)
 			own_usage(&task->usage_at_start);
 			task->count_at_start = __atomic_load_n(task->count, __ATOMIC_RELAXED);
 			task->started = 1;
+			if (args.is_traced)
+				set_mark(MARK_COUNTS);
 		}
 		if (task->started && __atomic_load_n(word(HEAD_STOP), __ATOMIC_RELAXED))
 			end_test(task);
@@ -100,7 +102,9 @@ static void drive(struct task *task, void *load)
 
 	task->start_ns = since_release_ns();
 	own_usage(&task->usage_at_start);
-	result = task->buckets ? drive_timed(task, load, &control) : knee_drive(load, &control);
+	result = task->buckets	? drive_timed(task, load, &control) :
+		 args.is_traced ? drive_windows(load, &control) :
+				  knee_drive(load, &control);
 	if (result)
 		name_failure(task, "knee_operate");
 	task->stop_ns = since_release_ns();
@@ -176,6 +180,8 @@ static void *run_task(void *argument)
 	errno = 0;
 	pin(task);
 	mark();
+	if (args.is_traced)
+		arm_marks();
 	if (testcase && args.run.threads)
 		spare_cancellation();
 	if (task->failure[0]) {

@@ -38,7 +38,11 @@ pub fn data(markup: &mut Markup, page: &Page) {
             }
             Block::Ledger(tree) => ledgers.push(ledger(&id, tree)),
             Block::Flame(graph) => flames.push(flame(&id, graph)),
-            Block::Text(_) | Block::Table(_) | Block::Manual(_) | Block::Folded(..) => (),
+            Block::Text(_)
+            | Block::Table(_)
+            | Block::Matrix(_)
+            | Block::Manual(_)
+            | Block::Folded(..) => (),
         }
     }
     if charts.is_empty() && ledgers.is_empty() && flames.is_empty() {

@@ -8,6 +8,7 @@ mod hash;
 mod interval;
 mod ledger;
 mod markup;
+mod matrix;
 mod svg;
 mod table;
 
@@ -20,6 +21,7 @@ use flame::flame;
 use hash::source_hash;
 use ledger::ledger;
 pub use markup::Markup;
+use matrix::matrix;
 pub use svg::svg;
 use table::table;
 
@@ -198,6 +200,7 @@ fn section(markup: &mut Markup, part: &Section, index: usize) {
                 Block::Text(sentences) => list(markup, "notes", sentences),
                 Block::Curves(panel) => chart(markup, panel, &format!("{id}-{number}")),
                 Block::Table(block) => table(markup, &part.title, block),
+                Block::Matrix(block) => matrix(markup, &part.title, block),
                 Block::Ledger(tree) => ledger(markup, tree, &format!("{id}-{number}")),
                 Block::Flame(graph) => flame(markup, graph, &format!("{id}-{number}")),
                 Block::Manual(text) => manual::html(markup, text),

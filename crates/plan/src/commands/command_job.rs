@@ -25,36 +25,30 @@ pub fn copy_of_image(scratch: &Path) -> PathBuf {
     scratch.with_file_name(IMAGE)
 }
 
-/// The job of the worker in one run of a point.
-pub fn command_job(
-    command: &Command,
-    point: &Point,
-    scratch: &Path,
-    run: RunId,
-) -> Result<CommandJob> {
-    let values = values(point, scratch, run);
+/// The job of the worker in one run, with the values of all placeholders.
+pub fn command_job(command: &Command, values: &Values, scratch: &Path) -> Result<CommandJob> {
     let lines = |lines: &[CommandLine]| -> Result<Vec<Vec<String>>> {
-        lines.iter().map(|line| words(line, command.shell, &values)).collect()
+        lines.iter().map(|line| words(line, command.shell, values)).collect()
     };
     let directory = match &command.directory {
-        Some(text) => scratch.join(fill(text, &values)?),
+        Some(text) => scratch.join(fill(text, values)?),
         None => scratch.to_path_buf(),
     };
     let extract = |extract: &Extract| -> Result<Extract> {
         let from = match &extract.from {
             OutputSource::File(path) => {
-                let path = directory.join(fill(path, &values)?);
+                let path = directory.join(fill(path, values)?);
                 OutputSource::File(path.to_string_lossy().into_owned())
             }
             from => from.clone(),
         };
         Ok(Extract { from, ..extract.clone() })
     };
-    let run_words = words(&command.run, command.shell, &values)?;
+    let run_words = words(&command.run, command.shell, values)?;
     let environment = command.environment.iter();
-    let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, &values)?)));
+    let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, values)?)));
     let operations = command.operations.as_ref().map(|text| -> Result<OperationCount> {
-        let text = fill(&text.0, &values)?;
+        let text = fill(&text.0, values)?;
         if ProgramProbe::is_meant(&text) {
             return passes(ProgramProbe::parse(&text)?, &run_words[0]);
         }

@@ -8,7 +8,7 @@ use host::{Cpu, Topology};
 use records::{Command, Experiment, Point};
 
 use super::{RUNS_MAX, TASKS_MAX, Usable, points};
-use crate::commands::{RunId, command_job, for_experiment};
+use crate::commands::{RunId, command_job, for_experiment, values};
 use crate::experiments::EXPERIMENTS;
 use crate::variants::combined;
 
@@ -163,7 +163,11 @@ fn check(
         }
         if let Some(command) = commands.get(&point.workload).filter(|_| point.command.is_some()) {
             // A command is refused or filled before anything runs.
-            let filled = command_job(command, point, Path::new("/scratch"), RunId::default());
+            let filled = command_job(
+                command,
+                &values(point, Path::new("/scratch"), RunId::default()),
+                Path::new("/scratch"),
+            );
             if let Some(Err(why)) = filled.ok().map(|job| job.check()) {
                 return Err(format!("made what a worker refuses: {why:#}"));
             }

@@ -33,8 +33,9 @@ use self::protocol::{GuestRun, GuestRunResult, Reply, Request, line};
 use self::watchdog::Watchdog;
 use super::{RunOutcome, RunRequest};
 
-pub use self::boot::{BootedGuest, Booter, power_off};
+pub use self::boot::{BootedGuest, Booter, power_off, program_in_guest};
 pub use self::hypervisor::no_kvm;
+pub use self::init::directory_of_run;
 
 /// The host CPUs that this process may use, for guests to run on.
 pub fn allowed_cpus() -> Result<Vec<u32>> {

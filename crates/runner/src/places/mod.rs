@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use own_loads::Linkage;
-use plan::commands::{RunId, command_job};
+use plan::commands::{RunId, command_job, values};
 use records::{
     Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, PlannedWork, Point,
     ProfileKind, Record, Warning, Work,
@@ -83,7 +83,7 @@ impl RunRequest<'_> {
         let point = self.planned.point;
         let work = match self.planned.work {
             PlannedWork::Command(command) => {
-                Work::Command(command_job(command, point, &scratch, self.id)?)
+                Work::Command(command_job(command, &values(point, &scratch, self.id), &scratch)?)
             }
             PlannedWork::Own(own) => Work::Own(own_job(own, point)?),
             PlannedWork::Workload => Work::Workload(NativeJob {
@@ -103,6 +103,7 @@ impl RunRequest<'_> {
             profile: self.profile.map(|kind| profiles::profile_job(self.record, kind, knee)),
             scratch,
             keep: false,
+            beside: None,
             traced: false,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })

@@ -19,7 +19,8 @@ use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
 use plan::guest_config;
 use records::{
-    AcceleratorChoice, Aged, Boot, FileSystem, Guest, Hypervisor, OwnLoad, Policy, Record, Storage,
+    AcceleratorChoice, Aged, Boot, FileSystem, Guest, Hypervisor, INSTRUCTIONS, OwnLoad, Policy,
+    Record, Storage,
 };
 use setup::file_systems::kinds;
 use setup::file_systems::sparse_copy::copy_onto;
@@ -50,6 +51,8 @@ pub struct Booter {
     accelerator: Option<(Accelerator, Option<String>)>,
     /// Whether the guests get programs that were made from the user's own loads.
     has_own_loads: bool,
+    /// Whether instructions decide, so that guests count them unless they were asked for otherwise.
+    counts_instructions: bool,
     /// What watches the guests' accesses to memory, if anything does.
     tracer: Option<Rc<Tracer>>,
     /// More files of the host for the guest, by their paths in the guest.
@@ -136,6 +139,7 @@ impl Booter {
             dir: first.dir.clone(),
             has_probes: record.experiment.explain.is_some(),
             has_own_loads: !added.is_empty(),
+            counts_instructions: record.is_judged_by(INSTRUCTIONS),
             added,
             ..Booter::without_file_systems()
         })
@@ -154,14 +158,21 @@ impl Booter {
             has_probes: false,
             accelerator: None,
             has_own_loads: false,
+            counts_instructions: false,
             tracer: None,
             added: Vec::new(),
         }
     }
 
-    /// Boots one guest whose accesses to memory are watched.
-    pub fn traced(guest: &Guest, made: Option<&FileSystem>, memory_bytes: u64) -> Result<Booter> {
+    /// Boots one guest whose accesses to memory are watched, with files in its root directory.
+    pub fn traced(
+        guest: &Guest,
+        made: Option<&FileSystem>,
+        memory_bytes: u64,
+        added: Vec<(String, PathBuf)>,
+    ) -> Result<Booter> {
         let mut booter = Booter {
+            added,
             file_systems: made.map(|made| (guest.clone(), made.clone())).into_iter().collect(),
             accelerator: Some((Accelerator::TcgOneThread, None)),
             ..Booter::without_file_systems()
@@ -237,6 +248,15 @@ impl Booter {
     ) -> Result<(Accelerator, Option<String>)> {
         let emulation = if self.has_probes { Accelerator::TcgOneThread } else { Accelerator::Tcg };
         let choice = guest.accelerator_choice()?;
+        let counts = choice == AcceleratorChoice::Any && self.counts_instructions;
+        if counts || choice == AcceleratorChoice::Icount {
+            ensure!(
+                guest.shape()?.cpus() == 1,
+                "instructions are counted on one CPU: the virtual machine has {}",
+                guest.shape()?.cpus()
+            );
+            return Ok((Accelerator::TcgCounted, Some("instructions are counted".to_string())));
+        }
         if choice == AcceleratorChoice::Tcg {
             return Ok((emulation, Some("emulation was requested".to_string())));
         }
@@ -439,7 +459,7 @@ impl BootAttempt<'_> {
         let limit = guest_config::watchdog_time(self.guest)?;
         Ok(match self.accelerator {
             Accelerator::Kvm => limit.min(KVM_SILENCE),
-            Accelerator::Tcg | Accelerator::TcgOneThread => limit,
+            Accelerator::Tcg | Accelerator::TcgOneThread | Accelerator::TcgCounted => limit,
         })
     }
 

@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use anyhow::Result;
 use guests::architecture::Architecture;
 use guests::qemu::{self, Accelerator};
-use records::Hypervisor;
+use records::{Hypervisor, ICOUNT};
 
 /// Why KVM cannot even be tried for such a kernel, if so.
 pub fn no_kvm(architecture: Architecture) -> Option<String> {
@@ -36,5 +36,6 @@ pub fn name(accelerator: Accelerator) -> &'static str {
     match accelerator {
         Accelerator::Kvm => "kvm",
         Accelerator::Tcg | Accelerator::TcgOneThread => "tcg",
+        Accelerator::TcgCounted => ICOUNT,
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use guests::qemu::PORT;
+use host::marks::Marks;
 use host::{terminal, topology};
 use records::{Aged, FileSystem, Mounted, Variant};
 use setup::file_systems::{self, mount};
@@ -131,15 +132,15 @@ fn run_job(
     let before = apply_sysctls(variant)?;
     let made = variant.and_then(|variant| variant.file_system.as_ref());
     let mut result = GuestRunResult::default();
-    let root = match made {
-        Some(made) => {
-            result.mounted = Some(kept.take().map_or_else(|| mount_disk(made), Ok)?);
-            PathBuf::from(ON_DISK)
-        }
-        None => PathBuf::from(SCRATCH),
-    };
+    if let Some(made) = made {
+        result.mounted = Some(kept.take().map_or_else(|| mount_disk(made), Ok)?);
+    }
+    if run.job.traced {
+        Marks::arm().context("mapping the page of marks")?.stand_aside();
+    }
     let mut job = run.job.clone();
-    job.scratch = root.join(job.scratch.file_name().context("the job has no directory")?);
+    let name = job.scratch.file_name().context("the job has no directory")?.to_string_lossy();
+    job.scratch = directory_of_run(&name, made.is_some());
     let deadline = Duration::from_secs_f64(run.deadline_s);
     // If an event cannot be sent, the host notices that and ends the guest.
     let worker_end = process::run(&job, variant, deadline, |event| {
@@ -160,6 +161,11 @@ fn run_job(
     result.exit = worker_end.exit;
     result.invalid_because.extend(worker_end.invalid_because);
     Ok(result)
+}
+
+/// Where a run has its directory in the guest, which has this name: on the disk, or in memory.
+pub fn directory_of_run(name: &str, is_on_disk: bool) -> PathBuf {
+    Path::new(if is_on_disk { ON_DISK } else { SCRATCH }).join(name)
 }
 
 /// Where the disk is mounted.

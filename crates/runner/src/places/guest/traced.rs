@@ -2,6 +2,7 @@
 //! operations are counted exactly; its times say nothing.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,15 +11,15 @@ use guests::tracer::{Entry, Trace};
 use host::signals;
 use perf_data::Symbols;
 use plan::guest_config;
-use records::{Boot, Event, FileSystem, Guest, Job, Variant};
+use records::{Boot, Event, FileSystem, Guest, Job, Until, Variant};
 
 use super::boot::{BootedGuest, Booter, power_off};
 use super::console;
 use super::protocol::{GuestRun, Reply, Request, line};
 use super::watchdog::Watchdog;
 
-/// A word of the kernel's command line: each slab cache keeps its own name.
-const WORDS: &str = "slab_nomerge";
+/// Words of the kernel's command line: each slab cache keeps its own name, and programs are where they were linked.
+const WORDS: &str = "slab_nomerge norandmaps";
 
 /// Four levels of page tables; without fast string instructions, as for other emulated guests.
 const CPU: &str = "max,-erms,-la57";
@@ -35,8 +36,13 @@ pub struct TracedGuest {
 }
 
 impl TracedGuest {
-    /// Boots a guest. `file_system` is what its jobs will want on its disk.
-    pub fn boot(guest: &Guest, file_system: Option<&FileSystem>) -> Result<TracedGuest> {
+    /// Boots a guest. `file_system` is what its jobs will want on its disk; `files` are for its root directory: their paths
+    /// there, without the first slash, and here.
+    pub fn boot(
+        guest: &Guest,
+        file_system: Option<&FileSystem>,
+        files: Vec<(String, PathBuf)>,
+    ) -> Result<TracedGuest> {
         let words = guest.cmdline.as_deref().unwrap_or_default();
         let guest = Guest {
             cmdline: Some(format!("{WORDS} {words}").trim().to_string()),
@@ -48,7 +54,7 @@ impl TracedGuest {
             shape.memory <= MEMORY_MAX && shape.distances.is_none(),
             "a traced guest has at most 2 GiB of memory and one node"
         );
-        let mut booter = Booter::traced(&guest, file_system, shape.memory)?;
+        let mut booter = Booter::traced(&guest, file_system, shape.memory, files)?;
         let mut booted = booter.boot(&guest, &host::paths::temporary(), 0)?;
         let symbols = symbols(&mut booted)?;
         booter.tracer()?.set_entries(&entries(&symbols)?)?;
@@ -76,7 +82,11 @@ impl TracedGuest {
         if let (Some(made), Some(disk)) = (file_system, &self.booted.disk) {
             self.booter.format_disk(disk, made)?;
         }
-        self.booter.tracer()?.clear()?;
+        let tracer = self.booter.tracer()?;
+        tracer.clear()?;
+        if let Until::OperationsPerTask(all) = job.until {
+            tracer.set_each((all / 4).max(1))?;
+        }
         let variant = file_system
             .map(|made| Variant { file_system: Some(made.clone()), ..Variant::default() });
         let deadline_s = limit.as_secs_f64();

@@ -1,0 +1,200 @@
+//! What `knee conflicts` traces: a workload, a load of the user's own, or a command, as a job for a guest.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use conflicts::Counted;
+use guests::libraries;
+use own_loads::Linkage;
+use plan::commands::{self, Values, command_job};
+use records::{
+    Command, CommandJob, CommandLine, Experiment, Form, Guest, Job, Load, LoadWork, NativeJob,
+    OwnJob, OwnLoad, PROTOCOL, Pass, Scalar, Until, Work,
+};
+use runner::places::guest::{directory_of_run, program_in_guest};
+use setup::foreign::Foreign;
+
+use super::{Arguments, TIME, kernels, window};
+use crate::{experiment_file, named};
+
+/// An operation to trace.
+pub struct Operation {
+    pub name: String,
+    work: TracedWork,
+}
+
+enum TracedWork {
+    Workload(NativeJob),
+    Own(OwnLoad),
+    /// A command, and the program that it starts.
+    Command(Box<Command>, PathBuf),
+}
+
+/// All operations that were asked for, compiled where they are code.
+pub fn operations(arguments: &Arguments) -> Result<Vec<Operation>> {
+    of_words(&arguments.operations, arguments)
+}
+
+/// The operations of these words, and the commands.
+pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation>> {
+    let mut loads: Vec<Load> = words.iter().map(|word| named::load(word)).collect::<Result<_>>()?;
+    loads.extend(arguments.commands.iter().map(|line| {
+        let run = CommandLine::Text(line.clone());
+        Load::new(Command { run, ..Command::default() })
+    }));
+    ensure!(!loads.is_empty(), "nothing to trace: name a workload, a file in C, or a --command");
+    // Where there are guests, loads are compiled for them, too.
+    let kernel = kernels(arguments)?.into_iter().next().map(|(_, path)| path);
+    let guest = Some(Guest { kernel, ..Guest::default() });
+    let experiment = Experiment { loads, guest, ..Experiment::default() };
+    let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
+    let experiment = own_loads::compile_all(experiment)?.into_inner();
+    experiment.loads.iter().map(|load| Operation::new(load, arguments)).collect()
+}
+
+impl Operation {
+    fn new(load: &Load, arguments: &Arguments) -> Result<Operation> {
+        if let LoadWork::Own(own) = &load.work {
+            return Ok(Operation { name: own.name(), work: TracedWork::Own((**own).clone()) });
+        }
+        if let Some(command) = commands::for_load(load)? {
+            ensure!(!command.shell, "{}: a virtual machine has no shell", command.name);
+            let program = program_of(&command)?;
+            let name = command.name.clone();
+            return Ok(Operation { name, work: TracedWork::Command(Box::new(command), program) });
+        }
+        let workload = plan::workload(&load.name())?;
+        let given: BTreeMap<String, String> = arguments.settings.iter().cloned().collect();
+        let values = workloads::Values::new(workload, &given).map_err(anyhow::Error::msg)?;
+        Ok(Operation {
+            name: workload.name.to_string(),
+            work: TracedWork::Workload(NativeJob {
+                name: workload.name.to_string(),
+                semantics: workload.spec.semantics,
+                parameters: values.as_map().clone(),
+            }),
+        })
+    }
+
+    /// The files that it needs in the guest: their paths there, without the first slash, and here.
+    pub fn files(&self) -> Result<BTreeMap<String, PathBuf>> {
+        Ok(match &self.work {
+            TracedWork::Workload(_) => BTreeMap::new(),
+            TracedWork::Own(own) => {
+                let program = own_loads::program(own, Linkage::Static)?;
+                BTreeMap::from([(program_in_guest(&own.name()), program)])
+            }
+            TracedWork::Command(_, program) => libraries::with_libraries(program)?,
+        })
+    }
+
+    /// The program that its tasks execute; none for workloads of knee.
+    pub fn program(&self) -> Result<Option<PathBuf>> {
+        Ok(match &self.work {
+            TracedWork::Workload(_) => None,
+            TracedWork::Own(own) => Some(own_loads::program(own, Linkage::Static)?),
+            TracedWork::Command(_, program) => Some(program.clone()),
+        })
+    }
+
+    /// Which of its operations are counted.
+    pub fn counted(&self, arguments: &Arguments) -> Counted {
+        match &self.work {
+            TracedWork::Command(..) => Counted::Whole(arguments.window),
+            _ => Counted::Windows([window(arguments), 2 * window(arguments)]),
+        }
+    }
+
+    /// The job that traces it; beside another operation, tasks of odd numbers do that.
+    pub fn job(&self, beside: Option<&Operation>, arguments: &Arguments) -> Result<Job> {
+        Ok(Job {
+            protocol: PROTOCOL,
+            work: self.work_in_guest(arguments)?,
+            beside: beside.map(Operation::native).transpose()?,
+            form: if arguments.threads { Form::Threads } else { Form::Processes },
+            tasks: arguments.tasks,
+            cpus: (0..arguments.tasks).collect(),
+            until: match self.work {
+                TracedWork::Command(..) => Until::End,
+                // A warm-up as long as the first window, and a second one of twice that.
+                _ => Until::OperationsPerTask(4 * window(arguments)),
+            },
+            pass: Pass::Rate,
+            profile: None,
+            scratch: scratch(arguments),
+            keep: false,
+            traced: true,
+            stop_grace_s: TIME.as_secs_f64(),
+        })
+    }
+
+    fn work_in_guest(&self, arguments: &Arguments) -> Result<Work> {
+        Ok(match &self.work {
+            TracedWork::Workload(native) => Work::Workload(native.clone()),
+            TracedWork::Own(own) => Work::Own(OwnJob {
+                name: own.name(),
+                program: Path::new("/").join(program_in_guest(&own.name())),
+                interface: own.compiled.as_ref().context("the load is not compiled")?.interface,
+                parameters: arguments.settings.iter().cloned().collect(),
+            }),
+            TracedWork::Command(command, program) => {
+                Work::Command(command_in_guest(command, program, arguments)?)
+            }
+        })
+    }
+
+    /// The workload of knee that it is.
+    fn native(&self) -> Result<NativeJob> {
+        match &self.work {
+            TracedWork::Workload(native) => Ok(native.clone()),
+            _ => bail!("{}: only workloads of knee run in pairs (knee list workloads)", self.name),
+        }
+    }
+}
+
+/// Where the run has its directory in the guest.
+fn scratch(arguments: &Arguments) -> PathBuf {
+    directory_of_run("traced", arguments.file_system.is_some())
+}
+
+/// The program of this host that a command starts.
+fn program_of(command: &Command) -> Result<PathBuf> {
+    let line = commands::split(&command.run)?;
+    let name = line.first().context("the command is empty")?;
+    if name.contains('/') {
+        return std::path::absolute(name).with_context(|| format!("looking for {name}"));
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    match env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => bail!("{name} is not in PATH"),
+    }
+}
+
+/// The command with its program and its libraries where the guest has them.
+fn command_in_guest(
+    command: &Command,
+    program: &Path,
+    arguments: &Arguments,
+) -> Result<CommandJob> {
+    let environment = [("LD_LIBRARY_PATH", libraries::LIBRARIES), ("HOME", "/tmp")];
+    let environment = environment.map(|(name, value)| (name.to_string(), Scalar(value.into())));
+    let mut command = Command { directory: None, timeout_s: TIME.as_secs_f64(), ..command.clone() };
+    command.environment.extend(environment);
+    let scratch = scratch(arguments);
+    let cpus: Vec<String> = (0..arguments.tasks).map(|cpu| cpu.to_string()).collect();
+    let tasks = cpus.len().to_string();
+    let known = [
+        ("cpus", tasks.clone()),
+        ("tasks", tasks),
+        ("cpu_list", cpus.join(",")),
+        ("scratch", scratch.display().to_string()),
+    ];
+    let known = known.map(|(name, value)| (name.to_string(), value)).into_iter();
+    let values: Values = known.chain(arguments.settings.iter().cloned()).collect();
+    let mut job = command_job(&command, &values, &scratch)?;
+    job.run[0] = libraries::path_in_guest(program);
+    Ok(job)
+}
