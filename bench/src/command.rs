@@ -144,6 +144,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         profile: None,
         scratch,
         keep: false,
+        beside: None,
         traced: false,
         stop_grace_s: 10.0,
     };

@@ -207,6 +207,7 @@ pub fn job(
         pass: Pass::Rate,
         scratch: directory.join("knee"),
         keep: false,
+        beside: None,
         traced: false,
         profile: None,
         stop_grace_s: 10.0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::parse_cpu_list;
-use records::{Experiment, Guest, Policy, Record, Variant};
+use records::{Experiment, Guest, INSTRUCTIONS, Policy, Record, Variant};
 
 /// The guests that a record's runs need, each once.
 pub fn guests(record: &Record) -> Vec<Guest> {
@@ -83,6 +83,10 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
     }
     let has_settings = |guest: &Guest| *guest != Guest::default();
     if guests.is_empty() {
+        ensure!(
+            !experiment.is_judged_by(INSTRUCTIONS),
+            "{INSTRUCTIONS} are counted in virtual machines: name a kernel to boot (--kernel FILE)"
+        );
         let outer = experiment.guest.iter();
         let mut inner = variants.iter().flat_map(|variant| &variant.guest).chain(outer);
         ensure!(

@@ -26,6 +26,7 @@ use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
 use crate::load::{Load, LoadWork};
+use crate::metric::per_operation;
 use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
@@ -348,6 +349,11 @@ impl Experiment {
     /// machine, or on the kernel that runs anyway.
     pub fn metal(&self, variant: Option<&Variant>) -> Option<Guest> {
         self.booted(variant).filter(|guest| guest.metal == Some(true))
+    }
+
+    /// Whether a metric decides, itself or an operation's share of it.
+    pub fn is_judged_by(&self, metric: &str) -> bool {
+        per_operation(&self.compare.metric).0 == metric
     }
 
     /// Whether a variant needs the host to boot another kernel.

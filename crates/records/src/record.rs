@@ -311,11 +311,6 @@ impl Record {
         self.deciding_or(point, &self.experiment.compare.metric)
     }
 
-    /// Whether a metric decides, itself or an operation's share of it.
-    pub fn is_judged_by(&self, metric: &str) -> bool {
-        per_operation(&self.experiment.compare.metric).0 == metric
-    }
-
     /// `processes` or `threads`; empty where it is not known, as of most imported results.
     pub fn known_form(&self, point: &Point) -> &'static str {
         const TOLD: [&str; 4] = ["will-it-scale", "stress-ng", "fio", "perf-bench"];

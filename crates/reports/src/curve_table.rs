@@ -14,9 +14,13 @@ pub use answers::RATE;
 /// One column: its heading, and the text for a cell.
 type Column<'a> = (String, Box<dyn Fn(&Curve, &CurveCell) -> String + 'a>);
 
-/// Rates, their spread and CPU costs, for the curves of one load and form.
-pub fn rates(curves: &[&Curve]) -> Table {
+/// Rates, their spread and CPU costs, for the curves of one load and form. Another metric that decides stands first.
+pub fn rates(curves: &[&Curve], deciding: &str) -> Table {
     let mut columns = place(curves);
+    if deciding != RATE {
+        columns.push(column(&format!("\n{deciding}"), |_, cell| value(cell, deciding)));
+        columns.push(column("\nstddev", |_, cell| deviation(cell, deciding)));
+    }
     columns.extend([
         column("\noperations/s", |_, cell| value(cell, RATE)),
         column("\nstddev", |_, cell| deviation(cell, RATE)),

@@ -79,7 +79,7 @@ impl Report<'_> {
         let below = peaks.chain(self.single_runs(curves)).chain(failed(curves));
         FormPart {
             title: self.title(&without_axis(curves[0])),
-            table: curve_table::rates(curves),
+            table: curve_table::rates(curves, &self.record.record.deciding(curves[0].point)),
             sentences: below.chain(warmup(curves)).chain(work_lengths(curves)).collect(),
         }
     }

@@ -138,6 +138,107 @@ fn threads_of_a_program_share_what_it_was_written_to_share() {
     assert_eq!(row("own"), None);
 }
 
+/// A load: each operation adds to a word of all tasks, to one beside another task's, and to one apart.
+const LOAD: &str = "
+#include \"knee.h\"
+const char *const knee_description = \"Words of the tasks.\";
+const char *const knee_operation = \"one addition to each\";
+const unsigned knee_semantics = 1;
+static _Atomic long all __attribute__((aligned(64)));
+static volatile long beside[8] __attribute__((aligned(64)));
+static struct { volatile long own; char apart[56]; } apart[64] __attribute__((aligned(64)));
+int knee_task(const struct knee_run *run, unsigned index, void **task)
+{
+	*task = (void *)(long)index;
+	return 0;
+}
+int knee_operate(void *task)
+{
+	all++;
+	beside[(long)task]++;
+	apart[(long)task].own++;
+	return 0;
+}";
+
+/// A test of will-it-scale, which counts its operations by itself.
+const TEST: &str = "
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+char *testcase_description = \"open and close\";
+void testcase(unsigned long long *iterations, unsigned long number)
+{
+	char name[] = \"/tmp/willitscale.XXXXXX\";
+
+	close(mkstemp(name));
+	for (;;) {
+		close(open(name, O_RDWR));
+		(*iterations)++;
+	}
+}";
+
+#[test]
+fn loads_in_c_and_commands_have_lines_of_program_and_kernel() {
+    let Some(kernel) = kernel("contended lines of loads and commands") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    for (name, text) in [("load.c", LOAD), ("test.c", TEST), ("program.c", PROGRAM)] {
+        fs::write(home.path(name), text).unwrap();
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-pthread", "-o", "program", "program.c"]).current_dir(home.path(""));
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skip("contended lines of loads and commands", "no C compiler");
+    }
+    let asked = format!(
+        "conflicts load.c test.c --command ./program --threads --operations 64 --json --kernel {}",
+        kernel.display()
+    );
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let check = |operation: usize, member: &str, sharing: &str, writes: std::ops::Range<f64>| {
+        let lines = answer["traced"][operation]["lines"].as_array().unwrap();
+        let row = lines.iter().find(|line| line["member"].as_str().unwrap().starts_with(member));
+        let row = row.unwrap_or_else(|| panic!("no {member} in {lines:#?}"));
+        assert_eq!(row["sharing"], sharing, "{member}");
+        assert!(writes.contains(&row["writes"].as_f64().unwrap()), "{row:#?}");
+    };
+    check(0, "all", "true", 0.99..1.01);
+    check(0, "beside", "false", 0.99..1.01);
+    assert!(!answer["traced"][0]["lines"].to_string().contains("apart"));
+    check(1, "aa_profile.label.count", "true", 5.9..6.1);
+    // 20 000 of the whole program, and what cleared the page.
+    check(2, "neighbours", "false", 312.0..313.0);
+    check(2, "both", "true", 312.0..313.0);
+}
+
+#[test]
+fn pairs_contend_for_what_both_need() {
+    let Some(kernel) = kernel("contended lines of pairs") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let asked = format!(
+        "conflicts --matrix getppid,open_close_own,create_unlink --json --kernel {}",
+        kernel.display()
+    );
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let pairs = answer["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 6);
+    for pair in pairs {
+        assert_eq!(pair["failure"], Value::Null);
+        let transfers = pair["transfers"].as_f64().unwrap();
+        if pair["first"] == "getppid" || pair["second"] == "getppid" {
+            assert!(transfers < 0.1, "{pair:#?}");
+        } else {
+            assert!(transfers > 1.0, "{pair:#?}");
+            assert!(pair["lines"].to_string().contains("aa_profile.label.count"), "{pair:#?}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_traced_is_refused_by_name() {
     let home = Home::new();
@@ -152,4 +253,9 @@ fn what_cannot_be_traced_is_refused_by_name() {
     check("getppid --kernel /bin/true --set size=4k", "size");
     check("getppid --kernel /bin/true --host nowhere", "nowhere");
     check("getppid --tasks 1", "2..=64");
+    check("--kernel /bin/true", "required");
+    fs::write(home.path("script"), "#!/bin/sh\n").unwrap();
+    check("--command ./script --kernel /bin/true", "is a script");
+    check("--command no-such-program --kernel /bin/true", "not in PATH");
+    check("--matrix command:hackbench --kernel /bin/true", "hackbench");
 }

@@ -139,7 +139,7 @@ impl Booter {
             dir: first.dir.clone(),
             has_probes: record.experiment.explain.is_some(),
             has_own_loads: !added.is_empty(),
-            counts_instructions: record.is_judged_by(INSTRUCTIONS),
+            counts_instructions: record.experiment.is_judged_by(INSTRUCTIONS),
             added,
             ..Booter::without_file_systems()
         })
