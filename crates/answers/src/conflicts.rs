@@ -20,7 +20,7 @@ pub struct Conflicts {
     /// The lines, the most contended first.
     pub lines: Vec<ConflictLine>,
     /// Lines with fewer transfers, an operation, do not matter: less than once in 32 operations; of a whole program, less
-    /// than once in 40 000 instructions, which is below 1 % of its time.
+    /// than once in 40 000 instructions, which is below 1 % of its time, or than 4 times a thread, as at its start and end.
     pub least_transfers: f64,
     /// The rate that no number of CPUs passes, for each described host asked for.
     pub ceilings: Vec<Ceiling>,
@@ -213,6 +213,10 @@ pub struct ChangedLine {
     pub transfers: [f64; 2],
     /// Writes an operation before and after.
     pub writes: [f64; 2],
+    /// Members that an operation accessed on the line before, and that are elsewhere after.
+    pub left: Vec<String>,
+    /// Members that an operation accesses on the line after, and that were elsewhere before.
+    pub joined: Vec<String>,
 }
 
 /// What became of a line.
@@ -223,4 +227,8 @@ pub enum LineChange {
     New,
     Fewer,
     More,
+    /// As many transfers, but members that others read have left the line.
+    Split,
+    /// As many transfers, but members that others read have come to the line.
+    Joined,
 }

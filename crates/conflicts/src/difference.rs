@@ -15,6 +15,9 @@ const LEAST_OF_OBJECTS: f64 = 0.5;
 const EQUAL: f64 = 0.1;
 const EQUAL_OF_OBJECTS: f64 = 0.5;
 
+/// Members that an operation accesses less often share the line by chance.
+const ACCESSED: f64 = 0.5;
+
 /// What is compared with what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -23,33 +26,28 @@ struct Key {
     member: String,
 }
 
-/// Transfers and writes an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Count {
+/// What is known of a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Row {
     transfers: f64,
     writes: f64,
+    /// The functions that write it.
+    writers: BTreeSet<String>,
+    /// The members that an operation accesses on a single line.
+    members: BTreeSet<String>,
 }
+
+type Rows = BTreeMap<Key, Row>;
 
 /// Compares an operation on two kernels, or in two settings.
 pub fn difference(before: &Conflicts, after: &Conflicts) -> ConflictDifference {
-    let (old, new) = (rows(before), rows(after));
+    let (old, mut new) = (rows(before), rows(after));
+    name_alike(&old, &mut new);
     let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
+    let none = Row::default();
     let changed = keys.into_iter().filter_map(|key| {
-        let [first, second] = [&old, &new].map(|rows| rows.get(key).copied().unwrap_or_default());
-        let is_of_objects = key.member.is_empty();
-        let change = change([first.transfers, second.transfers], is_of_objects)?;
-        let member = if is_of_objects {
-            format!("{}, lines of many", key.place)
-        } else {
-            key.member.clone()
-        };
-        Some(ChangedLine {
-            member,
-            place: key.place.clone(),
-            change,
-            transfers: [first.transfers, second.transfers],
-            writes: [first.writes, second.writes],
-        })
+        let [first, second] = [&old, &new].map(|rows| rows.get(key).unwrap_or(&none));
+        changed_line(key, first, second)
     });
     let mut changed: Vec<ChangedLine> = changed.collect();
     let size = |line: &ChangedLine| (line.transfers[1] - line.transfers[0]).abs();
@@ -64,14 +62,75 @@ pub fn difference(before: &Conflicts, after: &Conflicts) -> ConflictDifference {
     }
 }
 
-fn rows(conflicts: &Conflicts) -> BTreeMap<Key, Count> {
-    let mut rows: BTreeMap<Key, Count> = BTreeMap::new();
+fn changed_line(key: &Key, first: &Row, second: &Row) -> Option<ChangedLine> {
+    let is_of_objects = key.member.is_empty();
+    let only = |a: &Row, b: &Row| a.members.difference(&b.members).cloned().collect::<Vec<_>>();
+    let (left, joined) = (only(first, second), only(second, first));
+    let is_in_both = first.transfers >= LEAST && second.transfers >= LEAST;
+    let change = change([first.transfers, second.transfers], is_of_objects).or_else(|| {
+        match (is_in_both, joined.is_empty(), left.is_empty()) {
+            (true, false, _) => Some(LineChange::Joined),
+            (true, true, false) => Some(LineChange::Split),
+            _ => None,
+        }
+    })?;
+    let member =
+        if is_of_objects { format!("{}, lines of many", key.place) } else { key.member.clone() };
+    Some(ChangedLine {
+        member,
+        place: key.place.clone(),
+        change,
+        transfers: [first.transfers, second.transfers],
+        writes: [first.writes, second.writes],
+        left: if is_in_both { left } else { Vec::new() },
+        joined: if is_in_both { joined } else { Vec::new() },
+    })
+}
+
+fn rows(conflicts: &Conflicts) -> Rows {
+    let mut rows = Rows::new();
     for line in &conflicts.lines {
-        let count = rows.entry(key(line)).or_default();
-        count.transfers += line.transfers[0];
-        count.writes += line.writes;
+        let row = rows.entry(key(line)).or_default();
+        row.transfers += line.transfers[0];
+        row.writes += line.writes;
+        row.writers.extend(line.members.iter().flat_map(|member| member.written_by.clone()));
+        let accessed = line.members.iter().filter(|m| m.reads + m.writes >= ACCESSED);
+        let named = accessed.flat_map(|member| member.names.first().cloned());
+        row.members.extend(named.filter(|_| line.lines == 1));
     }
     rows
+}
+
+/// A name that is a guess may be another on another kernel: a row that the same functions write is the same one.
+fn name_alike(old: &Rows, new: &mut Rows) {
+    let unmatched: Vec<Key> = new.keys().filter(|key| !old.contains_key(key)).cloned().collect();
+    for key in unmatched {
+        let row = new[&key].clone();
+        let is_same = |(other, old_row): &(&Key, &Row)| {
+            !new.contains_key(other)
+                && (key.is_guess() || other.is_guess())
+                && key.member.is_empty() == other.member.is_empty()
+                && are_mostly_one(&old_row.writers, &row.writers)
+        };
+        if let Some((other, _)) = old.iter().find(is_same) {
+            let other = other.clone();
+            new.remove(&key);
+            // The members have other names, too.
+            new.insert(other.clone(), Row { members: old[&other].members.clone(), ..row });
+        }
+    }
+}
+
+/// Whether two sets have more in common than each of its own.
+fn are_mostly_one(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
+    let common = a.intersection(b).count();
+    common > 0 && 2 * common >= a.len().max(b.len())
+}
+
+impl Key {
+    fn is_guess(&self) -> bool {
+        self.place.contains('?')
+    }
 }
 
 fn key(line: &ConflictLine) -> Key {
@@ -111,6 +170,42 @@ mod tests {
         check([1.0, 2.0], Some(LineChange::More));
         check([1.0, 0.01], Some(LineChange::Gone));
         check([0.0, 1.0], Some(LineChange::New));
+    }
+
+    #[test]
+    fn members_leave_and_join_a_line_that_stays() {
+        let row = |members: &[&str]| Row {
+            transfers: 2.0,
+            members: members.iter().map(|name| name.to_string()).collect(),
+            ..Row::default()
+        };
+        let key = Key { place: "dentry".to_string(), member: "dentry.d_lockref".to_string() };
+        let check = |before: &[&str], after: &[&str], expected: Option<LineChange>| {
+            let changed = changed_line(&key, &row(before), &row(after));
+            assert_eq!(changed.map(|line| line.change), expected, "{before:?} {after:?}");
+        };
+        check(&["d_lockref", "d_inode"], &["d_lockref", "d_inode"], None);
+        check(&["d_lockref", "d_inode"], &["d_lockref"], Some(LineChange::Split));
+        check(&["d_lockref"], &["d_lockref", "d_inode"], Some(LineChange::Joined));
+    }
+
+    #[test]
+    fn a_guess_that_differs_is_no_change() {
+        let key = |place: &str| Key { place: place.to_string(), member: format!("{place}.list") };
+        let row = |writers: &[&str]| Row {
+            transfers: 2.0,
+            writers: writers.iter().map(|name| name.to_string()).collect(),
+            ..Row::default()
+        };
+        let check = |place: &str, writers: &[&str], expected: bool| {
+            let old = Rows::from([(key("super_block?"), row(&["evict", "sb_list_add"]))]);
+            let mut new = Rows::from([(key(place), row(writers))]);
+            name_alike(&old, &mut new);
+            assert_eq!(new.contains_key(&key("super_block?")), expected, "{place} {writers:?}");
+        };
+        check("bdev_inode?", &["evict", "sb_list_add"], true);
+        check("bdev_inode?", &["evict", "other", "another"], false);
+        check("inode", &["nothing"], false);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What lies at an address of what was traced: of a kernel, or of a program.
 
-use perf_data::{KernelTypes, Symbols};
+use crate::names::Namer;
 
 /// Names addresses.
 pub trait Image {
@@ -12,8 +12,8 @@ pub trait Image {
     fn is_of_module(&self, _address: u64) -> bool {
         false
     }
-    /// The types of a kernel, with its symbols; `None` where only variables are named.
-    fn types(&self) -> Option<(&KernelTypes, &Symbols)>;
+    /// What names members; `None` where only variables are named.
+    fn namer(&self) -> Option<&Namer<'_>>;
 }
 
 /// What lies at an address.

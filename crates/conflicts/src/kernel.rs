@@ -15,6 +15,7 @@ use perf_data::{KernelTypes, Symbols};
 
 use crate::image::{Image, Place};
 use crate::memory::GuestMemory;
+use crate::names::Namer;
 use crate::program::ProgramImage;
 
 /// Where the kernel's image and its modules begin (Documentation/arch/x86/x86_64/mm.rst, four levels).
@@ -31,8 +32,8 @@ const TYPES_BYTES_MAX: u64 = 64 << 20;
 pub struct KernelImage<'a> {
     memory: GuestMemory<'a>,
     symbols: &'a Symbols,
-    /// Its types; without them, objects have no members.
-    types: Option<KernelTypes>,
+    /// What names members, by the kernel's types.
+    namer: Option<&'a Namer<'a>>,
     caches: BTreeMap<u64, Cache>,
     direct_map: u64,
     page_map: u64,
@@ -68,10 +69,13 @@ struct Layout {
 
 impl<'a> KernelImage<'a> {
     /// Finds what is needed in the memory of a guest with this many CPUs.
-    pub fn new(memory: &'a File, symbols: &'a Symbols, cpus: usize) -> Result<KernelImage<'a>> {
-        let table = symbols.address_of(&["init_top_pgt", "swapper_pg_dir"]).context(
-            "the kernel does not list its variables (CONFIG_KALLSYMS_ALL): build it with them",
-        )?;
+    pub fn new(
+        memory: &'a File,
+        symbols: &'a Symbols,
+        namer: Option<&'a Namer<'a>>,
+        cpus: usize,
+    ) -> Result<KernelImage<'a>> {
+        let table = page_tables(symbols)?;
         let memory_bytes = memory.metadata().context("reading the guest's memory")?.len();
         let memory = GuestMemory::new(memory, table);
         let base = |name: &str, known: u64| {
@@ -83,8 +87,7 @@ impl<'a> KernelImage<'a> {
         };
         let (direct_map, page_map) =
             (base("page_offset_base", DIRECT_MAP), base("vmemmap_base", PAGE_MAP));
-        let types = types(&memory, symbols);
-        let layout = types.as_ref().and_then(layout).unwrap_or_default();
+        let layout = namer.and_then(|namer| layout(namer.types())).unwrap_or_default();
         let offsets = symbols.address_of(&["__per_cpu_offset"]);
         let own_parts = (0..cpus as u64).filter_map(|cpu| memory.u64(offsets? + 8 * cpu)).collect();
         // Zero for kernels that link per-CPU variables at 0 (before Linux 6.15).
@@ -93,7 +96,7 @@ impl<'a> KernelImage<'a> {
         let mut image = KernelImage {
             memory,
             symbols,
-            types,
+            namer,
             caches: BTreeMap::new(),
             direct_map,
             page_map,
@@ -138,7 +141,7 @@ impl<'a> KernelImage<'a> {
 
     /// Walks the list of all slab caches (mm/slab_common.c).
     fn read_caches(&self) -> Option<BTreeMap<u64, Cache>> {
-        let types = self.types.as_ref()?;
+        let types = self.namer?.types();
         let member = |name| types.offset_of("kmem_cache", name);
         let (list, name) = (member("list")?, member("name")?);
         let (step, object) = (member("size")?, member("object_size")?);
@@ -224,13 +227,21 @@ impl Image for KernelImage<'_> {
         address >= self.end
     }
 
-    fn types(&self) -> Option<(&KernelTypes, &Symbols)> {
-        self.types.as_ref().map(|types| (types, self.symbols))
+    fn namer(&self) -> Option<&Namer<'_>> {
+        self.namer
     }
 }
 
-/// The types that the kernel carries (BTF).
-fn types(memory: &GuestMemory, symbols: &Symbols) -> Option<KernelTypes> {
+/// Where the kernel's page tables are.
+fn page_tables(symbols: &Symbols) -> Result<u64> {
+    symbols
+        .address_of(&["init_top_pgt", "swapper_pg_dir"])
+        .context("the kernel does not list its variables (CONFIG_KALLSYMS_ALL): build it with them")
+}
+
+/// The types that a guest's kernel carries (BTF). Without them, objects have no members.
+pub fn kernel_types(memory: &File, symbols: &Symbols) -> Option<KernelTypes> {
+    let memory = GuestMemory::new(memory, page_tables(symbols).ok()?);
     let (start, stop) =
         (symbols.address_of(&["__start_BTF"])?, symbols.address_of(&["__stop_BTF"])?);
     let bytes = stop.checked_sub(start).filter(|bytes| *bytes < TYPES_BYTES_MAX)?;

@@ -23,8 +23,9 @@ use guests::tracer::{Actor, Trace};
 
 pub use crate::difference::difference;
 pub use crate::image::Image;
-pub use crate::kernel::KernelImage;
+pub use crate::kernel::{KernelImage, kernel_types};
 use crate::lines::Lines;
+pub use crate::names::Namer;
 pub use crate::program::ProgramImage;
 
 /// What was run.
@@ -68,24 +69,24 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         window_operations,
         instructions: instructions(trace, operations, is_whole),
         ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
-        least_transfers: least_transfers(trace, window_operations[0], is_whole),
+        least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
         lines,
         warnings: warnings(trace),
     }
 }
 
 /// How many transfers matter, where operations were counted or of a whole program.
-fn least_transfers(trace: &Trace, operations: u64, is_whole: bool) -> f64 {
+fn least_transfers(trace: &Trace, tasks: u32, operations: u64, is_whole: bool) -> f64 {
     /// At 100 ns a transfer and 4 instructions a ns, one in so many instructions takes 1 % of the time.
     const INSTRUCTIONS: f64 = 40_000.0;
-    /// What happens once has no operation to slow.
-    const TWICE: f64 = 2.0;
+    /// What a thread does at its start and its end has no operation to slow.
+    const OF_A_THREAD: f64 = 4.0;
     const ONCE_A_BATCH: f64 = 1.0 / 32.0;
     let executed: u64 = trace.instructions.iter().map(|executed| executed.count).sum();
     let of_time = executed as f64 / INSTRUCTIONS;
     match (operations, is_whole) {
         (_, false) => ONCE_A_BATCH,
-        (0, true) => of_time.max(TWICE),
+        (0, true) => of_time.max(OF_A_THREAD * f64::from(tasks)),
         (n, true) => (of_time / n as f64).max(ONCE_A_BATCH),
     }
 }
@@ -118,7 +119,7 @@ pub fn of_program(
         window_operations: [operations.unwrap_or(0), 0],
         instructions: Some(Instructions { user: executed as f64 / per, ..Instructions::default() }),
         ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
-        least_transfers: least_transfers(trace, operations.unwrap_or(0), true),
+        least_transfers: least_transfers(trace, *threads as u32, operations.unwrap_or(0), true),
         lines,
         warnings: warnings(trace),
     }

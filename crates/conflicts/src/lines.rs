@@ -68,7 +68,7 @@ struct Row {
 /// Names and counts the contended lines of a trace.
 pub struct Lines<'a> {
     image: &'a dyn Image,
-    namer: Option<Namer<'a>>,
+    namer: Option<&'a Namer<'a>>,
     /// The types of the objects of caches, and of variables.
     known: BTreeMap<String, Candidates>,
 }
@@ -78,8 +78,7 @@ type OfLine<'t> = Vec<&'t Access>;
 
 impl<'a> Lines<'a> {
     pub fn new(image: &'a dyn Image) -> Lines<'a> {
-        let namer = image.types().map(|(types, symbols)| Namer::new(types, symbols));
-        Lines { image, namer, known: BTreeMap::new() }
+        Lines { image, namer: image.namer(), known: BTreeMap::new() }
     }
 
     /// The rows of a trace, the most contended first.
@@ -109,7 +108,7 @@ impl<'a> Lines<'a> {
 
     /// Learns what the objects of each cache are from all accesses to them.
     fn learn(&mut self, by_line: &BTreeMap<(bool, u64), OfLine>) {
-        let Some(namer) = &self.namer else { return };
+        let Some(namer) = self.namer else { return };
         let mut evidence: BTreeMap<String, (Place, Evidence)> = BTreeMap::new();
         for ((is_user, line), accesses) in by_line {
             for access in accesses {
@@ -190,8 +189,8 @@ impl<'a> Lines<'a> {
     fn label(&self, place: &Place) -> String {
         let Candidates { structures, is_guess } =
             self.known.get(&subject(place)).cloned().unwrap_or_default();
-        let named = |namer: &Namer<'a>| structures.iter().map(|t| namer.name_of(*t)).collect();
-        let names: Vec<&str> = self.namer.as_ref().map(named).unwrap_or_default();
+        let named = |namer: &'a Namer<'a>| structures.iter().map(|t| namer.name_of(*t)).collect();
+        let names: Vec<&str> = self.namer.map(named).unwrap_or_default();
         match (place, &names[..]) {
             (Place::Object { .. }, [name]) if is_guess => format!("{name}?"),
             (Place::Object { .. }, [name]) => (*name).to_string(),
@@ -265,7 +264,7 @@ impl<'a> Lines<'a> {
         let offset = address.wrapping_sub(start);
         let candidates = self.known.get(&subject(&place)).cloned().unwrap_or_default();
         let members = candidates.structures.iter().filter_map(|t| {
-            let namer = self.namer.as_ref()?;
+            let namer = self.namer?;
             Some((namer.name_of(*t), namer.member_at(*t, offset)?))
         });
         let members: Vec<(&str, Member)> = members.collect();

@@ -1,10 +1,15 @@
 //! The memory of a guest, by kernel addresses: knee walks the guest's page tables in the file that is its memory.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Where x86-64 links the kernel: physical address 0 is mapped there (arch/x86/include/asm/page_64_types.h).
 const KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
+
+const PAGE: usize = 4096;
 
 const PRESENT: u64 = 1;
 const HUGE: u64 = 1 << 7;
@@ -15,12 +20,14 @@ pub struct GuestMemory<'a> {
     file: &'a File,
     /// The physical address of the kernel's own page table.
     table: u64,
+    /// Pages that were read, by their physical numbers: most lookups walk the same tables.
+    pages: RefCell<HashMap<u64, Box<[u8; PAGE]>>>,
 }
 
 impl<'a> GuestMemory<'a> {
     /// `table` is the kernel address of its page table (`init_top_pgt`).
     pub fn new(file: &'a File, table: u64) -> GuestMemory<'a> {
-        GuestMemory { file, table: table.wrapping_sub(KERNEL_MAP) }
+        GuestMemory { file, table: table.wrapping_sub(KERNEL_MAP), pages: RefCell::default() }
     }
 
     /// Reads at a kernel address; `None` if nothing is mapped there.
@@ -28,9 +35,8 @@ impl<'a> GuestMemory<'a> {
         let mut done = 0;
         while done < bytes.len() {
             let at = address.checked_add(done as u64)?;
-            let part = (4096 - (at % 4096) as usize).min(bytes.len() - done);
-            let physical = self.physical(at)?;
-            self.file.read_exact_at(&mut bytes[done..done + part], physical).ok()?;
+            let part = (PAGE - at as usize % PAGE).min(bytes.len() - done);
+            self.read_physical(self.physical(at)?, &mut bytes[done..done + part])?;
             done += part;
         }
         Some(())
@@ -78,7 +84,23 @@ impl<'a> GuestMemory<'a> {
 
     fn physical_u64(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        self.file.read_exact_at(&mut bytes, address).ok()?;
+        self.read_physical(address, &mut bytes)?;
         Some(u64::from_le_bytes(bytes))
+    }
+
+    /// Reads inside a page.
+    fn read_physical(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
+        let mut pages = self.pages.borrow_mut();
+        let (offset, number) = (address as usize % PAGE, address / PAGE as u64);
+        let page = match pages.entry(number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let mut page = Box::new([0; PAGE]);
+                self.file.read_exact_at(&mut page[..], number * PAGE as u64).ok()?;
+                new.insert(page)
+            }
+        };
+        bytes.copy_from_slice(page.get(offset..offset + bytes.len())?);
+        Some(())
     }
 }

@@ -133,6 +133,10 @@ impl<'a> Namer<'a> {
         }
     }
 
+    pub fn types(&self) -> &'a KernelTypes {
+        self.types
+    }
+
     pub fn name_of(&self, structure: Structure) -> &'a str {
         self.types.name_of(structure)
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perf_data::{KernelTypes, Symbols, Variables, functions_of, variables};
+use perf_data::{Variables, functions_of, variables};
 
 use crate::image::{Image, Place};
+use crate::names::Namer;
 
 /// A program's memory map at its end.
 pub struct ProgramImage {
@@ -139,7 +140,7 @@ impl Image for ProgramImage {
         self.functions.get(&address).cloned()
     }
 
-    fn types(&self) -> Option<(&KernelTypes, &Symbols)> {
+    fn namer(&self) -> Option<&Namer<'_>> {
         None
     }
 }

@@ -260,6 +260,8 @@ fn difference_sentence(difference: &ConflictDifference) -> String {
         (count(LineChange::New), "new"),
         (count(LineChange::Fewer), "with fewer transfers"),
         (count(LineChange::More), "with more transfers"),
+        (count(LineChange::Split), "split"),
+        (count(LineChange::Joined), "joined by others"),
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
@@ -291,12 +293,21 @@ fn difference_section(difference: &ConflictDifference) -> Option<Section> {
         ("writes before", Align::Right),
         ("after", Align::Right),
     ]);
-    for ChangedLine { member, change, transfers, writes, .. } in &difference.changed {
+    let mut moved = Vec::new();
+    for ChangedLine { member, change, transfers, writes, left, joined, .. } in &difference.changed {
+        for (names, what) in [(left, "left by"), (joined, "joined by")] {
+            let names = names.join(", ");
+            moved.extend(
+                (!names.is_empty()).then(|| format!("the line of {member} is {what} {names}")),
+            );
+        }
         let change = match change {
             LineChange::Gone => "gone",
             LineChange::New => "new",
             LineChange::Fewer => "fewer",
             LineChange::More => "more",
+            LineChange::Split => "split",
+            LineChange::Joined => "joined",
         };
         let mut cells = vec![member.clone(), change.to_string()];
         cells.extend(transfers.iter().chain(writes).map(|count| times(*count)));
@@ -305,7 +316,9 @@ fn difference_section(difference: &ConflictDifference) -> Option<Section> {
     let title =
         format!("{}: {} against {}", difference.operation, difference.after, difference.before);
     let table = PageTable { wide: Wide::FirstColumns, ..PageTable::plain("", table, &[]) };
-    Some(Section::open(&title, vec![Block::Table(table)]))
+    let blocks = vec![Block::Table(table)].into_iter();
+    let moved = (!moved.is_empty()).then_some(Block::Text(moved));
+    Some(Section::open(&title, blocks.chain(moved).collect()))
 }
 
 fn warnings(traced: &Conflicts) -> Option<(String, Vec<String>)> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use answers::{ConflictAnswer, Conflicts, LineChange};
 use anyhow::{Context, Result, ensure};
-use conflicts::{KernelImage, Traced};
+use conflicts::{KernelImage, Namer, Traced};
 use described_hosts::DescribedHost;
 use host::signals;
 use host::terminal::hint;
@@ -92,7 +92,7 @@ pub struct Arguments {
 /// A change that a script may act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FailIf {
-    /// A line is new, or needs more transfers
+    /// A line is new, needs more transfers, or has come to share with others
     NewConflict,
 }
 
@@ -131,11 +131,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         others.iter().enumerate().map(|(number, after)| (&first[number % operations.len()], after));
     answer.differences =
         pairs.map(|(before, after)| conflicts::difference(before, after)).collect();
-    let has_new = answer
-        .differences
-        .iter()
-        .flat_map(|difference| &difference.changed)
-        .any(|line| matches!(line.change, LineChange::New | LineChange::More));
+    let has_new =
+        answer.differences.iter().flat_map(|difference| &difference.changed).any(|line| {
+            matches!(line.change, LineChange::New | LineChange::More | LineChange::Joined)
+        });
     let page = pages::conflicts(&answer);
     arguments.view.print(|| Ok(answer), || Ok(page))?;
     let failed = has_new && arguments.fail_if == Some(FailIf::NewConflict);
@@ -196,9 +195,12 @@ fn on_kernel(
     let mut traced = boot(path, operations, made, arguments)?;
     let release = traced.boot_facts().release.clone();
     let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
+    let types = conflicts::kernel_types(traced.memory()?, &traced.symbols);
+    let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
+    let tracing = Tracing { made, hosts, arguments, namer: namer.as_ref() };
     let mut answers = Vec::new();
     for operation in operations {
-        let answer = trace(&mut traced, (operation, None), made, hosts, arguments);
+        let answer = tracing.trace(&mut traced, operation, None);
         let answer = answer.with_context(|| format!("{} on {on}", operation.name))?;
         answers.push(Conflicts { on: on.clone(), ..answer });
         hint(format_args!("{}: traced", operation.name));
@@ -232,27 +234,39 @@ fn boot(
     Ok(traced)
 }
 
-/// Traces an operation, or one beside another.
-fn trace(
-    traced: &mut TracedGuest,
-    (operation, beside): (&Operation, Option<&Operation>),
-    made: Option<&FileSystem>,
-    hosts: &[DescribedHost],
-    arguments: &Arguments,
-) -> Result<Conflicts> {
-    let trace = traced.run(&operation.job(beside, arguments)?, made, TIME)?;
-    let mut image = KernelImage::new(traced.memory()?, &traced.symbols, arguments.tasks as usize)?;
-    if let Some(program) = operation.program()? {
-        image = image.with_program(&program, &trace)?;
+/// What all traces of a boot need.
+struct Tracing<'a> {
+    made: Option<&'a FileSystem>,
+    hosts: &'a [DescribedHost],
+    arguments: &'a Arguments,
+    /// What names the kernel's members.
+    namer: Option<&'a Namer<'a>>,
+}
+
+impl Tracing<'_> {
+    /// Traces an operation, or one beside another.
+    fn trace(
+        &self,
+        traced: &mut TracedGuest,
+        operation: &Operation,
+        beside: Option<&Operation>,
+    ) -> Result<Conflicts> {
+        let tasks = self.arguments.tasks;
+        let trace = traced.run(&operation.job(beside, self.arguments)?, self.made, TIME)?;
+        let (memory, symbols) = (traced.memory()?, &traced.symbols);
+        let mut image = KernelImage::new(memory, symbols, self.namer, tasks as usize)?;
+        if let Some(program) = operation.program()? {
+            image = image.with_program(&program, &trace)?;
+        }
+        let traced = Traced {
+            operation: operation.name.clone(),
+            on: traced.boot_facts().release.clone(),
+            tasks,
+            counted: operation.counted(self.arguments),
+            trace: &trace,
+        };
+        Ok(conflicts::of_guest(&traced, &image, self.hosts))
     }
-    let traced = Traced {
-        operation: operation.name.clone(),
-        on: traced.boot_facts().release.clone(),
-        tasks: arguments.tasks,
-        counted: operation.counted(arguments),
-        trace: &trace,
-    };
-    Ok(conflicts::of_guest(&traced, &image, hosts))
 }
 
 /// Operations of each task in the first window.

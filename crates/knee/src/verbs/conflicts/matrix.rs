@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use answers::{ConflictAnswer, ConflictLine, ConflictPair, PairLine};
 use anyhow::Result;
+use conflicts::Namer;
 use host::signals;
 use host::terminal::hint;
 use records::FileSystem;
 use workloads::{Family, Forms, TaskForm, WORKLOADS, Workload};
 
 use super::operation::{self, Operation};
-use super::{Arguments, boot, kernels, trace};
+use super::{Arguments, Tracing, boot, kernels};
 
 /// Lines of a pair that are kept.
 const LINES: usize = 16;
@@ -34,10 +35,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let mut traced = boot(path, &operations, made.as_ref(), arguments)?;
         let release = traced.boot_facts().release.clone();
         let on = if kernels.len() > 1 { format!("{name} ({release})") } else { release };
+        let types = conflicts::kernel_types(traced.memory()?, &traced.symbols);
+        let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
+        let made = made.as_ref();
+        let tracing = Tracing { made, hosts: &[], arguments, namer: namer.as_ref() };
         let all = operations.len() * (operations.len() + 1) / 2;
         for (number, (first, second)) in pairs(&operations).enumerate() {
             let beside = (first.name != second.name).then_some(second);
-            let found = trace(&mut traced, (first, beside), made.as_ref(), &[], arguments);
+            let found = tracing.trace(&mut traced, first, beside);
             if signals::received().is_some() {
                 found.as_ref().map_err(|why| anyhow::anyhow!("{why:#}"))?;
             }
