@@ -48,6 +48,7 @@ size_t qemu_plugin_insn_data(const struct instruction *, void *, size_t);
 #endif
 void qemu_plugin_register_vcpu_mem_cb(struct instruction *, void (*)(unsigned, uint32_t, uint64_t, void *), int flags,
 				      int which, void *);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct block *, void (*)(unsigned, void *), int flags, void *);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct instruction *, void (*)(unsigned, void *), int flags, void *);
 _Bool qemu_plugin_mem_is_store(uint32_t);
 unsigned qemu_plugin_mem_size_shift(uint32_t);
@@ -152,6 +153,7 @@ enum { BOTH = 3 };
 /* As in crates/own_loads/c/harness/board.h, for 64 tasks. */
 enum { COUNT_LINE = 128, COUNT_BYTE = 64, COUNTS_BYTES = 64 * COUNT_LINE };
 #define CPUS 1024
+#define RECENT 64
 #define WINDOWS 8
 #define OPERATION_CPUS 64
 #define OPERATION_WINDOWS 4
@@ -238,8 +240,9 @@ struct cpu {
 	uint64_t executed;         /* instructions while a window was open */
 	uint64_t before;           /* kernel instructions of the window before the operation that goes on */
 	uint64_t stored, stored_by; /* the address of the last store in the kernel, and of its instruction */
-	char apart[16];
-};
+	/* Slots of the table that it used lately, by their instructions. */
+	struct access *recent[RECENT];
+} __attribute__((aligned(128)));
 
 static struct head *head;
 static struct line *lines;
@@ -446,7 +449,14 @@ static void on_user_store(unsigned cpu, uint32_t info, uint64_t address, void *u
 	is_mark(cpu, info, address);
 }
 
-static void add(const struct access *new)
+static int is_slot_of(const struct access *slot, const struct access *new)
+{
+	return slot->line == new->line && slot->pc == new->pc && slot->cpu == new->cpu && slot->where == new->where &&
+	       slot->how == new->how;
+}
+
+/* The slot of an access in the table, or NULL if there is no room. */
+static struct access *slot_of(const struct access *new)
 {
 	uint64_t hash = new->line * 0x9e3779b97f4a7c15ull ^ new->pc * 0xc2b2ae3d27d4eb4full ^
 			((uint64_t)new->cpu << 16 | (uint64_t)new->where << 8 | new->how) * 0x165667b19e3779f9ull;
@@ -460,25 +470,35 @@ static void add(const struct access *new)
 							  __ATOMIC_ACQUIRE)) {
 			slot->line = new->line;
 			slot->pc = new->pc;
-			slot->bytes = new->bytes;
-			slot->count = 1;
+			slot->bytes = 0;
+			slot->count = 0;
 			slot->cpu = new->cpu;
 			slot->where = new->where;
 			slot->how = new->how;
 			__atomic_store_n(&slot->state, 2, __ATOMIC_RELEASE);
-			return;
+			return slot;
 		}
 		while (state == 1)
 			state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-		/* Only its own vCPU adds to a slot. */
-		if (slot->line == new->line && slot->pc == new->pc && slot->cpu == new->cpu &&
-		    slot->where == new->where && slot->how == new->how) {
-			slot->bytes |= new->bytes;
-			slot->count += slot->count != UINT32_MAX;
-			return;
-		}
+		if (is_slot_of(slot, new))
+			return slot;
 	}
 	__atomic_add_fetch(&head->lost, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Only its own vCPU adds to a slot. */
+static void add(const struct access *new)
+{
+	struct access **recent = &cpus[new->cpu].recent[new->pc % RECENT];
+
+	/* The table may have been cleared since. */
+	if (!*recent || !(*recent)->state || !is_slot_of(*recent, new))
+		*recent = slot_of(new);
+	if (!*recent)
+		return;
+	(*recent)->bytes |= new->bytes;
+	(*recent)->count += (*recent)->count != UINT32_MAX;
 }
 
 static struct line *locked_line(uint64_t address)
@@ -519,14 +539,29 @@ static int is_followed(uint64_t address)
 	return 0;
 }
 
+/* Whether an access goes on with a burst, on a line that its CPU has as it needs it: then it changes nothing. What is read
+ * here, others may change meanwhile, as if they had come a moment later. */
+static int continues_alone(uint64_t address, unsigned cpu, int is_write)
+{
+	const struct line *line = &lines[(address * 0x9e3779b97f4a7c15ull >> 32) % LINES];
+	uint64_t self_bit = 1ull << (cpu % 64);
+
+	return line->line == address && line->last_cpu == cpu + 1 && cpus[cpu].executed - line->began <= BURST &&
+	       (is_write ? line->written && line->writer == cpu + 1 && line->sharers == self_bit :
+			   (line->sharers & self_bit) != 0);
+}
+
 /* A coherence protocol of endless caches: one writer, or any number of readers. The first access to a line is no
  * transfer. */
 static void follow(uint64_t address, uint64_t user_address, unsigned cpu, unsigned window, int is_write)
 {
-	struct line *line = locked_line(address);
 	uint64_t self_bit = 1ull << (cpu % 64), executed = cpus[cpu].executed;
+	struct line *line;
 	int continues;
 
+	if (continues_alone(address, cpu, is_write))
+		return;
+	line = locked_line(address);
 	if (!line)
 		return;
 	continues = line->last_cpu == cpu + 1 && executed - line->began <= BURST;
@@ -620,14 +655,26 @@ static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *point
 	}
 }
 
+/* In user mode: the instructions of a block, without repeated ones. */
+static void on_block(unsigned cpu, void *instructions)
+{
+	if (__builtin_expect(!has_threads, 0)) {
+		if (!cpu)
+			return;
+		has_threads = 1;
+	}
+	if (is_child || cpu >= CPUS)
+		return;
+	cpus[cpu].executed += (uintptr_t)instructions;
+	head->instructions[cpu][1][USER] += (uintptr_t)instructions;
+}
+
 static void on_instruction(unsigned cpu, void *pointer)
 {
 	uint64_t code = (uint64_t)pointer, pc = address_in(code);
 	int is_repeated = !!(code & REPEATED) == !(code >> 63);
 	struct stack *stack;
 
-	if (!is_system && cpu)
-		has_threads = 1;
 	if ((is_system ? !open_windows : !has_threads || is_child) || cpu >= CPUS)
 		return;
 	cpus[cpu].executed++;
@@ -698,6 +745,7 @@ static void *code_of(uint64_t pc, struct decoded decoded)
 static void translate_armed(plugin_id id, struct block *block)
 {
 	size_t n = qemu_plugin_tb_n_insns(block);
+	uintptr_t counted = 0;
 
 	(void)id;
 	for (size_t k = 0; k < n; k++) {
@@ -719,9 +767,14 @@ static void translate_armed(plugin_id id, struct block *block)
 		}
 		if (is_system && pc >> 63 && decoded.is_iret)
 			qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_iret, 0, NULL);
-		qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, 0, code);
+		if (is_system || decoded.is_repeated)
+			qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, 0, code);
+		else
+			counted++;
 		qemu_plugin_register_vcpu_mem_cb(instruction, on_access, 0, BOTH, code);
 	}
+	if (!is_system)
+		qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, 0, (void *)counted);
 }
 
 static void translate_unarmed(plugin_id id, struct block *block)
