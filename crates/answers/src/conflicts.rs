@@ -74,6 +74,8 @@ pub struct ConflictLine {
     pub is_steady: bool,
     /// Number of lines that are one row.
     pub lines: usize,
+    /// Whether the objects do not begin at lines: then the allocator decides which members share one.
+    pub is_placed_by_chance: bool,
     /// What is accessed on the line, the most written first.
     pub members: Vec<ConflictMember>,
     /// Where interrupts and other tasks accessed it, too: the first few functions.

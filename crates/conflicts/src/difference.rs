@@ -11,9 +11,13 @@ const LEAST: f64 = 1.0 / 8.0;
 /// Rows of many objects with fewer transfers an operation are noise: the allocator decides which meet.
 const LEAST_OF_OBJECTS: f64 = 0.5;
 
-/// Counts of one line that differ by a smaller share are one, and those of many objects.
+/// Counts of one line that differ by a smaller share are one; and those of what happens once a batch, or of many objects,
+/// of which a window has few.
 const EQUAL: f64 = 0.1;
-const EQUAL_OF_OBJECTS: f64 = 0.5;
+const EQUAL_OF_BATCHES: f64 = 0.5;
+
+/// A number of transfers this near to a whole one is one.
+const WHOLE: f64 = 0.05;
 
 /// Members that an operation accesses less often share the line by chance.
 const ACCESSED: f64 = 0.5;
@@ -31,6 +35,8 @@ struct Key {
 struct Row {
     transfers: f64,
     writes: f64,
+    /// Whether it is so much in each operation: a whole number, in both windows.
+    is_whole: bool,
     /// The functions that write it.
     writers: BTreeSet<String>,
     /// The members that an operation accesses on a single line.
@@ -67,13 +73,14 @@ fn changed_line(key: &Key, first: &Row, second: &Row) -> Option<ChangedLine> {
     let only = |a: &Row, b: &Row| a.members.difference(&b.members).cloned().collect::<Vec<_>>();
     let (left, joined) = (only(first, second), only(second, first));
     let is_in_both = first.transfers >= LEAST && second.transfers >= LEAST;
-    let change = change([first.transfers, second.transfers], is_of_objects).or_else(|| {
-        match (is_in_both, joined.is_empty(), left.is_empty()) {
+    let is_whole = first.is_whole && second.is_whole;
+    let change = change([first.transfers, second.transfers], is_of_objects, is_whole).or_else(
+        || match (is_in_both, joined.is_empty(), left.is_empty()) {
             (true, false, _) => Some(LineChange::Joined),
             (true, true, false) => Some(LineChange::Split),
             _ => None,
-        }
-    })?;
+        },
+    )?;
     let member =
         if is_of_objects { format!("{}, lines of many", key.place) } else { key.member.clone() };
     Some(ChangedLine {
@@ -93,10 +100,12 @@ fn rows(conflicts: &Conflicts) -> Rows {
         let row = rows.entry(key(line)).or_default();
         row.transfers += line.transfers[0];
         row.writes += line.writes;
+        let is_whole = (line.transfers[0] - line.transfers[0].round()).abs() < WHOLE;
+        row.is_whole = is_whole && line.is_steady;
         row.writers.extend(line.members.iter().flat_map(|member| member.written_by.clone()));
         let accessed = line.members.iter().filter(|m| m.reads + m.writes >= ACCESSED);
         let named = accessed.flat_map(|member| member.names.first().cloned());
-        row.members.extend(named.filter(|_| line.lines == 1));
+        row.members.extend(named.filter(|_| is_single(line)));
     }
     rows
 }
@@ -133,14 +142,19 @@ impl Key {
     }
 }
 
+/// Whether a row is one line that has the same members wherever the allocator puts it.
+fn is_single(line: &ConflictLine) -> bool {
+    line.lines == 1 && !line.is_placed_by_chance
+}
+
 fn key(line: &ConflictLine) -> Key {
-    let member = if line.lines > 1 { String::new() } else { line.member.clone() };
+    let member = if is_single(line) { line.member.clone() } else { String::new() };
     Key { place: line.place.clone(), member }
 }
 
-fn change([before, after]: [f64; 2], is_of_objects: bool) -> Option<LineChange> {
-    let (least, equal) =
-        if is_of_objects { (LEAST_OF_OBJECTS, EQUAL_OF_OBJECTS) } else { (LEAST, EQUAL) };
+fn change([before, after]: [f64; 2], is_of_objects: bool, is_whole: bool) -> Option<LineChange> {
+    let least = if is_of_objects { LEAST_OF_OBJECTS } else { LEAST };
+    let equal = if is_whole && !is_of_objects { EQUAL } else { EQUAL_OF_BATCHES };
     let most = before.max(after);
     if most < least || (after - before).abs() <= equal * most {
         return None;
@@ -161,7 +175,7 @@ mod tests {
     #[test]
     fn rows_come_go_and_change() {
         let check = |counts: [f64; 2], expected: Option<LineChange>| {
-            assert_eq!(change(counts, false), expected, "{counts:?}");
+            assert_eq!(change(counts, false, true), expected, "{counts:?}");
         };
         check([0.0, 0.0], None);
         check([0.0, 0.1], None);
@@ -210,9 +224,10 @@ mod tests {
 
     #[test]
     fn where_the_allocator_put_objects_is_no_change() {
-        assert_eq!(change([1.78, 1.3], true), None);
-        assert_eq!(change([0.1, 0.4], true), None);
-        assert_eq!(change([0.2, 2.0], true), Some(LineChange::More));
-        assert_eq!(change([0.0, 2.0], true), Some(LineChange::New));
+        assert_eq!(change([1.05, 0.94], false, false), None);
+        assert_eq!(change([1.78, 1.3], true, false), None);
+        assert_eq!(change([0.1, 0.4], true, false), None);
+        assert_eq!(change([0.2, 2.0], true, false), Some(LineChange::More));
+        assert_eq!(change([0.0, 2.0], true, false), Some(LineChange::New));
     }
 }

@@ -1,5 +1,7 @@
 //! What lies at an address of what was traced: of a kernel, or of a program.
 
+use perf_data::ProgramMember;
+
 use crate::names::Namer;
 
 /// Names addresses.
@@ -12,7 +14,11 @@ pub trait Image {
     fn is_of_module(&self, _address: u64) -> bool {
         false
     }
-    /// What names members; `None` where only variables are named.
+    /// The member of a program's variable at an offset; `None` where the program does not say it.
+    fn member(&self, _place: &Place, _offset: u64) -> Option<ProgramMember> {
+        None
+    }
+    /// What names members of the kernel; `None` where only variables are named.
     fn namer(&self) -> Option<&Namer<'_>>;
 }
 
@@ -23,8 +29,8 @@ pub enum Place {
     Variable { name: String, start: u64, bytes: u64 },
     /// A per-CPU variable, and whose.
     PerCpu { name: String, cpu: usize, start: u64, bytes: u64 },
-    /// An object of a slab cache.
-    Object { cache: String, start: u64, bytes: u64 },
+    /// An object of a slab cache, and whether all of its cache's begin at lines.
+    Object { cache: String, start: u64, bytes: u64, begins_at_line: bool },
     /// The description of a page.
     Page { start: u64 },
     /// The content of a page that is in no slab.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use guests::tracer::Trace;
-use perf_data::{KernelTypes, Symbols};
+use perf_data::{KernelTypes, ProgramMember, Symbols};
 
 use crate::image::{Image, Place};
 use crate::memory::GuestMemory;
@@ -185,7 +185,8 @@ impl<'a> KernelImage<'a> {
         let offset = address.checked_sub(first)?;
         let inside = offset.checked_rem(cache.step)?;
         let (name, bytes) = (cache.name.clone(), cache.object_bytes);
-        Some(Place::Object { cache: name, start: address - inside, bytes })
+        let begins_at_line = cache.step % 64 == 0 && first % 64 == 0;
+        Some(Place::Object { cache: name, start: address - inside, bytes, begins_at_line })
     }
 }
 
@@ -213,6 +214,10 @@ impl Image for KernelImage<'_> {
             return self.object(address).unwrap_or(Place::Content);
         }
         if VMALLOC.contains(&address) { Place::Vmalloc } else { Place::Unknown }
+    }
+
+    fn member(&self, place: &Place, offset: u64) -> Option<ProgramMember> {
+        self.program.as_ref()?.member(place, offset)
     }
 
     fn function(&self, address: u64) -> Option<String> {

@@ -138,7 +138,7 @@ fn instructions(trace: &Trace, operations: [f64; 2], is_whole: bool) -> Option<I
     };
     let mean = |actor: Actor| {
         let executed = trace.instructions.iter().filter(|e| e.window == 1 && e.actor == actor);
-        executed.map(|executed| executed.count as f64).sum::<f64>() / operations[0]
+        executed.map(|executed| executed.count).sum::<u64>() as f64 / operations[0]
     };
     let (kernel_mean, user) = (mean(Actor::Kernel), mean(Actor::User));
     let (kernel, kernel_again) =

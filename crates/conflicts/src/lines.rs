@@ -20,6 +20,9 @@ pub type Operations = [f64; 2];
 /// Functions named for a member, and for the background.
 const FUNCTIONS_MAX: usize = 6;
 
+/// Where lines of elements begin, which all are one row.
+const OF_ELEMENTS: i64 = i64::MAX;
+
 /// Functions whose accesses begin anywhere.
 const COPIES: [&str; 5] = ["memcpy", "memset", "memmove", "copy_", "clear_"];
 
@@ -56,6 +59,7 @@ struct Counts {
 #[derive(Default)]
 struct Row {
     lines: usize,
+    is_placed_by_chance: bool,
     transfers: [Transfers; 2],
     /// Writes to bytes that other CPUs use, and to others.
     shared_writes: [u64; 2],
@@ -96,7 +100,10 @@ impl<'a> Lines<'a> {
                 continue;
             }
             let windows = transfers.get(line).copied().unwrap_or_default();
-            let key = self.key(*is_user, *line, accesses);
+            let mut key = self.key(*is_user, *line, accesses);
+            if self.is_of_elements(*is_user, *line, accesses) {
+                key.offset = OF_ELEMENTS;
+            }
             let row = rows.entry(key).or_default();
             self.add(row, (*is_user, *line), accesses, [windows[1], windows[2]]);
         }
@@ -172,6 +179,26 @@ impl<'a> Lines<'a> {
         Key { place, offset }
     }
 
+    /// Whether objects like one on this line begin elsewhere than at lines.
+    fn is_placed_by_chance(&self, is_user: bool, line: u64, accesses: &[&Access]) -> bool {
+        accesses.iter().any(|access| {
+            let address = line + u64::from(access.bytes.trailing_zeros());
+            match self.image.place(is_user, address) {
+                Place::Object { begins_at_line, .. } => !begins_at_line,
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether a line holds nothing but elements of one of a program's arrays: then its lines are one row.
+    fn is_of_elements(&self, is_user: bool, line: u64, accesses: &[&Access]) -> bool {
+        is_user
+            && accesses.iter().filter(|access| is_operation(access)).all(|access| {
+                let part = self.part(is_user, line, access);
+                part.names.iter().all(|name| name.ends_with("[]"))
+            })
+    }
+
     fn writers(&self, accesses: &[&Access]) -> Vec<String> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for access in accesses.iter().filter(|access| is_write(access) && is_operation(access)) {
@@ -211,6 +238,7 @@ impl<'a> Lines<'a> {
         windows: [Transfers; 2],
     ) {
         row.lines += 1;
+        row.is_placed_by_chance |= self.is_placed_by_chance(is_user, line, accesses);
         for (sum, one) in row.shared_writes.iter_mut().zip(shared_writes(accesses)) {
             *sum += one;
         }
@@ -262,6 +290,15 @@ impl<'a> Lines<'a> {
             return unnamed(format!("{} at byte {first}", what(&place)));
         };
         let offset = address.wrapping_sub(start);
+        if let Some(member) = self.image.member(&place, offset).filter(|_| is_user) {
+            let from_line = (start.wrapping_add(member.start)).wrapping_sub(line) as i64;
+            return Part {
+                names: vec![what(&place) + &member.path],
+                types: member.types,
+                offset: from_line.max(0) as u32,
+                bytes: member.bytes as u32,
+            };
+        }
         let candidates = self.known.get(&subject(&place)).cloned().unwrap_or_default();
         let members = candidates.structures.iter().filter_map(|t| {
             let namer = self.namer?;
@@ -427,22 +464,33 @@ fn conflict_line(key: &Key, row: Row, operations: Operations) -> ConflictLine {
         bursts_again,
         is_steady: agree(bursts, bursts_again, operations[0]),
         lines: row.lines,
+        is_placed_by_chance: row.is_placed_by_chance,
         members: members.collect(),
         background: most(row.background),
     }
 }
 
-/// The name of a row: the member that is written most; of false sharing, with the next one, from where their names
-/// differ.
+/// The name of a row: the member that is written most; of false sharing, and of a member that other CPUs write about as
+/// often, with the next one, from where their names differ.
 fn member(place: &str, parts: &[(Part, Counts)], sharing: Sharing) -> String {
     let names: Vec<String> =
         parts.iter().take(2).map(|(part, _)| part.names.join(" or ")).collect();
-    match (&names[..], sharing) {
+    let are_two = match parts {
+        [(_, first), (_, second), ..] => {
+            2.0 * second.writes[0] >= first.writes[0] && first.writers != second.writers
+        }
+        _ => false,
+    };
+    let joined = match sharing {
+        Sharing::False => Some("beside"),
+        Sharing::True => are_two.then_some("and"),
+    };
+    match (&names[..], joined) {
         ([], _) => place.to_string(),
-        ([first, second], Sharing::False) if first != second => {
+        ([first, second], Some(word)) if first != second => {
             let common = first.split_inclusive('.').zip(second.split_inclusive('.'));
             let common: usize = common.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
-            format!("{first} beside {}", &second[common..])
+            format!("{first} {word} {}", &second[common..])
         }
         ([first, ..], _) => first.clone(),
     }

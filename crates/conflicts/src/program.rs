@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perf_data::{Variables, functions_of, variables};
+use perf_data::{ProgramMember, ProgramTypes, Variable, Variables, functions_of, variables};
 
 use crate::image::{Image, Place};
 use crate::names::Namer;
@@ -25,6 +25,8 @@ const PROGRAM_BASE: u64 = 0x5555_5555_4000;
 struct Module {
     name: String,
     variables: Variables,
+    /// Absent without debug information.
+    types: Option<ProgramTypes>,
     /// Address in memory minus address in the file.
     shift: u64,
 }
@@ -48,7 +50,8 @@ impl ProgramImage {
         let modules = starts.iter().filter_map(|(path, start)| {
             let variables = variables(Path::new(path)).ok()?;
             let shift = start.wrapping_sub(variables.start & !0xfff);
-            Some(Module { name: file_name(path), variables, shift })
+            let types = ProgramTypes::read(Path::new(path)).ok();
+            Some(Module { name: file_name(path), variables, types, shift })
         });
         let modules = modules.collect();
         let functions = functions(&mappings, instructions);
@@ -67,8 +70,8 @@ impl ProgramImage {
         let maps: Vec<String> = lines.collect();
         let mappings: Vec<Mapping> = maps.iter().filter_map(|line| mapping(line)).collect();
         let functions = functions(&mappings, instructions);
-        let modules =
-            vec![Module { name: file_name(&path.to_string_lossy()), variables, shift: base }];
+        let (name, types) = (file_name(&path.to_string_lossy()), ProgramTypes::read(path).ok());
+        let modules = vec![Module { name, variables, types, shift: base }];
         Ok(ProgramImage { modules, mappings, functions })
     }
 }
@@ -113,7 +116,7 @@ fn file_name(path: &str) -> String {
 
 impl Image for ProgramImage {
     fn place(&self, _is_user: bool, address: u64) -> Place {
-        for Module { name, variables, shift } in &self.modules {
+        for Module { name, variables, shift, .. } in &self.modules {
             let inside = address.wrapping_sub(*shift);
             if !(variables.start..variables.end).contains(&inside) {
                 continue;
@@ -134,6 +137,15 @@ impl Image for ProgramImage {
             Some(path) => file_name(path),
         };
         Place::Mapping { name }
+    }
+
+    fn member(&self, place: &Place, offset: u64) -> Option<ProgramMember> {
+        let Place::Variable { name, bytes, .. } = place else { return None };
+        self.modules.iter().find_map(|module| {
+            let is_it = |known: &&Variable| known.name == *name && known.bytes == *bytes;
+            let known = module.variables.variables.iter().find(is_it)?;
+            module.types.as_ref()?.member(known.address, offset)
+        })
     }
 
     fn function(&self, address: u64) -> Option<String> {

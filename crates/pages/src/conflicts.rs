@@ -36,7 +36,8 @@ pub fn conflicts(answer: &ConflictAnswer) -> Page {
         page.sections.extend(difference_section(difference));
     }
     for traced in &answer.traced {
-        page.answers.extend(sentences(traced));
+        let is_on_many = answer.traced.iter().any(|other| other.on != traced.on);
+        page.answers.extend(sentences(traced, is_on_many));
         page.sections.push(section(traced, answer.traced.len() > 1));
         page.warnings.extend(warnings(traced));
     }
@@ -69,11 +70,13 @@ fn title(answer: &ConflictAnswer) -> String {
 }
 
 /// What the operation needs, and the rate that it cannot pass.
-fn sentences(traced: &Conflicts) -> Vec<String> {
-    let name = &traced.operation;
+fn sentences(traced: &Conflicts, is_on_many: bool) -> Vec<String> {
+    let on = if is_on_many { format!(" on {}", traced.on) } else { String::new() };
+    let name = traced.operation.clone() + &on;
     let Some(worst) =
         traced.lines.first().filter(|line| line.transfers[0] >= traced.least_transfers)
     else {
+        let name = &traced.operation;
         return vec![format!("{name} on {}: no line is needed by more than one CPU", traced.on)];
     };
     let functions = writers(worst);

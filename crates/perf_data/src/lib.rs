@@ -18,6 +18,7 @@ mod kallsyms;
 mod kernel_symbols;
 mod kernel_types;
 mod order;
+mod program_types;
 mod resolve;
 mod spaces;
 mod variables;
@@ -36,6 +37,7 @@ pub use crate::container::recognise;
 pub use elf::{ProbeSite, probe_sites};
 pub use kernel_symbols::Symbols;
 pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
+pub use program_types::{ProgramMember, ProgramTypes};
 pub use variables::{Variable, Variables, variables};
 
 use crate::container::Container;

@@ -60,6 +60,8 @@ pub fn run() -> Result<()> {
             ready.problems.push(format!("{why:#}"));
         }
     }
+    // Without a network in the kernel there is none.
+    let _ = bring_up_loopback();
     let mut kernel = KernelLog::open()?;
     let loading = Instant::now();
     load_modules(&mut ready)?;
@@ -80,6 +82,21 @@ pub fn run() -> Result<()> {
     send(&Reply::Ready(Box::new(ready)))?;
     serve(stream, &mut send, &mut kernel)?;
     power_off()
+}
+
+/// Brings the loopback interface up, as an init does (netdevice(7)).
+fn bring_up_loopback() -> std::io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: a request is plain data; zero is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: an open socket and a live request.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// Does what knee asks for, until it asks to power off.
