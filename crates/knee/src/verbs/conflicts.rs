@@ -56,10 +56,10 @@ pub struct Arguments {
     #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
     /// Directory of the kernel's modules [default: next to the kernel, or this host's]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     modules: Option<PathBuf>,
     /// Words to add to the kernel command line
-    #[arg(long, value_name = "WORDS")]
+    #[arg(long, value_name = "WORDS", hide_short_help = true)]
     cmdline: Option<String>,
     /// Number of tasks, each on a CPU of its own
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -80,7 +80,7 @@ pub struct Arguments {
     #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
     hosts: Vec<String>,
     /// Compile and run files that others wrote without asking
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     yes: bool,
     /// Exit with status 3 if an operation contends for a line that it did not on the first kernel
     #[arg(long, value_enum, value_name = "CHANGE")]
