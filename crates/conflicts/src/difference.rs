@@ -74,13 +74,13 @@ fn changed_line(key: &Key, first: &Row, second: &Row) -> Option<ChangedLine> {
     let (left, joined) = (only(first, second), only(second, first));
     let is_in_both = first.transfers >= LEAST && second.transfers >= LEAST;
     let is_whole = first.is_whole && second.is_whole;
-    let change = change([first.transfers, second.transfers], is_of_objects, is_whole).or_else(
-        || match (is_in_both, joined.is_empty(), left.is_empty()) {
-            (true, false, _) => Some(LineChange::Joined),
-            (true, true, false) => Some(LineChange::Split),
-            _ => None,
-        },
-    )?;
+    let moved = match (is_in_both, joined.is_empty(), left.is_empty()) {
+        (true, false, _) => Some(LineChange::Joined),
+        (true, true, false) => Some(LineChange::Split),
+        _ => None,
+    };
+    let counts = [first.transfers, second.transfers];
+    let change = change(counts, is_of_objects, is_whole).or(moved)?;
     let member =
         if is_of_objects { format!("{}, lines of many", key.place) } else { key.member.clone() };
     Some(ChangedLine {

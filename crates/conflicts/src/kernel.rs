@@ -185,7 +185,7 @@ impl<'a> KernelImage<'a> {
         let offset = address.checked_sub(first)?;
         let inside = offset.checked_rem(cache.step)?;
         let (name, bytes) = (cache.name.clone(), cache.object_bytes);
-        let begins_at_line = cache.step % 64 == 0 && first % 64 == 0;
+        let begins_at_line = cache.step.is_multiple_of(64) && first.is_multiple_of(64);
         Some(Place::Object { cache: name, start: address - inside, bytes, begins_at_line })
     }
 }
