@@ -292,7 +292,8 @@ fn separate_records_get_no_verdict_until_they_are_measured_in_turn() {
     assert!(separate.iter().all(|is| known.contains(&is.as_str().unwrap())), "{separate:?}");
     // No host drifts by a factor of ten.
     let distant = verdicts("old far --force");
-    assert_eq!(distant[0], "worse", "{distant:?}");
+    // Of a busy host, too few blocks may be left.
+    assert!(distant[0] == "worse" || distant[0] == "unjudged", "{distant:?}");
     let ended = home.run("run new --against old --blocks 10");
     assert!(ended.status.success(), "{}", ended.stderr);
     let in_turn = verdicts("last");

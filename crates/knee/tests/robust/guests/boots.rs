@@ -103,6 +103,21 @@ fn a_killed_knee_leaves_no_guest() {
     assert_eq!(home.scratch(), Vec::<PathBuf>::new(), "the disk has no name");
 }
 
+#[test]
+fn instructions_repeat_from_boot_to_boot() {
+    let home = Home::new();
+    let load = "run getppid --metric instructions/op --cpus 1 --operations 20000";
+    ended_with(2, "name a kernel to boot", run(&home, load));
+    let Some(kernel) = kernel("instructions in a virtual machine") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let kernel = kernel.display();
+    ended_with(2, "counted on one CPU", run(&home, &format!("{load} --kernel {kernel} --cores 2")));
+    ended_with(0, "", run(&home, &format!("{load} --kernel {kernel} --blocks 2")));
+    let counted = per_operation(&home.record(), "getppid", &["instructions"]);
+    assert_eq!(counted.len(), 2, "{counted:?}");
+    assert!(counted[0] > 100.0 && (counted[1] / counted[0] - 1.0).abs() < 0.01, "{counted:?}");
+}
+
 /// What `knee kernel boot` of such a kernel says.
 fn check(home: &Home, arguments: &str, expected: &str) {
     ended_with(2, expected, run(home, &format!("kernel boot {arguments}")));
@@ -122,7 +137,7 @@ fn what_cannot_be_booted_is_named() {
     check(&home, "arm", "does not contain the text `Linux version`");
     let Some(kernel) = kernel("kernels that cannot be booted") else { return };
     let kernel = kernel.display();
-    check(&home, &format!("{kernel} --accelerator xen"), "must be kvm or tcg");
+    check(&home, &format!("{kernel} --accelerator xen"), "must be kvm, tcg or icount");
     check(&home, &format!("{kernel} --cores 400"), "1 to 255 CPUs");
     check(&home, &format!("{kernel} --guest-memory 1M"), "at least 256 MiB");
     check(&home, &format!("{kernel} --numa-distance 10"), "OWN,OTHER");
