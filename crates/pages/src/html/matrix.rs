@@ -5,7 +5,7 @@ use crate::html::table::how_to_read;
 use crate::page::{Matrix, MatrixCell};
 
 /// The least number of each class `heat1`, `heat2`, … of page.css.
-const LEVELS: [f64; 5] = [0.0, 0.5, 2.0, 5.0, 10.0];
+const LEVELS: [f64; 5] = [1.0 / 32.0, 0.5, 2.0, 5.0, 10.0];
 
 /// The matrix of a section with this title.
 pub fn matrix(markup: &mut Markup, title: &str, block: &Matrix) {
@@ -37,7 +37,7 @@ pub fn matrix(markup: &mut Markup, title: &str, block: &Matrix) {
 
 fn cell(markup: &mut Markup, cell: &MatrixCell) {
     let value = cell.value.unwrap_or_default();
-    let level = LEVELS.iter().filter(|least| value > **least).count();
+    let level = LEVELS.iter().filter(|least| value >= **least).count();
     let class = format!("heat{level}");
     markup.leaf("td", &[("class", &class), ("title", &cell.about)], &cell.text);
 }
