@@ -26,7 +26,7 @@ const LONG_PROGRAMS: usize = 6;
 /// The largest slowdown of a program whose accesses are watched.
 const SLOWDOWN_MAX: f64 = 60.0;
 
-const PRELUDE: &str = include_str!("../shared_lines/prelude.c");
+const PRELUDE: &str = include_str!("../lines/prelude.c");
 
 /// A kind of program: its name, its step, and whether CPUs need the same bytes of the planted line.
 struct Kind {
@@ -41,7 +41,7 @@ macro_rules! kind {
     ($name:literal, $sharing:literal, $named:literal) => {
         Kind {
             name: $name,
-            step: include_str!(concat!("../shared_lines/", $name, ".c")),
+            step: include_str!(concat!("../lines/", $name, ".c")),
             sharing: $sharing,
             named: $named,
         }

@@ -15,7 +15,7 @@ use records::{
     OutputSource, Point, Record, Scalar, Variant,
 };
 
-pub use self::command_job::{RunId, command_job, copy_of_image, values};
+pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values};
 pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
 
 macro_rules! commands {

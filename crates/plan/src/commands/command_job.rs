@@ -78,14 +78,18 @@ fn passes(probe: ProgramProbe, program: &str) -> Result<OperationCount> {
     Ok(OperationCount::Passes { file, probe: Box::new(probe) })
 }
 
-/// The file of a program, by its path or by PATH, as execvp(3) finds it.
+/// The file of a program, without links.
 fn file_of(program: &str) -> Option<PathBuf> {
+    find_program(program)?.canonicalize().ok()
+}
+
+/// A program by its path or by PATH, as execvp(3) finds it.
+pub fn find_program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
-        return Path::new(program).canonicalize().ok().filter(|file| file.is_file());
+        return std::path::absolute(program).ok().filter(|file| file.is_file());
     }
     let folders = std::env::var_os("PATH")?;
-    let files = std::env::split_paths(&folders).map(|folder| folder.join(program));
-    files.filter_map(|file| file.canonicalize().ok()).find(|file| file.is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// The values of all placeholders in a run.

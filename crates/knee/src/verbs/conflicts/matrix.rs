@@ -27,6 +27,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         given => given.iter().flat_map(|word| word.split(',')).map(str::to_string).collect(),
     };
     let operations = operation::of_words(&named, arguments)?;
+    // Of loads of the user's own, the tasks are their programs'.
+    operations.iter().try_for_each(|operation| operation.native().map(drop))?;
     let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
     let kernels = kernels(arguments)?;
     signals::catch();

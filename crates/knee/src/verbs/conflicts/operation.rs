@@ -1,7 +1,6 @@
 //! What `knee conflicts` traces: a workload, a load of the user's own, or a command, as a job for a guest.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -146,7 +145,7 @@ impl Operation {
     }
 
     /// The workload of knee that it is.
-    fn native(&self) -> Result<NativeJob> {
+    pub fn native(&self) -> Result<NativeJob> {
         match &self.work {
             TracedWork::Workload(native) => Ok(native.clone()),
             _ => bail!("{}: only workloads of knee run in pairs (knee list workloads)", self.name),
@@ -163,14 +162,8 @@ fn scratch(arguments: &Arguments) -> PathBuf {
 fn program_of(command: &Command) -> Result<PathBuf> {
     let line = commands::split(&command.run)?;
     let name = line.first().context("the command is empty")?;
-    if name.contains('/') {
-        return std::path::absolute(name).with_context(|| format!("looking for {name}"));
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    match env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file()) {
-        Some(path) => Ok(path),
-        None => bail!("{name} is not in PATH"),
-    }
+    commands::find_program(name)
+        .with_context(|| format!("{name} is no file, and not in PATH: name a program"))
 }
 
 /// The command with its program and its libraries where the guest has them.

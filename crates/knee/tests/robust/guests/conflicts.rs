@@ -262,4 +262,6 @@ fn what_cannot_be_traced_is_refused_by_name() {
     check("--command ./script --kernel /bin/true", "is a script");
     check("--command no-such-program --kernel /bin/true", "not in PATH");
     check("--matrix command:hackbench --kernel /bin/true", "hackbench");
+    fs::write(home.path("load.c"), LOAD).unwrap();
+    check("--matrix load.c,stat --kernel /bin/true", "load.c: only workloads of knee run in pairs");
 }
