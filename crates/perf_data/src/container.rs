@@ -44,6 +44,8 @@ pub struct Container<'a> {
     /// The events; empty if they are among the records.
     pub attributes: Vec<Attribute>,
     pub records: &'a [u8],
+    /// Whether perf wrote to a pipe, after whose records the output of the recorded program may follow.
+    pub is_stream: bool,
     /// Facts about the host.
     pub features: Features,
 }
@@ -65,9 +67,12 @@ impl<'a> Container<'a> {
         let order = order(file)?;
         match order.u64_at(file, 8).ok_or_else(|| damaged("it ends within its header"))? {
             // Attributes and features are among the records.
-            PIPE_HEADER_BYTES => {
-                Ok(Container { order, records: &file[16..], ..Container::default() })
-            }
+            PIPE_HEADER_BYTES => Ok(Container {
+                order,
+                records: &file[16..],
+                is_stream: true,
+                ..Container::default()
+            }),
             HEADER_BYTES => Container::of_file(file, order),
             other => Err(damaged(format!("its header claims {other} bytes, not {HEADER_BYTES}"))),
         }
@@ -86,6 +91,7 @@ impl<'a> Container<'a> {
             order,
             attributes: crate::container::attributes(file, entry_bytes, attributes, order)?,
             records,
+            is_stream: false,
             features: Features::of_file(file, &features, data.offset + data.size, order)
                 .context("reading the features of its host")?,
         })

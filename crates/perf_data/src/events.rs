@@ -19,11 +19,14 @@ use crate::order::ByteOrder;
 const SAMPLE: u32 = 9;
 const OF_PERF: u32 = 64;
 const HEADER_ATTR: u32 = 64;
+const HEADER_TRACING_DATA: u32 = 66;
 const HEADER_BUILD_ID: u32 = 67;
 const AUXTRACE: u32 = 71;
 const HEADER_FEATURE: u32 = 80;
 const COMPRESSED: u32 = 81;
 const COMPRESSED_WITH_SIZE: u32 = 83;
+/// More than perf will have. Four bytes of a text are a greater number.
+const KINDS_MAX: u32 = 1024;
 
 const HEADER_BYTES: usize = 8;
 /// Limits on decompressed data: its length, and the ratio to the compressed length.
@@ -49,6 +52,9 @@ pub struct Events<'a> {
     pub features: Features,
     /// Bytes of hardware traces that were left out.
     pub traces_bytes: u64,
+    /// Bytes behind the last record of a pipe: what the recorded program printed there.
+    pub foreign_bytes: usize,
+    is_stream: bool,
     /// Offset of the event's id in samples, and its distance from the end of other records.
     id_at: (Option<usize>, Option<usize>),
     by_id: HashMap<u64, usize>,
@@ -59,7 +65,7 @@ pub struct Events<'a> {
 impl<'a> Events<'a> {
     /// Reads all records of a container; `inflated` holds the decompressed ones.
     pub fn read(container: Container<'a>, inflated: &'a mut Vec<u8>) -> Result<Events<'a>> {
-        let Container { order, attributes, records, features } = container;
+        let Container { order, attributes, records, is_stream, features } = container;
         let mut events = Events {
             order,
             id_at: (None, None),
@@ -67,6 +73,8 @@ impl<'a> Events<'a> {
             attributes,
             features,
             traces_bytes: 0,
+            foreign_bytes: 0,
+            is_stream,
             records: Vec::with_capacity(records.len() / 128),
         };
         let told_before = !events.attributes.is_empty();
@@ -98,6 +106,10 @@ impl<'a> Events<'a> {
         mut compressed: Option<&mut Vec<&'a [u8]>>,
     ) -> Result<()> {
         while !rest.is_empty() {
+            if self.is_stream && self.order.u32_at(rest, 0).is_none_or(|kind| kind > KINDS_MAX) {
+                self.foreign_bytes = rest.len();
+                break;
+            }
             let record = next(&mut rest, self.order)?;
             let Record { kind, body, .. } = whole(record, self.order);
             match kind {
@@ -105,7 +117,14 @@ impl<'a> Events<'a> {
                 HEADER_ATTR if !attributes_known => self.add_attribute(body)?,
                 HEADER_FEATURE => self.add_feature(body),
                 HEADER_BUILD_ID => self.features.build_ids.extend(build_id(record, self.order)),
-                AUXTRACE => self.skip_trace(body, &mut rest)?,
+                AUXTRACE => {
+                    let size = self.order.u64_at(body, 0);
+                    self.traces_bytes += skip_trace(size, &mut rest)?;
+                }
+                // The formats of tracepoints.
+                HEADER_TRACING_DATA => {
+                    skip_trace(self.order.u32_at(body, 0).map(u64::from), &mut rest)?;
+                }
                 COMPRESSED | COMPRESSED_WITH_SIZE => {
                     let part = match kind {
                         COMPRESSED => Some(body),
@@ -149,15 +168,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Skips the trace after a record; its length is the first number.
-    fn skip_trace(&mut self, body: &[u8], rest: &mut &'a [u8]) -> Result<()> {
-        let size = self.order.u64_at(body, 0).ok_or_else(|| damaged("a trace without length"))?;
-        let after = usize::try_from(size).ok().and_then(|size| rest.get(size..));
-        *rest = after.context("it is truncated within a trace")?;
-        self.traces_bytes += size;
-        Ok(())
-    }
-
     /// Finds the offset of the ids by which the records of several events are distinguished.
     fn know_ids(&mut self) -> Result<()> {
         self.by_id.clear();
@@ -185,6 +195,14 @@ impl<'a> Events<'a> {
         let id = at.and_then(|at| self.order.u64_at(record.body, at));
         id.and_then(|id| self.by_id.get(&id).copied()).unwrap_or(0)
     }
+}
+
+/// Skips the data after a record that says their length. Returns that.
+fn skip_trace(size: Option<u64>, rest: &mut &[u8]) -> Result<u64> {
+    let size = size.ok_or_else(|| damaged("a trace without length"))?;
+    let after = usize::try_from(size).ok().and_then(|size| rest.get(size..));
+    *rest = after.context("it is truncated within a trace")?;
+    Ok(size)
 }
 
 /// Splits the first record off.

@@ -395,7 +395,7 @@ impl Gathering {
 
     /// Chooses the event: of the clocks, else of all events, the one with most samples.
     fn finish(mut self, events: Events) -> Result<Gathered> {
-        let Events { attributes, features, traces_bytes, .. } = events;
+        let Events { attributes, features, traces_bytes, foreign_bytes, .. } = events;
         let event = |index: usize| event(&attributes[index], features.event_names.get(index));
         let events: Vec<SampledEvent> = (0..attributes.len()).map(event).collect();
         let rank = |&index: &usize| {
@@ -420,6 +420,12 @@ impl Gathering {
         self.recording.all_cpus = all_cpus(&self.recording);
         if traces_bytes > 0 {
             self.recording.warnings.push("Its hardware traces were left out.".to_string());
+        }
+        if foreign_bytes > 0 {
+            let text = format!(
+                "Its last {foreign_bytes} bytes are no records and were left out: the program printed into perf's pipe."
+            );
+            self.recording.warnings.push(text);
         }
         if self.broken > 0 {
             let text = format!("{} records could not be read and were left out.", self.broken);

@@ -73,6 +73,18 @@ fn what_perf_wrote_to_a_pipe_is_read_too() {
     assert_eq!(recording.event.name, "cpu-clock");
     assert!(recording.samples.len() > 10);
     assert!(recording.tasks.iter().any(|task| task == "dd"));
+
+    // The formats of tracepoints come behind a record of 16 bytes that says their length.
+    let plain = bytes("pipe.data");
+    let (header, records) = plain.split_at(16);
+    let formats = [&[66, 0, 0, 0, 0, 0, 16, 0, 24, 0, 0, 0, 0, 0, 0, 0][..], &[0xee; 24]].concat();
+    let with_formats = [header, &formats, records].concat();
+    assert_eq!(read(&with_formats).unwrap(), recording);
+
+    let with_text = [&plain[..], b"100 requests in 2.5 s\n"].concat();
+    let read = read(&with_text).unwrap();
+    assert_eq!(read.samples, recording.samples);
+    assert!(read.warnings.iter().any(|warning| warning.contains("last 22 bytes")));
 }
 
 #[test]
