@@ -21,6 +21,7 @@ mod perf_bench;
 mod perf_stat;
 mod pgbench;
 mod plain;
+mod scan;
 mod stress_ng;
 mod sysbench;
 mod will_it_scale;
@@ -57,6 +58,12 @@ pub const FORMATS: &[Format] = &[
         about: "CSV with the columns variant, metric, value; also what knee record export writes",
         recognise: plain::recognise,
         read: plain::read,
+    },
+    Format {
+        name: "scan",
+        about: "CSV with a column of CPUs, threads or clients first, and one of rates: tps, ops/s",
+        recognise: scan::recognise,
+        read: scan::read,
     },
     Format {
         name: "will-it-scale",

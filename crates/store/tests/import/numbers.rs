@@ -504,4 +504,5 @@ fn others() {
     "#]],
     );
     check("plain.csv", expect![[r#""#]]);
+    check("scan.csv", expect![[r#""#]]);
 }

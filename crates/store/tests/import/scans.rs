@@ -61,3 +61,26 @@ fn numbers_are_read_as_people_write_them() {
     let values: Vec<_> = found.runs.iter().map(|(run, _)| run.value("ops").unwrap()).collect();
     assert_eq!(values, [1650.0, 1.5e6]);
 }
+
+#[test]
+fn a_table_over_threads_is_a_curve() {
+    let text = "threads,tps,p99 latency,errors\n1,650,1.5,0\n2,\"1,241\",1.6,\n16,18051,4.0,2\n";
+    let found = imported(&[("pool.csv".to_string(), text.to_string())]);
+    assert_eq!(found.format.name, "scan");
+    assert_eq!(
+        points(&found),
+        ["1", "2", "16"].map(|n| format!("pool 0 {{\"threads\": \"{n}\"}}"))
+    );
+    let values = |metric: &str| -> Vec<Option<f64>> {
+        found.runs.iter().map(|(run, _)| run.value(metric)).collect()
+    };
+    assert_eq!(values("operations_per_s"), [Some(650.0), Some(1241.0), Some(18051.0)]);
+    assert_eq!(values("p99_latency"), [Some(1.5), Some(1.6), Some(4.0)]);
+    assert_eq!(values("errors"), [Some(0.0), None, Some(2.0)]);
+
+    let cpus =
+        imported(&[("x.tsv".to_string(), "# node 0\ncores\tMops/s\n1\t2\n8\t9.5\n".to_string())]);
+    let points: Vec<_> = cpus.record.points.iter().map(|point| (point.cpus, point.tasks)).collect();
+    assert_eq!(points, [(1, 1), (8, 8)]);
+    assert_eq!(cpus.runs[1].0.value("operations_per_s"), Some(9.5e6));
+}
