@@ -146,6 +146,9 @@ fn instructions(trace: &Trace, operations: [f64; 2], is_whole: bool) -> Option<I
     Some(Instructions { kernel, kernel_mean, user, kernel_again })
 }
 
+/// Tasks that move before fewer operations than one in so many move by chance.
+const MOVED_ONE_IN: u64 = 50;
+
 fn warnings(trace: &Trace) -> Vec<String> {
     let mut warnings = Vec::new();
     if trace.lost > 0 {
@@ -158,6 +161,13 @@ fn warnings(trace: &Trace) -> Vec<String> {
         warnings.push(format!(
             "{} times, tasks could not be told apart: some background may be counted",
             trace.confused
+        ));
+    }
+    if trace.moved * MOVED_ONE_IN > trace.done {
+        warnings.push(format!(
+            "the tasks moved to another CPU before {} of {} operations: what a task takes along, such as its stack, looks \
+             contended",
+            trace.moved, trace.done
         ));
     }
     warnings

@@ -213,6 +213,8 @@ struct head {
 	uint64_t confused;         /* stacks that were not kept apart */
 	uint64_t armed;
 	uint64_t each;             /* operations in the first window of a task that counts them */
+	uint64_t moved;            /* operations before which their task had moved to another CPU */
+	uint64_t warming;          /* operations before the first window of a task that counts them */
 	uint64_t map_bytes;        /* of maps, /proc/self/maps at the end of a program in user mode */
 	char maps[MAP_BYTES];
 	uint64_t instructions[CPUS][WINDOWS][ACTORS];
@@ -229,6 +231,7 @@ struct stack {
 	uint8_t kinds[14];
 	uint64_t preempted;        /* where the return address of the call that preempted it lies, or 0 */
 	uint64_t done;             /* operations since it began to count them */
+	uint16_t cpu;              /* that its last window opened on, and 1; or 0 */
 	uint8_t counts;            /* whether it counts them */
 	uint8_t aside;             /* whether it is in no window of PROGRAM */
 	uint8_t is_user;           /* whether it has executed user code since PROGRAM */
@@ -356,6 +359,10 @@ static plugin_id self;
 /* Closes the window that is open on a stack, and opens another; 0 is none. */
 static void open_window(unsigned cpu, struct stack *stack, unsigned number)
 {
+	if (number && stack->cpu && stack->cpu != cpu + 1)
+		__atomic_fetch_add(&head->moved, 1, __ATOMIC_RELAXED);
+	if (number)
+		stack->cpu = cpu + 1;
 	if (!stack->window && number && ++open_windows == 1)
 		slow_down(SLOWER);
 	if (stack->window && !number && --open_windows == 0)
@@ -423,6 +430,8 @@ static void count(unsigned cpu)
 	stack->depth = 0;
 	stack->preempted = 0;
 	stack->done++;
+	if (stack->done < each)
+		__atomic_fetch_add(&head->warming, 1, __ATOMIC_RELAXED);
 	open_window(cpu, stack, stack->done < each ? 0 : stack->done < 2 * each ? 1 : stack->done < 4 * each ? 2 : 0);
 	stack->counts = stack->done < 4 * each;
 }

@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, bail};
 use host::children;
 
+use crate::qemu::no_plugins;
 use crate::tracer::{Trace, Tracer};
 
 /// QEMU's translator of programs for this architecture.
@@ -31,6 +32,14 @@ pub fn trace(program: &[String]) -> Result<TracedProgram> {
         output => output.with_context(|| format!("starting {QEMU}"))?,
     };
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let help = children::output(Command::new(QEMU).arg("-help"));
+    let help = help.with_context(|| format!("asking {QEMU} for its options"))?;
+    if !String::from_utf8_lossy(&help.stdout).contains("-plugin") {
+        bail!(
+            "{}; or trace the program in a virtual machine: knee conflicts --command",
+            no_plugins(QEMU, "qemu-user")
+        );
+    }
     let tracer = Tracer::new(version.lines().next().unwrap_or_default(), 0)?;
     let mut command = Command::new(QEMU);
     command.args(["-plugin", &tracer.argument(), "--"]).args(program);

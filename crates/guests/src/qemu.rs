@@ -98,7 +98,8 @@ pub enum GuestOutput {
 }
 
 /// The default CPU model. Emulated x86-64 CPUs lack fast string instructions (erms): kernels that see them copy and clear memory
-/// byte by byte, which QEMU executes one byte at a time.
+/// byte by byte, which QEMU executes one byte at a time. Nor have they fsrm, which newer QEMUs have: where Linux sees it without
+/// erms, its memmove of short strings never ends (arch/x86/lib/memmove_64.S before 6.4).
 pub fn cpu_model(
     architecture: Architecture,
     shape: &GuestShape,
@@ -107,8 +108,8 @@ pub fn cpu_model(
     match (architecture, accelerator) {
         (_, Accelerator::Kvm) => "max",
         // In emulation, only an Intel CPU reports which threads share a core.
-        (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel,-erms",
-        (Architecture::X86_64, _) => "max,-erms",
+        (Architecture::X86_64, _) if shape.threads > 1 => "max,vendor=GenuineIntel,-erms,-fsrm",
+        (Architecture::X86_64, _) => "max,-erms,-fsrm",
         // Each call and return of an arm64 kernel signs an address, and the architecture's own cipher is slow to
         // emulate.
         (Architecture::Arm64, _) => "max,pauth-impdef=on",
@@ -117,6 +118,14 @@ pub fn cpu_model(
 
 /// More console output than this, in bytes, comes from a loop: the oldest is dropped.
 const CONSOLE_MAX: usize = 1 << 20;
+
+/// The error where a QEMU was built without plugins.
+pub(crate) fn no_plugins(program: &str, package: &str) -> anyhow::Error {
+    anyhow!(
+        "this {program} has no plugins, which see what a program accesses: install one that was built with them (Debian 12: \
+         apt install {package}; configure --enable-plugins)"
+    )
+}
 
 /// The error where QEMU is missing.
 fn no_qemu(architecture: Architecture) -> anyhow::Error {
@@ -226,7 +235,11 @@ impl Qemu {
                 return vcpus::pin(&self.threads, options.host_cpus);
             }
             if let Some(status) = self.qemu.try_wait()? {
-                bail!("{} ended while starting ({status}): {}", self.program, self.last_words());
+                let words = self.last_words();
+                if options.tracer.is_some() && words.contains("-plugin") {
+                    bail!("{}", no_plugins(self.program, "qemu-system-x86"));
+                }
+                bail!("{} ended while starting ({status}): {words}", self.program);
             }
             ensure!(
                 since.elapsed() < TIMEOUT,

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use host::memfd;
 use rustix::fs::{FallocateFlags, fallocate};
 
+use crate::qemu::Accelerator;
+
 /// The plugin, for each version of QEMU's interface that differs for it.
 const PLUGINS: [(u32, &[u8]); 3] = [
     (1, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-1.so"))),
@@ -29,7 +31,9 @@ const AT_SLOTS: u64 = AT_ENTRIES + 8 + 24 * ENTRIES as u64;
 const AT_LOST: u64 = AT_SLOTS + 8;
 const MAP_BYTES: u64 = 1 << 18;
 const AT_EACH: u64 = AT_LOST + 24;
-const AT_MAPS: u64 = AT_EACH + 8;
+const AT_MOVED: u64 = AT_EACH + 8;
+const AT_WARMING: u64 = AT_MOVED + 8;
+const AT_MAPS: u64 = AT_WARMING + 8;
 const AT_INSTRUCTIONS: u64 = AT_MAPS + 8 + MAP_BYTES;
 const OPERATION_CPUS: usize = 64;
 const OPERATION_WINDOWS: usize = 4;
@@ -131,6 +135,10 @@ pub struct Trace {
     pub lost: u64,
     /// Times that a task could not be told from others.
     pub confused: u64,
+    /// Operations that tasks counted.
+    pub done: u64,
+    /// Of these, those before which the task had moved to another CPU.
+    pub moved: u64,
 }
 
 /// The instructions of one CPU as one actor in one window.
@@ -241,7 +249,22 @@ impl Tracer {
         let table = HEAD_BYTES.next_multiple_of(4096);
         self.counts.write_all_at(&vec![0; (table - AT_INSTRUCTIONS) as usize], AT_INSTRUCTIONS)?;
         self.counts.write_all_at(&[0; 16], AT_LOST)?;
+        self.counts.write_all_at(&[0; 16], AT_MOVED)?;
         fallocate(&self.counts, flags, table, END - table).context("clearing the counts")
+    }
+
+    /// The operations that tasks have done since the last `clear`, while they do more: those of warm-ups, of tasks that count
+    /// them, and those in windows.
+    pub fn progress(&self) -> Result<u64> {
+        let mut warming = [0; 8];
+        self.counts.read_exact_at(&mut warming, AT_WARMING).context("reading the counts")?;
+        Ok(u64::from_ne_bytes(warming) + self.operations_done()?)
+    }
+
+    fn operations_done(&self) -> Result<u64> {
+        let mut counts = [0; 4 * OPERATION_CPUS * OPERATION_WINDOWS];
+        self.counts.read_exact_at(&mut counts, AT_OPERATIONS).context("reading the counts")?;
+        Ok(counts.chunks_exact(4).map(|count| u64::from(short(count, 0))).sum())
     }
 
     /// What was counted since the last `clear`.
@@ -249,8 +272,13 @@ impl Tracer {
         let mut head = vec![0; HEAD_BYTES as usize];
         self.counts.read_exact_at(&mut head, 0).context("reading the counts")?;
         let long = |at: u64| word(&head, at as usize);
-        let mut trace =
-            Trace { lost: long(AT_LOST), confused: long(AT_LOST + 8), ..Trace::default() };
+        let mut trace = Trace {
+            lost: long(AT_LOST),
+            confused: long(AT_LOST + 8),
+            done: self.operations_done()?,
+            moved: long(AT_MOVED),
+            ..Trace::default()
+        };
         for cpu in 0..CPUS {
             for window in 0..WINDOWS {
                 for (number, actor) in ALL_ACTORS.into_iter().enumerate() {
@@ -311,7 +339,7 @@ fn access(slot: &[u8]) -> Option<Access> {
 
 /// The instructions of single operations in the head of the counts.
 fn operations(head: &[u8]) -> Vec<Operations> {
-    let short = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().expect("four bytes"));
+    let short = |at: usize| short(head, at);
     let mut all = Vec::new();
     for (cpu, window) in
         (0..OPERATION_CPUS).flat_map(|cpu| (0..OPERATION_WINDOWS).map(move |w| (cpu, w)))
@@ -328,7 +356,7 @@ fn operations(head: &[u8]) -> Vec<Operations> {
 
 /// A filled entry of the lines.
 fn line(entry: &[u8]) -> Option<Line> {
-    let short = |at: usize| u32::from_ne_bytes(entry[at..at + 4].try_into().expect("four bytes"));
+    let short = |at: usize| short(entry, at);
     (short(40) == 2).then_some(())?;
     let transfers = |window: usize| {
         let at = 48 + 16 * window;
@@ -341,24 +369,43 @@ fn line(entry: &[u8]) -> Option<Line> {
     })
 }
 
+fn short(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// What executes a guest that is watched. On one thread, its CPUs take long turns. Since QEMU 10, a plugin is told a wrong
+/// CPU there ("plugins: optimize cpu_index code generation"): each gets a thread of its own, and all threads one CPU of the
+/// host, on which they take turns.
+pub fn accelerator(qemu_version: &str) -> Result<Accelerator> {
+    let (major, _) = numbers_of(qemu_version)?;
+    Ok(if major < 10 { Accelerator::TcgOneThread } else { Accelerator::Tcg })
+}
+
 /// The version of the plugin interface that a QEMU has, by its own version (include/qemu/qemu-plugin.h of each).
 fn interface_of(version: &str) -> Result<u32> {
-    let number =
-        version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
-    let (Some(Some(major)), Some(Some(minor))) = (parts.next(), parts.next()) else {
-        bail!("QEMU does not say its version: {version}");
-    };
-    Ok(match (major, minor) {
-        (..=3, _) | (4, ..=1) => bail!("QEMU {major}.{minor} has no plugins: install 4.2 or newer"),
+    Ok(match numbers_of(version)? {
+        (major @ ..=3, minor) | (major @ 4, minor @ ..=1) => {
+            bail!("QEMU {major}.{minor} has no plugins: install 4.2 or newer")
+        }
         (..=7, _) | (8, ..=1) => 1,
         (8, _) | (9, 0) => 2,
         _ => 3,
     })
+}
+
+/// The first two numbers of QEMU's version, as `--version` prints it.
+fn numbers_of(version: &str) -> Result<(u32, u32)> {
+    let number =
+        version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next(), parts.next()) {
+        (Some(Some(major)), Some(Some(minor))) => Ok((major, minor)),
+        _ => bail!("QEMU does not say its version: {version}"),
+    }
 }
 
 #[cfg(test)]

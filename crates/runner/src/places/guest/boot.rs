@@ -13,7 +13,7 @@ use guests::initramfs::{Archive, compressed};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions, cpu_model};
-use guests::tracer::Tracer;
+use guests::tracer::{self, Tracer};
 use host::terminal::talk;
 use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
@@ -174,7 +174,6 @@ impl Booter {
         let mut booter = Booter {
             added,
             file_systems: made.map(|made| (guest.clone(), made.clone())).into_iter().collect(),
-            accelerator: Some((Accelerator::TcgOneThread, None)),
             ..Booter::without_file_systems()
         };
         let architecture = booter.architecture(guest)?;
@@ -184,8 +183,9 @@ impl Booter {
             guest.kernel.as_deref().unwrap_or(Path::new("the kernel")).display(),
             architecture.name()
         );
-        booter.tracer =
-            Some(Rc::new(Tracer::new(&guests::qemu::version(architecture)?, memory_bytes)?));
+        let version = guests::qemu::version(architecture)?;
+        booter.accelerator = Some((tracer::accelerator(&version)?, None));
+        booter.tracer = Some(Rc::new(Tracer::new(&version, memory_bytes)?));
         Ok(booter)
     }
 

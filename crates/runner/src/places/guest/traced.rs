@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use guests::qemu::GuestOutput;
-use guests::tracer::{Entry, Trace};
+use guests::qemu::{GuestOutput, Qemu};
+use guests::tracer::{Entry, Trace, Tracer};
 use host::signals;
 use perf_data::Symbols;
 use plan::guest_config;
 use records::{Boot, Event, FileSystem, Guest, Job, Until, Variant};
 
+use super::allowed_cpus;
 use super::boot::{BootedGuest, Booter, power_off};
 use super::console;
 use super::protocol::{GuestRun, Reply, Request, line};
@@ -22,7 +23,7 @@ use super::watchdog::Watchdog;
 const WORDS: &str = "slab_nomerge norandmaps";
 
 /// Four levels of page tables; without fast string instructions, as for other emulated guests.
-const CPU: &str = "max,-erms,-la57";
+const CPU: &str = "max,-erms,-fsrm,-la57";
 
 /// The most memory that a traced guest may have: below it, a physical address is an offset in the file.
 const MEMORY_MAX: u64 = 2 << 30;
@@ -47,6 +48,7 @@ impl TracedGuest {
         let guest = Guest {
             cmdline: Some(format!("{WORDS} {words}").trim().to_string()),
             cpu: guest.cpu.clone().or(Some(CPU.to_string())),
+            host_cpus: allowed_cpus()?.first().map(|cpu| cpu.to_string()),
             ..guest.clone()
         };
         let shape = guest.shape()?;
@@ -98,6 +100,7 @@ impl TracedGuest {
 
     /// Waits until the job is done; an error says why it failed.
     fn wait(&mut self, limit: Duration) -> Result<()> {
+        let mut progress = Progress::new(limit);
         let qemu = &mut self.booted.qemu;
         let mut watchdog = Watchdog::new(guest_config::watchdog_time(&self.guest)?, limit, limit);
         let (mut failed, mut has_finished) = (None, false);
@@ -132,12 +135,43 @@ impl TracedGuest {
                     console::last_line(&qemu.console())
                 );
             }
+            progress.check(qemu, self.booter.tracer()?)?;
         }
     }
 
     /// Switches the guest off.
     pub fn end(self) {
         power_off(self.booted.qemu);
+    }
+}
+
+/// The operations that the tasks have done. After the first ones, a pause means that a task waits for something that does not
+/// come.
+struct Progress {
+    done: u64,
+    since: Watchdog,
+}
+
+impl Progress {
+    /// The longest that one operation takes in emulation, by far.
+    const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+    fn new(limit: Duration) -> Progress {
+        Progress { done: 0, since: Watchdog::new(Progress::PAUSE_MAX, Duration::ZERO, limit) }
+    }
+
+    fn check(&mut self, qemu: &Qemu, tracer: &Tracer) -> Result<()> {
+        let done = tracer.progress()?;
+        if done == 0 || done != self.done {
+            self.since.heard();
+        }
+        self.done = done;
+        ensure!(
+            self.since.check(qemu).is_none(),
+            "its tasks did {done} operations, and none in the last {} s: does one wait for something that does not come?",
+            Progress::PAUSE_MAX.as_secs()
+        );
+        Ok(())
     }
 }
 
