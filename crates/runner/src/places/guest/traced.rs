@@ -94,13 +94,13 @@ impl TracedGuest {
         let deadline_s = limit.as_secs_f64();
         let request = GuestRun { job: job.clone(), variant, kept: false, deadline_s };
         self.booted.qemu.send(&line(&Request::Run(Box::new(request))))?;
-        self.wait(limit)?;
+        self.wait(job, limit)?;
         self.booter.tracer()?.take()
     }
 
     /// Waits until the job is done; an error says why it failed.
-    fn wait(&mut self, limit: Duration) -> Result<()> {
-        let mut progress = Progress::new(limit);
+    fn wait(&mut self, job: &Job, limit: Duration) -> Result<()> {
+        let mut progress = (job.until != Until::End).then(|| Progress::new(limit));
         let qemu = &mut self.booted.qemu;
         let mut watchdog = Watchdog::new(guest_config::watchdog_time(&self.guest)?, limit, limit);
         let (mut failed, mut has_finished) = (None, false);
@@ -135,7 +135,9 @@ impl TracedGuest {
                     console::last_line(&qemu.console())
                 );
             }
-            progress.check(qemu, self.booter.tracer()?)?;
+            if let Some(progress) = &mut progress {
+                progress.check(qemu, self.booter.tracer()?)?;
+            }
         }
     }
 
@@ -145,31 +147,41 @@ impl TracedGuest {
     }
 }
 
-/// The operations that the tasks have done. After the first ones, a pause means that a task waits for something that does not
-/// come.
+/// The operations that the tasks have done, as far as they are seen: not those of a warm-up of knee's workloads and of loads
+/// with knee.h. After the first ones, a pause means that a task waits for something that does not come.
 struct Progress {
     done: u64,
+    limit: Duration,
     since: Watchdog,
 }
 
 impl Progress {
     /// The longest that one operation takes in emulation, by far.
     const PAUSE_MAX: Duration = Duration::from_secs(60);
+    /// The longest that the preparation and the warm-up take.
+    const START_MAX: Duration = Duration::from_secs(300);
 
     fn new(limit: Duration) -> Progress {
-        Progress { done: 0, since: Watchdog::new(Progress::PAUSE_MAX, Duration::ZERO, limit) }
+        let since = Progress::watchdog(Progress::START_MAX, limit);
+        Progress { done: 0, limit, since }
+    }
+
+    fn watchdog(pause: Duration, limit: Duration) -> Watchdog {
+        Watchdog::new(pause, Duration::ZERO, limit)
     }
 
     fn check(&mut self, qemu: &Qemu, tracer: &Tracer) -> Result<()> {
         let done = tracer.progress()?;
-        if done == 0 || done != self.done {
-            self.since.heard();
+        if done != self.done {
+            self.done = done;
+            self.since = Progress::watchdog(Progress::PAUSE_MAX, self.limit);
         }
-        self.done = done;
+        let why = self.since.check(qemu);
+        let pause = if done == 0 { Progress::START_MAX } else { Progress::PAUSE_MAX };
         ensure!(
-            self.since.check(qemu).is_none(),
+            why.is_none(),
             "its tasks did {done} operations, and none in the last {} s: does one wait for something that does not come?",
-            Progress::PAUSE_MAX.as_secs()
+            pause.as_secs()
         );
         Ok(())
     }
