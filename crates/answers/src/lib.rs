@@ -34,8 +34,9 @@ pub use crate::commits::{
     Series, SeriesChange, SeriesPatch, SeriesVerdict, SkippedCommit, Suspect,
 };
 pub use crate::conflicts::{
-    Ceiling, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine, ConflictMember,
-    ConflictPair, Conflicts, Instructions, LineChange, LineKind, PairLine, Sharing,
+    Ceiling, CeilingMet, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine,
+    ConflictMember, ConflictPair, Conflicts, Instructions, LineChange, LineKind, LockWait, OneLine,
+    PairLine, Sharing,
 };
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
 pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};

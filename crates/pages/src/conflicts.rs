@@ -101,7 +101,8 @@ fn sentences(traced: &Conflicts, is_on_many: bool) -> Vec<String> {
         let [low, high] = ceiling.operations_per_s.map(short);
         let [least, most] = ceiling.transfer_ns.map(|ns| fixed(ns, 0));
         sentences.push(format!(
-            "All CPUs need {}: at {least} to {most} ns a transfer ({}), at most {low} to {high} operations/s, whatever the CPUs",
+            "All CPUs need {}: at {least} to {most} ns a transfer ({}), the rate ends between {low} and {high} \
+             operations/s, whatever the CPUs",
             ceiling.member, ceiling.host
         ));
     }
