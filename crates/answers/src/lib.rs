@@ -52,7 +52,7 @@ pub use crate::made::{
 };
 pub use crate::planned::{PlannedPoint, RunPlan, TimeRange};
 pub use crate::scaling::{
-    CurveForecast, CurveIdentity, CurveScaling, Forecasts, ScalingEntry, Scalings,
+    CurveCeiling, CurveForecast, CurveIdentity, CurveScaling, Forecasts, ScalingEntry, Scalings,
     SimulatedHandOver,
 };
 pub use crate::shown::{CurveSummary, Summary, WholeRecord, summary, whole};
