@@ -53,7 +53,7 @@ pub fn met_sentence(met: &CeilingMet) -> String {
 
 /// A number of CPUs that need not be whole, with a digit behind the point below 10.
 fn cpus(number: f64) -> String {
-    fixed(number, usize::from(number < 10.0))
+    fixed(number, usize::from(number < 10.0)).trim_end_matches(".0").to_string()
 }
 
 /// What ceilings say of a forecast, and which of its rates pass them.
