@@ -10,6 +10,7 @@ mod agreement;
 mod bisect;
 mod boots;
 mod c_files;
+mod ceilings;
 mod command;
 mod comparing;
 mod decoys;
@@ -63,8 +64,8 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, shared-lines or
-    /// bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, shared-lines,
+    /// ceilings or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -118,9 +119,17 @@ struct Options {
     /// Run only these tests of will-it-scale: mmap2, or some of its cases, as mmap2:threads, mmap2:threads:2
     #[arg(long, value_delimiter = ',')]
     test: Vec<String>,
+    /// Kernels to boot for ceilings: 6.1=FILE, 6.12=FILE
+    #[arg(long, value_name = "NAME=FILE", value_delimiter = ',', value_parser = named_file)]
+    kernel: Vec<(String, PathBuf)>,
     /// Save the report in bench/reports, which git ignores
     #[arg(long)]
     save: bool,
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf)> {
+    let (name, file) = text.split_once('=').context("must be NAME=FILE")?;
+    Ok((name.to_string(), PathBuf::from(file)))
 }
 
 impl Options {
@@ -190,6 +199,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("agreement", agreement::measure),
     on_request("bisect", bisect::measure),
     on_request("c-files", c_files::measure),
+    on_request("ceilings", ceilings::measure),
     on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
     on_request("decoys", decoys::measure),

@@ -1,7 +1,7 @@
 //! Lines of memory that several CPUs need for an operation.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The lines that an operation's CPUs contend for, counted on emulated CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -74,12 +74,46 @@ pub struct ConflictLine {
     pub is_steady: bool,
     /// Number of lines that are one row.
     pub lines: usize,
+    /// What an operation needs of the one of them that it needs most.
+    pub one_line: OneLine,
     /// Whether the objects do not begin at lines: then the allocator decides which members share one.
     pub is_placed_by_chance: bool,
     /// What is accessed on the line, the most written first.
     pub members: Vec<ConflictMember>,
     /// Where interrupts and other tasks accessed it, too: the first few functions.
     pub background: Vec<String>,
+}
+
+/// What an operation needs of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct OneLine {
+    /// Transfers where many CPUs want the line: at least one for each burst, at most one for each write.
+    pub transfers: [f64; 2],
+    /// Loads an operation.
+    pub reads: f64,
+    /// Stores an operation, of which `atomics` are atomic.
+    pub writes: f64,
+    /// Atomic read-modify-writes an operation.
+    pub atomics: f64,
+    /// Kernel instructions of an operation from taking a lock on the line to giving it back, where only one can have it.
+    pub held: f64,
+    /// How CPUs wait for a lock on the line.
+    pub wait: LockWait,
+}
+
+/// How CPUs wait for what is on a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LockWait {
+    /// There is no lock.
+    #[default]
+    None,
+    /// They try again; while the lock beside the count is taken, they spin for it: for a lockref.
+    FallsBack,
+    /// They spin: for a spin lock, or a queued reader-writer lock.
+    Spins,
+    /// They may sleep: for a mutex or a semaphore.
+    Sleeps,
 }
 
 /// Accesses to one member.
@@ -129,18 +163,43 @@ pub enum LineKind {
 }
 
 /// A rate that no number of CPUs passes.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceiling {
     /// The described host.
     pub host: String,
-    /// The line that sets it.
+    /// The line that sets the highest rate.
     pub member: String,
     /// Transfers of the line that each operation needs, at least and at most.
     pub transfers: [f64; 2],
-    /// How long a transfer takes, at least and at most, in ns.
+    /// How long a transfer takes between the nearest CPUs and between the farthest, in ns.
     pub transfer_ns: [f64; 2],
-    /// Operations a second, at least and at most.
+    /// Instructions that an operation holds a lock on the line.
+    pub held_instructions: f64,
+    /// The line that sets the lowest rate, where all waiting is the longest.
+    pub slowest_member: String,
+    /// Operations a second at which more CPUs stop to help: the lowest, and the highest, which none passes.
     pub operations_per_s: [f64; 2],
+    /// Where the rate of one CPU, times the CPUs, meets them; null unless that rate is known.
+    pub meets: Option<CeilingMet>,
+}
+
+/// Where the rate of one CPU, times the CPUs, meets a ceiling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CeilingMet {
+    /// Operations a second of one CPU.
+    pub one_cpu_per_s: f64,
+    /// Where that rate comes from.
+    pub from: String,
+    /// Numbers of CPUs at the lowest and at the highest rate.
+    pub cpus: [f64; 2],
+}
+
+impl Ceiling {
+    /// Says where the rate of one CPU, times the CPUs, meets it.
+    pub fn met_from(&mut self, one_cpu_per_s: f64, from: &str) {
+        let cpus = self.operations_per_s.map(|rate| (rate / one_cpu_per_s).max(1.0));
+        self.meets = Some(CeilingMet { one_cpu_per_s, from: from.to_string(), cpus });
+    }
 }
 
 /// Lines of operations, and how they differ between kernels.

@@ -34,8 +34,9 @@ pub use crate::commits::{
     Series, SeriesChange, SeriesPatch, SeriesVerdict, SkippedCommit, Suspect,
 };
 pub use crate::conflicts::{
-    Ceiling, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine, ConflictMember,
-    ConflictPair, Conflicts, Instructions, LineChange, LineKind, PairLine, Sharing,
+    Ceiling, CeilingMet, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine,
+    ConflictMember, ConflictPair, Conflicts, Instructions, LineChange, LineKind, LockWait, OneLine,
+    PairLine, Sharing,
 };
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
 pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};
@@ -51,7 +52,7 @@ pub use crate::made::{
 };
 pub use crate::planned::{PlannedPoint, RunPlan, TimeRange};
 pub use crate::scaling::{
-    CurveForecast, CurveIdentity, CurveScaling, Forecasts, ScalingEntry, Scalings,
+    CurveCeiling, CurveForecast, CurveIdentity, CurveScaling, Forecasts, ScalingEntry, Scalings,
     SimulatedHandOver,
 };
 pub use crate::shown::{CurveSummary, Summary, WholeRecord, summary, whole};

@@ -9,6 +9,7 @@ use records::Form;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::conflicts::Ceiling;
 use crate::doses::DoseReport;
 
 /// What the curves of a record or file say about scaling, then what doses among them say.
@@ -45,6 +46,19 @@ pub struct CurveScaling {
     pub grows: Option<String>,
     /// Whether rates depend on the way to a number of CPUs; null unless sweeps went up and down.
     pub hysteresis: Option<Hysteresis>,
+    /// Rates at which more CPUs stop to help, as `knee conflicts` traced; empty unless --ceiling named them.
+    pub ceilings: Vec<CurveCeiling>,
+}
+
+/// A ceiling of a curve's operation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CurveCeiling {
+    /// The operation that was traced.
+    pub operation: String,
+    /// The release of the kernel that it was traced on.
+    pub on: String,
+    /// The ceiling on a described host.
+    pub ceiling: Ceiling,
 }
 
 impl CurveScaling {
@@ -54,6 +68,7 @@ impl CurveScaling {
         sweep: &Result<Sweep, String>,
         grows: Option<String>,
         hysteresis: Option<Hysteresis>,
+        ceilings: Vec<CurveCeiling>,
     ) -> CurveScaling {
         let unusable = sweep.as_ref().err().cloned();
         CurveScaling {
@@ -62,6 +77,7 @@ impl CurveScaling {
             unusable,
             grows,
             hysteresis,
+            ceilings,
         }
     }
 }
@@ -129,6 +145,8 @@ pub enum CurveForecast {
         forecast: Forecast,
         /// What a waiting task adds to the time for which the lock is held, simulated; null unless a lock was named.
         hand_over: Option<SimulatedHandOver>,
+        /// Rates at which more CPUs stop to help, as `knee conflicts` traced; empty unless --ceiling named them.
+        ceilings: Vec<CurveCeiling>,
     },
     /// No forecast.
     Refused {

@@ -62,13 +62,14 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
     }
     // Without operations, there is no rate.
     let hosts = if window_operations[0] > 0 { hosts } else { &[] };
+    let ceiling = |host| ceiling::ceiling(&lines, host);
     Conflicts {
         operation: traced.operation.clone(),
         on: traced.on.clone(),
         tasks: *tasks,
         window_operations,
         instructions: instructions(trace, operations, is_whole),
-        ceilings: hosts.iter().filter_map(|host| ceiling::ceiling(&lines, host)).collect(),
+        ceilings: hosts.iter().filter_map(ceiling).collect(),
         least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
         lines,
         warnings: warnings(trace),

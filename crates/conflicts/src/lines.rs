@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use answers::{ConflictLine, ConflictMember, LineKind, Sharing};
+use answers::{ConflictLine, ConflictMember, LineKind, LockWait, OneLine, Sharing};
 use guests::tracer::{Access, Actor, How, Trace, Transfers};
 use perf_data::Member;
 
@@ -66,6 +66,8 @@ struct Row {
     parts: BTreeMap<Part, Counts>,
     /// Accesses and writes of each CPU.
     by_cpu: BTreeMap<u16, (f64, f64)>,
+    /// What the first window needed of the line that it needed most.
+    one_line: OneLine,
     background: BTreeMap<String, u64>,
 }
 
@@ -247,6 +249,10 @@ impl<'a> Lines<'a> {
             sum.copied += one.copied;
             sum.bursts += one.bursts;
         }
+        let one_line = self.one_line((is_user, line), accesses, windows[0]);
+        if one_line.transfers[0] > row.one_line.transfers[0] || row.lines == 1 {
+            row.one_line = one_line;
+        }
         for access in accesses {
             let function = self.function(access);
             let count = u64::from(access.count);
@@ -276,6 +282,42 @@ impl<'a> Lines<'a> {
                 *counts.read_by.entry(function).or_default() += count;
             }
         }
+    }
+
+    /// What the first window needed of a line, all operations together.
+    fn one_line(
+        &self,
+        (is_user, line): (bool, u64),
+        accesses: &[&Access],
+        transfers: Transfers,
+    ) -> OneLine {
+        let mut need = OneLine::default();
+        let mut by_cpu: BTreeMap<u16, (f64, f64)> = BTreeMap::new();
+        // Of functions that give a lock back: how long it was held, by their stores and by their atomics.
+        let mut held: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+        for access in accesses.iter().filter(|access| is_operation(access) && access.window == 1) {
+            let number = f64::from(access.count);
+            let (all, written) = by_cpu.entry(access.cpu).or_default();
+            *all += number;
+            if !is_write(access) {
+                need.reads += number;
+                continue;
+            }
+            *written += number;
+            need.writes += number;
+            need.atomics += if access.how == How::Atomic { number } else { 0.0 };
+            need.wait = need.wait.max(wait(&self.part(is_user, line, access).types));
+            let function = self.function(access);
+            if releases_alone(&function) {
+                let by_how = held.entry(function).or_default();
+                by_how[usize::from(access.how == How::Atomic)] += f64::from(access.since_atomic);
+            }
+        }
+        // Where an atomic gives it back, a store before it clears the owner.
+        need.held = held.values().fold(0.0, |sum, [store, atomic]| sum + store.max(*atomic));
+        let met = met(&by_cpu);
+        need.transfers = [met * f64::from(transfers.bursts).min(need.writes), met * need.writes];
+        need
     }
 
     /// The member that an access is to.
@@ -375,6 +417,26 @@ fn what(place: &Place) -> String {
     }
 }
 
+/// Whether a function gives back a lock that only one can have.
+fn releases_alone(function: &str) -> bool {
+    const RELEASES: [&str; 5] =
+        ["_raw_spin_unlock", "_raw_write_unlock", "mutex_unlock", "up_write", "downgrade_write"];
+    RELEASES.iter().any(|release| function.starts_with(release))
+}
+
+/// How CPUs wait for a member of these types.
+fn wait(types: &[String]) -> LockWait {
+    const SLEEPS: [&str; 3] = ["rw_semaphore", "mutex", "percpu_rw_semaphore"];
+    const SPINS: [&str; 5] = ["qspinlock", "raw_spinlock", "spinlock", "qrwlock", "rwlock_t"];
+    let has = |names: &[&str]| types.iter().any(|name| names.contains(&name.as_str()));
+    match () {
+        () if has(&["lockref"]) => LockWait::FallsBack,
+        () if has(&SLEEPS) => LockWait::Sleeps,
+        () if has(&SPINS) => LockWait::Spins,
+        () => LockWait::None,
+    }
+}
+
 fn is_write(access: &Access) -> bool {
     access.how != How::Load
 }
@@ -438,6 +500,15 @@ fn conflict_line(key: &Key, row: Row, operations: Operations) -> ConflictLine {
     let sharing =
         if row.shared_writes[0] >= row.shared_writes[1] { Sharing::True } else { Sharing::False };
     let member = member(&key.place, &parts, sharing);
+    let whole = row.one_line;
+    let one_line = OneLine {
+        transfers: whole.transfers.map(|count| count / operations[0]),
+        reads: whole.reads / operations[0],
+        writes: whole.writes / operations[0],
+        atomics: whole.atomics / operations[0],
+        held: whole.held / operations[0],
+        wait: whole.wait,
+    };
     let members = parts.into_iter().map(|(part, counts)| ConflictMember {
         names: part.names,
         offset: part.offset,
@@ -464,6 +535,7 @@ fn conflict_line(key: &Key, row: Row, operations: Operations) -> ConflictLine {
         bursts_again,
         is_steady: agree(bursts, bursts_again, operations[0]),
         lines: row.lines,
+        one_line,
         is_placed_by_chance: row.is_placed_by_chance,
         members: members.collect(),
         background: most(row.background),

@@ -83,6 +83,8 @@ pub struct DescribedHost {
     pub about: String,
     /// The publications that numbers were found in, by the names that the numbers use.
     pub sources: BTreeMap<String, String>,
+    /// Its clock, where the file says it.
+    pub ghz: Option<f64>,
     cpus: Vec<CpuLocation>,
     distances: Vec<Vec<u8>>,
     /// How many of [`DISTANCES`] the host has, counting that between the threads of a core.
@@ -176,6 +178,7 @@ pub fn parse(name: &str, text: &str) -> Result<DescribedHost> {
         distances,
         distance_count,
         numbers: numbers(&file, distance_count)?,
+        ghz: file.ghz,
         sources: file.sources,
     };
     if let Some(why) = described.host(Draw::Middle).contradiction() {

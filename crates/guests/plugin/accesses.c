@@ -177,7 +177,7 @@ struct access {
 	uint8_t where;     /* window << 4 | actor */
 	uint8_t how;       /* 1 load, 2 store, 3 atomic; bit 2: a user address; bit 3: of a kernel's instruction */
 	uint32_t state;    /* 0 free, 1 being filled, 2 filled */
-	uint32_t unused;
+	uint32_t gaps;     /* of writes: what since_atomic says, added up */
 };
 
 /* What happened to a line while measured tasks accessed it. Rust: RawLine. */
@@ -196,6 +196,9 @@ struct line {
 		uint32_t bursts;   /* bursts of accesses with a write */
 		uint32_t unused;
 	} window[4];
+	uint64_t taken_at;         /* instructions of its window that the CPU taken_by had executed at the last atomic */
+	uint32_t taken_by;         /* 1 + that CPU */
+	uint32_t taken_in;         /* the window */
 };
 
 /* Accesses of a CPU to a line within this many instructions are one burst: no other CPU gets the line in between, as a
@@ -481,6 +484,7 @@ static struct access *slot_of(const struct access *new)
 			slot->pc = new->pc;
 			slot->bytes = 0;
 			slot->count = 0;
+			slot->gaps = 0;
 			slot->cpu = new->cpu;
 			slot->where = new->where;
 			slot->how = new->how;
@@ -508,6 +512,8 @@ static void add(const struct access *new)
 		return;
 	(*recent)->bytes |= new->bytes;
 	(*recent)->count += (*recent)->count != UINT32_MAX;
+	if ((*recent)->gaps <= UINT32_MAX - new->gaps)
+		(*recent)->gaps += new->gaps;
 }
 
 static struct line *locked_line(uint64_t address)
@@ -560,25 +566,44 @@ static int continues_alone(uint64_t address, unsigned cpu, int is_write)
 			   (line->sharers & self_bit) != 0);
 }
 
-/* A coherence protocol of endless caches: one writer, or any number of readers. The first access to a line is no
- * transfer. */
-static void follow(uint64_t address, uint64_t user_address, unsigned cpu, unsigned window, int is_write)
+/* How many instructions of its operation a CPU has executed since its last atomic instruction on the line, if no other CPU
+ * had one meanwhile; else 0. Of a lock's release, that is how long the lock was held: taking it is atomic. */
+static uint32_t since_atomic(struct line *line, unsigned cpu, unsigned window, int is_atomic)
 {
+	const uint64_t *of_window = head->instructions[cpu][window];
+	uint64_t now = of_window[KERNEL] + of_window[USER], since = now - line->taken_at;
+	int is_own = line->taken_by == cpu + 1 && line->taken_in == window && line->taken_at <= now;
+
+	if (is_atomic) {
+		line->taken_at = now;
+		line->taken_by = cpu + 1;
+		line->taken_in = window;
+	}
+	return is_own && since <= UINT32_MAX ? since : 0;
+}
+
+/* A coherence protocol of endless caches: one writer, or any number of readers. The first access to a line is no
+ * transfer. `how` is that of the access. Returns what since_atomic says of a write; 0 of a store within a burst. */
+static uint32_t follow(uint64_t address, uint64_t user_address, unsigned cpu, unsigned window, int how)
+{
+	int is_write = how != 1, is_atomic = how == 3;
 	uint64_t self_bit = 1ull << (cpu % 64), executed = cpus[cpu].executed;
+	uint32_t gap = 0;
 	struct line *line;
 	int continues;
 
-	if (continues_alone(address, cpu, is_write))
-		return;
+	if (!is_atomic && continues_alone(address, cpu, is_write))
+		return 0;
 	line = locked_line(address);
 	if (!line)
-		return;
+		return 0;
 	continues = line->last_cpu == cpu + 1 && executed - line->began <= BURST;
 	if (!continues) {
 		line->written = 0;
 		line->began = executed;
 	}
 	if (is_write) {
+		gap = since_atomic(line, cpu, window, is_atomic);
 		line->window[window % 4].owned += line->last_cpu && line->writer != cpu + 1 && (line->sharers & ~self_bit);
 		line->window[window % 4].bursts += !line->written;
 		line->written = 1;
@@ -593,6 +618,7 @@ static void follow(uint64_t address, uint64_t user_address, unsigned cpu, unsign
 	if (user_address)
 		line->user_address = user_address;
 	__atomic_store_n(&line->state, 2, __ATOMIC_RELEASE);
+	return gap;
 }
 
 /* What is known of an instruction when it is translated, in the pointer that its callback gets: the address, whose
@@ -651,14 +677,16 @@ static void on_access(unsigned cpu, uint32_t info, uint64_t address, void *point
 	bytes = 1u << qemu_plugin_mem_size_shift(info);
 	offset = address & 63;
 	new.line = address & ~63ull;
+	new.gaps = 0;
 	if (new.where >> 4 && (new.where & 15) <= IPI)
-		follow(new.line, user_address, cpu, new.where >> 4, is_store);
+		new.gaps = follow(new.line, user_address, cpu, new.where >> 4, new.how & 3);
 	else if (!is_followed(new.line))
 		return;
 	new.bytes = (bytes >= 64 ? ~0ull : (1ull << bytes) - 1) << offset;
 	add(&new);
 	if (offset + bytes > 64) {
 		new.line += 64;
+		new.gaps = 0;
 		new.bytes = (1ull << (offset + bytes - 64)) - 1;
 		add(&new);
 	}

@@ -41,7 +41,7 @@ const OPERATIONS: usize = 1024;
 const AT_OPERATIONS: u64 = AT_INSTRUCTIONS + 8 * (CPUS * WINDOWS * ACTORS) as u64;
 const AT_OPERATION: u64 = AT_OPERATIONS + 4 * (OPERATION_CPUS * OPERATION_WINDOWS) as u64;
 const HEAD_BYTES: u64 = AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
-const LINE_BYTES: usize = 112;
+const LINE_BYTES: usize = 128;
 const SLOT_BYTES: usize = 40;
 const AT_TABLE: u64 = HEAD_BYTES + LINES * LINE_BYTES as u64;
 const END: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
@@ -92,6 +92,9 @@ pub struct Access {
     /// The bytes of the line that were accessed, as a mask.
     pub bytes: u64,
     pub count: u32,
+    /// Instructions from the CPU's last atomic on the line to each of these writes, added up: of a lock's release, how long
+    /// the lock was held. 0 of loads, of stores within a burst, and where another CPU had an atomic meanwhile.
+    pub since_atomic: u32,
     /// The vCPU; in a program, the thread.
     pub cpu: u16,
     /// The task's window; 0 for those of other tasks.
@@ -325,6 +328,7 @@ fn access(slot: &[u8]) -> Option<Access> {
         instruction: word(slot, 8),
         bytes: word(slot, 16),
         count: u32::from_ne_bytes(slot[24..28].try_into().ok()?),
+        since_atomic: u32::from_ne_bytes(slot[36..40].try_into().ok()?),
         cpu: u16::from_ne_bytes(slot[28..30].try_into().ok()?),
         window: where_ >> 4,
         actor: *ALL_ACTORS.get(usize::from(where_ & 0xf))?,

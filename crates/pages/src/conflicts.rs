@@ -4,6 +4,7 @@ use answers::{
     ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine, Conflicts, LineChange, LineKind,
     Sharing,
 };
+use reports::met_sentence;
 use text::prose::counted;
 use text::quantity::{fixed, short, signed};
 use text::table::{Align, Table};
@@ -100,8 +101,11 @@ fn sentences(traced: &Conflicts, is_on_many: bool) -> Vec<String> {
     for ceiling in &traced.ceilings {
         let [low, high] = ceiling.operations_per_s.map(short);
         let [least, most] = ceiling.transfer_ns.map(|ns| fixed(ns, 0));
+        let met = ceiling.meets.as_ref();
+        let met = met.map_or(String::new(), |met| format!("; {}", met_sentence(met)));
         sentences.push(format!(
-            "All CPUs need {}: at {least} to {most} ns a transfer ({}), at most {low} to {high} operations/s, whatever the CPUs",
+            "All CPUs need {}: at {least} to {most} ns a transfer ({}), the rate ends between {low} and {high} \
+             operations/s, whatever the CPUs{met}",
             ceiling.member, ceiling.host
         ));
     }

@@ -4,8 +4,9 @@
 use answers::{CurveForecast, DoseReport, Forecasts, FragileReport, ScalingEntry, Scalings};
 use records::Opened;
 use reports::{
-    CurvePanel, Detail, FormPart, ScalePart, dose_sentence, forecast_answer, forecast_part,
-    fragile_answer, fragile_part, hysteresis_sentence, scale_part,
+    CurvePanel, Detail, FormPart, ScalePart, ceiling_sentence, dose_sentence, forecast_answer,
+    forecast_ceilings, forecast_part, fragile_answer, fragile_part, hysteresis_sentence,
+    scale_part,
 };
 
 use crate::page::{Block, Page, PageKind, Section, Wide};
@@ -39,7 +40,8 @@ pub fn scaling(
     let several = parts.len() > 1;
     for (CurvePart { title, panel, has_task_per_cpu }, curve) in parts.into_iter().zip(curves) {
         let below = [curve.hysteresis.as_ref().map(hysteresis_sentence), curve.grows.clone()];
-        let below: Vec<String> = below.into_iter().flatten().collect();
+        let ceilings = curve.ceilings.iter().map(ceiling_sentence);
+        let below: Vec<String> = ceilings.chain(below.into_iter().flatten()).collect();
         let found = curve.scaling.as_ref().map(|found| scale_part(found, has_task_per_cpu));
         // Where doses were measured, curves too short for a law are no news.
         if found.is_none() && below.is_empty() && doses().next().is_some() {
@@ -88,8 +90,8 @@ pub fn forecasts(
     for (CurvePart { title, panel, .. }, says) in parts.into_iter().zip(&says.0) {
         let name = name(&title);
         let named = |answer: String| if several { format!("{name}: {answer}") } else { answer };
-        let found = match says {
-            CurveForecast::Made { forecast, .. } => forecast,
+        let (found, ceilings) = match says {
+            CurveForecast::Made { forecast, ceilings, .. } => (forecast, ceilings),
             CurveForecast::Refused { refused, .. } => {
                 page.answers.push(named(refused.clone()));
                 continue;
@@ -99,7 +101,8 @@ pub fn forecasts(
         let drawn = panel.filter(CurvePanel::is_curve).map(Block::Curves).into_iter();
         let table =
             blocks(forecast_part(&title, found), &title, (reading::FORECAST, Wide::Stacked));
-        page.sections.push(Section::open(&title, drawn.chain(table).collect()));
+        let bounds = Block::Text(forecast_ceilings(found, ceilings));
+        page.sections.push(Section::open(&title, drawn.chain(table).chain([bounds]).collect()));
     }
     page.method.extend(hand_over);
     page

@@ -3,6 +3,7 @@
 
 mod bisection_answer;
 mod boot;
+mod ceiling;
 mod cells;
 mod compare;
 mod csv;
@@ -29,6 +30,7 @@ pub use crate::bisection_answer::{
     BisectionReport, CommitName, bisection_brackets, bisection_rests_on, bisection_sentence,
 };
 pub use crate::boot::boot;
+pub use crate::ceiling::{ceiling_sentence, draw_ceilings, forecast_ceilings, met_sentence};
 pub use crate::compare::{
     ComparedRow, ComparisonParts, LanePart, Layout, LoadPart, VerdictCounts, comparison,
     parts as comparison_parts, verdicts_in_words,

@@ -1,6 +1,7 @@
 //! `knee conflicts`: the cache lines that an operation's CPUs contend for, counted on emulated CPUs.
 
 mod matrix;
+mod one_cpu;
 mod operation;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,9 @@ use host::terminal::hint;
 use pages::ViewFlags;
 use records::{FileSystem, Guest};
 use runner::places::guest::traced::TracedGuest;
+use store::Store;
 
+use self::one_cpu::OneCpu;
 use self::operation::Operation;
 use crate::flags::kernel;
 
@@ -79,6 +82,12 @@ pub struct Arguments {
     /// Described host whose transfer times bound the rate (`knee list hosts`)
     #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
     hosts: Vec<String>,
+    /// Rate of one CPU, such as 1.2M/s, to say at how many CPUs the bound is met
+    #[arg(long, value_name = "RATE", value_parser = one_cpu::rate, conflicts_with_all = ["record", "matrix"])]
+    rate: Option<f64>,
+    /// Record that has the rates of one CPU: `last`, a label, an id or its start, a directory
+    #[arg(long, value_name = "RECORD", conflicts_with_all = ["matrix", "user", "commands"])]
+    record: Option<String>,
     /// Compile and run files that others wrote without asking
     #[arg(long, hide_short_help = true)]
     yes: bool,
@@ -108,7 +117,7 @@ fn setting(text: &str) -> Result<(String, String)> {
 }
 
 /// Boots each kernel once, traces each operation there, and prints what they contend for.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.user {
         return of_program(arguments);
     }
@@ -116,6 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return matrix::run(arguments);
     }
     let operations = operation::operations(arguments)?;
+    let rates = OneCpu::find(arguments, &operations, store)?;
     let made = arguments.file_system.as_deref().map(FileSystem::parse).transpose()?;
     let hosts = hosts(arguments)?;
     let kernels = kernels(arguments)?;
@@ -126,6 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let traced = on_kernel((name, path), &operations, made.as_ref(), &hosts, arguments)?;
         answer.traced.extend(traced);
     }
+    answer.traced.iter_mut().for_each(|traced| rates.meet(traced));
     let (first, others) = answer.traced.split_at(operations.len());
     let pairs =
         others.iter().enumerate().map(|(number, after)| (&first[number % operations.len()], after));
@@ -152,7 +163,9 @@ fn of_program(arguments: &Arguments) -> Result<ExitCode> {
         program.status
     );
     let named = arguments.operations[0].rsplit('/').next().unwrap_or_default();
-    let traced = vec![conflicts::of_program(&program, named, arguments.window, &hosts)];
+    let mut traced = conflicts::of_program(&program, named, arguments.window, &hosts);
+    OneCpu::given(arguments.rate).meet(&mut traced);
+    let traced = vec![traced];
     let answer = ConflictAnswer { traced, ..ConflictAnswer::default() };
     let page = pages::conflicts(&answer);
     arguments.view.print(|| Ok(answer), || Ok(page))?;

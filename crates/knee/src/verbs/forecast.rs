@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use laws::{Known, Quantity, forecast};
 use pages::{CurvePart, ViewFlags};
 use records::parse;
-use reports::forecast_panel;
+use reports::{draw_ceilings, forecast_panel};
 use store::Store;
 use text::quantity::duration_ns as duration_text;
 
@@ -95,15 +95,18 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     to.dedup();
     let mut parts = Vec::new();
     let forecasts = all.into_iter().map(|one| {
-        let TitledSweep { title, rate, identity: curve, has_task_per_cpu, sweep, .. } = one;
+        let TitledSweep { title, rate, identity: curve, has_task_per_cpu, sweep, ceilings, .. } =
+            one;
         let made = sweep.and_then(|sweep| {
             let found = forecast(&sweep, &known, &to)?;
-            Ok((forecast_panel(&rate, &sweep, &found), found))
+            let mut panel = forecast_panel(&rate, &sweep, &found);
+            draw_ceilings(&mut panel, &ceilings);
+            Ok((panel, found))
         });
         let (panel, says) = match made {
             Ok((panel, forecast)) => {
                 let hand_over = simulated.clone();
-                (Some(panel), CurveForecast::Made { curve, forecast, hand_over })
+                (Some(panel), CurveForecast::Made { curve, forecast, hand_over, ceilings })
             }
             Err(refused) => (None, CurveForecast::Refused { curve, refused }),
         };

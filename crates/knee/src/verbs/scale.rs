@@ -1,22 +1,25 @@
 //! `knee scale`: what a curve says about scaling: its knee, its peak, a cliff, and the law that explains it.
 
+mod ceiling_file;
 pub mod curve_file;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::Curve;
 use answers::{
-    CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings, curve_metric, rate_name,
+    CurveCeiling, CurveIdentity, CurveScaling, DoseReport, ScalingEntry, Scalings, curve_metric,
+    rate_name,
 };
 use anyhow::{Result, bail};
 use laws::{Hysteresis, Sweep};
 use ledger::explain;
 use pages::{CurvePart, ViewFlags};
 use records::{Opened, Profile};
-use reports::{sweep_panel, titled_curves};
+use reports::{draw_ceilings, sweep_panel, titled_curves};
 use store::Store;
 
+use self::ceiling_file::Ceilings;
 use super::find::find;
 
 /// Whose curve to look at.
@@ -33,6 +36,9 @@ pub struct CurveSource {
     /// Rate columns of the file; several columns are repeated runs
     #[arg(long = "rate", value_name = "COLUMN", value_delimiter = ',')]
     rates: Vec<String>,
+    /// Answer of `knee conflicts OPERATION --json`, to show the rate at which more CPUs stop to help
+    #[arg(long, value_name = "FILE")]
+    ceiling: Option<PathBuf>,
 }
 
 /// The curves of a source.
@@ -61,11 +67,26 @@ pub struct TitledSweep {
     pub grows: Option<String>,
     /// Whether rates depend on the way to a CPU count, if sweeps went up and down.
     pub hysteresis: Option<Hysteresis>,
+    /// Traced rates at which more CPUs stop to help.
+    pub ceilings: Vec<CurveCeiling>,
 }
 
 impl CurveSource {
-    /// The curves, at least one.
+    /// The curves, at least one, with their ceilings.
     pub fn sweeps(&self, store: &Store) -> Result<Sweeps> {
+        let ceilings =
+            self.ceiling.as_deref().map(|path| Ceilings::read(path, &self.metric)).transpose()?;
+        let mut sweeps = self.curves(store)?;
+        if let Some(ceilings) = ceilings {
+            ceilings.check_use(sweeps.all.iter().map(|one| &one.identity))?;
+            for one in &mut sweeps.all {
+                one.ceilings = ceilings.of(&one.identity, one.sweep.as_ref().ok());
+            }
+        }
+        Ok(sweeps)
+    }
+
+    fn curves(&self, store: &Store) -> Result<Sweeps> {
         let path = Path::new(&self.which);
         if curve_file::is_one(path) {
             let (axis, runs) = curve_file::read(path, &self.rates)?;
@@ -78,6 +99,7 @@ impl CurveSource {
                 sweep: Sweep::without_zeros(&axis, runs),
                 grows: None,
                 hysteresis: None,
+                ceilings: Vec::new(),
             }];
             let title = self.which.clone();
             return Ok(Sweeps { all, doses: Vec::new(), title, record: None });
@@ -99,6 +121,7 @@ impl CurveSource {
             has_task_per_cpu: curve.tasks_per_cpu == Some(1.0) || !curve.axis.is_cpus(),
             sweep: answers::sweep(&record.record, curve, &self.metric)
                 .map(|sweep| sweep.with_doses(answers::dosed_points(&curves, curve, &self.metric))),
+            ceilings: Vec::new(),
         };
         let all = titles.iter().zip(&curves).map(sweep).collect();
         let (doses, title) = (answers::doses(&curves), record.record.experiment.name.clone());
@@ -132,16 +155,33 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     let Sweeps { all, doses, title, record } = arguments.source.sweeps(store)?;
     let why = all.iter().find_map(|one| one.sweep.as_ref().err());
-    let says_nothing =
-        |one: &TitledSweep| one.sweep.is_err() && one.grows.is_none() && one.hysteresis.is_none();
+    let says_nothing = |one: &TitledSweep| {
+        one.sweep.is_err()
+            && one.grows.is_none()
+            && one.hysteresis.is_none()
+            && one.ceilings.is_empty()
+    };
     if let Some(why) = why.filter(|_| doses.is_empty() && all.iter().all(says_nothing)) {
         bail!("{why}");
     }
     let mut parts = Vec::new();
     let curves = all.into_iter().map(|one| {
-        let TitledSweep { title, rate, identity, has_task_per_cpu, sweep, grows, hysteresis } = one;
-        let says = CurveScaling::new(identity, &sweep, grows, hysteresis);
-        let panel = |sweep: &Sweep| sweep_panel(&rate, sweep, says.scaling.as_ref());
+        let TitledSweep {
+            title,
+            rate,
+            identity,
+            has_task_per_cpu,
+            sweep,
+            grows,
+            hysteresis,
+            ceilings,
+        } = one;
+        let says = CurveScaling::new(identity, &sweep, grows, hysteresis, ceilings);
+        let panel = |sweep: &Sweep| {
+            let mut panel = sweep_panel(&rate, sweep, says.scaling.as_ref());
+            draw_ceilings(&mut panel, &says.ceilings);
+            panel
+        };
         parts.push(CurvePart { title, panel: sweep.as_ref().ok().map(panel), has_task_per_cpu });
         ScalingEntry::Curve(says)
     });

@@ -1,0 +1,95 @@
+//! The rate of one CPU, from the command line or a record: times the CPUs, it meets the rate at which more of them stop to
+//! help.
+
+use std::collections::BTreeMap;
+
+use answers::{Conflicts, RATE};
+use anyhow::{Context, Result, bail, ensure};
+use store::Store;
+
+use super::super::find::find;
+use super::{Arguments, Operation};
+
+/// Rates of one CPU by operation, and where they come from.
+#[derive(Default)]
+pub struct OneCpu {
+    rates: BTreeMap<String, f64>,
+    /// The rate of any operation.
+    given: Option<f64>,
+    from: String,
+}
+
+/// Parses a rate of operations a second: 850000, 1.2M, 1.2M/s.
+pub fn rate(text: &str) -> Result<f64> {
+    let number = text.strip_suffix("/s").unwrap_or(text).trim_end();
+    let digits = number.trim_end_matches(['k', 'M', 'G']);
+    let factor = match &number[digits.len()..] {
+        "" => Some(1.0),
+        "k" => Some(1e3),
+        "M" => Some(1e6),
+        "G" => Some(1e9),
+        _ => None,
+    };
+    let rate = digits.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
+    let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.context("must be operations a second above 0, such as 850000, 1.2M or 1.2M/s")
+}
+
+impl OneCpu {
+    /// The rate that --rate gives.
+    pub fn given(rate: Option<f64>) -> OneCpu {
+        OneCpu { given: rate, from: "--rate".to_string(), ..OneCpu::default() }
+    }
+
+    /// What --rate and --record say about these operations.
+    pub fn find(arguments: &Arguments, operations: &[Operation], store: &Store) -> Result<OneCpu> {
+        let Some(which) = &arguments.record else {
+            ensure!(
+                arguments.rate.is_none() || operations.len() == 1,
+                "--rate is of one operation, and {} are traced: name a --record that has them",
+                operations.len()
+            );
+            return Ok(OneCpu::given(arguments.rate));
+        };
+        let record = store::open(&find(which, store)?)?;
+        let mut rates = BTreeMap::new();
+        for curve in analysis::curves(&record) {
+            let one = curve.cells.iter().find(|cell| cell.point.cpus == 1 && cell.point.tasks == 1);
+            let rate = one.and_then(|cell| cell.spread(RATE)).map(|spread| spread.mean);
+            if let Some(rate) = rate.filter(|rate| *rate > 0.0) {
+                rates.entry(curve.point.workload.clone()).or_insert(rate);
+            }
+        }
+        let id = &record.record.id;
+        if let Some(missing) = operations.iter().find(|one| !rates.contains_key(&one.name)) {
+            let name = &missing.name;
+            bail!("{id} has no rate of {name} on one CPU: run `knee run {name} --cpus 1..all`");
+        }
+        Ok(OneCpu { rates, given: None, from: format!("record {id}") })
+    }
+
+    /// Says of an operation's ceilings where its rate on one CPU, times the CPUs, meets them.
+    pub fn meet(&self, traced: &mut Conflicts) {
+        let rate = self.given.or_else(|| self.rates.get(&traced.operation).copied());
+        if let Some(rate) = rate {
+            traced.ceilings.iter_mut().for_each(|ceiling| ceiling.met_from(rate, &self.from));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_people_write_them() {
+        for (text, expected) in
+            [("850000", 850e3), ("1.2M", 1.2e6), ("1.2M/s", 1.2e6), ("3k/s", 3e3)]
+        {
+            assert_eq!(rate(text).unwrap(), expected, "{text}");
+        }
+        for text in ["", "M", "-1", "0", "1.2MB/s", "fast", "1kk"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+}
