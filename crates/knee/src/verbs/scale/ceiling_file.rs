@@ -49,6 +49,13 @@ impl Ceilings {
             });
         let all: Vec<CurveCeiling> = all.collect();
         ensure!(!all.is_empty(), "no line bounds a traced operation: {WANTED}");
+        for CurveCeiling { operation, ceiling, .. } in &all {
+            let [low, high] = ceiling.operations_per_s;
+            ensure!(
+                low > 0.0 && high >= low && high.is_finite(),
+                "{operation}: {low} to {high} operations/s is no range of rates: {WANTED}"
+            );
+        }
         Ok(Ceilings(all))
     }
 
@@ -113,7 +120,8 @@ mod tests {
     fn a_curve_of_a_file_meets_the_ceiling_from_its_first_rate() {
         let ceilings = Ceilings::parse(STAT).unwrap();
         ceilings.check_use([file()].iter()).unwrap();
-        let sweep = Sweep::new(vec![(1, vec![1e6]), (2, vec![2e6]), (4, vec![4e6])]).unwrap();
+        let runs = [1, 2, 4, 8].map(|cpus| (cpus, vec![1e6 * f64::from(cpus)]));
+        let sweep = Sweep::new(runs.to_vec()).unwrap();
         let found = ceilings.of(&file(), Some(&sweep));
         assert_eq!(found[0].ceiling.meets.as_ref().unwrap().cpus, [3.0, 14.0]);
         assert_eq!(ceilings.of(&file(), None)[0].ceiling.meets, None);
@@ -124,6 +132,8 @@ mod tests {
         let error = |text: &str| format!("{:#}", Ceilings::parse(text).err().unwrap());
         assert!(error("[]").contains("write one by `knee conflicts OPERATION --json > FILE`"));
         assert!(error(r#"{"traced": []}"#).starts_with("no line bounds a traced operation"));
+        let none = error(&STAT.replace("[3e6, 14e6]", "[-1, 0]"));
+        assert!(none.starts_with("stat: -1 to 0 operations/s is no range of rates"), "{none}");
         let two =
             STAT.replace("]}]}", r#"]}, {"operation": "rename", "on": "6.12", "ceilings": []}]}"#);
         Ceilings::parse(&two).unwrap().check_use([file()].iter()).unwrap();
