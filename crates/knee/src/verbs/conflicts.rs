@@ -19,7 +19,7 @@ use records::{FileSystem, Guest};
 use runner::places::guest::traced::TracedGuest;
 
 use self::operation::Operation;
-use crate::flags::kernel;
+use crate::flags::{BuildFlags, kernel};
 
 /// Name the cache lines that an operation's CPUs contend for, counted on emulated CPUs
 ///
@@ -50,11 +50,14 @@ pub struct Arguments {
     /// Counts are then those of the whole program, or an operation if --operations says how many it does.
     #[arg(long, conflicts_with_all = ["kernels", "modules", "cmdline", "tasks", "threads", "settings", "file_system", "fail_if"])]
     user: bool,
-    /// Kernel to boot, a vmlinuz or bzImage [default: this host's]
+    /// Kernel: a file, a make's folder, a source tree or a git revision [default: this host's]
     ///
-    /// Several are compared with the first: old=A new=B.
-    #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
+    /// Several are compared with the first: base=v6.12 new=. A source tree, with its uncommitted changes, and a revision of
+    /// --git are built first: in minutes, later in one. A folder with arch/x86/boot/bzImage is taken as its make left it.
+    #[arg(long = "kernel", value_name = "[NAME=]WHAT", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    build: BuildFlags,
     /// Directory of the kernel's modules [default: next to the kernel, or this host's]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     modules: Option<PathBuf>,
@@ -163,11 +166,11 @@ fn hosts(arguments: &Arguments) -> Result<Vec<DescribedHost>> {
     arguments.hosts.iter().map(|name| described_hosts::find(name)).collect()
 }
 
-/// The kernels to boot, with their names.
+/// The kernels to boot, with their names. Builds those that are sources.
 fn kernels(arguments: &Arguments) -> Result<Vec<(String, PathBuf)>> {
     match &arguments.kernels[..] {
         [] => Ok(vec![this_hosts()?]),
-        given => Ok(given.to_vec()),
+        given => arguments.build.images(given, arguments.yes),
     }
 }
 
