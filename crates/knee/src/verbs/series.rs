@@ -18,10 +18,12 @@ use text::quantity::signed;
 use text::table::{Align, Table};
 
 use super::bisect;
+use super::bisect::kernels::{self, KernelArguments};
 
 /// Measure what every patch of a series does, at once:
 ///
 ///     knee bisect series --git ../app base..patched --build 'make -j2' --command './app bench'
+///     knee bisect series --git ../linux v6.12..mybranch --kernel-build --run posix01 --metric instructions/op
 ///
 /// All commits run in each block in random order, so each patch is compared with the one before it and with the base in
 /// the state that the host is in just then. The intervals hold for all patches together. At most 30 patches; `knee bisect`
@@ -45,14 +47,16 @@ pub struct Arguments {
     build_timeout: f64,
     /// Measure this program, in the directory of the commit
     #[arg(long, value_name = "LINE")]
-    command: String,
+    command: Option<String>,
     /// Let a shell interpret --command
     #[arg(long)]
     shell: bool,
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all")]
     cpus: String,
-    /// Metric to judge by [default: wall_s, or --value]
+    #[command(flatten)]
+    kernels: KernelArguments,
+    /// Metric to judge by [default: wall_s, of kernels operations_per_s, or --value]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Read the number to judge by from the output: text around `{}`
@@ -103,8 +107,11 @@ fn request(arguments: &Arguments) -> Result<Request> {
         .with_context(|| format!("'{}' must be BASE..TIP", arguments.range))?;
     let git = &arguments.git;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
-    let (metric, extract) =
-        bisect::judged_by(arguments.value.as_deref(), arguments.metric.as_deref())?;
+    kernels::check(&arguments.kernels, arguments.command.as_deref())?;
+    let unless_asked = if arguments.command.is_some() { records::WALL } else { records::RATE };
+    let metric = arguments.metric.as_deref().or(Some(unless_asked));
+    let (metric, extract) = bisect::judged_by(arguments.value.as_deref(), metric)?;
+    let kernels = kernels::asked(&arguments.kernels, &metric)?;
     ensure!(arguments.build_timeout > 0.0, "--build-timeout must be above 0 s");
     Ok(Request {
         source: Source::Git {
@@ -117,7 +124,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         build: arguments.build.clone(),
         build_timeout_s: arguments.build_timeout,
         products: arguments.products.clone(),
-        command: arguments.command.clone(),
+        command: arguments.command.clone().unwrap_or_default(),
         shell: arguments.shell,
         cpus: arguments.cpus.clone(),
         metric,
@@ -127,7 +134,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         budget_s: None,
         wait_s: None,
         smallest_effect: arguments.smallest_effect,
-        kernels: None,
+        kernels,
     })
 }
 
