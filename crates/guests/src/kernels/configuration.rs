@@ -42,7 +42,7 @@ pub const TYPES: &str = "types";
 
 /// About as many lines as make prints of each fragment.
 const STEPS: [(&str, usize); 5] =
-    [("boot", 1300), ("probes", 150), ("types", 50), ("file-systems", 250), ("typical", 50)];
+    [("boot", 1550), ("probes", 200), ("types", 85), ("file-systems", 250), ("typical", 50)];
 
 /// Options by which a build depends on chance.
 const CHANCE: [&str; 5] = [

@@ -73,7 +73,7 @@ fn newer(
             let (path, Ok(metadata)) = (entry.path(), entry.metadata()) else { continue };
             if metadata.is_dir() && !entry.file_name().as_encoded_bytes().starts_with(b".") {
                 folders.push(path);
-            } else if metadata.is_file() && is_source(&path) && is_newer(&metadata) {
+            } else if metadata.is_file() && is_newer(&metadata) && is_source(&path) {
                 newer.push(path.strip_prefix(sources).unwrap_or(&path).to_path_buf());
             }
         }
@@ -89,7 +89,12 @@ fn newer(
     Ok(newer)
 }
 
+/// Whether a file is a source, and none that make makes, such as those of modules, which come after the image.
 fn is_source(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".mod.c") || path.with_file_name(format!(".{name}.cmd")).exists() {
+        return false;
+    }
     let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     EXTENSIONS.contains(&extension) || is_rule(path)
 }
@@ -136,6 +141,14 @@ mod tests {
         assert!(newer(&folder).is_empty());
         // No build read this one.
         write(&folder, "fs/other.c", "", 200);
+        // make wrote these after the image.
+        let command =
+            "source_fs/locks.o := fs/locks.c\n\ndeps_x.o := \\\n  x.mod.c \\\n  made.c \\\n\n";
+        for (name, text) in
+            [("x.mod.c", ""), ("made.c", ""), (".made.c.cmd", ""), (".x.o.cmd", command)]
+        {
+            write(&folder, name, text, 200);
+        }
         assert!(newer(&folder).is_empty());
         write(&folder, "fs/locks.c", "", 200);
         write(&folder, "fs/Makefile", "", 200);

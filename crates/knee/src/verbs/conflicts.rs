@@ -50,14 +50,12 @@ pub struct Arguments {
     /// Counts are then those of the whole program, or an operation if --operations says how many it does.
     #[arg(long, conflicts_with_all = ["kernels", "modules", "cmdline", "tasks", "threads", "settings", "file_system", "fail_if"])]
     user: bool,
-    /// Kernel: a file, a make's folder, a source tree or a git revision [default: this host's]
+    /// Kernel file, folder in which make was run, source tree or git revision [default: this host's]
     ///
     /// Several are compared with the first: base=v6.12 new=. A source tree, with its uncommitted changes, and a revision of
     /// --git are built first: in minutes, later in one. A folder with arch/x86/boot/bzImage is taken as its make left it.
     #[arg(long = "kernel", value_name = "[NAME=]WHAT", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
-    #[command(flatten)]
-    build: BuildFlags,
     /// Directory of the kernel's modules [default: next to the kernel, or this host's]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     modules: Option<PathBuf>,
@@ -90,6 +88,8 @@ pub struct Arguments {
     fail_if: Option<FailIf>,
     #[command(flatten)]
     view: ViewFlags,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 /// A change that a script may act on.

@@ -63,13 +63,13 @@ struct BuildArguments {
     /// Commits to build, by any name that git accepts, or folders with sources
     #[arg(default_value = "HEAD", value_name = "REVISION|DIR")]
     revisions: Vec<String>,
-    #[command(flatten)]
-    build: BuildFlags,
     /// Build sources that others wrote without asking
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     view: ViewFlags,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 /// Print the options that a build asks for, each under the part of the configuration that it belongs to:
@@ -84,11 +84,11 @@ struct ConfigArguments {
     /// Commit, or folder with sources
     #[arg(value_name = "REVISION|DIR")]
     revision: Option<String>,
-    #[command(flatten)]
-    build: BuildFlags,
     /// Use sources that others wrote without asking
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {

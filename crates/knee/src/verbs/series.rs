@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LINE")]
     build: Option<String>,
     /// What the build makes [default: all programs and libraries]
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',')]
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
     products: Vec<PathBuf>,
     /// Give a build up after this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
@@ -49,21 +49,23 @@ pub struct Arguments {
     #[arg(long, value_name = "LINE")]
     command: Option<String>,
     /// Let a shell interpret --command
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     shell: bool,
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all")]
     cpus: String,
     #[command(flatten)]
     kernels: KernelArguments,
-    /// Metric to judge by [default: wall_s, of kernels operations_per_s, or --value]
+    /// Metric to judge by [default: wall_s, or --value]
+    ///
+    /// Kernels are judged by operations_per_s by default.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Read the number to judge by from the output: text around `{}`
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
     value: Option<String>,
     /// Runs of each commit at most: fewer decide
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    #[arg(long, default_value_t = 60, hide_short_help = true, value_parser = clap::value_parser!(u32).range(4..=1000))]
     blocks: u32,
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -445,6 +445,22 @@ fn sources_without_a_repository_are_built_with_the_files_that_git_would_ignore()
     fs::write(toy.repository().join("b.c"), "changed\n").unwrap();
     let built = &toy.run_build("kernel build --json repository")[0];
     assert_eq!(compiled(built), ["b.o"]);
+}
+
+#[test]
+fn sources_that_others_can_write_are_built_only_if_the_user_agrees() {
+    let toy = Toy::new();
+    let makefile = toy.repository().join("Makefile");
+    fs::set_permissions(&makefile, fs::Permissions::from_mode(0o666)).unwrap();
+    let parts = ["can be written by every user", "Makefile is not run", "add --yes"];
+    check(&toy, "kernel build repository", &parts, 1);
+    check(&toy, "kernel config repository", &parts, 2);
+    check(&toy, "run getppid --accelerator tcg --kernel repository", &parts, 2);
+    assert!(
+        entries(&toy.kernels()).iter().all(|path| path.ends_with("logs")),
+        "something was built"
+    );
+    assert_eq!(image(&toy.run_build("kernel build --json --yes repository")[0]), "a\nb\n");
 }
 
 #[test]
