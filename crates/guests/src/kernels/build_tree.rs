@@ -215,7 +215,8 @@ impl BuildTree {
             }
             let parent = self.folder.parent().unwrap_or(&self.folder);
             why.context(format!(
-                "{} is full: free some space, or choose another folder with --scratch",
+                "{} is full: free some space (knee kernel list shows what knee keeps, knee kernel remove removes \
+                 it), or choose another folder with --scratch",
                 parent.display()
             ))
         })

@@ -42,6 +42,9 @@ const RECIPE: u32 = 1;
 /// Digits of the hash in a folder's name.
 const KEY_DIGITS: usize = 16;
 
+/// The number of kernels that stay of files that are not committed, 30 MB each.
+const UNCOMMITTED: usize = 20;
+
 /// The version of build.json.
 pub const FORMAT: u32 = 1;
 
@@ -69,6 +72,9 @@ pub struct BuildInfo {
     /// The commit whose change was taken back from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
+    /// Whether the files are those of a folder, with changes that no commit has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_uncommitted: bool,
     /// The first line of `COMPILER --version`.
     pub compiler: String,
     /// The first line of `ld --version`.
@@ -222,6 +228,14 @@ impl Cache {
             Ok(fs::remove_file(&log)?)
         };
         keep().with_context(|| format!("keeping the kernel in {}", self.folder.display()))
+    }
+
+    /// Removes all kernels of files that are not committed but the newest: each edit makes one.
+    pub fn prune_uncommitted(&self) -> Result<()> {
+        let mut builds = self.list()?;
+        builds.retain(|build| build.is_uncommitted);
+        let mut old = builds.iter().skip(UNCOMMITTED);
+        old.try_for_each(|build| removal::remove(&self.path(&build.key)))
     }
 
     /// Removes a kernel, or a tree that kernels are built in, by its key or a unique prefix of it. Returns the key.

@@ -116,6 +116,8 @@ struct Sources<'a> {
     /// A patch that is taken back, and its commit.
     patch: Option<&'a [u8]>,
     without: Option<String>,
+    /// Whether only knee has the commit.
+    is_uncommitted: bool,
 }
 
 /// Builds kernels, one after the other, and compiles only what differs from one to the next.
@@ -154,6 +156,10 @@ impl Builder {
                     revision: &revision,
                     patch: patch.as_deref(),
                     without: request.without.as_ref().map(|change| change.commit.clone()),
+                    is_uncommitted: request.revision.is_none()
+                        && repository
+                            .resolve("HEAD")
+                            .map_or(true, |head| head.commit != revision.commit),
                 };
                 self.build_in_turn(&sources, &configuration, &key)?
             }
@@ -273,7 +279,7 @@ impl Builder {
         configuration: &Configuration,
         key: &str,
     ) -> Result<BuildInfo> {
-        let Sources { repository, revision, patch, without } = sources;
+        let Sources { repository, revision, patch, without, is_uncommitted } = sources;
         let log = self.cache.log(key);
         File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let since = RunningSince::now();
@@ -302,6 +308,7 @@ impl Builder {
             subject,
             tree: revision.tree.clone(),
             without: without.clone(),
+            is_uncommitted: *is_uncommitted,
             compiler: self.toolchain.compiler.clone(),
             linker: self.toolchain.linker.clone(),
             pahole: self.toolchain.pahole.clone().filter(|_| configuration.has(TYPES)),
@@ -319,6 +326,7 @@ impl Builder {
         let journal = self.journal.path().file_stem().unwrap_or_default().display().to_string();
         let staging = self.journal.directory(self.cache.folder(), &journal)?;
         self.cache.keep(&staging, &product, &build)?;
+        self.cache.prune_uncommitted()?;
         Ok(build)
     }
 

@@ -141,6 +141,7 @@ mod tests {
             subject: text("Linux 6.1"),
             tree: "2".repeat(40),
             without: None,
+            is_uncommitted: false,
             compiler: text("gcc (GCC) 12.2.0"),
             linker: text("GNU ld 2.40"),
             pahole: None,
