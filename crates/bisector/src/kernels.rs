@@ -105,6 +105,7 @@ impl KernelWorkshop {
             revision: Some(commit.to_string()),
             without,
             configuration: self.recipe.configuration()?,
+            tells_of_changes: true,
         };
         let built = match builder.build(&request) {
             Ok(built) => built,

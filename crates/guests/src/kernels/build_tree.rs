@@ -5,6 +5,7 @@
 //!
 //!     source       the files of a revision
 //!     index        git's list of them
+//!     index-built  the list of the last revision that was built
 //!     objects      what make makes
 //!     state.json   what the last builds were (`tree_state.rs`)
 //!     unfinished   is there while make works, and after a kill
@@ -27,6 +28,7 @@ use crate::kernels::commands;
 use crate::kernels::configuration::{Configuration, UnmetOption};
 use crate::kernels::failure::BuildFailure;
 use crate::kernels::git::{Repository, Revision, take_back};
+use crate::kernels::leftovers;
 use crate::kernels::log;
 use crate::kernels::make::{self, Deadline, FIXED_VARIABLES, Progress};
 use crate::kernels::product::{IMAGE, Product};
@@ -117,14 +119,16 @@ impl BuildTree {
     }
 
     /// Builds a revision. Leftovers of an earlier revision may break it, such as generated headers
-    /// that this one lacks; so a failed build is repeated without them before it is reported.
+    /// that this one lacks; so a failed build that may be their fault is repeated without them before it is reported.
     ///
     /// make goes by times: after the clock was set back, it would take new sources for older than the objects. Then
     /// nothing is kept of the objects.
     pub fn build(&mut self, job: BuildJob) -> Result<Product> {
-        self.recover(job)?;
+        // A build that was cut off has most steps before it.
+        let was_cut_off = self.recover(job)?;
         let is_first = self.is_empty();
-        let about = self.state.steps(is_first).or_else(|| job.configuration.about_steps(is_first));
+        let (state, wants_most) = (&self.state, is_first || was_cut_off);
+        let about = state.steps(wants_most).or_else(|| job.configuration.about_steps(wants_most));
         let mut progress = Progress::new(&job.revision.name, job.log, about);
         let begun = Moment::now();
         let mut outcome = self.try_build(job, &mut progress);
@@ -136,23 +140,45 @@ impl BuildTree {
         self.built = Some(Moment::now());
         if let Err(why) = &outcome
             && !is_first
-            && has_ended_by_itself(why)
+            && self.may_be_leftovers(job, why)
         {
             note(job.log, "building again, without the objects of other revisions")?;
             self.empty()?;
             outcome = self.try_build(job, &mut progress);
         }
         if outcome.is_ok() {
-            self.state.finished(is_first, progress.steps());
+            if !was_cut_off {
+                self.state.finished(is_first, progress.steps());
+            }
+            fs::copy(self.index(), self.built_index()).context("noting what was built")?;
         }
         self.note_state(job)?;
         outcome
     }
 
+    /// Whether a build may have failed because of what other revisions left.
+    fn may_be_leftovers(&self, job: BuildJob, why: &anyhow::Error) -> bool {
+        let Some(failure) = why.downcast_ref::<BuildFailure>() else { return false };
+        let changed = job.repository.changed_since(&self.built_index(), job.revision);
+        let are_suspect =
+            changed.map_or(true, |changed| leftovers::are_suspect(&changed, &failure.reasons));
+        !failure.is_timeout && are_suspect
+    }
+
+    fn index(&self) -> PathBuf {
+        self.folder.join("index")
+    }
+
+    /// git's list of the files that were last built.
+    fn built_index(&self) -> PathBuf {
+        self.folder.join("index-built")
+    }
+
     /// Removes from the tree what a build that was cut off may have left in parts, and all objects if make would take
-    /// new sources for older than them.
-    fn recover(&mut self, job: BuildJob) -> Result<()> {
-        if self.unfinished().exists() {
+    /// new sources for older than them. Whether a build was cut off.
+    fn recover(&mut self, job: BuildJob) -> Result<bool> {
+        let was_cut_off = self.unfinished().exists();
+        if was_cut_off {
             note(job.log, "going on after a build that was cut off")?;
             tree_state::forget_last_minute(&self.objects())?;
         }
@@ -166,7 +192,7 @@ impl BuildTree {
             note(job.log, SET_BACK)?;
             self.empty()?;
         }
-        Ok(())
+        Ok(was_cut_off)
     }
 
     /// Writes down what the next knee has to know of this tree.
@@ -234,7 +260,7 @@ impl BuildTree {
     }
 
     fn write_sources(&self, job: BuildJob) -> Result<()> {
-        let index = self.folder.join("index");
+        let index = self.index();
         job.repository.write(job.revision, &self.source(), &index)?;
         if self.others().exists() {
             job.repository.remove_others(&self.source(), &index)?;
@@ -374,8 +400,7 @@ impl BuildTree {
     }
 }
 
-/// Whether no process of a failed build was killed. Then no object is there in part, and what other revisions left may
-/// be the cause.
+/// Whether no process of a failed build was killed. Then no object is there in part.
 fn has_ended_by_itself(why: &anyhow::Error) -> bool {
     why.downcast_ref::<BuildFailure>().is_some_and(|failure| !failure.is_timeout)
 }

@@ -168,6 +168,14 @@ impl Repository {
         })
     }
 
+    /// The files in which a revision differs from those that an index of knee's own lists.
+    pub fn changed_since(&self, index: &Path, revision: &Revision) -> Result<Vec<String>> {
+        let mut git = self.git();
+        git.env("GIT_DIR", &self.git_dir).env("GIT_INDEX_FILE", index);
+        git.args(["diff-index", "--cached", "--name-only", "-z", &revision.tree]);
+        Ok(ask(&mut git)?.split_terminator('\0').map(str::to_string).collect())
+    }
+
     /// Removes the files in `source` that `index` does not list. Both paths are knee's own.
     pub fn remove_others(&self, source: &Path, index: &Path) -> Result<()> {
         let mut git = self.git();

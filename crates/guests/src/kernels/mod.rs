@@ -15,6 +15,7 @@ mod configuration;
 mod failure;
 mod git;
 mod kept_folder;
+mod leftovers;
 mod log;
 mod made_folder;
 mod make;
@@ -62,6 +63,8 @@ pub struct KernelRequest {
     /// A change to take back from the files of the revision.
     pub without: Option<Change>,
     pub configuration: Configuration,
+    /// Whether to say that a revision lacks the changes in the work tree.
+    pub tells_of_changes: bool,
 }
 
 /// What a commit changed.
@@ -164,7 +167,7 @@ impl Builder {
                 self.build_in_turn(&sources, &configuration, &key)?
             }
         };
-        if request.revision.is_some() && repository.has_uncommitted(&revision) {
+        if request.tells_of_changes && repository.has_uncommitted(&revision) {
             talk(format_args!(
                 "{}: this kernel lacks the uncommitted changes in {}",
                 revision.name,

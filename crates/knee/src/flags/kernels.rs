@@ -84,13 +84,13 @@ impl BuildFlags {
     pub fn request(&self, what: &str, yes: bool) -> Result<KernelRequest> {
         let tree = Path::new(what.strip_prefix(TREE).unwrap_or(what));
         if is_source_tree(tree) {
-            return self.request_of(&Named::Tree(tree.to_path_buf()), yes);
+            return self.request_of(&Named::Tree(tree.to_path_buf()), yes, false);
         }
         let revision = what.strip_prefix(REVISION).unwrap_or(what);
-        self.request_of(&Named::Revision(revision.to_string()), yes)
+        self.request_of(&Named::Revision(revision.to_string()), yes, false)
     }
 
-    fn request_of(&self, named: &Named, yes: bool) -> Result<KernelRequest> {
+    fn request_of(&self, named: &Named, yes: bool, is_compared: bool) -> Result<KernelRequest> {
         let (repository, revision) = match named {
             Named::Tree(tree) => (permitted(tree, yes)?, None),
             Named::Revision(revision) => (self.git.clone(), Some(revision.clone())),
@@ -99,7 +99,9 @@ impl BuildFlags {
             }
         };
         let configuration = self.configuration()?;
-        Ok(KernelRequest { repository, revision, without: None, configuration })
+        // Beside other kernels, `.` may be one of them.
+        let tells_of_changes = revision.is_some() && !is_compared;
+        Ok(KernelRequest { repository, revision, without: None, configuration, tells_of_changes })
     }
 
     /// The files of these kernels, each with its name, for a plan: refuses what must be built first.
@@ -137,7 +139,8 @@ impl BuildFlags {
                 (Named::File(path), _) => (path.clone(), None),
                 (Named::Made(made), _) => (made.image.clone(), made.config.clone()),
                 (sources, Some(builder)) => {
-                    let built = build(name, &self.request_of(sources, yes)?, builder)?;
+                    let request = self.request_of(sources, yes, kernels.len() > 1)?;
+                    let built = build(name, &request, builder)?;
                     (built.image_path, Some(built.folder.join("config")))
                 }
                 (_, None) => bail!("{name} needs a build"),
