@@ -152,8 +152,10 @@ impl BuildTree {
             }
             fs::copy(self.index(), self.built_index()).context("noting what was built")?;
         }
-        self.note_state(job)?;
-        outcome
+        let noted = self.note_state(job);
+        // On a full disk the build's own error says more.
+        let product = outcome?;
+        noted.map(|()| product)
     }
 
     /// Whether a build may have failed because of what other revisions left.
