@@ -109,10 +109,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     (
         "conflicts",
-        [
-            "knee conflicts open_close_own",
-            "knee conflicts create_files --fs xfs --kernel base=v6.12 --kernel new=.",
-        ],
+        ["knee conflicts open_close_own", "knee conflicts stat --kernel base=v6.12 --kernel new=."],
     ),
     ("check", ["knee check ticket mcs --threads 3 --acquires 2", "knee check my_lock.c --mutants"]),
     (
