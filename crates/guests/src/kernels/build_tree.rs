@@ -364,7 +364,9 @@ impl BuildTree {
         let log = String::from_utf8_lossy(&log);
         // The output of the last run of make.
         let output = log.rfind("\n$ ").map_or(&log[..], |start| &log[start..]);
-        let reasons = log::reasons(output);
+        // As the user knows the file.
+        let source = format!("{}/", self.source().display());
+        let reasons = log::reasons(&output.replace(&source, ""));
         let mut advice = log::advice(&reasons).map(str::to_string);
         if advice.is_none() && reasons.iter().any(|line| line.contains("error:")) {
             advice = self.compiler_may_be_too_new(job);
