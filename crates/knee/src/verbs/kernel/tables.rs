@@ -82,7 +82,7 @@ pub fn kernels_kept(builds: &[BuildInfo], trees: &[KeptTree]) -> Page {
     }
     if !trees.is_empty() {
         let blocks = vec![Block::Table(trees_kept(trees))];
-        page.sections.push(Section::open("Sources and objects", blocks));
+        page.sections.push(Section::open("Sources and objects, for the next build", blocks));
     }
     page
 }
@@ -105,7 +105,7 @@ fn trees_kept(trees: &[KeptTree]) -> PageTable {
             format!("{whole}{}", tree.parts.join(" ")),
         ]);
     }
-    PageTable::plain("Sources and objects, for the next build", table, &[])
+    PageTable::plain("", table, &[])
 }
 
 fn short(commit: &str) -> String {
