@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use guests::architecture::Architecture;
 use guests::kernels::{
-    BuildFailure, BuildSettings, Builder, BuiltKernel, Change, Configuration, KernelRequest,
+    BuildFailure, BuildInfo, BuildSettings, Builder, BuiltKernel, Change, Configuration,
+    KernelRequest,
 };
 use host::job_control::RunningSince;
 use host::signals;
@@ -101,9 +102,10 @@ impl KernelWorkshop {
         };
         let request = KernelRequest {
             repository: self.repository.clone(),
-            revision: commit.to_string(),
+            revision: Some(commit.to_string()),
             without,
             configuration: self.recipe.configuration()?,
+            tells_of_changes: true,
         };
         let built = match builder.build(&request) {
             Ok(built) => built,
@@ -144,6 +146,13 @@ fn key_of(built: &BuiltKernel) -> Result<String> {
     }
     // Without strip(1) there is no unpacked kernel. The image names its commit, so no two are equal.
     Ok(built.build.image.sha256[..16].to_string())
+}
+
+/// How long a build took; of a kernel from the cache, when it was built.
+pub fn build_s(build: &Build) -> f64 {
+    let text = fs::read_to_string(build.folder.join("build.json")).unwrap_or_default();
+    let kernel: Option<BuildInfo> = serde_json::from_str(&text).ok();
+    kernel.map_or(build.seconds, |kernel| kernel.seconds.max(build.seconds))
 }
 
 /// Makes a link to a folder, in place of whatever link was there.

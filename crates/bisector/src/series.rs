@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use analysis::{Judgement, Rule, judge, looks};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use records::Opened;
 use runner::End;
 use setup::foreign::Permitted;
@@ -13,7 +13,10 @@ use store::Store;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
-use crate::measurement::{Measurement, Repeats, Subject, experiment, measure_while};
+use crate::kernels;
+use crate::measurement::{
+    Blocks, Measurement, Repeats, Subject, Values, experiment, measure, measure_while, values,
+};
 use crate::range::Range;
 use crate::workshop::Workshop;
 
@@ -58,15 +61,23 @@ pub fn series(
         "{} patches are too many to measure each in every block, at most {PATCHES_MAX}: search with knee bisect",
         range.changes()
     );
-    let workshop = Workshop::open(&Bisection::new(store)?, request.clone())?;
-    let Some((built, failed)) = build_all(&workshop, range, &mut tell)? else { return Ok(None) };
+    let bisection = Bisection::new(store)?;
+    let workshop = Workshop::open(&bisection, request.clone())?;
+    let name = |number: usize| range.commits[number].short().to_string();
+    // A kernel may not boot, or be emulated, where the metric says nothing.
+    let try_base = |base: &Build| match request.kernels {
+        Some(_) => try_base(request, base, &name(0), &bisection.records()),
+        None => Ok(true),
+    };
+    let built = build_all(&workshop, range, &mut tell, try_base);
+    workshop.close()?;
+    let Some((built, failed)) = built? else { return Ok(None) };
     // The commit whose runs stand for each.
     let mut stands_for: BTreeMap<usize, usize> = BTreeMap::new();
     for (number, build) in &built {
         let first = built.iter().find(|(_, other)| other.key == build.key);
         stands_for.insert(*number, first.map_or(*number, |(first, _)| *first));
     }
-    let name = |number: usize| range.commits[number].short().to_string();
     let subjects: Vec<Subject> = built
         .iter()
         .filter(|(number, _)| stands_for[number] == **number)
@@ -129,11 +140,36 @@ impl Forecast {
 /// The builds of all commits by number, and why others failed.
 type AllBuilds = (BTreeMap<usize, Build>, BTreeMap<usize, String>);
 
-/// Builds all commits. `None` if a signal asked knee to end.
+/// Runs the base once, before the other commits are built for nothing. Whether it came to its end.
+fn try_base(
+    request: &Permitted<Request>,
+    base: &Build,
+    name: &str,
+    records: &Store,
+) -> Result<bool> {
+    let subject = Subject { name: name.to_string(), folder: base.folder.clone(), step: None };
+    let title = "series trial of the base";
+    let experiment = experiment(request, &[subject], Repeats::Times(1), title)?;
+    let Measurement { end, record } = measure(experiment, records, false)?;
+    if end == End::Interrupted {
+        return Ok(false);
+    }
+    let record = record.context("the run of the trial was not kept")?;
+    kernels::check_record(&record.record, &request.metric)?;
+    if let Values::Failed(why) = values(&record, name, &request.metric, Blocks::All)? {
+        let cause = kernels::missing_option(&request.metric, &base.folder);
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        bail!("the base, {name}, cannot be measured: {why}{cause}");
+    }
+    Ok(true)
+}
+
+/// Builds all commits. `None` if a signal asked knee to end. `try_base`: whether to go on once the base is built.
 fn build_all(
     workshop: &Workshop,
     range: &Range,
     tell: &mut impl FnMut(&str),
+    try_base: impl Fn(&Build) -> Result<bool>,
 ) -> Result<Option<AllBuilds>> {
     let mut built = BTreeMap::new();
     let mut failed = BTreeMap::new();
@@ -141,6 +177,9 @@ fn build_all(
         match workshop.build(commit, None)? {
             Built::Done(build) => {
                 tell(&format!("built {} in {:.1} s", commit.short(), build.seconds));
+                if number == 0 && !try_base(&build)? {
+                    return Ok(None);
+                }
                 built.insert(number, build);
             }
             Built::Failed(why) if number == 0 => bail!("the base cannot be tested: {why}"),

@@ -287,7 +287,7 @@ impl Session {
                 bail!("the {} end, {commit}, cannot be tested: {why}", end_name(end));
             }
             // Before the other end is built for nothing. Only a boot shows whether a KVM works, where the metric needs one.
-            let is_worth_it = needs_kvm || self.built[&end].seconds >= TRIED_FROM_S;
+            let is_worth_it = needs_kvm || kernels::build_s(&self.built[&end]) >= TRIED_FROM_S;
             if end == 0 && is_worth_it && !self.try_end(end)? {
                 return Ok(false);
             }

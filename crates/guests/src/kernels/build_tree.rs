@@ -1,6 +1,15 @@
 //! The tree that kernels are built in: a folder with the sources of one revision, and one with the
 //! objects. The next revision is written over the last; files that do not differ keep their times,
-//! and make compiles only those that do.
+//! and make compiles only those that do. A tree stays for the next knee, unless the user names a
+//! place for it.
+//!
+//!     source       the files of a revision
+//!     index        git's list of them
+//!     index-built  the list of the last revision that was built
+//!     objects      what make makes
+//!     state.json   what the last builds were (`tree_state.rs`)
+//!     unfinished   is there while make works, and after a kill
+//!     others       is there while the sources may have files that the index does not list
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
@@ -19,10 +28,12 @@ use crate::kernels::commands;
 use crate::kernels::configuration::{Configuration, UnmetOption};
 use crate::kernels::failure::BuildFailure;
 use crate::kernels::git::{Repository, Revision, take_back};
+use crate::kernels::leftovers;
 use crate::kernels::log;
 use crate::kernels::make::{self, Deadline, FIXED_VARIABLES, Progress};
 use crate::kernels::product::{IMAGE, Product};
 use crate::kernels::toolchain::Toolchain;
+use crate::kernels::tree_state::{self, TreeState};
 
 /// With less free space than this, a failure is blamed on a full file system.
 const FULL_BYTES: u64 = 4 << 20;
@@ -72,11 +83,8 @@ impl Moment {
 /// Sources and objects of one revision.
 pub struct BuildTree {
     folder: PathBuf,
-    /// Whether a revision has been built here.
-    used: bool,
-    /// Whether the sources may have files that knee's index does not list.
-    has_other_files: bool,
-    /// The end of the last build.
+    state: TreeState,
+    /// The end of the last build of this process.
     built: Option<Moment>,
 }
 
@@ -84,13 +92,18 @@ impl BuildTree {
     /// Creates a build tree in `parent`, which the journal will remove. Its path does not affect the
     /// image: only debugging information contains it, and that is mapped to fixed paths. But using
     /// the same path each time gives a compiler cache more hits.
-    pub fn open(parent: &Path, journal: &mut Journal) -> Result<BuildTree> {
+    pub fn passing(parent: &Path, journal: &mut Journal) -> Result<BuildTree> {
         let folder = (0..)
             .map(|n| format!("kernels-{n}"))
             .find(|name| !parent.join(format!("{DIRECTORY_PREFIX}{name}")).exists());
         let folder = folder.context("there is always a free number")?;
-        let folder = journal.directory(parent, &folder)?;
-        let build_tree = BuildTree { folder, used: false, has_other_files: false, built: None };
+        BuildTree::open(journal.directory(parent, &folder)?)
+    }
+
+    /// The build tree in a folder, with what earlier builds left there.
+    pub fn open(folder: PathBuf) -> Result<BuildTree> {
+        let state = TreeState::read(&folder);
+        let build_tree = BuildTree { folder, state, built: None };
         for folder in [build_tree.source(), build_tree.objects()] {
             make_folder(&folder)?;
         }
@@ -106,37 +119,123 @@ impl BuildTree {
     }
 
     /// Builds a revision. Leftovers of an earlier revision may break it, such as generated headers
-    /// that this one lacks; so a failed build is repeated without them before it is reported.
+    /// that this one lacks; so a failed build that may be their fault is repeated without them before it is reported.
     ///
     /// make goes by times: after the clock was set back, it would take new sources for older than the objects. Then
     /// nothing is kept of the objects.
     pub fn build(&mut self, job: BuildJob) -> Result<Product> {
-        let mut progress = Progress::new(&job.revision.name, job.log);
-        if self.built.is_some_and(Moment::was_clock_set_back) {
-            note(job.log, SET_BACK)?;
-            self.empty()?;
-        }
+        // A build that was cut off has most steps before it.
+        let was_cut_off = self.recover(job)?;
+        let is_first = self.is_empty();
+        let (state, wants_most) = (&self.state, is_first || was_cut_off);
+        let about = state.steps(wants_most).or_else(|| job.configuration.about_steps(wants_most));
+        let mut progress = Progress::new(&job.revision.name, job.log, about);
         let begun = Moment::now();
-        let mut first = self.try_build(job, &mut progress);
+        let mut outcome = self.try_build(job, &mut progress);
         if begun.was_clock_set_back() {
             note(job.log, SET_BACK)?;
             self.empty()?;
-            first = self.try_build(job, &mut progress);
+            outcome = self.try_build(job, &mut progress);
         }
         self.built = Some(Moment::now());
-        let used = std::mem::replace(&mut self.used, true);
-        match first {
-            Err(why) if used && may_succeed_without_leftovers(&why) => {
-                note(job.log, "building again, without the objects of other revisions")?;
-                self.empty()?;
-                self.try_build(job, &mut progress)
-            }
-            first => first,
+        if let Err(why) = &outcome
+            && !is_first
+            && self.may_be_leftovers(job, why)
+        {
+            note(job.log, "building again, without the objects of other revisions")?;
+            self.empty()?;
+            outcome = self.try_build(job, &mut progress);
         }
+        if outcome.is_ok() {
+            if !was_cut_off {
+                self.state.finished(is_first, progress.steps());
+            }
+            fs::copy(self.index(), self.built_index()).context("noting what was built")?;
+        }
+        let noted = self.note_state(job);
+        // On a full disk the build's own error says more.
+        let product = outcome?;
+        noted.map(|()| product)
+    }
+
+    /// Whether a build may have failed because of what other revisions left.
+    fn may_be_leftovers(&self, job: BuildJob, why: &anyhow::Error) -> bool {
+        let Some(failure) = why.downcast_ref::<BuildFailure>() else { return false };
+        let changed = job.repository.changed_since(&self.built_index(), job.revision);
+        let are_suspect =
+            changed.map_or(true, |changed| leftovers::are_suspect(&changed, &failure.reasons));
+        !failure.is_timeout && are_suspect
+    }
+
+    fn index(&self) -> PathBuf {
+        self.folder.join("index")
+    }
+
+    /// git's list of the files that were last built.
+    fn built_index(&self) -> PathBuf {
+        self.folder.join("index-built")
+    }
+
+    /// Removes from the tree what a build that was cut off may have left in parts, and all objects if make would take
+    /// new sources for older than them. Whether a build was cut off.
+    fn recover(&mut self, job: BuildJob) -> Result<bool> {
+        let was_cut_off = self.unfinished().exists();
+        if was_cut_off {
+            note(job.log, "going on after a build that was cut off")?;
+            tree_state::forget_last_minute(&self.objects())?;
+        }
+        // Of a git that was killed: nobody else works in this tree.
+        let _ = fs::remove_file(self.folder.join("index.lock"));
+        let is_set_back = match self.built {
+            Some(built) => built.was_clock_set_back(),
+            None => self.state.is_from_the_future(),
+        };
+        if is_set_back {
+            note(job.log, SET_BACK)?;
+            self.empty()?;
+        }
+        Ok(was_cut_off)
+    }
+
+    /// Writes down what the next knee has to know of this tree.
+    fn note_state(&mut self, job: BuildJob) -> Result<()> {
+        self.state.parts = job.configuration.names();
+        self.state.is_from_whole = job.configuration.whole.is_some();
+        self.state.compiler = job.toolchain.compiler.clone();
+        self.state.write(&self.folder)
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join("unfinished")
+    }
+
+    fn others(&self) -> PathBuf {
+        self.folder.join("others")
+    }
+
+    /// Whether nothing has been built here.
+    fn is_empty(&self) -> bool {
+        !self.objects().join(".config").exists()
+    }
+
+    /// The configuration that a build would have.
+    pub fn configuration(&mut self, job: BuildJob) -> Result<String> {
+        self.recover(job)?;
+        let mut progress = Progress::new(&job.revision.name, job.log, None);
+        self.write_sources(job)?;
+        self.configure(job, &mut progress)?;
+        self.note_state(job)?;
+        let config = self.objects().join(".config");
+        fs::read_to_string(&config).with_context(|| format!("reading {}", config.display()))
     }
 
     fn try_build(&mut self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
+        write(&self.unfinished(), "")?;
         let built = self.build_here(job, progress);
+        let ended = built.is_ok() || built.as_ref().is_err_and(has_ended_by_itself);
+        if ended && !is_full(&self.folder) {
+            let _ = fs::remove_file(self.unfinished());
+        }
         // git and compilers do not report that the file system is full, or not in their first line.
         built.map_err(|why| {
             if !is_full(&self.folder) {
@@ -144,22 +243,15 @@ impl BuildTree {
             }
             let parent = self.folder.parent().unwrap_or(&self.folder);
             why.context(format!(
-                "{} is full: free some space, or choose another folder with --scratch",
+                "{} is full: free some space (knee kernel list shows what knee keeps, knee kernel remove removes \
+                 it), or choose another folder with --scratch",
                 parent.display()
             ))
         })
     }
 
     fn build_here(&mut self, job: BuildJob, progress: &mut Progress) -> Result<Product> {
-        let index = self.folder.join("index");
-        job.repository.write(job.revision, &self.source(), &index)?;
-        if std::mem::take(&mut self.has_other_files) {
-            job.repository.remove_others(&self.source(), &index)?;
-        }
-        if let Some(patch) = job.taken_back {
-            self.has_other_files = true;
-            take_back(&self.source(), patch).map_err(|why| self.not_taken_back(job, &why))?;
-        }
+        self.write_sources(job)?;
         let unmet = self.configure(job, progress)?;
         self.make(job, &[IMAGE], &[], progress)?;
         let release = self.release(job, progress)?;
@@ -167,6 +259,20 @@ impl BuildTree {
         let source = self.source().canonicalize().context("looking for the sources")?;
         let reads = commands::files_read(&self.objects(), &source)?;
         Ok(Product { release, unmet, reads, objects: self.objects() })
+    }
+
+    fn write_sources(&self, job: BuildJob) -> Result<()> {
+        let index = self.index();
+        job.repository.write(job.revision, &self.source(), &index)?;
+        if self.others().exists() {
+            job.repository.remove_others(&self.source(), &index)?;
+            let _ = fs::remove_file(self.others());
+        }
+        if let Some(patch) = job.taken_back {
+            write(&self.others(), "")?;
+            take_back(&self.source(), patch).map_err(|why| self.not_taken_back(job, &why))?;
+        }
+        Ok(())
     }
 
     fn not_taken_back(&self, job: BuildJob, why: &anyhow::Error) -> anyhow::Error {
@@ -258,7 +364,9 @@ impl BuildTree {
         let log = String::from_utf8_lossy(&log);
         // The output of the last run of make.
         let output = log.rfind("\n$ ").map_or(&log[..], |start| &log[start..]);
-        let reasons = log::reasons(output);
+        // As the user knows the file.
+        let source = format!("{}/", self.source().display());
+        let reasons = log::reasons(&output.replace(&source, ""));
         let mut advice = log::advice(&reasons).map(str::to_string);
         if advice.is_none() && reasons.iter().any(|line| line.contains("error:")) {
             advice = self.compiler_may_be_too_new(job);
@@ -296,8 +404,8 @@ impl BuildTree {
     }
 }
 
-/// Whether what other revisions left may have made a build fail.
-fn may_succeed_without_leftovers(why: &anyhow::Error) -> bool {
+/// Whether no process of a failed build was killed. Then no object is there in part.
+fn has_ended_by_itself(why: &anyhow::Error) -> bool {
     why.downcast_ref::<BuildFailure>().is_some_and(|failure| !failure.is_timeout)
 }
 
@@ -330,7 +438,7 @@ fn assignment(name: &str, value: &OsStr) -> OsString {
 }
 
 fn make_folder(path: &Path) -> Result<()> {
-    let made = DirBuilder::new().mode(0o700).create(path);
+    let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.with_context(|| format!("creating {}", path.display()))
 }
 

@@ -10,6 +10,8 @@
 //!     KEY/build.log    the output of make
 //!     KEY/build.json   `BuildInfo`
 //!     logs/KEY.log     the log of a build that failed or is under way
+//!     trees/NAME       sources and objects, for the next build (`build_tree.rs`)
+//!     sources/NAME     what git knows of a folder of the user's (`work_tree.rs`)
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -27,9 +29,11 @@ use setup::removal;
 
 use crate::kernels::configuration::{Configuration, TYPES, UnmetOption};
 use crate::kernels::git::Revision;
+use crate::kernels::kept_folder;
 use crate::kernels::make::FIXED_VARIABLES;
 use crate::kernels::product::{IMAGE, Product};
 use crate::kernels::toolchain::Toolchain;
+use crate::kernels::trees::{self, KeptTree};
 
 /// A new number invalidates all cached kernels, for changes of knee's build that no other part of
 /// the key covers.
@@ -37,6 +41,9 @@ const RECIPE: u32 = 1;
 
 /// Digits of the hash in a folder's name.
 const KEY_DIGITS: usize = 16;
+
+/// The number of kernels that stay of files that are not committed, 30 MB each.
+const UNCOMMITTED: usize = 20;
 
 /// The version of build.json.
 pub const FORMAT: u32 = 1;
@@ -65,6 +72,9 @@ pub struct BuildInfo {
     /// The commit whose change was taken back from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
+    /// Whether the files are those of a folder, with changes that no commit has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_uncommitted: bool,
     /// The first line of `COMPILER --version`.
     pub compiler: String,
     /// The first line of `ld --version`.
@@ -151,6 +161,16 @@ impl Cache {
         self.logs().join(format!("{key}.log"))
     }
 
+    /// The folder of the trees that kernels are built in.
+    pub fn trees(&self) -> PathBuf {
+        self.folder.join("trees")
+    }
+
+    /// The folder of what git knows of folders of the user's.
+    pub fn snapshots(&self) -> PathBuf {
+        self.folder.join("sources")
+    }
+
     fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }
@@ -176,6 +196,11 @@ impl Cache {
         let mut builds: Vec<BuildInfo> = names.filter_map(|name| self.read(&name)).collect();
         builds.sort_by(|a, b| b.built.cmp(&a.built).then_with(|| a.key.cmp(&b.key)));
         Ok(builds)
+    }
+
+    /// The trees that kernels are built in, the last used first.
+    pub fn kept_trees(&self) -> Vec<KeptTree> {
+        trees::list(&self.trees())
     }
 
     /// Adds a kernel to the cache, by way of a folder in `staging`, which the journal removes. An
@@ -205,17 +230,37 @@ impl Cache {
         keep().with_context(|| format!("keeping the kernel in {}", self.folder.display()))
     }
 
-    /// Removes a kernel by its key or a unique prefix of it. Returns the key.
+    /// Removes all kernels of files that are not committed but the newest: each edit makes one.
+    pub fn prune_uncommitted(&self) -> Result<()> {
+        let mut builds = self.list()?;
+        builds.retain(|build| build.is_uncommitted);
+        let mut old = builds.iter().skip(UNCOMMITTED);
+        old.try_for_each(|build| removal::remove(&self.path(&build.key)))
+    }
+
+    /// Removes a kernel, or a tree that kernels are built in, by its key or a unique prefix of it. Returns the key.
     pub fn remove(&self, prefix: &str) -> Result<String> {
-        let keys: Vec<String> = self.list()?.into_iter().map(|build| build.key).collect();
-        let mut matches =
-            keys.into_iter().filter(|key| !prefix.is_empty() && key.starts_with(prefix));
-        let Some(key) = matches.next() else {
-            bail!("no cached kernel has the key '{prefix}': see knee kernel list");
+        let kernels = self.list()?.into_iter().map(|build| (build.key, build.revision));
+        let trees = self.kept_trees().into_iter();
+        let trees = trees.map(|tree| (tree.key, "sources and objects".to_string()));
+        let mut matches: Vec<(String, String)> = kernels.chain(trees).collect();
+        matches.retain(|(key, _)| !prefix.is_empty() && key.starts_with(prefix));
+        let [(key, _)] = &matches[..] else {
+            ensure!(
+                !matches.is_empty(),
+                "no cached kernel has the key '{prefix}': see knee kernel list"
+            );
+            let named = matches.iter().map(|(key, what)| format!("{key} ({what})"));
+            let named: Vec<String> = named.collect();
+            bail!("several keys begin with '{prefix}': give more digits of {}", named.join(", "));
         };
-        ensure!(matches.next().is_none(), "several keys begin with '{prefix}': give more digits");
-        removal::remove(&self.path(&key))?;
-        Ok(key)
+        if self.path(key).join("build.json").exists() {
+            removal::remove(&self.path(key))?;
+        } else {
+            let is_removed = kept_folder::remove(&self.trees(), key)?;
+            ensure!(is_removed, "{key} is in use: another knee builds there");
+        }
+        Ok(key.clone())
     }
 }
 

@@ -3,7 +3,7 @@
 //! `.config`, because Kconfig silently drops options that it does not know or whose dependencies
 //! are not met.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -31,11 +31,18 @@ fragments! {
     "typical",
 }
 
+/// Fragments that a kernel has only on request: they take as long to build as all others.
+pub const ON_REQUEST: [&str; 3] = ["file-systems", "containers", "typical"];
+
 /// The fragment whose options a kernel needs to boot.
 const BOOT: &str = "boot";
 
 /// The fragment that needs pahole.
 pub const TYPES: &str = "types";
+
+/// About as many lines as make prints of each fragment.
+const STEPS: [(&str, usize); 5] =
+    [("boot", 1550), ("probes", 200), ("types", 85), ("file-systems", 250), ("typical", 50)];
 
 /// Options by which a build depends on chance.
 const CHANCE: [&str; 5] = [
@@ -85,19 +92,27 @@ pub struct UnmetOption {
 }
 
 impl Configuration {
-    /// All fragments that come with knee except those left out.
-    pub fn without(left_out: &[String]) -> Result<Configuration> {
-        let names = || FRAGMENTS.iter().map(|(name, _)| *name);
-        for name in left_out {
-            if !names().any(|known| known == name) {
-                let known: Vec<&str> = names().collect();
+    /// The fragments that come with knee, those on request only if `added` names them, without those left out.
+    pub fn of_parts(added: &[String], left_out: &[String]) -> Result<Configuration> {
+        let is_wanted = |name: &str| {
+            let is_named = |names: &[String]| names.iter().any(|named| named == name);
+            !is_named(left_out) && (is_named(added) || !ON_REQUEST.contains(&name))
+        };
+        for name in added.iter().chain(left_out) {
+            let known: Vec<&str> = FRAGMENTS.iter().map(|(name, _)| *name).collect();
+            if !known.contains(&name.as_str()) {
                 bail!("{}", unknown_of("configuration fragment", name, &known));
             }
         }
-        let kept = FRAGMENTS.iter().filter(|(name, _)| !left_out.iter().any(|out| out == name));
+        let kept = FRAGMENTS.iter().filter(|(name, _)| is_wanted(name));
         let fragments =
             kept.map(|(name, text)| Fragment { name: name.to_string(), text: text.to_string() });
         Ok(Configuration { whole: None, fragments: fragments.collect() })
+    }
+
+    /// All fragments that come with knee except those left out.
+    pub fn without(left_out: &[String]) -> Result<Configuration> {
+        Configuration::of_parts(&ON_REQUEST.map(str::to_string), left_out)
     }
 
     /// Adds a fragment from a file of the user's.
@@ -153,13 +168,30 @@ impl Configuration {
         self.fragments.iter().map(|fragment| fragment.name.clone()).collect()
     }
 
+    /// About as many lines as make prints for a first build, of Linux 6.1; `None` if that depends on the user's
+    /// options.
+    pub fn about_steps(&self, is_first: bool) -> Option<usize> {
+        let known = |name: &str| STEPS.iter().find(|(part, _)| *part == name).map(|(_, n)| *n);
+        let is_known = is_first && self.whole.is_none();
+        is_known.then(|| self.fragments.iter().filter_map(|part| known(&part.name)).sum())
+    }
+
+    /// The requested options with the fragment that asks for each, as `knee kernel config` prints them.
+    pub fn described(&self) -> String {
+        let mut text = String::new();
+        for Fragment { name, .. } in &self.fragments {
+            text += &format!("# {name}\n");
+            let own = self.options().into_iter().filter(|(_, (_, fragment))| fragment == name);
+            for (option, (value, _)) in own {
+                text += &line(option, value);
+            }
+        }
+        text
+    }
+
     /// The requested options in the format of a `.config` file, each option once.
     pub fn asked(&self) -> String {
-        let line = |(option, (value, _)): (&str, (&str, &str))| match value {
-            "n" => format!("# {option} is not set\n"),
-            value => format!("{option}={value}\n"),
-        };
-        self.options().into_iter().map(line).collect()
+        self.options().into_iter().map(|(option, (value, _))| line(option, value)).collect()
     }
 
     /// The options that do not have the requested value in `config`.
@@ -208,6 +240,28 @@ impl fmt::Display for UnmetOption {
         let UnmetOption { option, asked, got, fragment } = self;
         let got = got.as_deref().unwrap_or("absent");
         write!(f, "{option} is {got}, but fragment {fragment} asks for {asked}")
+    }
+}
+
+/// The number of options that have unlike values in two configurations. What names the compiler is left out.
+pub fn differing_options(one: &str, other: &str) -> usize {
+    let is_of_compiler = |name: &str| {
+        let starts = ["CONFIG_CC_", "CONFIG_GCC_", "CONFIG_LD_", "CONFIG_AS_", "CONFIG_PAHOLE_"];
+        starts.iter().any(|start| name.starts_with(start))
+    };
+    let options = |text| -> BTreeMap<&str, &str> {
+        let set = str::lines(text).filter_map(option).filter(|(_, value)| *value != "n");
+        set.filter(|(name, _)| !is_of_compiler(name)).collect()
+    };
+    let (one, other): (BTreeMap<&str, &str>, BTreeMap<&str, &str>) = (options(one), options(other));
+    let names: BTreeSet<&str> = one.keys().chain(other.keys()).copied().collect();
+    names.into_iter().filter(|name| one.get(name) != other.get(name)).count()
+}
+
+fn line(option: &str, value: &str) -> String {
+    match value {
+        "n" => format!("# {option} is not set\n"),
+        value => format!("{option}={value}\n"),
     }
 }
 
@@ -336,6 +390,32 @@ mod tests {
         assert!(refusal("CONFIG_A=y\nB=y\n").unwrap().contains("mine:2: 'B=y' is not an option"));
         assert!(refusal("CONFIG_A y\n").unwrap().contains("is not an option"));
         assert!(refusal("CONFIG_A=\n").unwrap().contains("is not an option"));
+    }
+
+    #[test]
+    fn the_smallest_has_what_contended_lines_need_and_more_on_request() {
+        let small = Configuration::of_parts(&[], &[]).unwrap();
+        for option in ["CONFIG_KALLSYMS_ALL=y\n", "CONFIG_DEBUG_INFO_BTF=y\n", "CONFIG_64BIT=y\n"] {
+            assert!(small.asked().contains(option), "{option}");
+        }
+        assert!(!small.has("typical") && !small.has("file-systems"));
+        let more = Configuration::of_parts(&["typical".to_string()], &["types".to_string()]);
+        let more = more.unwrap();
+        assert!(more.has("typical") && !more.has("types") && !more.has("containers"));
+        assert!(more.about_steps(true) < small.about_steps(true).map(|steps| steps + 1));
+        assert_eq!(more.about_steps(false), None);
+        let described = small.described();
+        assert!(
+            described.starts_with("# boot\n") && described.contains("\n# types\n"),
+            "{described}"
+        );
+    }
+
+    #[test]
+    fn configurations_differ_by_options_that_are_not_the_compilers() {
+        let one = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_GCC_VERSION=120200\nCONFIG_C=\"x\"\n";
+        assert_eq!(differing_options(one, "CONFIG_C=\"x\"\nCONFIG_A=y\n"), 0);
+        assert_eq!(differing_options(one, "CONFIG_C=\"y\"\nCONFIG_D=y\n"), 3);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use host::{children, kill_with_parent, nearest};
 
 /// Variables that redirect git, perhaps set by a hook that called knee; the user named a repository.
 const REDIRECTIONS: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
     "GIT_INDEX_FILE",
     "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
     "GIT_WORK_TREE",
 ];
@@ -39,6 +41,8 @@ pub struct Repository {
     /// The path that the user named.
     path: PathBuf,
     git_dir: PathBuf,
+    /// The folder for new objects, and that of the repository's own.
+    objects: Option<[PathBuf; 2]>,
 }
 
 /// A revision, resolved to its commit and tree.
@@ -65,7 +69,18 @@ impl Repository {
         ensure!(path.is_dir(), "{} is not a directory: name a git repository", path.display());
         let git_dir = ask(in_folder(path).args(["rev-parse", "--absolute-git-dir"]))
             .with_context(|| format!("{} is not in a git repository", path.display()))?;
-        Ok(Repository { path: path.to_path_buf(), git_dir: PathBuf::from(git_dir) })
+        let (path, git_dir) = (path.to_path_buf(), PathBuf::from(git_dir));
+        Ok(Repository { path, git_dir, objects: None })
+    }
+
+    /// This repository with a folder of knee's own for new objects; `old` is the folder of its own ones.
+    pub fn with_objects(self, new: &Path, old: &Path) -> Repository {
+        Repository { objects: Some([new.to_path_buf(), old.to_path_buf()]), ..self }
+    }
+
+    /// The path that the user named.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Resolves a name to a commit.
@@ -153,6 +168,14 @@ impl Repository {
         })
     }
 
+    /// The files in which a revision differs from those that an index of knee's own lists.
+    pub fn changed_since(&self, index: &Path, revision: &Revision) -> Result<Vec<String>> {
+        let mut git = self.git();
+        git.env("GIT_DIR", &self.git_dir).env("GIT_INDEX_FILE", index);
+        git.args(["diff-index", "--cached", "--name-only", "-z", &revision.tree]);
+        Ok(ask(&mut git)?.split_terminator('\0').map(str::to_string).collect())
+    }
+
     /// Removes the files in `source` that `index` does not list. Both paths are knee's own.
     pub fn remove_others(&self, source: &Path, index: &Path) -> Result<()> {
         let mut git = self.git();
@@ -193,7 +216,11 @@ impl Repository {
     }
 
     fn git(&self) -> Command {
-        in_folder(&self.path)
+        let mut git = in_folder(&self.path);
+        if let Some([new, old]) = &self.objects {
+            git.env("GIT_OBJECT_DIRECTORY", new).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", old);
+        }
+        git
     }
 }
 
@@ -209,7 +236,8 @@ pub fn take_back(folder: &Path, patch: &[u8]) -> Result<()> {
     applied.map(drop)
 }
 
-fn in_folder(path: &Path) -> Command {
+/// git in a folder, as knee calls it.
+pub fn in_folder(path: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(path).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     for variable in REDIRECTIONS {
@@ -221,7 +249,7 @@ fn in_folder(path: &Path) -> Command {
 }
 
 /// Runs git; returns its output without blanks at the end, or its first line on stderr as the error.
-fn ask(git: &mut Command) -> Result<String> {
+pub fn ask(git: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(git)?).trim_end().to_string())
 }
 

@@ -158,18 +158,22 @@ pub struct Progress {
     revision: String,
     log: Option<File>,
     lines: usize,
+    /// About as many lines as there will be.
+    about: Option<usize>,
     since: Instant,
     last_update: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    pub fn new(revision: &str, log: &Path) -> Progress {
+    /// `about`: the steps of an earlier build like this one.
+    pub fn new(revision: &str, log: &Path, about: Option<usize>) -> Progress {
         let now = Instant::now();
         Progress {
             revision: revision.to_string(),
             log: File::open(log).ok(),
             lines: 0,
+            about,
             since: now,
             last_update: now,
             bar: (stderr().is_terminal() && !is_quiet()).then(bar),
@@ -201,8 +205,16 @@ impl Progress {
     }
 
     fn line(&self) -> String {
-        let seconds = self.since.elapsed().as_secs();
-        format!("building {}: {} steps, {seconds} s", self.revision, self.lines)
+        let (steps, seconds) = (self.lines, self.since.elapsed().as_secs());
+        let all = self.about.filter(|about| *about > steps);
+        let all = all.map(|about| format!(" of about {about}")).unwrap_or_default();
+        format!("building {}: {steps}{all} steps, {seconds} s", self.revision)
+    }
+
+    /// The steps so far.
+    pub fn steps(&mut self) -> usize {
+        self.count();
+        self.lines
     }
 }
 

@@ -4,6 +4,9 @@
 //!
 //!     KernelRequest ─git→ tree ─key→ cache ─┬─────────────────────────────→ BuiltKernel
 //!                                           └ build_tree: files, .config, make ┘
+//!
+//! Sources and objects stay, too, a tree for each configuration and compiler (`kept_folder.rs`), so that the next build
+//! compiles what differs.
 
 mod build_tree;
 mod cache;
@@ -11,10 +14,16 @@ mod commands;
 mod configuration;
 mod failure;
 mod git;
+mod kept_folder;
+mod leftovers;
 mod log;
+mod made_folder;
 mod make;
 mod product;
 mod toolchain;
+mod tree_state;
+mod trees;
+mod work_tree;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,12 +39,16 @@ use serde::Serialize;
 use setup::journal::Journal;
 
 pub use self::cache::{BuildInfo, Cache, files_read};
-pub use self::configuration::Configuration;
+pub use self::configuration::{Configuration, differing_options};
 pub use self::failure::BuildFailure;
 pub use self::git::{Repository, Revision, take_back};
+pub use self::made_folder::MadeKernel;
+pub use self::trees::KeptTree;
+pub use self::work_tree::is_source_tree;
 
 use self::build_tree::{BuildJob, BuildTree};
 use self::configuration::TYPES;
+use self::kept_folder::KeptFolder;
 use self::make::Deadline;
 use self::toolchain::Toolchain;
 
@@ -44,11 +57,14 @@ use self::toolchain::Toolchain;
 pub struct KernelRequest {
     /// A git repository, or a folder in its work tree.
     pub repository: PathBuf,
-    /// A commit by any name that git resolves.
-    pub revision: String,
+    /// A commit by any name that git resolves. `None`: the files as they lie in the folder, committed or not; then it
+    /// need not be in a repository.
+    pub revision: Option<String>,
     /// A change to take back from the files of the revision.
     pub without: Option<Change>,
     pub configuration: Configuration,
+    /// Whether to say that a revision lacks the changes in the work tree.
+    pub tells_of_changes: bool,
 }
 
 /// What a commit changed.
@@ -89,8 +105,8 @@ pub struct BuildSettings {
     pub compiler: String,
     /// Number of compilers that run in parallel.
     pub jobs: usize,
-    /// The folder for sources and objects during the build, some GB; the folder of the built kernels
-    /// by default.
+    /// A folder for sources and objects, some GB, that are removed afterwards; by default they stay beside the built
+    /// kernels.
     pub scratch: Option<PathBuf>,
     /// The longest that the build of a revision may take.
     pub timeout: Option<Duration>,
@@ -103,6 +119,8 @@ struct Sources<'a> {
     /// A patch that is taken back, and its commit.
     patch: Option<&'a [u8]>,
     without: Option<String>,
+    /// Whether only knee has the commit.
+    is_uncommitted: bool,
 }
 
 /// Builds kernels, one after the other, and compiles only what differs from one to the next.
@@ -111,7 +129,8 @@ pub struct Builder {
     toolchain: Toolchain,
     cache: Cache,
     journal: Journal,
-    build_tree: Option<BuildTree>,
+    /// The tree in the user's scratch folder.
+    passing: Option<BuildTree>,
 }
 
 impl Builder {
@@ -119,19 +138,13 @@ impl Builder {
     pub fn open(means: BuildSettings) -> Result<Builder> {
         let toolchain = Toolchain::find(&means.compiler)?;
         descendants::adopt();
-        Ok(Builder {
-            means,
-            toolchain,
-            cache: Cache::open()?,
-            journal: Journal::open()?,
-            build_tree: None,
-        })
+        let (cache, journal) = (Cache::open()?, Journal::open()?);
+        Ok(Builder { means, toolchain, cache, journal, passing: None })
     }
 
     /// Returns the requested kernel from the cache, or builds it.
     pub fn build(&mut self, request: &KernelRequest) -> Result<BuiltKernel> {
-        let repository = Repository::open(&request.repository)?;
-        let revision = repository.resolve(&request.revision)?;
+        let (repository, revision) = self.files(request)?;
         let configuration = self.buildable(&request.configuration);
         let patch = match &request.without {
             Some(change) => Some(repository.patch(&change.parent, &change.commit)?),
@@ -146,11 +159,15 @@ impl Builder {
                     revision: &revision,
                     patch: patch.as_deref(),
                     without: request.without.as_ref().map(|change| change.commit.clone()),
+                    is_uncommitted: request.revision.is_none()
+                        && repository
+                            .resolve("HEAD")
+                            .map_or(true, |head| head.commit != revision.commit),
                 };
-                (self.build_anew(&sources, &configuration, key)?, false)
+                self.build_in_turn(&sources, &configuration, &key)?
             }
         };
-        if repository.has_uncommitted(&revision) {
+        if request.tells_of_changes && repository.has_uncommitted(&revision) {
             talk(format_args!(
                 "{}: this kernel lacks the uncommitted changes in {}",
                 revision.name,
@@ -168,6 +185,45 @@ impl Builder {
         })
     }
 
+    /// The configuration that a kernel would have, from its own Kconfig; builds nothing.
+    pub fn configuration(&mut self, request: &KernelRequest) -> Result<String> {
+        let (repository, revision) = self.files(request)?;
+        check_is_linux(&repository, &revision)?;
+        let configuration = self.buildable(&request.configuration);
+        let log = self.cache.log(&format!("configuration-{}", revision.short()));
+        File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let job = BuildJob {
+            repository: &repository,
+            revision: &revision,
+            configuration: &configuration,
+            toolchain: &self.toolchain,
+            jobs: self.means.jobs,
+            taken_back: None,
+            deadline: None,
+            log: &log,
+        };
+        let kept = self.kept_tree(&configuration, &revision.name)?;
+        let text = BuildTree::open(kept.path().to_path_buf())?.configuration(job)?;
+        let _ = std::fs::remove_file(&log);
+        Ok(text)
+    }
+
+    /// The files that a request asks for, as a revision of a repository that has them.
+    fn files(&self, request: &KernelRequest) -> Result<(Repository, Revision)> {
+        let folder = &request.repository;
+        match &request.revision {
+            Some(revision) => {
+                let repository = Repository::open(folder)?;
+                let revision = repository.resolve(revision)?;
+                Ok((repository, revision))
+            }
+            None => {
+                let name = folder.display().to_string();
+                work_tree::snapshot(folder, &name, &self.cache.snapshots())
+            }
+        }
+    }
+
     /// A warning if the configuration asks for types (BTF) and this host cannot generate them.
     pub fn types_warning(&self, configuration: &Configuration) -> Option<&'static str> {
         let lacks = self.toolchain.pahole.is_none() && configuration.has(TYPES);
@@ -181,19 +237,53 @@ impl Builder {
         }
     }
 
-    fn build_anew(
+    /// Builds a kernel in the tree of its configuration, which one knee uses at a time. Meanwhile another one may have
+    /// built it.
+    fn build_in_turn(
         &mut self,
         sources: &Sources,
         configuration: &Configuration,
-        key: String,
+        key: &str,
+    ) -> Result<(BuildInfo, bool)> {
+        check_is_linux(sources.repository, sources.revision)?;
+        if let Some(scratch) = self.means.scratch.clone() {
+            let mut build_tree = match self.passing.take() {
+                Some(build_tree) => build_tree,
+                None => BuildTree::passing(&scratch, &mut self.journal)?,
+            };
+            let built = self.build_anew(&mut build_tree, sources, configuration, key);
+            self.passing = Some(build_tree);
+            return Ok((built?, false));
+        }
+        let kept = self.kept_tree(configuration, &sources.revision.name)?;
+        if kept.has_waited
+            && let Some(build) = self.cache.find(key)
+        {
+            return Ok((build, true));
+        }
+        let mut build_tree = BuildTree::open(kept.path().to_path_buf())?;
+        Ok((self.build_anew(&mut build_tree, sources, configuration, key)?, false))
+    }
+
+    /// The folder of the tree of a configuration, for this process alone. Makes room for it.
+    fn kept_tree(&self, configuration: &Configuration, name: &str) -> Result<KeptFolder> {
+        let waiting =
+            format!("{name}: waiting for another knee that builds with this configuration");
+        let tree = trees::name(configuration, &self.toolchain);
+        let kept = KeptFolder::open(&self.cache.trees(), &tree, &waiting)?;
+        trees::prune(&self.cache.trees())?;
+        Ok(kept)
+    }
+
+    fn build_anew(
+        &mut self,
+        build_tree: &mut BuildTree,
+        sources: &Sources,
+        configuration: &Configuration,
+        key: &str,
     ) -> Result<BuildInfo> {
-        let Sources { repository, revision, patch, without } = sources;
-        ensure!(
-            repository.has(revision, "Kconfig"),
-            "{} is not a Linux kernel: it has no Kconfig",
-            revision.name
-        );
-        let log = self.cache.log(&key);
+        let Sources { repository, revision, patch, without, is_uncommitted } = sources;
+        let log = self.cache.log(key);
         File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let since = RunningSince::now();
         let job = BuildJob {
@@ -206,11 +296,6 @@ impl Builder {
             deadline: self.means.timeout.map(|timeout| Deadline { since, timeout }),
             log: &log,
         };
-        if self.build_tree.is_none() {
-            let parent = self.means.scratch.as_deref().unwrap_or(self.cache.folder());
-            self.build_tree = Some(BuildTree::open(parent, &mut self.journal)?);
-        }
-        let build_tree = self.build_tree.as_mut().expect("it was made above");
         let product = build_tree.build(job)?;
         let (date, subject) = repository.date_and_subject(revision)?;
         let build = BuildInfo {
@@ -226,6 +311,7 @@ impl Builder {
             subject,
             tree: revision.tree.clone(),
             without: without.clone(),
+            is_uncommitted: *is_uncommitted,
             compiler: self.toolchain.compiler.clone(),
             linker: self.toolchain.linker.clone(),
             pahole: self.toolchain.pahole.clone().filter(|_| configuration.has(TYPES)),
@@ -237,17 +323,27 @@ impl Builder {
             built: jiff::Timestamp::now(),
             seconds: since.elapsed().as_secs_f64(),
             knee: env!("CARGO_PKG_VERSION").to_string(),
-            key,
+            key: key.to_string(),
         };
         // Unique, as no other knee has a journal of this name.
         let journal = self.journal.path().file_stem().unwrap_or_default().display().to_string();
         let staging = self.journal.directory(self.cache.folder(), &journal)?;
         self.cache.keep(&staging, &product, &build)?;
+        self.cache.prune_uncommitted()?;
         Ok(build)
     }
 
-    /// Removes the build tree.
+    /// Removes the tree in the user's scratch folder.
     pub fn close(self) -> Result<()> {
         self.journal.close()
     }
+}
+
+fn check_is_linux(repository: &Repository, revision: &Revision) -> Result<()> {
+    ensure!(
+        repository.has(revision, "Kconfig"),
+        "{} is not a Linux kernel: it has no Kconfig",
+        revision.name
+    );
+    Ok(())
 }

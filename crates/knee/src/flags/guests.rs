@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use plan::guest_config;
 use records::{Experiment, Guest, PointOrder, Scalar, Variant};
 
+use super::kernels::BuildFlags;
+
 /// Virtual machines for the runs.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Virtual machines")]
@@ -13,10 +15,10 @@ pub struct GuestFlags {
     /// Boot this kernel in a virtual machine
     ///
     /// With --on metal, this host itself boots it.
-    /// A vmlinuz or bzImage, optionally named: patched=../linux/arch/x86/boot/bzImage. Several kernels
-    /// are compared. With --on slurm, NAME=feature:F is the kernel that Slurm boots on nodes for
-    /// the feature F.
-    #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
+    /// A vmlinuz or bzImage, a folder in which make was run, a source tree (.) or a git revision (v6.12), which knee builds
+    /// first; optionally named: patched=../linux. Several kernels are compared. With --on slurm, NAME=feature:F is the
+    /// kernel that Slurm boots on nodes for the feature F.
+    #[arg(long = "kernel", value_name = "[NAME=]WHAT", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
     /// Add words to its command line
     ///
@@ -33,6 +35,8 @@ pub struct GuestFlags {
     runs_per_boot: Option<u32>,
     #[command(flatten)]
     machine: MachineFlags,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 /// The shape of a virtual machine.
@@ -78,7 +82,7 @@ pub struct MachineFlags {
 /// What a kernel begins with that Slurm boots.
 const FEATURE: &str = "feature:";
 
-/// Reads NAME=FILE, or FILE, whose name is then derived from the file name.
+/// Reads NAME=WHAT, or WHAT, whose name is then derived from that of the file or revision.
 pub fn kernel(text: &str) -> Result<(String, PathBuf)> {
     let named = text.split_once('=').filter(|_| !Path::new(text).exists());
     if let Some((name, path)) = named {
@@ -88,9 +92,12 @@ pub fn kernel(text: &str) -> Result<(String, PathBuf)> {
         return Ok((feature.to_string(), text.into()));
     }
     let path = Path::new(text);
-    let file = path.file_name().context("must be a file")?.to_string_lossy();
-    let name = file.strip_prefix("vmlinuz-").unwrap_or(&file);
-    Ok((name.to_string(), path.to_path_buf()))
+    // `.` has the name of the folder.
+    let whole = path.canonicalize().ok().filter(|_| path.file_name().is_none());
+    let file = whole.as_deref().unwrap_or(path).file_name();
+    let file = file.context("must be a kernel file, a folder or a revision")?.to_string_lossy();
+    let name = ["vmlinuz-", "rev:", "tree:"].iter().find_map(|start| file.strip_prefix(start));
+    Ok((name.unwrap_or(&file).to_string(), path.to_path_buf()))
 }
 
 fn cmdline(text: &str) -> Result<(String, String)> {
@@ -123,8 +130,25 @@ impl MachineFlags {
 }
 
 impl GuestFlags {
+    /// The files of the kernels, each with its name; what Slurm boots stays as it is.
+    fn images(&self, building: Building) -> Result<Vec<(String, PathBuf)>> {
+        let is_feature = |path: &Path| path.to_str().is_some_and(|path| path.starts_with(FEATURE));
+        if self.kernels.iter().any(|(_, path)| is_feature(path)) {
+            return Ok(self.kernels.clone());
+        }
+        match building {
+            Building::Allowed { yes } => self.build.images(&self.kernels, yes),
+            Building::Refused => self.build.images_without_building(&self.kernels),
+        }
+    }
+
     /// Applies the flags to an experiment.
-    pub fn apply(&self, experiment: &mut Experiment, is_metal: bool) -> Result<()> {
+    pub fn apply(
+        &self,
+        experiment: &mut Experiment,
+        is_metal: bool,
+        building: Building,
+    ) -> Result<()> {
         ensure!(
             is_metal || self.initrd.is_none(),
             "--initrd is for --on metal: knee makes the initramfs of a virtual machine itself"
@@ -146,7 +170,8 @@ impl GuestFlags {
                 ..Variant::default()
             })),
         };
-        let kernels = self.kernels.iter().map(|(name, path)| {
+        let files = self.images(building)?;
+        let kernels = files.iter().map(|(name, path)| {
             let feature = path.to_str().and_then(|path| path.strip_prefix(FEATURE));
             let guest = match feature {
                 Some(feature) => {
@@ -174,6 +199,15 @@ impl GuestFlags {
         }
         Ok(())
     }
+}
+
+/// Whether kernels may be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Building {
+    /// They may; `yes`: also from sources that others wrote, without asking.
+    Allowed { yes: bool },
+    /// Only a plan is made, which starts nothing.
+    Refused,
 }
 
 /// Makes the paths of kernels and modules independent of the current directory.

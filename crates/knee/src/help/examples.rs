@@ -39,17 +39,15 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "kernel build",
         [
             "knee kernel build --git ../linux v6.1 HEAD~3 mybranch",
-            "knee kernel build --git ../linux HEAD --config lockdep.config",
+            "knee kernel build . --with typical",
         ],
     ),
+    ("kernel config", ["knee kernel config --with typical", "knee kernel config v6.12"]),
     ("kernel list", ["knee kernel list", "knee kernel list --json"]),
     ("kernel remove", ["knee kernel remove 3fa9", "knee kernel remove 3fa9 77b0"]),
     (
         "kernel boot",
-        [
-            "knee kernel boot /boot/vmlinuz",
-            "knee kernel boot bzImage --cores 4 -- /knee run getppid",
-        ],
+        ["knee kernel boot ../linux", "knee kernel boot bzImage --cores 4 -- /knee run getppid"],
     ),
     ("doctor", ["knee doctor --dir /mnt/test", "knee doctor --clean"]),
     (
@@ -111,10 +109,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     (
         "conflicts",
-        [
-            "knee conflicts open_close_own",
-            "knee conflicts create_files --fs xfs --kernel old=A --kernel new=B",
-        ],
+        ["knee conflicts open_close_own", "knee conflicts stat --kernel base=v6.12 --kernel new=."],
     ),
     ("check", ["knee check ticket mcs --threads 3 --acquires 2", "knee check my_lock.c --mutants"]),
     (

@@ -2,7 +2,7 @@
 
 mod conclusion;
 mod inside;
-mod kernels;
+pub(super) mod kernels;
 mod news;
 pub mod page;
 mod plan;
@@ -70,7 +70,7 @@ pub struct SearchArguments {
     /// Bisect the entries of a directory instead of commits
     ///
     /// They come in the order of their names. Each is a directory in which --build and --command run, or a file whose path stands for {step}.
-    #[arg(long, value_name = "DIR", help_heading = RANGE)]
+    #[arg(long, value_name = "DIR", help_heading = RANGE, conflicts_with = "kernel_build")]
     steps: Option<PathBuf>,
     /// Build a commit with this line, in a shell in its directory
     #[arg(long, value_name = "LINE", help_heading = BUILD)]

@@ -17,12 +17,12 @@ use runner::places::guest::console::exit_reason;
 use runner::places::guest::protocol::{Reply, Request, line};
 use runner::places::guest::{BootedGuest, Booter, power_off};
 
-use crate::flags::MachineFlags;
+use crate::flags::{MachineFlags, kernel_file};
 
 /// What to boot, and what to do there.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The kernel to boot: a vmlinuz or bzImage
+    /// The kernel to boot: a vmlinuz or bzImage, or a folder in which make was run
     kernel: PathBuf,
     /// Words to add to the kernel command line
     #[arg(long, value_name = "WORDS")]
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let outer = arguments.machine.guest();
     let cores =
         outer.cores.unwrap_or(if outer.sockets.or(outer.threads).is_some() { 1 } else { 2 });
-    let kernel = arguments.kernel.canonicalize();
+    let kernel = kernel_file(&arguments.kernel)?.canonicalize();
     let guest = Guest {
         kernel: Some(
             kernel.with_context(|| format!("looking for {}", arguments.kernel.display()))?,

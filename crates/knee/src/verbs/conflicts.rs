@@ -22,7 +22,7 @@ use store::Store;
 
 use self::one_cpu::OneCpu;
 use self::operation::Operation;
-use crate::flags::kernel;
+use crate::flags::{BuildFlags, kernel};
 
 /// Name the cache lines that an operation's CPUs contend for, counted on emulated CPUs
 ///
@@ -53,10 +53,11 @@ pub struct Arguments {
     /// Counts are then those of the whole program, or an operation if --operations says how many it does.
     #[arg(long, conflicts_with_all = ["kernels", "modules", "cmdline", "tasks", "threads", "settings", "file_system", "fail_if"])]
     user: bool,
-    /// Kernel to boot, a vmlinuz or bzImage [default: this host's]
+    /// Kernel file, folder in which make was run, source tree or git revision [default: this host's]
     ///
-    /// Several are compared with the first: old=A new=B.
-    #[arg(long = "kernel", value_name = "[NAME=]FILE", value_parser = kernel)]
+    /// Several are compared with the first: base=v6.12 new=. A source tree, with its uncommitted changes, and a revision of
+    /// --git are built first: in minutes, later in one. A folder with arch/x86/boot/bzImage is taken as its make left it.
+    #[arg(long = "kernel", value_name = "[NAME=]WHAT", value_parser = kernel)]
     kernels: Vec<(String, PathBuf)>,
     /// Directory of the kernel's modules [default: next to the kernel, or this host's]
     #[arg(long, value_name = "DIR", hide_short_help = true)]
@@ -96,6 +97,8 @@ pub struct Arguments {
     fail_if: Option<FailIf>,
     #[command(flatten)]
     view: ViewFlags,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 /// A change that a script may act on.
@@ -176,11 +179,11 @@ fn hosts(arguments: &Arguments) -> Result<Vec<DescribedHost>> {
     arguments.hosts.iter().map(|name| described_hosts::find(name)).collect()
 }
 
-/// The kernels to boot, with their names.
+/// The kernels to boot, with their names. Builds those that are sources.
 fn kernels(arguments: &Arguments) -> Result<Vec<(String, PathBuf)>> {
     match &arguments.kernels[..] {
         [] => Ok(vec![this_hosts()?]),
-        given => Ok(given.to_vec()),
+        given => arguments.build.images(given, arguments.yes),
     }
 }
 

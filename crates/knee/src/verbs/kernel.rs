@@ -1,19 +1,18 @@
-//! `knee kernel`: builds kernels from a git repository; lists, removes and boots built kernels.
+//! `knee kernel`: builds kernels from sources; lists, removes and boots built kernels.
 
 mod tables;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
-use guests::kernels::{
-    self, BuildSettings, Builder, BuiltKernel, Cache, Configuration, KernelRequest,
-};
-use host::terminal::{hint, print_line, talk};
+use anyhow::{Context, Result};
+use guests::kernels::{self, BuiltKernel, Cache};
+use host::terminal::{hint, print, print_line, talk};
 use host::{job_control, signals};
 use pages::{Page, PageKind, View, ViewFlags};
 
 use super::boot;
+use crate::flags::BuildFlags;
 
 /// What to do with kernels.
 #[derive(clap::Args)]
@@ -24,8 +23,10 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum KernelAction {
-    /// Build kernels from a git repository
+    /// Build kernels from a git repository or a source tree
     Build(BuildArguments),
+    /// Print the configuration that a build would use
+    Config(ConfigArguments),
     /// List the built kernels, newest first
     List {
         #[command(flatten)]
@@ -33,7 +34,7 @@ enum KernelAction {
     },
     /// Remove built kernels
     Remove {
-        /// Keys, or their first characters, as shown by `knee kernel list`
+        /// Keys of kernels, or of sources and objects, or their first characters, as shown by `knee kernel list`
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
     },
@@ -42,77 +43,100 @@ enum KernelAction {
 }
 
 /// Build Linux at each revision, with the smallest configuration that boots in a virtual machine
-/// and has what workloads, probes and file systems need, and print the paths of the images:
+/// and has what workloads and probes need, and print the paths of the images:
 ///
 ///     knee kernel build --git ../linux v6.1 HEAD~3 mybranch
-///     knee kernel build --git ../linux mybranch --config lockdep.config
+///     knee kernel build .
+///     knee kernel build --git ../linux mybranch --with typical --config lockdep.config
 ///
-/// The repository is only read: work tree, index and refs stay unchanged, and uncommitted changes
-/// are not built. Sources are checked out elsewhere and removed at the end; from one revision to
-/// the next, only changed files are compiled. A kernel already built from the same files,
-/// configuration and tools comes from the cache. See docs/guide/building-kernels.md.
+/// The repository is only read: work tree, index and refs stay unchanged. A folder with the sources
+/// of Linux is built as it lies, with changes that are not committed; it need not be a repository.
+/// Sources and objects stay in the cache, so that a later build compiles what differs. A kernel
+/// already built from the same files, configuration and tools comes from the cache. See
+/// docs/guide/building-kernels.md.
 ///
 /// Exit status: 0 all kernels are built; 1 some revisions failed; 2 the build could not start;
 /// 130 interrupted.
 #[derive(clap::Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_args(|arg| arg.hide_short_help(false)))]
 struct BuildArguments {
-    /// Git repository of Linux, or a directory inside it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    git: PathBuf,
-    /// Commits to build, by any name that git accepts
-    #[arg(default_value = "HEAD")]
+    /// Commits to build, by any name that git accepts, or folders with sources
+    #[arg(default_value = "HEAD", value_name = "REVISION|DIR")]
     revisions: Vec<String>,
-    /// Configuration fragment (lines CONFIG_NAME=y) that overrides all other options; repeatable
-    #[arg(long, value_name = "FILE")]
-    config: Vec<PathBuf>,
-    /// Start from this complete .config instead of the smallest; modules are not built
-    #[arg(long, value_name = "FILE")]
-    config_from: Option<PathBuf>,
-    /// Leave out parts of the configuration: guest, workloads, file-systems, containers, probes,
-    /// types, typical
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    without: Vec<String>,
-    /// Compiler to use, such as gcc-11 for an old kernel
-    #[arg(long, value_name = "PROGRAM", default_value = "gcc")]
-    compiler: String,
-    /// Number of parallel compile jobs [default: the number of usable CPUs]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
-    /// Directory for sources and objects during the build [default: next to the built kernels]
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
+    /// Build sources that others wrote without asking
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     view: ViewFlags,
+    #[command(flatten)]
+    build: BuildFlags,
+}
+
+/// Print the options that a build asks for, each under the part of the configuration that it belongs to:
+///
+///     knee kernel config --with typical
+///     knee kernel config v6.12
+///
+/// With a revision or a folder with sources, print the whole configuration that its Kconfig makes of them.
+#[derive(clap::Args, Debug)]
+#[command(verbatim_doc_comment, mut_args(|arg| arg.hide_short_help(false)))]
+struct ConfigArguments {
+    /// Commit, or folder with sources
+    #[arg(value_name = "REVISION|DIR")]
+    revision: Option<String>,
+    /// Use sources that others wrote without asking
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.action {
         KernelAction::Build(arguments) => build(arguments),
+        KernelAction::Config(arguments) => config(arguments),
         KernelAction::List { view } => list(*view),
         KernelAction::Remove { keys } => remove(keys),
         KernelAction::Boot(arguments) => boot::run(arguments),
     }
 }
 
+fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
+    let configuration = arguments.build.configuration()?;
+    let Some(revision) = &arguments.revision else {
+        print(match &configuration.whole {
+            Some(whole) => format!("{whole}\n{}", configuration.described()),
+            None => configuration.described(),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    signals::catch();
+    let request = arguments.build.request(revision, arguments.yes)?;
+    let mut builder = arguments.build.builder()?;
+    if let Some(warning) = builder.types_warning(&configuration) {
+        talk(warning);
+    }
+    print(builder.configuration(&request)?)?;
+    builder.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn build(arguments: &BuildArguments) -> Result<ExitCode> {
     signals::catch();
     job_control::follow_terminal();
-    let configuration = configuration(arguments)?;
-    let mut builder = Builder::open(build_settings(arguments)?)?;
-    kernels::check(&arguments.git)?;
+    let configuration = arguments.build.configuration()?;
+    let mut builder = arguments.build.builder()?;
+    let is_tree = |what: &String| kernels::is_source_tree(Path::new(what));
+    if !arguments.revisions.iter().all(is_tree) {
+        kernels::check(&arguments.build.git)?;
+    }
     if let Some(warning) = builder.types_warning(&configuration) {
         talk(warning);
     }
     let mut outcomes = Vec::new();
     for revision in &arguments.revisions {
-        let request = KernelRequest {
-            repository: arguments.git.clone(),
-            revision: revision.clone(),
-            without: None,
-            configuration: configuration.clone(),
-        };
-        let outcome = builder.build(&request);
+        let request = arguments.build.request(revision, arguments.yes);
+        let outcome = request.and_then(|request| builder.build(&request));
         if let (Some(_), Err(why)) = (signals::received(), &outcome) {
             talk(format_args!("the build of {revision} was interrupted: {why:#}"));
             break;
@@ -136,25 +160,6 @@ fn build(arguments: &BuildArguments) -> Result<ExitCode> {
     })
 }
 
-fn configuration(arguments: &BuildArguments) -> Result<Configuration> {
-    let mut configuration = Configuration::without(&arguments.without)?;
-    if let Some(whole) = &arguments.config_from {
-        configuration.start_from(whole)?;
-    }
-    for file in &arguments.config {
-        configuration.add(file)?;
-    }
-    Ok(configuration)
-}
-
-fn build_settings(arguments: &BuildArguments) -> Result<BuildSettings> {
-    let allowed = host::affinity::get().context("reading the CPU affinity")?.len();
-    let jobs = arguments.jobs.unwrap_or(allowed);
-    ensure!(jobs > 0, "--jobs 0: must be at least 1");
-    let (compiler, scratch) = (arguments.compiler.clone(), arguments.scratch.clone());
-    Ok(BuildSettings { compiler, jobs, scratch, timeout: None })
-}
-
 /// Reports the result of a revision immediately: the next ones may take long.
 fn report(revision: &str, outcome: &Result<BuiltKernel>) {
     match outcome {
@@ -174,16 +179,16 @@ fn conclude(arguments: &BuildArguments, outcomes: &[(String, Result<BuiltKernel>
 
 fn list(view: ViewFlags) -> Result<ExitCode> {
     let cache = Cache::open()?;
-    let builds = cache.list()?;
+    let (builds, trees) = (cache.list()?, cache.kept_trees());
     let folder = cache.folder().display();
-    let page = if builds.is_empty() {
+    let is_empty = builds.is_empty() && trees.is_empty();
+    let page = if is_empty {
         let none =
             format!("No kernels in {folder} yet. Build one with: knee kernel build --git DIR");
         Page { answers: vec![none], ..Page::new("kernels", PageKind::List) }
     } else {
-        tables::kernels_kept(&builds)
+        tables::kernels_kept(&builds, &trees)
     };
-    let is_empty = builds.is_empty();
     view.print(|| Ok(builds), || Ok(page))?;
     if view.view() == View::Terminal && !is_empty {
         hint(format_args!("in {folder}"));

@@ -29,7 +29,9 @@ use store::Store;
 use super::compare;
 use crate::defaults::Defaults;
 use crate::experiment_file;
-use crate::flags::{AdaptiveFlags, FailIf, FileSystemFlags, GuestFlags, OnFlags, seconds};
+use crate::flags::{
+    AdaptiveFlags, Building, FailIf, FileSystemFlags, GuestFlags, OnFlags, seconds,
+};
 use crate::named;
 
 /// What to measure, and where.
@@ -555,7 +557,9 @@ fn changed(
     experiment.axes = flags.over(&experiment.axes);
     change_loads(&mut experiment, &flags, arguments)?;
     experiment.variants.extend(arguments.variants.iter().cloned());
-    arguments.guests.apply(&mut experiment, arguments.file_systems.is_metal())?;
+    let yes = arguments.yes;
+    let building = if arguments.plan { Building::Refused } else { Building::Allowed { yes } };
+    arguments.guests.apply(&mut experiment, arguments.file_systems.is_metal(), building)?;
     arguments.file_systems.apply(&mut experiment, bytes)?;
     let compare = &mut experiment.compare;
     compare.until_decided |= arguments.until_decided;

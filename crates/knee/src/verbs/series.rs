@@ -18,10 +18,12 @@ use text::quantity::signed;
 use text::table::{Align, Table};
 
 use super::bisect;
+use super::bisect::kernels::{self, KernelArguments};
 
 /// Measure what every patch of a series does, at once:
 ///
 ///     knee bisect series --git ../app base..patched --build 'make -j2' --command './app bench'
+///     knee bisect series --git ../linux v6.12..mybranch --kernel-build --run posix01 --metric instructions/op
 ///
 /// All commits run in each block in random order, so each patch is compared with the one before it and with the base in
 /// the state that the host is in just then. The intervals hold for all patches together. At most 30 patches; `knee bisect`
@@ -38,28 +40,32 @@ pub struct Arguments {
     #[arg(long, value_name = "LINE")]
     build: Option<String>,
     /// What the build makes [default: all programs and libraries]
-    #[arg(long = "product", value_name = "PATH", value_delimiter = ',')]
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
     products: Vec<PathBuf>,
     /// Give a build up after this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
     build_timeout: f64,
     /// Measure this program, in the directory of the commit
     #[arg(long, value_name = "LINE")]
-    command: String,
+    command: Option<String>,
     /// Let a shell interpret --command
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     shell: bool,
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all")]
     cpus: String,
+    #[command(flatten)]
+    kernels: KernelArguments,
     /// Metric to judge by [default: wall_s, or --value]
+    ///
+    /// Kernels are judged by operations_per_s by default.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Read the number to judge by from the output: text around `{}`
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
     value: Option<String>,
     /// Runs of each commit at most: fewer decide
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    #[arg(long, default_value_t = 60, hide_short_help = true, value_parser = clap::value_parser!(u32).range(4..=1000))]
     blocks: u32,
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
@@ -103,8 +109,11 @@ fn request(arguments: &Arguments) -> Result<Request> {
         .with_context(|| format!("'{}' must be BASE..TIP", arguments.range))?;
     let git = &arguments.git;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
-    let (metric, extract) =
-        bisect::judged_by(arguments.value.as_deref(), arguments.metric.as_deref())?;
+    kernels::check(&arguments.kernels, arguments.command.as_deref())?;
+    let unless_asked = if arguments.command.is_some() { records::WALL } else { records::RATE };
+    let metric = arguments.metric.as_deref().or(Some(unless_asked));
+    let (metric, extract) = bisect::judged_by(arguments.value.as_deref(), metric)?;
+    let kernels = kernels::asked(&arguments.kernels, &metric)?;
     ensure!(arguments.build_timeout > 0.0, "--build-timeout must be above 0 s");
     Ok(Request {
         source: Source::Git {
@@ -117,7 +126,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         build: arguments.build.clone(),
         build_timeout_s: arguments.build_timeout,
         products: arguments.products.clone(),
-        command: arguments.command.clone(),
+        command: arguments.command.clone().unwrap_or_default(),
         shell: arguments.shell,
         cpus: arguments.cpus.clone(),
         metric,
@@ -127,7 +136,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         budget_s: None,
         wait_s: None,
         smallest_effect: arguments.smallest_effect,
-        kernels: None,
+        kernels,
     })
 }
 

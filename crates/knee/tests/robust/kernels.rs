@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,7 +30,7 @@ $(O)/arch/x86/boot/bzImage: $(objects)
 $(O)/%.o: %.c
 	@echo "  CC      $*.o"
 	@if grep -q 'not C' $<; then echo "$<:1:1: error: not C"; exit 1; fi
-	@if grep -q 'slow' $<; then sleep 1000; fi
+	@if grep -q 'slow' $<; then while ! test -e "$$HOME/go-on"; do sleep 0.1; done; fi
 	@cp $< $@
 	@echo "source_$*.o := $(CURDIR)/$<" > $(O)/.$*.o.cmd
 kernelrelease:
@@ -122,6 +122,35 @@ impl Toy {
         all
     }
 
+    /// Runs a build that succeeds and prints JSON.
+    #[track_caller]
+    fn run_build(&self, arguments: &str) -> Vec<Value> {
+        let ended = self.run(arguments);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        self.check_nothing_is_left();
+        serde_json::from_str(&ended.stdout).expect("JSON")
+    }
+
+    /// The folders in which kernels were built.
+    fn trees(&self) -> Vec<PathBuf> {
+        let mut trees = entries(&self.kernels().join("trees"));
+        trees.retain(|path| path.is_dir());
+        trees
+    }
+
+    /// The only such folder.
+    #[track_caller]
+    fn tree(&self) -> PathBuf {
+        let trees = self.trees();
+        assert_eq!(trees.len(), 1, "{trees:?}");
+        trees[0].clone()
+    }
+
+    /// Lets a slow step end.
+    fn end_slow_step(&self) {
+        fs::write(self.home.path("go-on"), "").unwrap();
+    }
+
     /// Waits until make is at a step that takes long.
     fn wait_for_slow_step(&self) {
         let logs = || entries(&self.kernels().join("logs"));
@@ -199,8 +228,8 @@ fn a_revision_that_fails_says_why_and_does_not_stop_the_others() {
     assert!(said.contains("b.c:1:1: error: not C"), "{said}");
     let log = said.rsplit_once("the log: ").unwrap().1;
     let log = fs::read_to_string(log).unwrap();
-    // Objects of v6.1 were there; that they were not the cause is known.
-    assert!(log.contains("$ building again, without the objects of other revisions"), "{log}");
+    // Objects of v6.1 were there, and cannot be the cause of an error in a file that was changed.
+    assert!(!log.contains("$ building again"), "{log}");
     let said = outcomes[2]["error"].as_str().unwrap();
     assert!(
         said.contains("no revision 'v6.l'") && said.contains("did you mean \"v6.1\""),
@@ -217,7 +246,11 @@ fn what_other_revisions_left_does_not_make_one_fail() {
         + "without-b:\n\t@! test -e $(O)/b.o || { echo 'error: b.o'; exit 1; }\n";
     fs::remove_file(toy.repository().join("b.c")).unwrap();
     toy.commit(&[("Makefile", &picky)]);
-    assert_eq!(image(&toy.build("v6.1 HEAD", 0)[1]), "a\n");
+    let built = &toy.build("v6.1 HEAD", 0)[1];
+    assert_eq!(image(built), "a\n");
+    let log = Path::new(built["folder"].as_str().unwrap()).join("build.log");
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("$ building again, without the objects of other revisions"), "{log}");
 }
 
 /// All files below a folder, with their times and content.
@@ -293,18 +326,202 @@ fn an_interrupted_build_leaves_its_log_and_nothing_else() {
 }
 
 #[test]
-fn a_killed_build_takes_make_along_and_the_next_start_removes_its_files() {
+fn a_killed_build_takes_make_along_and_the_next_start_removes_its_scratch() {
     let toy = Toy::new();
     toy.commit(&[("slow.c", "slow\n")]);
-    let running = toy.home.start(&mut toy.knee("kernel build --git repository"));
+    fs::create_dir(toy.home.path("scratch")).unwrap();
+    let build = "kernel build --git repository --scratch scratch";
+    let running = toy.home.start(&mut toy.knee(build));
     toy.wait_for_slow_step();
     running.signal(libc::SIGKILL);
     running.end();
     toy.home.wait_for_quiet();
-    assert_eq!(toy.hidden().len(), 1);
-    let ended = toy.run("kernel build --git repository v6.1");
+    assert_eq!(entries(&toy.home.path("scratch")).len(), 1);
+    let ended = toy.run(&format!("{build} v6.1"));
     assert!(ended.stderr.contains("left by a knee that was killed"), "{}", ended.stderr);
     toy.check_nothing_is_left();
+    assert!(entries(&toy.home.path("scratch")).is_empty());
+    assert!(entries(&toy.kernels().join("trees")).is_empty(), "a scratch folder is not kept");
+}
+
+#[test]
+fn a_build_goes_on_after_a_kill_without_what_was_written_just_before() {
+    let toy = Toy::new();
+    toy.commit(&[("slow.c", "slow\n")]);
+    let running = toy.home.start(&mut toy.knee("kernel build --git repository"));
+    toy.wait_for_slow_step();
+    let tree = toy.tree();
+    running.signal(libc::SIGKILL);
+    running.end();
+    toy.home.wait_for_quiet();
+    fs::write(tree.join("objects/b.o"), "half").unwrap();
+    fs::write(tree.join("index.lock"), "of a git that was killed").unwrap();
+    fs::write(toy.repository().join("slow.c"), "quick\n").unwrap();
+    toy.git(&["commit", "-qam", "quick"]);
+    let built = &toy.build("HEAD", 0)[0];
+    assert_eq!(compiled(built), ["a.o", "b.o", "slow.o"]);
+    assert_eq!(image(built), "a\nb\nquick\n");
+    assert!(!tree.join("unfinished").exists());
+}
+
+#[test]
+fn a_later_knee_compiles_what_differs() {
+    let toy = Toy::new();
+    assert_eq!(compiled(&toy.build("v6.1", 0)[0]), ["a.o", "b.o"]);
+    toy.commit(&[("a.c", "changed\n")]);
+    let built = &toy.build("HEAD", 0)[0];
+    assert_eq!((compiled(built), image(built)), (vec!["a.o".into()], "changed\nb\n".into()));
+    // Each configuration has sources and objects of its own, of which three stay.
+    let first = toy.tree();
+    for n in 1..=3 {
+        fs::write(toy.home.path("mine"), format!("CONFIG_MINE={n}\n")).unwrap();
+        let ended = toy.run("kernel build --git repository --config mine");
+        assert_eq!(ended.stderr.contains("3 configurations stay"), n == 3, "{}", ended.stderr);
+    }
+    assert!(!first.exists());
+    let trees = toy.trees();
+    assert_eq!(trees.len(), 3, "{trees:?}");
+    let key = trees[0].file_name().unwrap().to_str().unwrap();
+    let listed = toy.run("kernel list").stdout;
+    assert!(listed.contains("Sources and objects") && listed.contains(key), "{listed}");
+    assert_eq!(toy.run(&format!("kernel remove {key}")).stdout, format!("removed {key}\n"));
+    assert_eq!(toy.trees().len(), 2);
+}
+
+#[test]
+fn two_knees_that_want_one_kernel_build_it_once() {
+    let toy = Toy::new();
+    toy.commit(&[("slow.c", "slow\n")]);
+    let said = |name: &str| fs::read_to_string(toy.home.path(name)).unwrap();
+    let start = |number: usize| {
+        let file =
+            |what: &str| fs::File::create(toy.home.path(&format!("{what}{number}"))).unwrap();
+        let mut knee = toy.knee("kernel build --git repository --json");
+        knee.stdout(file("out")).stderr(file("err")).spawn().unwrap()
+    };
+    let first = start(0);
+    toy.wait_for_slow_step();
+    let second = start(1);
+    let waits = "HEAD: waiting for another knee that builds with this configuration";
+    wait_for("the second one to wait", || said("err1").contains(waits).then_some(()));
+    toy.end_slow_step();
+    for (number, mut knee) in [first, second].into_iter().enumerate() {
+        assert!(knee.wait().unwrap().success(), "{}", said(&format!("err{number}")));
+        let built: Vec<Value> = serde_json::from_str(&said(&format!("out{number}"))).unwrap();
+        assert_eq!(built[0]["cached"], number == 1);
+    }
+    toy.check_nothing_is_left();
+}
+
+#[test]
+fn files_are_built_as_they_lie_in_a_folder() {
+    let toy = Toy::new();
+    let head = &toy.build("HEAD", 0)[0];
+    // A work tree without changes is its commit.
+    let same = &toy.run_build("kernel build --json repository")[0];
+    assert_eq!((&same["cached"], &same["key"]), (&true.into(), &head["key"]));
+    fs::write(toy.repository().join("a.c"), "changed\n").unwrap();
+    fs::write(toy.repository().join("c.c"), "new\n").unwrap();
+    let before = snapshot(&toy.repository());
+    let changed = &toy.run_build("kernel build --json repository")[0];
+    assert_eq!(compiled(changed), ["a.o", "c.o"]);
+    assert_eq!(image(changed), "changed\nb\nnew\n");
+    let subject = changed["subject"].as_str().unwrap();
+    assert_eq!(subject, "files that are not committed, over: b.c");
+    let again = &toy.run_build("kernel build --json repository")[0];
+    assert_eq!((&again["cached"], &again["key"]), (&true.into(), &changed["key"]));
+    // A revision has no part of that.
+    assert_eq!(toy.build("HEAD", 0)[0]["key"], head["key"]);
+    assert_eq!(snapshot(&toy.repository()), before);
+}
+
+#[test]
+fn sources_without_a_repository_are_built_with_the_files_that_git_would_ignore() {
+    let toy = Toy::new();
+    fs::remove_dir_all(toy.repository().join(".git")).unwrap();
+    fs::write(toy.repository().join(".gitignore"), "b.c\n").unwrap();
+    fs::write(toy.repository().join("left.o"), "not C\n").unwrap();
+    let built = &toy.run_build("kernel build --json repository")[0];
+    assert_eq!(
+        (compiled(built), image(built)),
+        (vec!["a.o".into(), "b.o".into()], "a\nb\n".into())
+    );
+    fs::write(toy.repository().join("b.c"), "changed\n").unwrap();
+    let built = &toy.run_build("kernel build --json repository")[0];
+    assert_eq!(compiled(built), ["b.o"]);
+}
+
+#[test]
+fn sources_that_others_can_write_are_built_only_if_the_user_agrees() {
+    let toy = Toy::new();
+    let makefile = toy.repository().join("Makefile");
+    fs::set_permissions(&makefile, fs::Permissions::from_mode(0o666)).unwrap();
+    let parts = ["can be written by every user", "Makefile is not run", "add --yes"];
+    check(&toy, "kernel build repository", &parts, 1);
+    check(&toy, "kernel config repository", &parts, 2);
+    check(&toy, "run getppid --accelerator tcg --kernel repository", &parts, 2);
+    assert!(
+        entries(&toy.kernels()).iter().all(|path| path.ends_with("logs")),
+        "something was built"
+    );
+    assert_eq!(image(&toy.run_build("kernel build --json --yes repository")[0]), "a\nb\n");
+}
+
+#[test]
+fn the_configuration_is_printed_before_a_build() {
+    let toy = Toy::new();
+    toy.commit(&[("Kconfig", "config PSI\n\tbool\n"), ("lacks", "CONFIG_BPF_JIT\n")]);
+    let asked = toy.run("kernel config");
+    assert!(asked.stdout.starts_with("# boot\nCONFIG_64BIT=y\n"), "{}", asked.stdout);
+    assert!(!asked.stdout.contains("CONFIG_XFS_FS"), "{}", asked.stdout);
+    let more = toy.run("kernel config --with file-systems --without types");
+    assert!(more.stdout.contains("# file-systems\n") && !more.stdout.contains("BTF"));
+    let taken = toy.run("kernel config --git repository HEAD");
+    assert_eq!(taken.status.code(), Some(0), "{}", taken.stderr);
+    assert!(taken.stdout.contains("CONFIG_64BIT=y\n") && !taken.stdout.contains("BPF_JIT=y"));
+    toy.check_nothing_is_left();
+    assert!(toy.run("kernel list --json").stdout.starts_with("[]"), "a kernel was built");
+}
+
+#[test]
+fn kernels_are_named_by_file_folder_tree_or_revision() {
+    let toy = Toy::new();
+    let boot = toy.repository().join("arch/x86/boot");
+    fs::create_dir_all(&boot).unwrap();
+    fs::write(boot.join("bzImage"), "no kernel").unwrap();
+    // `run` boots what is no kernel, which is how the test sees the file that was chosen.
+    let run = |what: &str| {
+        let git = if what.contains("--git") { "" } else { "--git repository" };
+        let run = "run getppid --blocks 1 --cpus 1 --accelerator tcg";
+        let ended = toy.run(&format!("{run} {git} --kernel {what}"));
+        assert_eq!(ended.status.code(), Some(2), "{what}: {}", ended.stderr);
+        toy.check_nothing_is_left();
+        ended.stderr
+    };
+    let said = run("new=repository");
+    assert!(said.contains("new: repository/arch/x86/boot/bzImage, built "), "{said}");
+    for (what, expected) in [
+        ("v6.l", "no file, folder or revision (--git repository) is called v6.l"),
+        ("cache", "cache has no kernel: name a kernel file, a folder with arch/x86/boot/bzImage"),
+        ("tree:cache", "cache is not a source tree of Linux"),
+        ("v6.1 --git cache", "no file or folder is called v6.1, and there are no revisions"),
+        ("v6.1 --plan", "v6.1 is not a built kernel, and a plan builds nothing"),
+    ] {
+        let said = run(what);
+        assert!(said.contains(expected), "{what}: {said}");
+    }
+    // Sources that changed since make was run.
+    let long_ago = std::time::UNIX_EPOCH;
+    let image = fs::File::options().append(true).open(boot.join("bzImage")).unwrap();
+    image.set_modified(long_ago).unwrap();
+    let said = run("new=repository");
+    let expected = "changed: run make there, or let knee build the files as they are, with --kernel new=tree:repository";
+    assert!(said.contains("Kconfig and 1 more") && said.contains(expected), "{said}");
+    let said = toy.run("kernel boot repository").stderr;
+    assert!(said.contains("run make there"), "{said}");
+    assert!(toy.run("kernel list --json").stdout.starts_with("[]"), "a kernel was built");
+    let said = run("base=v6.1 --kernel new=tree:repository");
+    assert!(said.contains("base: 6.1.0-g") && said.contains("new: 6.1.0-g"), "{said}");
 }
 
 #[test]
@@ -416,7 +633,7 @@ fn a_bisection_builds_kernels_in_one_tree_and_knows_equal_ones() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     toy.check_nothing_is_left();
     // Both ends, of which the second compiled what differs; they are those of `knee kernel build`.
-    let built = toy.build("good HEAD", 0);
+    let built = toy.build("good HEAD --with file-systems,containers,typical", 0);
     assert!(built.iter().all(|kernel| kernel["cached"] == true), "{built:?}");
     assert_eq!(compiled(&built[0]), ["a.o", "b.o"]);
     assert_eq!(compiled(&built[1]), ["a.o", "b.o"]);
@@ -436,4 +653,19 @@ fn a_kernel_that_takes_too_long_to_build_is_given_up() {
         --metric time.voluntary_context_switches/op --build-timeout 1";
     let parts = ["the bad end, ", "did not end within 1 s (--build-timeout)"];
     check(&toy, bisect, &parts, 2);
+}
+
+#[test]
+fn a_series_of_kernels_tries_the_base_before_it_builds_the_others() {
+    let toy = Toy::new();
+    toy.commit(&[("a.c", "changed\n")]);
+    let series = "bisect series --git repository v6.1..HEAD --kernel-build --run posix01 --cpus 1";
+    let refused = format!("{series} --accelerator tcg");
+    check(&toy, &refused, &["operations_per_s cannot tell kernels apart here"], 2);
+    assert!(entries(&toy.kernels()).is_empty(), "a kernel was built for nothing");
+    let counts = format!("{series} --metric time.voluntary_context_switches/op --accelerator tcg");
+    check(&toy, &counts, &["is not a kernel for x86-64"], 2);
+    let listed: Vec<Value> = serde_json::from_str(&toy.run("kernel list --json").stdout).unwrap();
+    assert_eq!(listed.len(), 1, "only the base was built");
+    check(&toy, "bisect series v6.1..HEAD --git repository", &["--command LINE is missing"], 2);
 }

@@ -12,7 +12,7 @@ pub struct KernelArguments {
     /// Build and boot each commit as a kernel
     ///
     /// It boots in a virtual machine. Kernels are built as `knee kernel build` does: all commits in one tree, so that make compiles what differs. Kernels stay in the cache.
-    #[arg(long, help_heading = KERNELS, requires = "workload", conflicts_with_all = ["steps", "build", "products", "command", "shell", "value"])]
+    #[arg(long, help_heading = KERNELS, requires = "workload", conflicts_with_all = ["build", "products", "command", "shell", "value"])]
     kernel_build: bool,
     /// Measure this workload in each kernel
     ///
@@ -37,7 +37,7 @@ pub struct KernelArguments {
     /// Number of parallel compile jobs [default: the number of usable CPUs]
     #[arg(long, value_name = "N", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     jobs: Option<usize>,
-    /// Directory for sources and objects during the builds [default: next to the built kernels]
+    /// Build in this directory and remove sources and objects afterwards [default: keep them in the cache]
     #[arg(long, value_name = "DIR", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     scratch: Option<PathBuf>,
     /// Execute guests by kvm or tcg (emulation) [default: kvm where it works]

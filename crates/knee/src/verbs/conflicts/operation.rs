@@ -15,7 +15,7 @@ use records::{
 use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
 
-use super::{Arguments, TIME, kernels, window};
+use super::{Arguments, TIME, window};
 use crate::{experiment_file, named};
 
 /// An operation to trace.
@@ -45,8 +45,7 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
     }));
     ensure!(!loads.is_empty(), "nothing to trace: name a workload, a file in C, or a --command");
     // Where there are guests, loads are compiled for them, too.
-    let kernel = kernels(arguments)?.into_iter().next().map(|(_, path)| path);
-    let guest = Some(Guest { kernel, ..Guest::default() });
+    let guest = Some(Guest::default());
     let experiment = Experiment { loads, guest, ..Experiment::default() };
     let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
     let experiment = own_loads::compile_all(experiment)?.into_inner();

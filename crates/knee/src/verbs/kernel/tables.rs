@@ -2,7 +2,7 @@
 
 use answers::{BuiltKernels, KernelOutcome};
 use anyhow::Result;
-use guests::kernels::{BuildInfo, BuiltKernel};
+use guests::kernels::{BuildInfo, BuiltKernel, KeptTree};
 use pages::{Block, Page, PageKind, PageTable, Section};
 use text::table::{Align, Table};
 
@@ -53,8 +53,8 @@ pub fn kernels_built(outcomes: &[(String, Result<BuiltKernel>)]) -> BuiltKernels
     BuiltKernels(outcomes.iter().map(one).collect())
 }
 
-/// The kernels in the cache.
-pub fn kernels_kept(builds: &[BuildInfo]) -> Page {
+/// The kernels in the cache, and the trees that they were built in.
+pub fn kernels_kept(builds: &[BuildInfo], trees: &[KeptTree]) -> Page {
     let mut table = Table::new([
         ("key", Align::Left),
         ("release", Align::Left),
@@ -75,11 +75,37 @@ pub fn kernels_kept(builds: &[BuildInfo]) -> Page {
             build.subject.clone(),
         ]);
     }
-    let blocks = vec![Block::Table(PageTable::of_prose(table))];
-    Page {
-        sections: vec![Section::open("kernels", blocks)],
-        ..Page::new("kernels", PageKind::List)
+    let mut page = Page::new("kernels", PageKind::List);
+    if !builds.is_empty() {
+        let blocks = vec![Block::Table(PageTable::of_prose(table))];
+        page.sections.push(Section::open("kernels", blocks));
     }
+    if !trees.is_empty() {
+        let blocks = vec![Block::Table(trees_kept(trees))];
+        page.sections.push(Section::open("Sources and objects, for the next build", blocks));
+    }
+    page
+}
+
+fn trees_kept(trees: &[KeptTree]) -> PageTable {
+    let mut table = Table::new([
+        ("key", Align::Left),
+        ("MB", Align::Right),
+        ("last build", Align::Left),
+        ("compiler", Align::Left),
+        ("configuration", Align::Left),
+    ]);
+    for tree in trees {
+        let whole = if tree.is_from_whole { "a whole one, " } else { "" };
+        table.row(vec![
+            tree.key.clone(),
+            format!("{:.0}", tree.bytes as f64 / 1e6),
+            tree.used.strftime("%Y-%m-%d %H:%M").to_string(),
+            tree.compiler.clone(),
+            format!("{whole}{}", tree.parts.join(" ")),
+        ]);
+    }
+    PageTable::plain("", table, &[])
 }
 
 fn short(commit: &str) -> String {
@@ -115,6 +141,7 @@ mod tests {
             subject: text("Linux 6.1"),
             tree: "2".repeat(40),
             without: None,
+            is_uncommitted: false,
             compiler: text("gcc (GCC) 12.2.0"),
             linker: text("GNU ld 2.40"),
             pahole: None,
@@ -166,6 +193,6 @@ mod tests {
             key               release              revision  commit         MB  built             subject
             0011223344556677  6.1.0-g1a2b3c4d5e6f  v6.1      1a2b3c4d5e6f  7.3  2026-11-21 03:00  Linux 6.1
         "#]]
-        .assert_eq(&pages::terminal(&kernels_kept(&[build("v6.1", 1.0)]), Style::PLAIN));
+        .assert_eq(&pages::terminal(&kernels_kept(&[build("v6.1", 1.0)], &[]), Style::PLAIN));
     }
 }
