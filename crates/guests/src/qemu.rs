@@ -19,7 +19,7 @@ use records::GuestShape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::architecture::Architecture;
-use crate::tracer::Tracer;
+use crate::tracer::{self, Tracer};
 use crate::vcpus;
 
 /// The name of init's stream in the guest (/sys/class/virtio-ports/*/name).
@@ -48,6 +48,14 @@ impl Accelerator {
             Accelerator::TcgOneThread | Accelerator::TcgCounted => "tcg,thread=single",
         }
     }
+}
+
+/// What executes a guest that is watched. On one thread, its CPUs take long turns. Since QEMU 10, a plugin is told a wrong
+/// CPU there ("plugins: optimize cpu_index code generation"): each gets a thread of its own, and all threads one CPU of the
+/// host, on which they take turns.
+pub fn watched_accelerator(version: &str) -> Result<Accelerator> {
+    let (major, _) = tracer::numbers_of(version)?;
+    Ok(if major < 10 { Accelerator::TcgOneThread } else { Accelerator::Tcg })
 }
 
 /// The options of a VM.

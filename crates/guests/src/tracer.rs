@@ -12,8 +12,6 @@ use anyhow::{Context, Result, bail, ensure};
 use host::memfd;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::qemu::Accelerator;
-
 /// The plugin, for each version of QEMU's interface that differs for it.
 const PLUGINS: [(u32, &[u8]); 3] = [
     (1, include_bytes!(concat!(env!("OUT_DIR"), "/accesses-1.so"))),
@@ -140,7 +138,7 @@ pub struct Trace {
     pub confused: u64,
     /// Operations that tasks counted.
     pub done: u64,
-    /// Of these, those before which the task had moved to another CPU.
+    /// Operations before which their task had moved to another CPU.
     pub moved: u64,
 }
 
@@ -381,14 +379,6 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// What executes a guest that is watched. On one thread, its CPUs take long turns. Since QEMU 10, a plugin is told a wrong
-/// CPU there ("plugins: optimize cpu_index code generation"): each gets a thread of its own, and all threads one CPU of the
-/// host, on which they take turns.
-pub fn accelerator(qemu_version: &str) -> Result<Accelerator> {
-    let (major, _) = numbers_of(qemu_version)?;
-    Ok(if major < 10 { Accelerator::TcgOneThread } else { Accelerator::Tcg })
-}
-
 /// The version of the plugin interface that a QEMU has, by its own version (include/qemu/qemu-plugin.h of each).
 fn interface_of(version: &str) -> Result<u32> {
     Ok(match numbers_of(version)? {
@@ -402,7 +392,7 @@ fn interface_of(version: &str) -> Result<u32> {
 }
 
 /// The first two numbers of QEMU's version, as `--version` prints it.
-fn numbers_of(version: &str) -> Result<(u32, u32)> {
+pub(crate) fn numbers_of(version: &str) -> Result<(u32, u32)> {
     let number =
         version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());

@@ -180,7 +180,13 @@ impl BuildFlags {
         if what.is_dir() {
             return in_folder(name, what);
         }
-        if what.exists() { Ok(Named::File(what.to_path_buf())) } else { self.revision(&text) }
+        if what.exists() {
+            return Ok(Named::File(what.to_path_buf()));
+        }
+        // No revision is called so.
+        let is_path = ["/", "./", "../", "~"].iter().any(|start| text.starts_with(start));
+        ensure!(!is_path, "looking for {text}: there is no such file or folder");
+        self.revision(&text)
     }
 
     fn revision(&self, text: &str) -> Result<Named> {

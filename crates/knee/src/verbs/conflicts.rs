@@ -37,15 +37,15 @@ pub struct Arguments {
     /// Workloads (`knee list workloads`), files in C (`knee new load`); with --user, a program and its arguments
     #[arg(required_unless_present_any = ["commands", "matrix"], value_name = "LOAD")]
     operations: Vec<String>,
-    /// Trace a program from its start to its end, in the virtual machine
+    /// Trace a whole run of a program in the virtual machine
     ///
     /// {tasks} is the number of CPUs. The virtual machine gets the program and its libraries, and has no shell. Counts are
     /// those of the whole program, or an operation if --operations says how many it does.
     #[arg(long = "command", value_name = "LINE", conflicts_with_all = ["user", "matrix"])]
     commands: Vec<String>,
-    /// Run each pair of workloads beside each other [default: those of files, memory, locks, scheduling and IPC]
+    /// Run each pair of workloads beside each other
     ///
-    /// One task in two does the one, the others the other. One boot does all.
+    /// Without workloads, those of files, memory, locks, scheduling and IPC. One task in two does the one, the others the other. One boot does all.
     #[arg(long, conflicts_with_all = ["user", "fail_if"])]
     matrix: bool,
     /// Run a program in QEMU's user mode: no kernel is booted, and each of its threads is a CPU
@@ -65,7 +65,7 @@ pub struct Arguments {
     /// Words to add to the kernel command line
     #[arg(long, value_name = "WORDS", hide_short_help = true)]
     cmdline: Option<String>,
-    /// Number of tasks, each on a CPU of its own
+    /// Number of tasks, each on its own CPU
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     tasks: u32,
     /// Tasks as threads of one process
@@ -83,16 +83,20 @@ pub struct Arguments {
     /// Described host whose transfer times bound the rate (`knee list hosts`)
     #[arg(long = "host", value_name = "HOST", default_value = "icelake-2s")]
     hosts: Vec<String>,
-    /// Rate of one CPU, such as 1.2M/s, to say at how many CPUs the bound is met
+    /// One CPU's rate, to say how many CPUs meet the bound
+    ///
+    /// Such as 1.2M/s.
     #[arg(long, value_name = "RATE", value_parser = one_cpu::rate, conflicts_with_all = ["record", "matrix"])]
     rate: Option<f64>,
-    /// Record that has the rates of one CPU: `last`, a label, an id or its start, a directory
+    /// Record that has the rates of one CPU
+    ///
+    /// `last`, a label, an id or its start, or a directory.
     #[arg(long, value_name = "RECORD", conflicts_with_all = ["matrix", "user", "commands"])]
     record: Option<String>,
     /// Compile and run files that others wrote without asking
     #[arg(long, hide_short_help = true)]
     yes: bool,
-    /// Exit with status 3 if an operation contends for a line that it did not on the first kernel
+    /// Exit with status 3 if a line is contended that was not on the first kernel
     #[arg(long, value_enum, value_name = "CHANGE")]
     fail_if: Option<FailIf>,
     #[command(flatten)]

@@ -96,7 +96,8 @@ const PLANS: &[&str] = &[
     "create_files --cpus 1 --fs ext4 --on loop --size 1G --policy aged --age filled=50%,rounds=1",
     "getppid --cpus 1 --kernel a=/bin/true --kernel b=/bin/true --cmdline a=quiet --runs-per-boot 2 --modules /tmp \
      --sockets 1 --cores 1 --threads 1 --numa-distance 10,20 --host-cpus 0 --guest-memory 512M --guest-cpu max \
-     --accelerator tcg --patience 9",
+     --accelerator tcg --patience 9 --git . --config /dev/null --config-from /dev/null --with typical --without types \
+     --compiler gcc --jobs 2 --scratch /tmp",
 ];
 
 #[test]

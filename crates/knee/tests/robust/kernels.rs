@@ -422,7 +422,18 @@ fn files_are_built_as_they_lie_in_a_folder() {
     assert_eq!((&same["cached"], &same["key"]), (&true.into(), &head["key"]));
     fs::write(toy.repository().join("a.c"), "changed\n").unwrap();
     fs::write(toy.repository().join("c.c"), "new\n").unwrap();
-    let before = snapshot(&toy.repository());
+    // git may note that it saw an object again, by the object's time.
+    let state = || {
+        let mut state = snapshot(&toy.repository());
+        let objects = toy.repository().join(".git/objects");
+        for (path, (seconds, nanoseconds, _)) in &mut state {
+            if path.starts_with(&objects) {
+                (*seconds, *nanoseconds) = (0, 0);
+            }
+        }
+        state
+    };
+    let before = state();
     let changed = &toy.run_build("kernel build --json repository")[0];
     assert_eq!(compiled(changed), ["a.o", "c.o"]);
     assert_eq!(image(changed), "changed\nb\nnew\n");
@@ -432,7 +443,7 @@ fn files_are_built_as_they_lie_in_a_folder() {
     assert_eq!((&again["cached"], &again["key"]), (&true.into(), &changed["key"]));
     // A revision has no part of that.
     assert_eq!(toy.build("HEAD", 0)[0]["key"], head["key"]);
-    assert_eq!(snapshot(&toy.repository()), before);
+    assert_eq!(state(), before);
 }
 
 #[test]

@@ -44,8 +44,8 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
         Load::new(Command { run, ..Command::default() })
     }));
     ensure!(!loads.is_empty(), "nothing to trace: name a workload, a file in C, or a --command");
-    // Where there are guests, loads are compiled for them, too.
-    let guest = Some(Guest::default());
+    // Where there are guests, loads are compiled for them, too; whichever kernel they will boot.
+    let guest = Some(Guest { kernel: Some(PathBuf::from("any")), ..Guest::default() });
     let experiment = Experiment { loads, guest, ..Experiment::default() };
     let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
     let experiment = own_loads::compile_all(experiment)?.into_inner();

@@ -127,7 +127,7 @@ fn check(home: &Home, arguments: &str, expected: &str) {
 fn what_cannot_be_booted_is_named() {
     let home = Home::new();
     check(&home, "nowhere", "looking for nowhere");
-    let make = "is a directory: name the image in it, which make leaves in arch/x86/boot/bzImage";
+    let make = "has no kernel: name a kernel file, a folder with arch/x86/boot/bzImage";
     check(&home, "measured", make);
     fs::write(home.path("text"), "hello").unwrap();
     check(&home, "text", "is not a kernel for x86-64 or arm64");

@@ -13,7 +13,7 @@ use guests::initramfs::{Archive, compressed};
 use guests::kernel::Kernel;
 use guests::modules::{ModuleTree, NeededModules};
 use guests::qemu::{Accelerator, GuestOutput, Qemu, QemuOptions, cpu_model};
-use guests::tracer::{self, Tracer};
+use guests::tracer::Tracer;
 use host::terminal::talk;
 use host::{Topology, memfd, paths, signals};
 use own_loads::Linkage;
@@ -184,7 +184,7 @@ impl Booter {
             architecture.name()
         );
         let version = guests::qemu::version(architecture)?;
-        booter.accelerator = Some((tracer::accelerator(&version)?, None));
+        booter.accelerator = Some((guests::qemu::watched_accelerator(&version)?, None));
         booter.tracer = Some(Rc::new(Tracer::new(&version, memory_bytes)?));
         Ok(booter)
     }
