@@ -257,15 +257,10 @@ impl Tracer {
     /// The operations that tasks have done since the last `clear`, while they do more: those of warm-ups, of tasks that count
     /// them, and those in windows.
     pub fn progress(&self) -> Result<u64> {
-        let mut warming = [0; 8];
+        let (mut warming, mut counts) = ([0; 8], [0; (AT_OPERATION - AT_OPERATIONS) as usize]);
         self.counts.read_exact_at(&mut warming, AT_WARMING).context("reading the counts")?;
-        Ok(u64::from_ne_bytes(warming) + self.operations_done()?)
-    }
-
-    fn operations_done(&self) -> Result<u64> {
-        let mut counts = [0; 4 * OPERATION_CPUS * OPERATION_WINDOWS];
         self.counts.read_exact_at(&mut counts, AT_OPERATIONS).context("reading the counts")?;
-        Ok(counts.chunks_exact(4).map(|count| u64::from(short(count, 0))).sum())
+        Ok(u64::from_ne_bytes(warming) + operations_done(&counts))
     }
 
     /// What was counted since the last `clear`.
@@ -276,7 +271,7 @@ impl Tracer {
         let mut trace = Trace {
             lost: long(AT_LOST),
             confused: long(AT_LOST + 8),
-            done: self.operations_done()?,
+            done: operations_done(&head[AT_OPERATIONS as usize..AT_OPERATION as usize]),
             moved: long(AT_MOVED),
             ..Trace::default()
         };
@@ -369,6 +364,11 @@ fn line(entry: &[u8]) -> Option<Line> {
         user_address: Some(word(entry, 24)).filter(|address| *address > 0),
         windows: [0, 1, 2, 3].map(transfers),
     })
+}
+
+/// The operations of all CPUs in all windows.
+fn operations_done(counts: &[u8]) -> u64 {
+    counts.chunks_exact(4).map(|count| u64::from(short(count, 0))).sum()
 }
 
 fn short(bytes: &[u8], at: usize) -> u32 {
