@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use store::Store;
 
 use super::super::find::find;
+use super::super::scale::curve_file::rate_of;
 use super::{Arguments, Operation};
 
 /// Rates of one CPU by operation, and where they come from.
@@ -21,17 +22,8 @@ pub struct OneCpu {
 
 /// Parses a rate of operations a second: 850000, 1.2M, 1.2M/s.
 pub fn rate(text: &str) -> Result<f64> {
-    let number = text.strip_suffix("/s").unwrap_or(text).trim_end();
-    let digits = number.trim_end_matches(['k', 'M', 'G']);
-    let factor = match &number[digits.len()..] {
-        "" => Some(1.0),
-        "k" => Some(1e3),
-        "M" => Some(1e6),
-        "G" => Some(1e9),
-        _ => None,
-    };
-    let rate = digits.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
-    let rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0);
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let rate = rate_of(number).filter(|rate| *rate > 0.0);
     rate.context("must be operations a second above 0, such as 850000, 1.2M or 1.2M/s")
 }
 

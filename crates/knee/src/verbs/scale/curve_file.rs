@@ -91,7 +91,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// A rate as people write it: 1500, 1,500, 1.5k or 1.5M. `None` for 10,5, which may be ten and a half.
-fn rate_of(word: &str) -> Option<f64> {
+pub fn rate_of(word: &str) -> Option<f64> {
     let (digits, factor) = match word.trim_end().strip_suffix(['k', 'K', 'M', 'G']) {
         Some(digits) => (digits.trim_end(), thousands(&word[digits.len()..])),
         None => (word, 1.0),
