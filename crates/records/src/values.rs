@@ -135,7 +135,8 @@ impl Values<i64> {
         let names = recent_with(&[], first)?;
         let text = text.as_bytes();
         let words = names.len().div_ceil(WORD);
-        let mut packed = vec![0; words];
+        let mut packed = Vec::with_capacity(words + names.len() / 4);
+        packed.resize(words, 0);
         let mut at = 0;
         for (index, name) in names.iter().enumerate() {
             let after = text.get(at..)?.strip_prefix(b"\"")?.strip_prefix(name.as_bytes())?;

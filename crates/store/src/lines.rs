@@ -124,7 +124,8 @@ impl Parts {
     /// Whole lines; nothing at the end of the file.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = &self.file else { return Ok(None) };
-        let mut text = std::mem::take(&mut self.rest);
+        let mut text = Vec::with_capacity(self.rest.len() + PART as usize);
+        text.append(&mut self.rest);
         loop {
             let searched = text.len();
             file.take(PART).read_to_end(&mut text)?;

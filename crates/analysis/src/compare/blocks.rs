@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use host::in_parallel;
 use records::{Opened, Outcome, Point, Record, Run, Unavailable};
 
 /// The runs of one cell in one block.
@@ -27,6 +28,9 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Runs of which one thread looks for disturbances at a time.
+const JUDGED_AT_ONCE: usize = 4096;
+
 /// The blocks of a cell, in order. `points` has the cell's point for each arm; runs of other
 /// points are ignored.
 pub fn blocks<'a>(
@@ -34,11 +38,16 @@ pub fn blocks<'a>(
     points: &[usize],
     runs: impl IntoIterator<Item = &'a Run>,
 ) -> Vec<Block<'a>> {
+    let arm_of = |run: &Run| points.iter().position(|point| *point == run.point as usize);
+    let runs: Vec<(usize, &Run)> =
+        runs.into_iter().filter_map(|run| Some((arm_of(run)?, run))).collect();
+    let parts: Vec<&[(usize, &Run)]> = runs.chunks(JUDGED_AT_ONCE).collect();
+    let disturbed = in_parallel(parts.len(), |part| {
+        let why = |(arm, run): &(usize, &Run)| disturbance(&record.points[points[*arm]], run);
+        parts[part].iter().map(why).collect::<Vec<_>>()
+    });
     let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
-    for run in runs {
-        let Some(arm) = points.iter().position(|point| *point == run.point as usize) else {
-            continue;
-        };
+    for ((arm, run), why) in runs.iter().copied().zip(disturbed.into_iter().flatten()) {
         let block = blocks.entry(run.block).or_insert_with(|| Block {
             number: run.block,
             runs: vec![None; points.len()],
@@ -53,7 +62,6 @@ pub fn blocks<'a>(
         } else {
             block.runs[arm] = Some(run);
         }
-        let why = disturbance(&record.points[points[arm]], run);
         block.reasons.extend(why.map(|why| (arm, run, why)));
     }
     blocks.into_values().collect()

@@ -143,11 +143,23 @@ impl<'a> ComparedCell<'a> {
         names
     }
 
-    /// The comparison of one metric.
-    pub fn metric(&self, metric: &str, rules: &Rules, role: Role) -> MetricComparison {
+    /// The comparisons of some metrics, whose values one walk over the runs reads.
+    pub fn compared(&self, metrics: &[(String, Role)], rules: &Rules) -> Vec<MetricComparison> {
+        let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+        let read = self.read(&names);
+        let named = metrics.iter().zip(&read);
+        named.map(|((name, role), values)| self.metric(name, values, rules, *role)).collect()
+    }
+
+    fn metric(
+        &self,
+        metric: &str,
+        values: &[Vec<Option<f64>>],
+        rules: &Rules,
+        role: Role,
+    ) -> MetricComparison {
         let (unit, better) = unit_and_direction(&self.points[0].0.record, metric);
-        let values = self.read(metric);
-        let columns = self.columns_of(&values, metric, &unit, rules);
+        let columns = self.columns_of(values, metric, &unit, rules);
         let judgements = match role {
             Role::Primary => columns.judged(rules),
             Role::Secondary => columns.judged_alone(rules),
@@ -194,7 +206,7 @@ impl<'a> ComparedCell<'a> {
             }
             contrast
         };
-        let side = |arm| Spread::from_values(&self.summarized(arm, &values, &judgements, rules));
+        let side = |arm| Spread::from_values(&self.summarized(arm, values, &judgements, rules));
         MetricComparison {
             metric: metric.to_string(),
             unit,
@@ -234,10 +246,18 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
-    /// The value of each run of the sides: it is read once, since a record may have very many runs.
-    fn read(&self, metric: &str) -> Vec<Vec<Option<f64>>> {
-        let of_side = |side: &Vec<&Run>| side.iter().map(|run| finite(run, metric)).collect();
-        self.sides.iter().map(of_side).collect()
+    /// For each metric and side, the value of each run. A run is looked at once, since a record may have very many.
+    fn read(&self, metrics: &[&str]) -> Vec<Vec<Vec<Option<f64>>>> {
+        let room = || self.sides.iter().map(|side| Vec::with_capacity(side.len())).collect();
+        let mut read: Vec<Vec<Vec<Option<f64>>>> = metrics.iter().map(|_| room()).collect();
+        for (arm, side) in self.sides.iter().enumerate() {
+            for run in side {
+                for (metric, values) in metrics.iter().zip(&mut read) {
+                    values[arm].push(finite(run, metric));
+                }
+            }
+        }
+        read
     }
 
     /// The values of an arm that tables summarize. Where blocks go on until decided, those of the
@@ -263,7 +283,7 @@ impl<'a> ComparedCell<'a> {
 
     /// The columns of a metric, one for each arm but the first.
     pub fn columns(&self, metric: &str, unit: &str, rules: &Rules) -> MetricColumns {
-        self.columns_of(&self.read(metric), metric, unit, rules)
+        self.columns_of(&self.read(&[metric])[0], metric, unit, rules)
     }
 
     fn columns_of(

@@ -96,20 +96,24 @@ fn about(variant: &Variant) -> String {
     parts.join(", ")
 }
 
+/// Metrics that are read in one walk over the runs of a cell: a record may have more runs than the CPU's cache holds.
+const READ_AT_ONCE: usize = 4;
+
 /// The comparisons of all metrics of each cell. Metrics are judged beside each other: a record may have one cell.
 fn metrics(cells: &[ComparedCell], rules: &Rules) -> Vec<Vec<MetricComparison>> {
-    let names = cells.iter().map(|cell| cell.metrics(rules));
-    let asked: Vec<(usize, (String, Role))> = names
+    let names: Vec<Vec<(String, Role)>> = cells.iter().map(|cell| cell.metrics(rules)).collect();
+    let parts: Vec<(usize, &[(String, Role)])> = names
+        .iter()
         .enumerate()
-        .flat_map(|(cell, names)| names.into_iter().map(move |name| (cell, name)))
+        .flat_map(|(cell, names)| names.chunks(READ_AT_ONCE).map(move |part| (cell, part)))
         .collect();
-    let judged = in_parallel(asked.len(), |index| {
-        let (cell, (metric, role)) = &asked[index];
-        cells[*cell].metric(metric, rules, *role)
+    let judged = in_parallel(parts.len(), |index| {
+        let (cell, part) = parts[index];
+        cells[cell].compared(part, rules)
     });
     let mut metrics: Vec<Vec<MetricComparison>> = vec![Vec::new(); cells.len()];
-    for ((cell, _), metric) in asked.iter().zip(judged) {
-        metrics[*cell].push(metric);
+    for ((cell, _), judged) in parts.iter().zip(judged) {
+        metrics[*cell].extend(judged);
     }
     metrics
 }
@@ -278,6 +282,9 @@ fn variance(cells: &[ComparedCell], rules: &Rules) -> Vec<VarianceShare> {
     let units =
         |unit: fn(&NestedValue) -> &String| values.iter().map(unit).collect::<BTreeSet<_>>().len();
     let (nodes, boots) = (units(|value| &value.node), units(|value| &value.boot));
+    if nodes <= 1 && boots <= 1 {
+        return Vec::new();
+    }
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let mut number = |unit: &str, point: u32| {
         let next = numbers.len() as u32;
