@@ -33,6 +33,8 @@ struct PairScore {
     is_right: bool,
     /// The largest distance of a told time from that of clean runs, as a share.
     time_off: f64,
+    /// The same of the clean runs after knee's, from those before: what the host does to equal runs.
+    clean_off: f64,
     /// Whether the bound of the first cause is at least the measured gain; nothing where there is no bound.
     bound_holds: Option<bool>,
     /// Whether it says "the same" beside an interval that excludes 0.
@@ -72,6 +74,7 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
                 scores.push(PairScore {
                     is_right: false,
                     time_off: f64::INFINITY,
+                    clean_off: f64::INFINITY,
                     bound_holds: None,
                     is_same_wrong: false,
                     seconds: f64::NAN,
@@ -94,15 +97,14 @@ fn built() -> Result<PathBuf> {
 
 fn scored(knee: &Path, pair: &EverydayPair) -> Result<PairScore> {
     let home = fresh_directory(Path::new("/dev/shm"))?;
-    let mut clean = [Vec::new(), Vec::new()];
-    clean_runs(pair, home.path(), &mut clean)?;
+    let before = clean_runs(pair, home.path())?;
     let mut explain = Command::new(knee);
     explain.env("KNEE_RECORDS", home.path().join("records")).current_dir(home.path());
     let flags = pair.lines.iter().flat_map(|line| ["--command", line]);
     let start = Instant::now();
     let said = explain.arg("explain").args(flags).args(["--yes", "--json"]).output()?;
     let seconds = start.elapsed().as_secs_f64();
-    clean_runs(pair, home.path(), &mut clean)?;
+    let after = clean_runs(pair, home.path())?;
     let why = String::from_utf8_lossy(&said.stderr);
     let json: Value = serde_json::from_slice(&said.stdout)
         .with_context(|| format!("no JSON, but: {}", why.lines().last().unwrap_or_default()))?;
@@ -110,14 +112,14 @@ fn scored(knee: &Path, pair: &EverydayPair) -> Result<PairScore> {
     last.env("KNEE_RECORDS", home.path().join("records"));
     let text = last.args(["explain", "last", "--no-pager"]).output()?.stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let clean = clean.map(median);
-    score(pair, &json, &text, clean, seconds)
+    score(pair, &json, &text, [before, after], seconds)
 }
 
-/// Runs both sides in turn without knee, their output to a file in memory.
-fn clean_runs(pair: &EverydayPair, home: &Path, clean: &mut [Vec<f64>; 2]) -> Result<()> {
+/// Seconds of each side, run in turn without knee, their output to a file in memory.
+fn clean_runs(pair: &EverydayPair, home: &Path) -> Result<[Vec<f64>; 2]> {
+    let mut clean = [Vec::new(), Vec::new()];
     for _ in 0..CLEAN {
-        for (line, seconds) in pair.lines.iter().zip(clean.iter_mut()) {
+        for (line, seconds) in pair.lines.iter().zip(&mut clean) {
             let words = text_words(line);
             let printed = File::create(home.join("printed"))?;
             let mut command = Command::new(&words[0]);
@@ -128,7 +130,7 @@ fn clean_runs(pair: &EverydayPair, home: &Path, clean: &mut [Vec<f64>; 2]) -> Re
             ensure!(status.success(), "{line} ended with {status}");
         }
     }
-    Ok(())
+    Ok(clean)
 }
 
 /// The words of a line, in which only single quotes hold words together.
@@ -149,9 +151,14 @@ fn score(
     pair: &EverydayPair,
     json: &Value,
     text: &str,
-    clean: [f64; 2],
+    runs: [[Vec<f64>; 2]; 2],
     seconds: f64,
 ) -> Result<PairScore> {
+    let [before, after] = &runs;
+    let [first, last] = [before, after].map(|runs| [0, 1].map(|side| median(runs[side].clone())));
+    let clean = [0, 1].map(|side| median([&before[side][..], &after[side]].concat()));
+    let clean_off = [0, 1].map(|side| (last[side] / first[side] - 1.0).abs());
+
     let difference = json["differences"].get(0).context("no difference")?;
     let causes = difference["causes"].as_array().context("no causes")?;
     let first = causes.first().map(path).unwrap_or_default();
@@ -172,16 +179,18 @@ fn score(
     let answer =
         text.lines().skip(1).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     eprintln!(
-        "    {} first: {first:?}; told {:.4} -> {:.4} s, clean {:.4} -> {:.4} s ({:.1} %); bound {most:?}, gain {gain:.2}; {seconds:.1} s",
+        "    {} first: {first:?}; told {:.4} -> {:.4} s, clean {:.4} -> {:.4} s ({:.1} %; before and after it {:.1} %); bound {most:?}, gain {gain:.2}; {seconds:.1} s",
         if is_right { "right," } else { "WRONG," },
         told[0],
         told[1],
         clean[0],
         clean[1],
         100.0 * time_off,
+        100.0 * clean_off[0].max(clean_off[1]),
     );
     eprintln!("    {answer}");
-    Ok(PairScore { is_right, time_off, bound_holds, is_same_wrong, seconds })
+    let clean_off = clean_off[0].max(clean_off[1]);
+    Ok(PairScore { is_right, time_off, clean_off, bound_holds, is_same_wrong, seconds })
 }
 
 fn path(cause: &Value) -> String {
@@ -210,6 +219,9 @@ fn figures(seed: u64, scores: &[PairScore]) -> Vec<Figure> {
         }),
         share("time within 10 % of clean runs", Limit::AtLeast(0.95), &|s| {
             Some(s.time_off <= TIME_MAX)
+        }),
+        share("clean runs after within 10 % of those before", Limit::None, &|s| {
+            Some(s.clean_off <= TIME_MAX)
         }),
         share("bound of the gain holds", Limit::AtLeast(1.0), &|s| s.bound_holds),
         share("\"the same\" beside an interval without 0", Limit::AtMost(0.0), &|s| {

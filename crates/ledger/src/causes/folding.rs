@@ -3,6 +3,7 @@
 //!     a call that is made more often   the CPU enters and leaves the kernel more often
 //!     a call that waits longer         its CPUs are idle for longer, in that call
 //!     a call that is made more often   the user code around it runs more often, too
+//!     a call that is made more often   another call of the same loop is, as often
 //!
 //!     a process that is started        its faults, its calls and its end
 //!
@@ -32,7 +33,32 @@ const FUNCTION_MAX: f64 = 1.0;
 /// Folds causes that follow from others into these. Keeps the order.
 pub(super) fn fold(causes: Vec<Cause>, difference: &RowChange) -> Vec<Cause> {
     let causes = fold_processes(causes, difference);
-    fold_user_code(fold_waits(name_call(fold_entries(causes), difference)))
+    fold_user_code(fold_waits(fold_loops(name_call(fold_entries(causes), difference))))
+}
+
+/// Additional calls of two kinds whose numbers differ by at most this share are made by one loop.
+const IN_STEP: f64 = 0.02;
+
+/// Calls of which as many came, or went, are one change: a program that copies with a smaller buffer reads and writes
+/// more often. The largest keeps its name.
+fn fold_loops(causes: Vec<Cause>) -> Vec<Cause> {
+    let calls = |cause: &Cause| {
+        let is_count = is_mostly_count(&cause.change.split) == Some(true);
+        call(cause).filter(|_| is_count).and_then(|_| more_events(cause))
+    };
+    let mut folded: Vec<Cause> = Vec::new();
+    for cause in causes {
+        let in_step = |other: &Cause| {
+            let times = calls(&cause)? / calls(other)?;
+            Some((times - 1.0).abs() <= IN_STEP && cause.own_ns * other.own_ns > 0.0)
+        };
+        let at = folded.iter().position(|other| in_step(other) == Some(true));
+        match at {
+            Some(_) => tell_with(&mut folded, at, cause),
+            None => folded.push(cause),
+        }
+    }
+    folded
 }
 
 /// User code runs more often if it makes a call more often. The count of the call is exact; nothing counts user

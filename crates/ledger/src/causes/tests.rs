@@ -100,6 +100,22 @@ fn what_follows_from_a_cause_is_told_with_it() {
         ],
         &[("system call lseek", &[ENTRIES])],
     );
+    // A loop with a smaller buffer reads and writes more often, and enters the kernel for both.
+    check(
+        &[
+            (ENTRIES, 200.0, Some(2.0)),
+            ("system call read", 500.0, Some(1.0)),
+            ("system call write", 400.0, Some(1.0)),
+            ("system call lseek", 400.0, Some(1.0)),
+        ],
+        &[
+            (ENTRIES, 2300.0, Some(23.0)),
+            ("system call read", 2500.0, Some(11.0)),
+            ("system call write", 2600.0, Some(11.0)),
+            ("system call lseek", 700.0, Some(2.0)),
+        ],
+        &[("system call write", &["system call read", ENTRIES]), ("system call lseek", &[])],
+    );
     // The interpreter takes longer to make the call than the kernel takes for it.
     check(
         &[("user code", 5000.0, None), ("system call stat", 800.0, Some(1.0))],
