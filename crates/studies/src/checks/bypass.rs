@@ -103,9 +103,9 @@ pub fn fairness(subject: &Subject) -> Result<Fairness> {
         watched_task: Some(WATCHED),
         ..Options::default()
     };
-    let mut searches = Vec::new();
+    let mut searches: Vec<Searched> = Vec::new();
     for tasks in TASKS {
-        let mut searched = Searched { tasks, counted: Vec::new(), is_complete: true };
+        searches.push(Searched { tasks, counted: Vec::new(), is_complete: true });
         for acquires in ACQUIRES {
             let size = CheckSize { threads: tasks, acquires, locks: 1 };
             let found = with_tasks(subject, size, Mutation::None, |s| search(s, &options))??;
@@ -113,19 +113,36 @@ pub fn fairness(subject: &Subject) -> Result<Fairness> {
             if found.failure.is_some() {
                 break;
             }
+            let searched = searches.last_mut().expect("it was pushed");
             searched.counted.push((acquires, found.bypass));
             searched.is_complete = !found.gave_up;
+            // Nothing is left to learn; a lock that backs off takes seconds for each further search.
+            if can_all_starve(&searches) {
+                return Ok(Fairness::of(&searches));
+            }
             if found.gave_up {
                 break;
             }
         }
-        searches.push(searched);
     }
-    Ok(Fairness {
-        exclusive: bound(&searches, |bypass| bypass.exclusive),
-        shared: bound(&searches, |bypass| bypass.shared),
-        is_known: searches.iter().any(|one| one.is_complete || one.counted.len() > 1),
-    })
+    Ok(Fairness::of(&searches))
+}
+
+impl Fairness {
+    fn of(searches: &[Searched]) -> Fairness {
+        Fairness {
+            exclusive: bound(searches, |bypass| bypass.exclusive),
+            shared: bound(searches, |bypass| bypass.shared),
+            is_known: searches.iter().any(|one| one.is_complete || one.counted.len() > 1),
+        }
+    }
+}
+
+/// Whether each kind of waiter that was seen has no bound.
+fn can_all_starve(searches: &[Searched]) -> bool {
+    let Fairness { exclusive, shared, .. } = Fairness::of(searches);
+    let is_none = |bound: Bound| matches!(bound, Bound::None(_));
+    exclusive.is_some_and(is_none) && shared.is_none_or(is_none)
 }
 
 /// The bound of one kind of waiter, by number of tasks.
