@@ -33,7 +33,7 @@ struct PairScore {
     is_right: bool,
     /// The largest distance of a told time from that of clean runs, as a share.
     time_off: f64,
-    /// The same of the clean runs after knee's, from those before: what the host does to equal runs.
+    /// The largest distance of clean runs after knee's from those before, as a share: what the host does to equal runs.
     clean_off: f64,
     /// Whether the bound of the first cause is at least the measured gain; nothing where there is no bound.
     bound_holds: Option<bool>,

@@ -104,7 +104,10 @@ fn in_a_sentence(ledger: &Ledger, wall: Option<&WallTime>, per: &str) -> String 
     // CPUs that the workload leaves unused are no part of its time.
     let by_wall = wall.alone(ledger);
     let shown = by_wall.as_ref().unwrap_or(ledger);
-    let largest = largest_rows(shown, &|row| duration_ns(shown.ns_per_operation(row).mean));
+    // Shares are of profiled runs, the time is of clean ones: rows add up to it.
+    let all = shown.ns_per_operation(&shown.root).mean.max(1e-9);
+    let of_clean = |row: &LedgerRow| shown.ns_per_operation(row).mean * wall.ns / all;
+    let largest = largest_rows(shown, &|row| duration_ns(of_clean(row)));
     let cpu = wall.cpu_ns.map(|ns| format!(", {} of CPU time", duration_ns(ns)));
     format!("{article} {per} takes {}{}: {largest}", duration_ns(wall.ns), cpu.unwrap_or_default())
 }

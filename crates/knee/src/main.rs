@@ -12,6 +12,7 @@ mod flags;
 mod help;
 mod named;
 mod renamed;
+mod results;
 mod stack;
 mod verbs;
 

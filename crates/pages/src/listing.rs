@@ -33,6 +33,8 @@ pub struct ListedRecord {
     pub runs: String,
     /// The newest verdicts: words with what they mean.
     pub verdicts: Vec<(Tone, String)>,
+    /// What was found, in a sentence; may be empty.
+    pub result: String,
 }
 
 /// The page with the list.
@@ -92,6 +94,9 @@ fn line(markup: &mut Markup, record: &ListedRecord) {
         let class = format!("count {}", tone.name());
         markup.leaf("span", &[("class", &class)], words);
         markup.text(" ");
+    }
+    if !record.result.is_empty() {
+        markup.leaf("p", &[], &record.result);
     }
     let facts = [&record.started, &record.state, &record.runs, &record.workloads, &record.host];
     let facts: Vec<&str> =

@@ -61,6 +61,26 @@ struct Shard {
 pub struct Index {
     shards: Vec<Shard>,
     store: Store,
+    /// Absent if the cache cannot be written to.
+    file: Option<IndexFile>,
+}
+
+/// The file of an index.
+#[derive(Debug)]
+struct IndexFile {
+    folder: HeldFolder,
+    name: String,
+    header: Header,
+}
+
+impl IndexFile {
+    /// Replaces the file. Without it, the next call reads the records again.
+    fn put(&self, shards: &[Shard]) -> Result<()> {
+        let mut text = lines::text(&[&self.header])?;
+        text.extend(lines::text(shards)?);
+        self.folder.put(&self.name, &text)?;
+        Ok(())
+    }
 }
 
 /// Which records to list; an absent field lets all through.
@@ -109,20 +129,38 @@ impl Index {
         let root = store.root().canonicalize().unwrap_or_else(|_| store.root().to_path_buf());
         let header = Header { index: VERSION, root: format!("{root:?}") };
         let name = format!("index{}.ndjson", root.to_string_lossy().replace('/', "-"));
-        let cache = private(cache);
-        let known = cache.as_ref().ok().and_then(|cache| read(cache, &name, &header));
+        let file = private(cache).ok().map(|folder| IndexFile { folder, name, header });
+        let known = file.as_ref().and_then(read);
         let is_new = known.is_none();
         let (shards, has_changed) =
             refreshed(store, known.unwrap_or_default()).context("listing records")?;
-        if let Ok(cache) = cache
-            && (is_new || has_changed)
-        {
-            let mut text = lines::text(&[header])?;
-            text.extend(lines::text(&shards)?);
-            // Without it, the next call reads the records again.
-            let _ = cache.put(&name, &text);
+        let index = Index { shards, store: store.clone(), file };
+        if is_new || has_changed {
+            index.keep();
         }
-        Ok(Index { shards, store: store.clone() })
+        Ok(index)
+    }
+
+    fn keep(&self) {
+        if let Some(file) = &self.file {
+            let _ = file.put(&self.shards);
+        }
+    }
+
+    /// Adds to listed records what was found in them, which `find` works out once for each.
+    pub fn add_results(&mut self, listed: &mut [Listed], find: impl Fn(&Listed) -> String) {
+        let mut has_changed = false;
+        for one in listed.iter_mut().filter(|one| one.result.is_empty()) {
+            one.result = find(one);
+            let known = self.shards.iter_mut().flat_map(|shard| &mut shard.records);
+            for (_, known) in known.filter(|(_, known)| known.id == one.id) {
+                has_changed |= !one.result.is_empty();
+                known.result = one.result.clone();
+            }
+        }
+        if has_changed {
+            self.keep();
+        }
     }
 
     /// At most `limit` records, newest first.
@@ -192,11 +230,11 @@ fn private(folder: &Path) -> Result<HeldFolder> {
 }
 
 /// The shards in an index; `None` if it is missing, damaged, or of another version or store.
-fn read(cache: &HeldFolder, name: &str, header: &Header) -> Option<Vec<Shard>> {
-    let text = cache.read_text(name, INDEX_LIMIT).ok()??;
+fn read(file: &IndexFile) -> Option<Vec<Shard>> {
+    let text = file.folder.read_text(&file.name, INDEX_LIMIT).ok()??;
     let mut lines = text.lines();
     let found: Header = serde_json::from_str(lines.next()?).ok()?;
-    if found != *header {
+    if found != file.header {
         return None;
     }
     lines.map(|line| serde_json::from_str(line).ok()).collect()

@@ -47,6 +47,9 @@ pub struct Listed {
     /// What the user wants to remember about it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// What was found, in a sentence; empty where nobody asked for it yet, and in records of very many runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub result: String,
     /// When its first session started; absent if the record cannot be read.
     pub started: Option<Timestamp>,
     /// Length of its files; 0 if it is not finished.
@@ -79,6 +82,7 @@ impl Listed {
             planned: record.runs_planned().unwrap_or(0),
             label: record.label.clone(),
             note: record.note.clone(),
+            result: String::new(),
             started: record.started(),
             bytes: folder::bytes(folder, record),
             reason: String::new(),

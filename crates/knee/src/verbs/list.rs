@@ -27,6 +27,7 @@ use text::table::{Align, Table};
 use workloads::{Family, WORKLOADS};
 
 use crate::flags::{since, until};
+use crate::results::result;
 
 /// What to list.
 #[derive(clap::Args)]
@@ -103,19 +104,24 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Records of which a list says what was found: the newest. To work it out takes a moment each, the first time.
+const RESULTS_MAX: usize = 100;
+
 /// The metrics of runs and the counters beside them.
 pub fn all_metrics() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().chain(COUNTERS)
 }
 
 fn records(arguments: &Arguments, store: &Store) -> Result<()> {
-    let index = Index::open(store, &paths::cache()?)?;
+    let mut index = Index::open(store, &paths::cache()?)?;
     let Arguments { workload, label, host, since, until, .. } = arguments;
     let is_filtered =
         [workload, label, host].iter().any(|f| f.is_some()) || since.or(*until).is_some();
     let (workload, label, host) = (workload.clone(), label.clone(), host.clone());
     let filter = Filter { workload, label, host, since: *since, until: *until };
-    let newest = index.matching(&filter, arguments.limit);
+    let mut newest = index.matching(&filter, arguments.limit);
+    let judged = newest.len().min(RESULTS_MAX);
+    index.add_results(&mut newest[..judged], result);
     // What cannot be read has neither workload nor time.
     let others = if is_filtered { Vec::new() } else { index.others()? };
     let count = index.count(&filter);
@@ -129,7 +135,7 @@ fn records(arguments: &Arguments, store: &Store) -> Result<()> {
     };
     arguments.view.print(|| Ok([newest, others].concat()), || Ok(page))?;
     if arguments.view.view() == View::Terminal {
-        hint("see also: knee list workloads|loads|algorithms|hosts|experiments|commands|metrics");
+        hint("more: knee list workloads|loads|algorithms|hosts|experiments|commands|metrics");
     }
     Ok(())
 }
@@ -174,17 +180,18 @@ fn prose<const N: usize>(
     Block::Table(PageTable::of_prose(table))
 }
 
-/// Finished records, with the local time of their start; a note has a row of its own.
+/// Finished records, with the local time of their start; what was found and a note have rows of their own.
 pub fn records_table<'a>(records: impl IntoIterator<Item = &'a Listed>) -> Block {
     let rows = |record: &Listed| {
-        let note = Some(record.note.replace('\n', " ")).filter(|note| !note.is_empty());
-        let note = note.map(|note| [String::new(), String::new(), note]);
-        [record_row(record)].into_iter().chain(note).collect::<Vec<_>>()
+        let texts = [&record.result, &record.note].map(|text| text.replace('\n', " "));
+        let texts = texts.into_iter().filter(|text| !text.is_empty());
+        let below = texts.map(|text| [String::new(), text]);
+        [record_row(record)].into_iter().chain(below).collect::<Vec<_>>()
     };
-    prose([""; 3], records.into_iter().flat_map(rows))
+    prose([""; 2], records.into_iter().flat_map(rows))
 }
 
-fn record_row(record: &Listed) -> [String; 3] {
+fn record_row(record: &Listed) -> [String; 2] {
     let Listed { id, state, host, kernel, name, label, .. } = record;
     let runs = record.runs_in_words();
     let partial = if state == "partial" { "  partial" } else { "" };
@@ -193,7 +200,7 @@ fn record_row(record: &Listed) -> [String; 3] {
     let started =
         record.started.map(|started| local(started).strftime("%Y-%m-%d %H:%M").to_string());
     let started = started.unwrap_or("-".to_string());
-    [id.clone(), started, format!("{label}{name}  {runs}{partial}  {host} {kernel}")]
+    [id.clone(), format!("{started:16}  {label}{name}  {runs}{partial}  {host} {kernel}")]
 }
 
 /// What is known of a folder that is no finished record.

@@ -12,6 +12,7 @@ use pages::{ListedExperiment, ListedRecord, Listing, Page, Purpose, Tone};
 use records::Opened;
 use store::{Index, Listed, ReadSoFar, RecordStamp, Store};
 
+use crate::results::result;
 use crate::verbs::compare::{self, CompareQuestion};
 use crate::verbs::report::measured;
 use crate::verbs::serve::request::{Asked, PageForm};
@@ -146,7 +147,7 @@ impl Routes {
     }
 
     fn list(&self, desk: &mut Desk, search: &str) -> Result<Response> {
-        let index = Index::open(&self.store, &paths::cache()?)?;
+        let mut index = Index::open(&self.store, &paths::cache()?)?;
         let most = if search.is_empty() { LISTED_MAX + 1 } else { SEARCHED_MAX };
         let growing = index.others()?;
         let is_growing = growing.iter().any(|one| one.state == "growing");
@@ -154,6 +155,9 @@ impl Routes {
         listed.retain(|one| is_found(one, search));
         let more = listed.len() > LISTED_MAX;
         listed.truncate(LISTED_MAX);
+        let judged = listed.len().min(JUDGED_MAX);
+        index.add_results(&mut listed[..judged], result);
+        memory::give_back();
         let note = if more {
             format!("Only the newest {LISTED_MAX} are shown: search for others")
         } else {
@@ -201,6 +205,7 @@ impl Desk {
             workloads: one.workloads.clone(),
             host: known.join(", "),
             runs: one.runs_in_words(),
+            result: one.result.clone(),
             verdicts: if is_judged && is_whole { self.verdicts(one) } else { Vec::new() },
         }
     }
