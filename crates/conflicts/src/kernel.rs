@@ -228,8 +228,9 @@ impl Image for KernelImage<'_> {
         self.symbols.function(address).map(|(name, _)| name.to_string())
     }
 
-    fn is_of_module(&self, address: u64) -> bool {
-        address >= self.end
+    fn has_types(&self, address: u64) -> bool {
+        let has_module = |module| self.namer.is_some_and(|namer| namer.types().has_module(module));
+        address < self.end || self.symbols.module(address).is_some_and(has_module)
     }
 
     fn namer(&self) -> Option<&Namer<'_>> {

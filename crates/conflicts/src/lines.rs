@@ -126,7 +126,7 @@ impl<'a> Lines<'a> {
                 let Some(start) = place.start() else { continue };
                 let (_, evidence) =
                     evidence.entry(subject(&place)).or_insert_with(|| (place, Evidence::default()));
-                evidence.is_of_module |= self.image.is_of_module(access.instruction);
+                evidence.has_unknown_types |= !self.image.has_types(access.instruction);
                 let Some(function) = self.image.function(access.instruction) else { continue };
                 if !COPIES.iter().any(|copy| function.contains(copy)) {
                     *evidence.offsets.entry(address.wrapping_sub(start)).or_default() +=

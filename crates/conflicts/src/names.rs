@@ -3,8 +3,8 @@
 //!
 //! A cache that is called like a structure of its size holds that. Else the functions which access an object are asked
 //! what they take, and where none takes anything that fits, the functions near by: that is a guess, and marked as one,
-//! since a function may follow a pointer to something else. Objects that modules use may be of types that are not known
-//! here: only a cache's own name names them.
+//! since a function may follow a pointer to something else. Objects that a module without types uses may be of types that
+//! are not known here: only a cache's own name names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +34,8 @@ pub struct Evidence {
     pub atomic: BTreeSet<u64>,
     /// The offsets that functions of a lock write, with the part of the type's name that must be there.
     pub locks: BTreeMap<u64, &'static str>,
-    /// Whether functions of modules accessed them.
-    pub is_of_module: bool,
+    /// Whether functions accessed them that use types which are not known: of a module without BTF.
+    pub has_unknown_types: bool,
 }
 
 /// What an object may be.
@@ -153,7 +153,7 @@ impl<'a> Namer<'a> {
     /// What the objects of a cache are.
     pub fn of_cache(&self, cache: &str, object_bytes: u64, evidence: &Evidence) -> Candidates {
         let is_kmalloc = kmalloc_bytes(cache).is_some();
-        if is_kmalloc && evidence.is_of_module {
+        if is_kmalloc && evidence.has_unknown_types {
             return Candidates::default();
         }
         if let Some(bucket) = kmalloc_bytes(cache) {
@@ -176,7 +176,7 @@ impl<'a> Namer<'a> {
         if !alike.is_empty() {
             return self.named_once(alike).into();
         }
-        if evidence.is_of_module {
+        if evidence.has_unknown_types {
             return Candidates::default();
         }
         self.decide(same_size.into_iter(), evidence)

@@ -86,6 +86,8 @@ struct Prepared {
     bytes: u64,
     /// Modules that were not found, a sentence each.
     missing: Vec<String>,
+    /// The types of its modules that have any, by module.
+    module_types: BTreeMap<String, Vec<u8>>,
 }
 
 /// Modules that every guest needs: the bus, the stream.
@@ -192,6 +194,12 @@ impl Booter {
     /// What watches the guests of [`Booter::traced`].
     pub fn tracer(&self) -> Result<&Tracer> {
         self.tracer.as_deref().context("the guest is not watched")
+    }
+
+    /// The types of the modules that guests with the first kernel load.
+    pub fn module_types(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let types = self.prepared.first().into_iter().flat_map(|kernel| &kernel.module_types);
+        types.map(|(module, types)| (module.as_str(), types.as_slice()))
     }
 
     /// Boots a guest to see whether it comes up and has what its runs need. The first such boot shows
@@ -393,7 +401,10 @@ impl Booter {
         }
         let initramfs = memfd::in_memory("initramfs", &archive)?;
         let bytes = archive.len() as u64;
-        self.prepared.push(Prepared { paths, kernel, initramfs, bytes, missing });
+        let types =
+            needed.modules.iter().map(|module| Some((module.name.clone(), module.types()?)));
+        let module_types = types.flatten().collect();
+        self.prepared.push(Prepared { paths, kernel, initramfs, bytes, missing, module_types });
         Ok(self.prepared.last().expect("it was pushed"))
     }
 

@@ -73,6 +73,11 @@ impl TracedGuest {
         Ok(&self.booter.tracer()?.memory)
     }
 
+    /// The types (BTF) of the modules that the guest loads, by module.
+    pub fn module_types(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.booter.module_types()
+    }
+
     /// Does a job, whose tasks mark their windows, and returns what they accessed.
     pub fn run(
         &mut self,
