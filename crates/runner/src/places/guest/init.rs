@@ -119,6 +119,10 @@ fn serve(
                 send(&Reply::Aged(age(&request).map_err(|why| format!("{why:#}"))))?;
             }
             Request::Symbols => send_symbols(send)?,
+            Request::Unmount => {
+                let unmounted = kept.take().map_or(Ok(()), |mounted| unmount_disk(&mounted));
+                send(&Reply::Unmounted(unmounted.map_err(|why| format!("{why:#}"))))?;
+            }
             Request::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
                 send(&Reply::Ended(ended))?;

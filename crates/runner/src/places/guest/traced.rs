@@ -19,8 +19,9 @@ use super::console;
 use super::protocol::{GuestRun, Reply, Request, line};
 use super::watchdog::Watchdog;
 
-/// Words of the kernel's command line: each slab cache keeps its own name, and programs are where they were linked.
-const WORDS: &str = "slab_nomerge norandmaps";
+/// Words of the kernel's command line: each slab cache keeps its own name, and programs, their libraries and the kernel are
+/// where they are without random addresses.
+const WORDS: &str = "slab_nomerge norandmaps nokaslr";
 
 /// Four levels of page tables; without fast string instructions, as for other emulated guests.
 const CPU: &str = "max,-erms,-fsrm,-la57";
@@ -78,7 +79,17 @@ impl TracedGuest {
         self.booter.module_types()
     }
 
-    /// Does a job, whose tasks mark their windows, and returns what they accessed.
+    /// Unmounts the file system of the job before, whose objects could be looked up until now.
+    fn unmount(&mut self) -> Result<()> {
+        let unmounted = ask(&mut self.booted, &Request::Unmount, "unmount", |reply| match reply {
+            Reply::Unmounted(unmounted) => Some(unmounted),
+            _ => None,
+        })?;
+        unmounted.map_err(anyhow::Error::msg)
+    }
+
+    /// Does a job, whose tasks mark their windows, and returns what they accessed. Its file system stays mounted until the
+    /// next job: unmounting it would free what its memory says of the accesses.
     pub fn run(
         &mut self,
         job: &Job,
@@ -86,6 +97,9 @@ impl TracedGuest {
         limit: Duration,
     ) -> Result<Trace> {
         ensure!(job.traced, "the job marks no windows");
+        if file_system.is_some() {
+            self.unmount()?;
+        }
         if let (Some(made), Some(disk)) = (file_system, &self.booted.disk) {
             self.booter.format_disk(disk, made)?;
         }
@@ -97,7 +111,8 @@ impl TracedGuest {
         let variant = file_system
             .map(|made| Variant { file_system: Some(made.clone()), ..Variant::default() });
         let deadline_s = limit.as_secs_f64();
-        let request = GuestRun { job: job.clone(), variant, kept: false, deadline_s };
+        let kept = file_system.is_some();
+        let request = GuestRun { job: job.clone(), variant, kept, deadline_s };
         self.booted.qemu.send(&line(&Request::Run(Box::new(request))))?;
         self.wait(job, limit)?;
         self.booter.tracer()?.take()
@@ -194,23 +209,41 @@ impl Progress {
 
 /// Asks the guest for the symbols of its kernel and of the modules that are loaded.
 fn symbols(booted: &mut BootedGuest) -> Result<Symbols> {
+    let mut text = String::new();
+    ask(booted, &Request::Symbols, "send its symbols", |reply| match reply {
+        Reply::Symbols(part) if part.is_empty() => Some(()),
+        Reply::Symbols(part) => {
+            text.push_str(&part);
+            None
+        }
+        _ => None,
+    })?;
+    Symbols::from_text(&text).map_err(anyhow::Error::msg).context("the guest's kernel")
+}
+
+/// Asks the guest's init for something, and waits for the reply that is the answer.
+fn ask<T>(
+    booted: &mut BootedGuest,
+    request: &Request,
+    what: &str,
+    mut answer: impl FnMut(Reply) -> Option<T>,
+) -> Result<T> {
     const TIMEOUT: Duration = Duration::from_secs(300);
-    booted.qemu.send(&line(&Request::Symbols))?;
-    let (mut text, since) = (String::new(), Instant::now());
+    booted.qemu.send(&line(request))?;
+    let since = Instant::now();
     loop {
         ensure!(signals::received().is_none(), "interrupted");
-        ensure!(since.elapsed() < TIMEOUT, "the guest did not send its symbols within {TIMEOUT:?}");
+        ensure!(since.elapsed() < TIMEOUT, "the guest did not {what} within {TIMEOUT:?}");
         match booted.qemu.next(Duration::from_secs(1)) {
-            GuestOutput::Line(reply) => match Reply::read(&reply) {
-                Ok(Reply::Symbols(part)) if part.is_empty() => break,
-                Ok(Reply::Symbols(part)) => text.push_str(&part),
-                _ => (),
-            },
+            GuestOutput::Line(reply) => {
+                if let Some(answer) = Reply::read(&reply).ok().and_then(&mut answer) {
+                    return Ok(answer);
+                }
+            }
             GuestOutput::Off => bail!("the guest {}", console::exit_reason(&mut booted.qemu)),
             GuestOutput::Printed | GuestOutput::Nothing => (),
         }
     }
-    Symbols::from_text(&text).map_err(anyhow::Error::msg).context("the guest's kernel")
 }
 
 /// Where the kernel switches tasks and is entered (arch/x86/include/asm/idtentry.h names them since Linux 5.8).
