@@ -77,6 +77,8 @@ pub struct Lines<'a> {
     namer: Option<&'a Namer<'a>>,
     /// The types of the objects of caches, and of variables.
     known: BTreeMap<String, Candidates>,
+    /// The locks in variables, by their offset, with what they are called.
+    locks: BTreeMap<String, BTreeMap<u64, &'static str>>,
 }
 
 /// The accesses to one line.
@@ -84,7 +86,7 @@ type OfLine<'t> = Vec<&'t Access>;
 
 impl<'a> Lines<'a> {
     pub fn new(image: &'a dyn Image) -> Lines<'a> {
-        Lines { image, namer: image.namer(), known: BTreeMap::new() }
+        Lines { image, namer: image.namer(), known: BTreeMap::new(), locks: BTreeMap::new() }
     }
 
     /// The rows of a trace, the most contended first.
@@ -146,10 +148,16 @@ impl<'a> Lines<'a> {
                 }
             }
         }
+        let locks = evidence.iter().filter_map(|(subject, (place, evidence))| {
+            let is_variable = matches!(place, Place::Variable { .. });
+            is_variable.then(|| (subject.clone(), evidence.locks.clone()))
+        });
+        self.locks = locks.collect();
         let known = evidence.into_iter().map(|(subject, (place, evidence))| {
             let candidates = match &place {
                 Place::Object { cache, bytes, .. } => namer.of_cache(cache, *bytes, &evidence),
                 Place::PerCpu { name, .. } => namer.of_variable(name),
+                Place::Variable { bytes, .. } => namer.of_static_variable(*bytes, &evidence),
                 Place::Page { .. } => {
                     namer.structure("page").into_iter().collect::<Vec<_>>().into()
                 }
@@ -349,7 +357,9 @@ impl<'a> Lines<'a> {
         let members: Vec<(&str, Member)> = members.collect();
         let Some((_, member)) = members.first() else {
             let name = what(&place);
-            return unnamed(if offset == 0 { name } else { format!("{name}+{offset}") });
+            let lock = self.locks.get(&name).and_then(|locks| locks.get(&offset));
+            let name = if offset == 0 { name } else { format!("{name}+{offset}") };
+            return Part { types: lock.iter().map(ToString::to_string).collect(), ..unnamed(name) };
         };
         let owner = |structure: &str| match &place {
             Place::Variable { name, .. } | Place::PerCpu { name, .. } => name.clone(),
@@ -427,7 +437,8 @@ fn releases_alone(function: &str) -> bool {
 /// How CPUs wait for a member of these types.
 fn wait(types: &[String]) -> LockWait {
     const SLEEPS: [&str; 3] = ["rw_semaphore", "mutex", "percpu_rw_semaphore"];
-    const SPINS: [&str; 5] = ["qspinlock", "raw_spinlock", "spinlock", "qrwlock", "rwlock_t"];
+    const SPINS: [&str; 6] =
+        ["qspinlock", "raw_spinlock", "spinlock", "qrwlock", "rwlock", "rwlock_t"];
     let has = |names: &[&str]| types.iter().any(|name| names.contains(&name.as_str()));
     match () {
         () if has(&["lockref"]) => LockWait::FallsBack,
@@ -584,11 +595,12 @@ fn agree(first: f64, second: f64, operations: f64) -> bool {
 
 /// What the member that is written most is, by the names of its types.
 fn kind(part: &Part, reads: f64, writes: f64) -> LineKind {
-    const LOCKS: [&str; 10] = [
+    const LOCKS: [&str; 11] = [
         "qspinlock",
         "raw_spinlock",
         "spinlock",
         "qrwlock",
+        "rwlock",
         "rwlock_t",
         "rw_semaphore",
         "mutex",

@@ -187,15 +187,39 @@ impl<'a> Namer<'a> {
         self.variables.get(name).map_or_else(Candidates::default, |known| vec![*known].into())
     }
 
-    /// The structures that the functions speak for, or, where none takes any, those around them.
+    /// What a variable of this many bytes is, with what is behind it, by the functions that access it; nothing unless they
+    /// decide, since most variables are no structures.
+    pub fn of_static_variable(&self, bytes: u64, evidence: &Evidence) -> Candidates {
+        /// The most that linkers leave unused behind a variable.
+        const UNUSED_MAX: u64 = 63;
+        if evidence.has_unknown_types {
+            return Candidates::default();
+        }
+        let sizes = self.by_size.range(bytes.saturating_sub(UNUSED_MAX).max(1)..=bytes);
+        let fitting = sizes.flat_map(|(_, all)| all.iter().copied());
+        let fitting: Vec<Structure> = fitting.filter(|s| self.fits(*s, evidence)).collect();
+        let ranked = self.by_functions(&fitting, evidence, true);
+        let decided = ranked.into_iter().take_while(|(score, _)| *score >= DIRECT);
+        match &decided.collect::<Vec<_>>()[..] {
+            [(_, one)] => Candidates { structures: vec![*one], is_guess: true },
+            _ => Candidates::default(),
+        }
+    }
+
+    /// The structures that the functions speak for, or, where none takes any, those around them. Those come first in which
+    /// atomic instructions change what is declared as atomic, and not any number.
     fn decide(&self, fitting: impl Iterator<Item = Structure>, evidence: &Evidence) -> Candidates {
         let fitting: Vec<Structure> = fitting.filter(|s| self.fits(*s, evidence)).collect();
-        let by_functions = self.by_functions(&fitting, evidence);
-        let ranked = if by_functions.is_empty() {
-            self.by_neighbours(&fitting, evidence)
-        } else {
-            by_functions
-        };
+        let declared = |s: &Structure| self.all_atomics_are(*s, evidence, is_declared_atomic);
+        let strict: Vec<Structure> = fitting.iter().copied().filter(declared).collect();
+        let ranked = [&strict, &fitting].into_iter().find_map(|structures| {
+            let by_functions = self.by_functions(structures, evidence, false);
+            let is_known = !by_functions.is_empty();
+            let ranked =
+                if is_known { by_functions } else { self.by_neighbours(structures, evidence) };
+            (!ranked.is_empty()).then_some(ranked)
+        });
+        let ranked = ranked.unwrap_or_default();
         let decides = match ranked[..] {
             [] => false,
             [_] => true,
@@ -206,23 +230,38 @@ impl<'a> Namer<'a> {
         Candidates { structures, is_guess: true }
     }
 
-    /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean.
-    fn by_functions(&self, fitting: &[Structure], evidence: &Evidence) -> Vec<(f64, Structure)> {
+    /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean. Common ones
+    /// count where they may be all of it.
+    fn by_functions(
+        &self,
+        fitting: &[Structure],
+        evidence: &Evidence,
+        may_be_common: bool,
+    ) -> Vec<(f64, Structure)> {
         let functions = evidence.functions.keys().filter_map(|f| self.functions.get(plain(f)));
         let asked: Vec<&BTreeSet<Structure>> = functions.collect();
         let wanted: BTreeSet<&str> =
             asked.iter().flat_map(|all| all.iter()).map(|s| self.name_of(*s)).collect();
-        let wanted: BTreeSet<&str> =
-            wanted.into_iter().filter(|name| !COMMON.contains(name)).collect();
+        let (common, wanted): (BTreeSet<&str>, BTreeSet<&str>) =
+            wanted.into_iter().partition(|name| COMMON.contains(name));
+        let with_own = |structure: Structure| {
+            let mut within = self.within(structure, &wanted);
+            let own = self.name_of(structure);
+            within.extend((may_be_common && common.contains(own)).then_some(own));
+            within
+        };
         let fitting: Vec<(Structure, BTreeSet<&str>)> = fitting
             .iter()
-            .map(|structure| (*structure, self.within(*structure, &wanted)))
+            .map(|structure| (*structure, with_own(*structure)))
             .filter(|(_, within)| !within.is_empty())
             .collect();
         let holders =
             |name: &str| fitting.iter().filter(|(_, within)| within.contains(name)).count();
-        let weights: BTreeMap<&str, f64> =
-            wanted.iter().map(|name| (*name, 1.0 / holders(name).max(1) as f64)).collect();
+        let weights: BTreeMap<&str, f64> = wanted
+            .iter()
+            .chain(&common)
+            .map(|name| (*name, 1.0 / holders(name).max(1) as f64))
+            .collect();
         ranked(fitting.iter().map(|(structure, within)| {
             let own = self.name_of(*structure);
             let score = asked.iter().map(|all| {
@@ -289,17 +328,27 @@ impl<'a> Namer<'a> {
                     .is_some_and(|member| member.start == **offset || member.bytes <= 8)
         });
         let fitting: u64 = at_members.map(|(_, count)| count).sum();
-        let atomic = |offset: &u64| {
-            let member = self.types.member_at(structure, *offset);
-            *offset < bytes && member.is_some_and(|m| m.types.iter().any(|name| is_atomic(name)))
-        };
         let lock = |(offset, part): (&u64, &&str)| {
             let member = self.types.member_at(structure, *offset);
             member.is_some_and(|m| m.types.iter().any(|name| name.contains(*part)))
         };
         fitting as f64 >= FITS * all as f64
-            && evidence.atomic.iter().all(atomic)
+            && self.all_atomics_are(structure, evidence, is_atomic)
             && evidence.locks.iter().all(lock)
+    }
+
+    /// Whether all atomic accesses are to members with a type of such a name.
+    fn all_atomics_are(
+        &self,
+        structure: Structure,
+        evidence: &Evidence,
+        is_it: fn(&str) -> bool,
+    ) -> bool {
+        let bytes = self.types.bytes_of(structure);
+        evidence.atomic.iter().all(|offset| {
+            let member = self.types.member_at(structure, *offset);
+            *offset < bytes && member.is_some_and(|m| m.types.iter().any(|name| is_it(name)))
+        })
     }
 
     /// Files may define one structure each: those of one name are one.
@@ -319,21 +368,17 @@ fn ranked<'n>(scored: impl Iterator<Item = (&'n str, f64, Structure)>) -> Vec<(f
     ranked
 }
 
-/// Whether the kernel changes such a type by atomic instructions. Words of flags are plain numbers.
+/// Whether a type is there to be changed by atomic instructions. Words of flags are plain numbers.
+fn is_declared_atomic(name: &str) -> bool {
+    ["atomic", "refcount", "lockref", "spinlock", "rwlock", "long unsigned int", "unsigned long"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// Whether the kernel changes such a type by atomic instructions: also numbers that it exchanges.
 fn is_atomic(name: &str) -> bool {
-    [
-        "atomic",
-        "refcount",
-        "spinlock",
-        "rwlock",
-        "long unsigned int",
-        "unsigned int",
-        "unsigned long",
-        "u32",
-        "u64",
-    ]
-    .iter()
-    .any(|part| name.contains(part))
+    is_declared_atomic(name)
+        || ["unsigned int", "u32", "u64"].iter().any(|part| name.contains(part))
 }
 
 /// A function without what compilers add: `fput.part.0`.
