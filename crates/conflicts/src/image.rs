@@ -10,6 +10,10 @@ pub trait Image {
     fn place(&self, is_user: bool, address: u64) -> Place;
     /// The function that holds an instruction.
     fn function(&self, address: u64) -> Option<String>;
+    /// The line of an instruction in the source, as `FILE:LINE`.
+    fn source(&self, _address: u64) -> Option<String> {
+        None
+    }
     /// Whether the types that the code at an address uses are known: not those of a module without BTF.
     fn has_types(&self, _address: u64) -> bool {
         true

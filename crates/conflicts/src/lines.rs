@@ -283,11 +283,15 @@ impl<'a> Lines<'a> {
                     counts.atomics[window] += number;
                 }
             }
+            let accessed_by = match self.image.source(access.instruction) {
+                Some(source) => format!("{function} at {source}"),
+                None => function,
+            };
             if is_write(access) {
                 counts.writers.insert(access.cpu);
-                *counts.written_by.entry(function).or_default() += count;
+                *counts.written_by.entry(accessed_by).or_default() += count;
             } else {
-                *counts.read_by.entry(function).or_default() += count;
+                *counts.read_by.entry(accessed_by).or_default() += count;
             }
         }
     }

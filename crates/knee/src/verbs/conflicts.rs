@@ -286,11 +286,12 @@ impl Tracing<'_> {
         beside: Option<&Operation>,
     ) -> Result<Conflicts> {
         let tasks = self.arguments.tasks;
+        let libraries = operation.libraries(traced)?;
         let trace = traced.run(&operation.job(beside, self.arguments)?, self.made, TIME)?;
         let (memory, symbols) = (traced.memory()?, &traced.symbols);
         let mut image = KernelImage::new(memory, symbols, self.namer, tasks as usize)?;
         if let Some(program) = operation.program()? {
-            image = image.with_program(&program, &trace)?;
+            image = image.with_program(&program, &libraries, &trace)?;
         }
         let traced = Traced {
             operation: operation.name.clone(),

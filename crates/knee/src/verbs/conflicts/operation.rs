@@ -12,6 +12,7 @@ use records::{
     Command, CommandJob, CommandLine, Experiment, Form, Guest, Job, Load, LoadWork, NativeJob,
     OwnJob, OwnLoad, PROTOCOL, Pass, Scalar, Until, Work,
 };
+use runner::places::guest::traced::TracedGuest;
 use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
 
@@ -95,6 +96,18 @@ impl Operation {
             TracedWork::Own(own) => Some(own_loads::program(own, Linkage::Static)?),
             TracedWork::Command(_, program) => Some(program.clone()),
         })
+    }
+
+    /// The libraries of a command's program, with where they are loaded in the guest.
+    pub fn libraries(&self, guest: &mut TracedGuest) -> Result<Vec<(PathBuf, u64)>> {
+        let TracedWork::Command(_, program) = &self.work else { return Ok(Vec::new()) };
+        let files = libraries::with_libraries(program)?;
+        if !libraries::has_linker(&files) {
+            return Ok(Vec::new());
+        }
+        let loaded = guest.libraries_of(&libraries::path_in_guest(program))?.into_iter();
+        let here = |path: &str| files.get(path.trim_start_matches('/')).cloned();
+        Ok(loaded.filter_map(|(path, address)| Some((here(&path)?, address))).collect())
     }
 
     /// Which of its operations are counted.

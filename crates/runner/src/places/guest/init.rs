@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use guests::libraries::LIBRARIES;
 use guests::qemu::PORT;
 use host::marks::Marks;
 use host::{terminal, topology};
@@ -122,6 +123,9 @@ fn serve(
             Request::Unmount => {
                 let unmounted = kept.take().map_or(Ok(()), |mounted| unmount_disk(&mounted));
                 send(&Reply::Unmounted(unmounted.map_err(|why| format!("{why:#}"))))?;
+            }
+            Request::Libraries(path) => {
+                send(&Reply::Libraries(libraries_of(&path).map_err(|why| format!("{why:#}"))))?;
             }
             Request::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
@@ -259,6 +263,17 @@ fn program(arguments: &[String]) -> Result<String> {
             format!("starting {program} (the guest has only knee and what --add gave it)")
         })?;
     Ok(status.to_string())
+}
+
+/// Asks the dynamic linker where it loads a program's libraries (ld.so(8)). Only their code is mapped; none of it runs.
+fn libraries_of(program: &str) -> Result<String> {
+    let listed = std::process::Command::new(program)
+        .env_clear()
+        .env("LD_LIBRARY_PATH", LIBRARIES)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .with_context(|| format!("starting {program}"))?;
+    Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
 }
 
 /// Mounts a file system that needs no disk. Unlike the mounts for runs, it may have devices.

@@ -28,6 +28,8 @@ pub enum Request {
     Symbols,
     /// Unmount the file system that was kept for the next run.
     Unmount,
+    /// Send where the dynamic linker loads the libraries of the program at this path.
+    Libraries(String),
     /// Start a program with these arguments on the console, and wait for it.
     Program(Vec<String>),
     /// Reset the machine, which ends QEMU.
@@ -76,6 +78,8 @@ pub enum Reply {
     Symbols(String),
     /// No file system is mounted for runs, or the error.
     Unmounted(Result<(), String>),
+    /// The libraries of a program with their addresses, as ldd(1) prints them, or the error.
+    Libraries(Result<String, String>),
     /// The program has ended, with this status or error.
     Ended(String),
 }

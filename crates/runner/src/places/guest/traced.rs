@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use guests::libraries;
 use guests::qemu::{GuestOutput, Qemu};
 use guests::tracer::{Entry, Trace, Tracer};
 use host::signals;
@@ -77,6 +78,16 @@ impl TracedGuest {
     /// The types (BTF) of the modules that the guest loads, by module.
     pub fn module_types(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.booter.module_types()
+    }
+
+    /// The libraries of a program in the guest: their paths there, and the addresses at which it loads them.
+    pub fn libraries_of(&mut self, program: &str) -> Result<Vec<(String, u64)>> {
+        let request = Request::Libraries(program.to_string());
+        let listed = ask(&mut self.booted, &request, "list libraries", |reply| match reply {
+            Reply::Libraries(listed) => Some(listed),
+            _ => None,
+        })?;
+        Ok(libraries::loaded(&listed.map_err(anyhow::Error::msg)?))
     }
 
     /// Unmounts the file system of the job before, whose objects could be looked up until now.
