@@ -410,6 +410,56 @@ fn kmalloc_below(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Types of a kernel in which one function returns a `percpu_counter` of 40 bytes, and another one nothing.
+    fn types() -> KernelTypes {
+        let mut names = vec![0];
+        let mut name = |name: &str| {
+            let at = names.len() as u32;
+            names.extend(name.bytes().chain([0]));
+            at
+        };
+        let (structure, pointer, function, prototype, integer) =
+            (4 << 24, 2 << 24, 12 << 24, 13 << 24, 1 << 24);
+        let words = [
+            &[name("long"), integer, 8, 64][..],
+            &[name("percpu_counter"), structure | 2, 40, name("lock"), 1, 0, name("count"), 1, 64],
+            &[name("other"), structure | 1, 40, name("first"), 1, 0],
+            &[0, pointer, 2],
+            &[0, prototype, 4],
+            &[name("percpu_counter_add_batch"), function, 5],
+        ];
+        let types: Vec<u8> = words.concat().iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let lengths = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
+        let header: Vec<u8> = lengths.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let start = [&0xeb9f_u16.to_ne_bytes()[..], &[1, 0]].concat();
+        KernelTypes::parse([start, header, types, names].concat()).unwrap()
+    }
+
+    #[test]
+    fn a_static_variable_is_what_its_functions_take() {
+        let types = types();
+        let symbols = Symbols::from_text("ffffffff81000000 t percpu_counter_add_batch\n").unwrap();
+        let namer = Namer::new(&types, &symbols);
+        let check = |bytes: u64, offset: u64, function: &str, expected: &[&str]| {
+            let evidence = Evidence {
+                functions: BTreeMap::from([(function.to_string(), 0xffff_ffff_8100_0000)]),
+                offsets: BTreeMap::from([(offset, 10)]),
+                ..Evidence::default()
+            };
+            let found = namer.of_static_variable(bytes, &evidence);
+            let names: Vec<&str> = found.structures.iter().map(|s| namer.name_of(*s)).collect();
+            assert_eq!(names, expected, "{bytes} {offset} {function}");
+            assert!(names.is_empty() || found.is_guess);
+        };
+        check(40, 8, "percpu_counter_add_batch", &["percpu_counter"]);
+        check(64, 8, "percpu_counter_add_batch", &["percpu_counter"]);
+        // Too short, too long, where no member is, and by a function that takes nothing.
+        check(32, 8, "percpu_counter_add_batch", &[]);
+        check(4096, 8, "percpu_counter_add_batch", &[]);
+        check(40, 20, "percpu_counter_add_batch", &[]);
+        check(40, 8, "get_max_files", &[]);
+    }
+
     #[test]
     fn kmalloc_caches_have_sizes() {
         assert_eq!(kmalloc_bytes("kmalloc-1k"), Some(1024));
