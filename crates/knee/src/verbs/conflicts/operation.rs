@@ -50,7 +50,13 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
     let experiment = Experiment { loads, guest, ..Experiment::default() };
     let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
     let experiment = own_loads::compile_all(experiment)?.into_inner();
-    experiment.loads.iter().map(|load| Operation::new(load, arguments)).collect()
+    let operations: Vec<Operation> = experiment
+        .loads
+        .iter()
+        .map(|load| Operation::new(load, arguments))
+        .collect::<Result<_>>()?;
+    operations.iter().try_for_each(|operation| operation.check_window(arguments))?;
+    Ok(operations)
 }
 
 impl Operation {
@@ -75,6 +81,18 @@ impl Operation {
                 parameters: values.as_map().clone(),
             }),
         })
+    }
+
+    /// Refuses a window that would not end in time: the shortest system call takes some 30 µs where it is watched.
+    fn check_window(&self, arguments: &Arguments) -> Result<()> {
+        const WINDOW_MAX: u64 = 1_000_000;
+        let is_window = !matches!(self.work, TracedWork::Command(..));
+        ensure!(
+            !is_window || window(arguments) <= WINDOW_MAX,
+            "--operations {}: emulated CPUs that are watched do not get through more than {WINDOW_MAX} operations; some              hundreds show what each operation does, some thousands what happens once a batch",
+            window(arguments)
+        );
+        Ok(())
     }
 
     /// The files that it needs in the guest: their paths there, without the first slash, and here.

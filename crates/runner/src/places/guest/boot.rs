@@ -55,6 +55,8 @@ pub struct Booter {
     counts_instructions: bool,
     /// What watches the guests' accesses to memory, if anything does.
     tracer: Option<Rc<Tracer>>,
+    /// Whether something will watch them, which only sees what x86-64 kernels do.
+    is_watched: bool,
     /// More files of the host for the guest, by their paths in the guest.
     pub added: Vec<(String, PathBuf)>,
 }
@@ -162,6 +164,7 @@ impl Booter {
             has_own_loads: false,
             counts_instructions: false,
             tracer: None,
+            is_watched: false,
             added: Vec::new(),
         }
     }
@@ -176,15 +179,10 @@ impl Booter {
         let mut booter = Booter {
             added,
             file_systems: made.map(|made| (guest.clone(), made.clone())).into_iter().collect(),
+            is_watched: true,
             ..Booter::without_file_systems()
         };
         let architecture = booter.architecture(guest)?;
-        ensure!(
-            architecture == Architecture::X86_64,
-            "{} is for {}: only kernels for x86-64 can be watched",
-            guest.kernel.as_deref().unwrap_or(Path::new("the kernel")).display(),
-            architecture.name()
-        );
         let version = guests::qemu::version(architecture)?;
         booter.accelerator = Some((guests::qemu::watched_accelerator(&version)?, None));
         booter.tracer = Some(Rc::new(Tracer::new(&version, memory_bytes)?));
@@ -411,6 +409,11 @@ impl Booter {
     /// Refuses a kernel whose guests could not do what the record asks for.
     fn check_architecture(&self, kernel: &Kernel) -> Result<()> {
         let (architecture, path) = (kernel.architecture, kernel.path.display());
+        ensure!(
+            !self.is_watched || architecture == Architecture::X86_64,
+            "{path} is for {}: only kernels for x86-64 can be watched",
+            architecture.name()
+        );
         guests::qemu::version(architecture)?;
         let other = self.prepared.first().filter(|o| o.kernel.architecture != architecture);
         if let Some(Prepared { kernel: other, .. }) = other {

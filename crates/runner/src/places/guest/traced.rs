@@ -131,7 +131,10 @@ impl TracedGuest {
 
     /// Waits until the job is done; an error says why it failed.
     fn wait(&mut self, job: &Job, limit: Duration) -> Result<()> {
-        let mut progress = (job.until != Until::End).then(|| Progress::new(limit));
+        let mut progress = match job.until {
+            Until::OperationsPerTask(all) => Some(Progress::new(limit, all / 4)),
+            _ => None,
+        };
         let qemu = &mut self.booted.qemu;
         let mut watchdog = Watchdog::new(guest_config::watchdog_time(&self.guest)?, limit, limit);
         let (mut failed, mut has_finished) = (None, false);
@@ -182,6 +185,8 @@ impl TracedGuest {
 /// with knee.h. After the first ones, a pause means that a task waits for something that does not come.
 struct Progress {
     done: u64,
+    /// The operations of a task's warm-up.
+    warm_up: u64,
     limit: Duration,
     since: Watchdog,
 }
@@ -192,9 +197,9 @@ impl Progress {
     /// The longest that the preparation and the warm-up take.
     const START_MAX: Duration = Duration::from_secs(300);
 
-    fn new(limit: Duration) -> Progress {
+    fn new(limit: Duration, warm_up: u64) -> Progress {
         let since = Progress::watchdog(Progress::START_MAX, limit);
-        Progress { done: 0, limit, since }
+        Progress { done: 0, warm_up, limit, since }
     }
 
     fn watchdog(pause: Duration, limit: Duration) -> Watchdog {
@@ -208,11 +213,17 @@ impl Progress {
             self.since = Progress::watchdog(Progress::PAUSE_MAX, self.limit);
         }
         let why = self.since.check(qemu);
-        let pause = if done == 0 { Progress::START_MAX } else { Progress::PAUSE_MAX };
+        ensure!(
+            why.is_none() || done > 0,
+            "after {} s, its tasks were not through their warm-up of {} operations: does one wait for something that does \
+             not come, or are that too many (--operations)?",
+            Progress::START_MAX.as_secs(),
+            self.warm_up
+        );
         ensure!(
             why.is_none(),
             "its tasks did {done} operations, and none in the last {} s: does one wait for something that does not come?",
-            pause.as_secs()
+            Progress::PAUSE_MAX.as_secs()
         );
         Ok(())
     }
