@@ -370,7 +370,8 @@ fn kernel_text() -> Option<String> {
 /// Sends the symbols in parts, as the host reads a line at a time.
 fn send_symbols(send: &mut impl FnMut(&Reply) -> Result<()>) -> Result<()> {
     const LINES: usize = 2000;
-    let text = fs::read("/proc/kallsyms").context("reading /proc/kallsyms in the guest")?;
+    let text = fs::read("/proc/kallsyms")
+        .context("reading /proc/kallsyms in the guest: its kernel needs CONFIG_KALLSYMS_ALL=y")?;
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split_inclusive('\n').peekable();
     while lines.peek().is_some() {

@@ -240,7 +240,10 @@ fn symbols(booted: &mut BootedGuest) -> Result<Symbols> {
         }
         _ => None,
     })?;
-    Symbols::from_text(&text).map_err(anyhow::Error::msg).context("the guest's kernel")
+    let symbols = Symbols::from_text(&text).ok();
+    symbols.context(
+        "the guest's kernel hides its addresses: leave kernel.kptr_restrict out of --cmdline",
+    )
 }
 
 /// Asks the guest's init for something, and waits for the reply that is the answer.
