@@ -179,7 +179,10 @@ impl<'a> Namer<'a> {
         if evidence.has_unknown_types {
             return Candidates::default();
         }
-        self.decide(same_size.into_iter(), evidence)
+        // Such as `ext4_group_info`, with a counter for each order of blocks.
+        let shorter = self.by_size.range(1..object_bytes).flat_map(|(_, all)| all.iter().copied());
+        let flexible = shorter.filter(|s| self.types.ends_in_flexible_array(*s));
+        self.decide(same_size.into_iter().chain(flexible), evidence)
     }
 
     /// What a variable is, where the kernel says so: of per-CPU variables.
