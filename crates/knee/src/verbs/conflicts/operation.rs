@@ -89,7 +89,8 @@ impl Operation {
         let is_window = !matches!(self.work, TracedWork::Command(..));
         ensure!(
             !is_window || window(arguments) <= WINDOW_MAX,
-            "--operations {}: emulated CPUs that are watched do not get through more than {WINDOW_MAX} operations; some              hundreds show what each operation does, some thousands what happens once a batch",
+            "--operations {}: emulated CPUs that are watched do not get through more than {WINDOW_MAX} operations; some \
+             hundreds show what each operation does, some thousands what happens once a batch",
             window(arguments)
         );
         Ok(())
