@@ -83,7 +83,7 @@ impl Operation {
         })
     }
 
-    /// Refuses a window that would not end in time: the shortest system call takes some 30 µs where it is watched.
+    /// Refuses a window that would not end in time: the shortest system call takes 30 to 60 µs where it is watched.
     fn check_window(&self, arguments: &Arguments) -> Result<()> {
         const WINDOW_MAX: u64 = 1_000_000;
         let is_window = !matches!(self.work, TracedWork::Command(..));
