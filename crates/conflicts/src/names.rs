@@ -223,6 +223,12 @@ impl<'a> Namer<'a> {
             (!ranked.is_empty()).then_some(ranked)
         });
         let ranked = ranked.unwrap_or_default();
+        // Functions of locks say nothing of what holds the lock; that it is there leaves few structures.
+        if ranked.is_empty() && !evidence.locks.is_empty() {
+            let named = self.named_once(strict);
+            let structures = if named.len() == 1 { named } else { Vec::new() };
+            return Candidates { structures, is_guess: true };
+        }
         let decides = match ranked[..] {
             [] => false,
             [_] => true,
@@ -421,8 +427,8 @@ mod tests {
             names.extend(name.bytes().chain([0]));
             at
         };
-        let (structure, pointer, function, prototype, integer) =
-            (4 << 24, 2 << 24, 12 << 24, 13 << 24, 1 << 24);
+        let [integer, pointer, structure, typedef, function, prototype] =
+            [1, 2, 4, 8, 12, 13].map(|kind| kind << 24);
         let words = [
             &[name("long"), integer, 8, 64][..],
             &[name("percpu_counter"), structure | 2, 40, name("lock"), 1, 0, name("count"), 1, 64],
@@ -430,6 +436,8 @@ mod tests {
             &[0, pointer, 2],
             &[0, prototype, 4],
             &[name("percpu_counter_add_batch"), function, 5],
+            &[name("spinlock_t"), typedef, 1],
+            &[name("blockgroup_lock"), structure | 1, 48, name("lock"), 7, 0],
         ];
         let types: Vec<u8> = words.concat().iter().flat_map(|word| word.to_ne_bytes()).collect();
         let lengths = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
@@ -461,6 +469,25 @@ mod tests {
         check(4096, 8, "percpu_counter_add_batch", &[]);
         check(40, 20, "percpu_counter_add_batch", &[]);
         check(40, 8, "get_max_files", &[]);
+    }
+
+    #[test]
+    fn an_object_of_which_only_the_lock_is_used_is_what_has_it_there() {
+        let types = types();
+        let symbols = Symbols::from_text("ffffffff81000000 t _raw_spin_lock\n").unwrap();
+        let namer = Namer::new(&types, &symbols);
+        let names = |locks: &[(u64, &'static str)]| -> Vec<&str> {
+            let evidence = Evidence {
+                offsets: BTreeMap::from([(0, 10)]),
+                locks: locks.iter().copied().collect(),
+                ..Evidence::default()
+            };
+            let found = namer.of_cache("kmalloc-64", 64, &evidence);
+            found.structures.iter().map(|structure| namer.name_of(*structure)).collect()
+        };
+        assert_eq!(names(&[(0, "spinlock")]), ["blockgroup_lock"]);
+        assert!(names(&[(8, "spinlock")]).is_empty());
+        assert!(names(&[]).is_empty());
     }
 
     #[test]
