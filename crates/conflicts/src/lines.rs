@@ -389,8 +389,9 @@ impl<'a> Lines<'a> {
 
 /// A member by the name that people know: without what is inside a lock, a counter or an entry of a list.
 fn known_by(member: &Member) -> String {
-    const INSIDE: [&str; 10] = [
-        "rlock", "raw_lock", "val", "counter", "refs", "refcount", "next", "prev", "pprev", "first",
+    const INSIDE: [&str; 11] = [
+        "rlock", "raw_lock", "cnts", "val", "counter", "refs", "refcount", "next", "prev", "pprev",
+        "first",
     ];
     let is_lockref = member.types.iter().any(|name| name == "lockref");
     let mut path = member.path.as_str();
@@ -646,6 +647,7 @@ mod tests {
         };
         check("label.count.count.refcount.refs.counter", &["kref"], "label.count");
         check("s_inode_list_lock.rlock.raw_lock.val.counter", &["spinlock"], "s_inode_list_lock");
+        check("j_state_lock.raw_lock.cnts.counter", &["rwlock_t"], "j_state_lock");
         check("d_lockref.count", &["lockref", "int"], "d_lockref");
         check("i_sb_list.next", &["list_head"], "i_sb_list");
         check("i_count.counter", &["atomic_t"], "i_count");
