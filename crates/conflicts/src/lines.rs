@@ -619,7 +619,9 @@ fn kind(part: &Part, reads: f64, writes: f64) -> LineKind {
     let has = |names: &[&str]| part.types.iter().any(|name| names.contains(&name.as_str()));
     let path = part.names.first().map(String::as_str).unwrap_or_default();
     let is_called_count = ["count", "ref", "usage", "users"].iter().any(|word| path.contains(word));
-    if has(&LOCKS) && !has(&["lockref"]) {
+    // A static variable, such as rename_lock: a sequence count before a spin lock, which is a type without a name.
+    let is_called_lock = part.types.is_empty() && path.ends_with("_lock");
+    if is_called_lock || (has(&LOCKS) && !has(&["lockref"])) {
         LineKind::Lock
     } else if has(&COUNTS) || (has(&COUNTERS) && is_called_count) {
         LineKind::ReferenceCount
@@ -652,6 +654,19 @@ mod tests {
         check("i_sb_list.next", &["list_head"], "i_sb_list");
         check("i_count.counter", &["atomic_t"], "i_count");
         check("nr_running", &["unsigned int"], "nr_running");
+    }
+
+    #[test]
+    fn a_static_variable_is_a_lock_by_its_name() {
+        let check = |name: &str, types: &[&str], expected: LineKind| {
+            let types = types.iter().map(ToString::to_string).collect();
+            let part = Part { names: vec![name.to_string()], types, offset: 0, bytes: 4 };
+            assert_eq!(kind(&part, 1.0, 1.0), expected, "{name}");
+        };
+        check("rename_lock", &[], LineKind::Lock);
+        check("rename_lock+4", &["spinlock"], LineKind::Lock);
+        check("inode.i_lock", &["unsigned int"], LineKind::Data);
+        check("jiffies", &[], LineKind::Data);
     }
 
     #[test]
