@@ -133,9 +133,10 @@ pub struct ConflictMember {
     pub atomics: f64,
     /// Number of tasks that write it.
     pub writers: u32,
-    /// The functions that write it, the most often first.
+    /// The functions that write it, the most often first; of a program with debug information, with the line of its source:
+    /// `consume at ring.c:21`.
     pub written_by: Vec<String>,
-    /// The functions that read it, the most often first.
+    /// The functions that read it, as those that write it.
     pub read_by: Vec<String>,
 }
 

@@ -10,9 +10,13 @@ pub trait Image {
     fn place(&self, is_user: bool, address: u64) -> Place;
     /// The function that holds an instruction.
     fn function(&self, address: u64) -> Option<String>;
-    /// Whether an instruction is a module's, whose types are not known.
-    fn is_of_module(&self, _address: u64) -> bool {
-        false
+    /// The line of an instruction in the source, as `FILE:LINE`.
+    fn source(&self, _address: u64) -> Option<String> {
+        None
+    }
+    /// Whether the types that the code at an address uses are known: not those of a module without BTF.
+    fn has_types(&self, _address: u64) -> bool {
+        true
     }
     /// The member of a program's variable at an offset; `None` where the program does not say it.
     fn member(&self, _place: &Place, _offset: u64) -> Option<ProgramMember> {

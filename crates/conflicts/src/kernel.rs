@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use guests::tracer::Trace;
@@ -116,11 +116,17 @@ impl<'a> KernelImage<'a> {
         Ok(image)
     }
 
-    /// Names what tasks access in their own memory by the program that they execute.
-    pub fn with_program(mut self, path: &Path, trace: &Trace) -> Result<KernelImage<'a>> {
+    /// Names what tasks access in their own memory by the program that they execute, and by its libraries, each with where
+    /// it was loaded.
+    pub fn with_program(
+        mut self,
+        path: &Path,
+        libraries: &[(PathBuf, u64)],
+        trace: &Trace,
+    ) -> Result<KernelImage<'a>> {
         let instructions = trace.accesses.iter().map(|access| access.instruction);
         let own = instructions.filter(|address| *address < 1 << 63);
-        self.program = Some(ProgramImage::in_guest(path, own)?);
+        self.program = Some(ProgramImage::in_guest(path, libraries, own)?);
         let known = trace.lines.iter().filter_map(|line| Some((line.line, line.user_address?)));
         self.user_addresses = known.collect();
         Ok(self)
@@ -228,8 +234,13 @@ impl Image for KernelImage<'_> {
         self.symbols.function(address).map(|(name, _)| name.to_string())
     }
 
-    fn is_of_module(&self, address: u64) -> bool {
-        address >= self.end
+    fn source(&self, address: u64) -> Option<String> {
+        self.program.as_ref()?.source(address)
+    }
+
+    fn has_types(&self, address: u64) -> bool {
+        let has_module = |module| self.namer.is_some_and(|namer| namer.types().has_module(module));
+        address < self.end || self.symbols.module(address).is_some_and(has_module)
     }
 
     fn namer(&self) -> Option<&Namer<'_>> {

@@ -72,8 +72,15 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         ceilings: hosts.iter().filter_map(ceiling).collect(),
         least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
         lines,
-        warnings: warnings(trace),
+        warnings: [warnings(trace), without_types(image)].concat(),
     }
+}
+
+/// Says why objects have no names, if the kernel has no types.
+fn without_types(image: &dyn Image) -> Vec<String> {
+    let warning = "the kernel does not carry its types, so objects have no names: take one that was built with \
+                   CONFIG_DEBUG_INFO_BTF=y, as those of distributions are";
+    if image.namer().is_none() { vec![warning.to_string()] } else { Vec::new() }
 }
 
 /// How many transfers matter, where operations were counted or of a whole program.

@@ -77,6 +77,8 @@ pub struct Lines<'a> {
     namer: Option<&'a Namer<'a>>,
     /// The types of the objects of caches, and of variables.
     known: BTreeMap<String, Candidates>,
+    /// The locks in variables, by their offset, with what they are called.
+    locks: BTreeMap<String, BTreeMap<u64, &'static str>>,
 }
 
 /// The accesses to one line.
@@ -84,7 +86,7 @@ type OfLine<'t> = Vec<&'t Access>;
 
 impl<'a> Lines<'a> {
     pub fn new(image: &'a dyn Image) -> Lines<'a> {
-        Lines { image, namer: image.namer(), known: BTreeMap::new() }
+        Lines { image, namer: image.namer(), known: BTreeMap::new(), locks: BTreeMap::new() }
     }
 
     /// The rows of a trace, the most contended first.
@@ -126,7 +128,7 @@ impl<'a> Lines<'a> {
                 let Some(start) = place.start() else { continue };
                 let (_, evidence) =
                     evidence.entry(subject(&place)).or_insert_with(|| (place, Evidence::default()));
-                evidence.is_of_module |= self.image.is_of_module(access.instruction);
+                evidence.has_unknown_types |= !self.image.has_types(access.instruction);
                 let Some(function) = self.image.function(access.instruction) else { continue };
                 if !COPIES.iter().any(|copy| function.contains(copy)) {
                     *evidence.offsets.entry(address.wrapping_sub(start)).or_default() +=
@@ -146,10 +148,16 @@ impl<'a> Lines<'a> {
                 }
             }
         }
+        let locks = evidence.iter().filter_map(|(subject, (place, evidence))| {
+            let is_variable = matches!(place, Place::Variable { .. });
+            is_variable.then(|| (subject.clone(), evidence.locks.clone()))
+        });
+        self.locks = locks.collect();
         let known = evidence.into_iter().map(|(subject, (place, evidence))| {
             let candidates = match &place {
                 Place::Object { cache, bytes, .. } => namer.of_cache(cache, *bytes, &evidence),
                 Place::PerCpu { name, .. } => namer.of_variable(name),
+                Place::Variable { bytes, .. } => namer.of_static_variable(*bytes, &evidence),
                 Place::Page { .. } => {
                     namer.structure("page").into_iter().collect::<Vec<_>>().into()
                 }
@@ -275,11 +283,15 @@ impl<'a> Lines<'a> {
                     counts.atomics[window] += number;
                 }
             }
+            let accessed_by = match self.image.source(access.instruction) {
+                Some(source) => format!("{function} at {source}"),
+                None => function,
+            };
             if is_write(access) {
                 counts.writers.insert(access.cpu);
-                *counts.written_by.entry(function).or_default() += count;
+                *counts.written_by.entry(accessed_by).or_default() += count;
             } else {
-                *counts.read_by.entry(function).or_default() += count;
+                *counts.read_by.entry(accessed_by).or_default() += count;
             }
         }
     }
@@ -349,7 +361,9 @@ impl<'a> Lines<'a> {
         let members: Vec<(&str, Member)> = members.collect();
         let Some((_, member)) = members.first() else {
             let name = what(&place);
-            return unnamed(if offset == 0 { name } else { format!("{name}+{offset}") });
+            let lock = self.locks.get(&name).and_then(|locks| locks.get(&offset));
+            let name = if offset == 0 { name } else { format!("{name}+{offset}") };
+            return Part { types: lock.iter().map(ToString::to_string).collect(), ..unnamed(name) };
         };
         let owner = |structure: &str| match &place {
             Place::Variable { name, .. } | Place::PerCpu { name, .. } => name.clone(),
@@ -375,8 +389,9 @@ impl<'a> Lines<'a> {
 
 /// A member by the name that people know: without what is inside a lock, a counter or an entry of a list.
 fn known_by(member: &Member) -> String {
-    const INSIDE: [&str; 10] = [
-        "rlock", "raw_lock", "val", "counter", "refs", "refcount", "next", "prev", "pprev", "first",
+    const INSIDE: [&str; 11] = [
+        "rlock", "raw_lock", "cnts", "val", "counter", "refs", "refcount", "next", "prev", "pprev",
+        "first",
     ];
     let is_lockref = member.types.iter().any(|name| name == "lockref");
     let mut path = member.path.as_str();
@@ -427,7 +442,8 @@ fn releases_alone(function: &str) -> bool {
 /// How CPUs wait for a member of these types.
 fn wait(types: &[String]) -> LockWait {
     const SLEEPS: [&str; 3] = ["rw_semaphore", "mutex", "percpu_rw_semaphore"];
-    const SPINS: [&str; 5] = ["qspinlock", "raw_spinlock", "spinlock", "qrwlock", "rwlock_t"];
+    const SPINS: [&str; 6] =
+        ["qspinlock", "raw_spinlock", "spinlock", "qrwlock", "rwlock", "rwlock_t"];
     let has = |names: &[&str]| types.iter().any(|name| names.contains(&name.as_str()));
     match () {
         () if has(&["lockref"]) => LockWait::FallsBack,
@@ -584,11 +600,12 @@ fn agree(first: f64, second: f64, operations: f64) -> bool {
 
 /// What the member that is written most is, by the names of its types.
 fn kind(part: &Part, reads: f64, writes: f64) -> LineKind {
-    const LOCKS: [&str; 10] = [
+    const LOCKS: [&str; 11] = [
         "qspinlock",
         "raw_spinlock",
         "spinlock",
         "qrwlock",
+        "rwlock",
         "rwlock_t",
         "rw_semaphore",
         "mutex",
@@ -602,7 +619,9 @@ fn kind(part: &Part, reads: f64, writes: f64) -> LineKind {
     let has = |names: &[&str]| part.types.iter().any(|name| names.contains(&name.as_str()));
     let path = part.names.first().map(String::as_str).unwrap_or_default();
     let is_called_count = ["count", "ref", "usage", "users"].iter().any(|word| path.contains(word));
-    if has(&LOCKS) && !has(&["lockref"]) {
+    // A static variable, such as rename_lock: a sequence count before a spin lock, which is a type without a name.
+    let is_called_lock = part.types.is_empty() && path.ends_with("_lock");
+    if is_called_lock || (has(&LOCKS) && !has(&["lockref"])) {
         LineKind::Lock
     } else if has(&COUNTS) || (has(&COUNTERS) && is_called_count) {
         LineKind::ReferenceCount
@@ -630,10 +649,24 @@ mod tests {
         };
         check("label.count.count.refcount.refs.counter", &["kref"], "label.count");
         check("s_inode_list_lock.rlock.raw_lock.val.counter", &["spinlock"], "s_inode_list_lock");
+        check("j_state_lock.raw_lock.cnts.counter", &["rwlock_t"], "j_state_lock");
         check("d_lockref.count", &["lockref", "int"], "d_lockref");
         check("i_sb_list.next", &["list_head"], "i_sb_list");
         check("i_count.counter", &["atomic_t"], "i_count");
         check("nr_running", &["unsigned int"], "nr_running");
+    }
+
+    #[test]
+    fn a_static_variable_is_a_lock_by_its_name() {
+        let check = |name: &str, types: &[&str], expected: LineKind| {
+            let types = types.iter().map(ToString::to_string).collect();
+            let part = Part { names: vec![name.to_string()], types, offset: 0, bytes: 4 };
+            assert_eq!(kind(&part, 1.0, 1.0), expected, "{name}");
+        };
+        check("rename_lock", &[], LineKind::Lock);
+        check("rename_lock+4", &["spinlock"], LineKind::Lock);
+        check("inode.i_lock", &["unsigned int"], LineKind::Data);
+        check("jiffies", &[], LineKind::Data);
     }
 
     #[test]

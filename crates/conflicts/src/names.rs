@@ -3,8 +3,8 @@
 //!
 //! A cache that is called like a structure of its size holds that. Else the functions which access an object are asked
 //! what they take, and where none takes anything that fits, the functions near by: that is a guess, and marked as one,
-//! since a function may follow a pointer to something else. Objects that modules use may be of types that are not known
-//! here: only a cache's own name names them.
+//! since a function may follow a pointer to something else. Objects that a module without types uses may be of types that
+//! are not known here: only a cache's own name names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +34,8 @@ pub struct Evidence {
     pub atomic: BTreeSet<u64>,
     /// The offsets that functions of a lock write, with the part of the type's name that must be there.
     pub locks: BTreeMap<u64, &'static str>,
-    /// Whether functions of modules accessed them.
-    pub is_of_module: bool,
+    /// Whether functions accessed them that use types which are not known: of a module without BTF.
+    pub has_unknown_types: bool,
 }
 
 /// What an object may be.
@@ -153,7 +153,7 @@ impl<'a> Namer<'a> {
     /// What the objects of a cache are.
     pub fn of_cache(&self, cache: &str, object_bytes: u64, evidence: &Evidence) -> Candidates {
         let is_kmalloc = kmalloc_bytes(cache).is_some();
-        if is_kmalloc && evidence.is_of_module {
+        if is_kmalloc && evidence.has_unknown_types {
             return Candidates::default();
         }
         if let Some(bucket) = kmalloc_bytes(cache) {
@@ -176,10 +176,13 @@ impl<'a> Namer<'a> {
         if !alike.is_empty() {
             return self.named_once(alike).into();
         }
-        if evidence.is_of_module {
+        if evidence.has_unknown_types {
             return Candidates::default();
         }
-        self.decide(same_size.into_iter(), evidence)
+        // Such as `ext4_group_info`, with a counter for each order of blocks.
+        let shorter = self.by_size.range(1..object_bytes).flat_map(|(_, all)| all.iter().copied());
+        let flexible = shorter.filter(|s| self.types.ends_in_flexible_array(*s));
+        self.decide(same_size.into_iter().chain(flexible), evidence)
     }
 
     /// What a variable is, where the kernel says so: of per-CPU variables.
@@ -187,15 +190,45 @@ impl<'a> Namer<'a> {
         self.variables.get(name).map_or_else(Candidates::default, |known| vec![*known].into())
     }
 
-    /// The structures that the functions speak for, or, where none takes any, those around them.
+    /// What a variable of this many bytes is, with what is behind it, by the functions that access it; nothing unless they
+    /// decide, since most variables are no structures.
+    pub fn of_static_variable(&self, bytes: u64, evidence: &Evidence) -> Candidates {
+        /// The most that linkers leave unused behind a variable.
+        const UNUSED_MAX: u64 = 63;
+        if evidence.has_unknown_types {
+            return Candidates::default();
+        }
+        let sizes = self.by_size.range(bytes.saturating_sub(UNUSED_MAX).max(1)..=bytes);
+        let fitting = sizes.flat_map(|(_, all)| all.iter().copied());
+        let fitting: Vec<Structure> = fitting.filter(|s| self.fits(*s, evidence)).collect();
+        let ranked = self.by_functions(&fitting, evidence, true);
+        let decided = ranked.into_iter().take_while(|(score, _)| *score >= DIRECT);
+        match &decided.collect::<Vec<_>>()[..] {
+            [(_, one)] => Candidates { structures: vec![*one], is_guess: true },
+            _ => Candidates::default(),
+        }
+    }
+
+    /// The structures that the functions speak for, or, where none takes any, those around them. Those come first in which
+    /// atomic instructions change what is declared as atomic, and not any number.
     fn decide(&self, fitting: impl Iterator<Item = Structure>, evidence: &Evidence) -> Candidates {
         let fitting: Vec<Structure> = fitting.filter(|s| self.fits(*s, evidence)).collect();
-        let by_functions = self.by_functions(&fitting, evidence);
-        let ranked = if by_functions.is_empty() {
-            self.by_neighbours(&fitting, evidence)
-        } else {
-            by_functions
-        };
+        let declared = |s: &Structure| self.all_atomics_are(*s, evidence, is_declared_atomic);
+        let strict: Vec<Structure> = fitting.iter().copied().filter(declared).collect();
+        let ranked = [&strict, &fitting].into_iter().find_map(|structures| {
+            let by_functions = self.by_functions(structures, evidence, false);
+            let is_known = !by_functions.is_empty();
+            let ranked =
+                if is_known { by_functions } else { self.by_neighbours(structures, evidence) };
+            (!ranked.is_empty()).then_some(ranked)
+        });
+        let ranked = ranked.unwrap_or_default();
+        // Functions of locks say nothing of what holds the lock; that it is there leaves few structures.
+        if ranked.is_empty() && !evidence.locks.is_empty() {
+            let named = self.named_once(strict);
+            let structures = if named.len() == 1 { named } else { Vec::new() };
+            return Candidates { structures, is_guess: true };
+        }
         let decides = match ranked[..] {
             [] => false,
             [_] => true,
@@ -206,23 +239,38 @@ impl<'a> Namer<'a> {
         Candidates { structures, is_guess: true }
     }
 
-    /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean.
-    fn by_functions(&self, fitting: &[Structure], evidence: &Evidence) -> Vec<(f64, Structure)> {
+    /// Structures that the functions take, or that contain one; each weighs by how few structures it could mean. Common ones
+    /// count where they may be all of it.
+    fn by_functions(
+        &self,
+        fitting: &[Structure],
+        evidence: &Evidence,
+        may_be_common: bool,
+    ) -> Vec<(f64, Structure)> {
         let functions = evidence.functions.keys().filter_map(|f| self.functions.get(plain(f)));
         let asked: Vec<&BTreeSet<Structure>> = functions.collect();
         let wanted: BTreeSet<&str> =
             asked.iter().flat_map(|all| all.iter()).map(|s| self.name_of(*s)).collect();
-        let wanted: BTreeSet<&str> =
-            wanted.into_iter().filter(|name| !COMMON.contains(name)).collect();
+        let (common, wanted): (BTreeSet<&str>, BTreeSet<&str>) =
+            wanted.into_iter().partition(|name| COMMON.contains(name));
+        let with_own = |structure: Structure| {
+            let mut within = self.within(structure, &wanted);
+            let own = self.name_of(structure);
+            within.extend((may_be_common && common.contains(own)).then_some(own));
+            within
+        };
         let fitting: Vec<(Structure, BTreeSet<&str>)> = fitting
             .iter()
-            .map(|structure| (*structure, self.within(*structure, &wanted)))
+            .map(|structure| (*structure, with_own(*structure)))
             .filter(|(_, within)| !within.is_empty())
             .collect();
         let holders =
             |name: &str| fitting.iter().filter(|(_, within)| within.contains(name)).count();
-        let weights: BTreeMap<&str, f64> =
-            wanted.iter().map(|name| (*name, 1.0 / holders(name).max(1) as f64)).collect();
+        let weights: BTreeMap<&str, f64> = wanted
+            .iter()
+            .chain(&common)
+            .map(|name| (*name, 1.0 / holders(name).max(1) as f64))
+            .collect();
         ranked(fitting.iter().map(|(structure, within)| {
             let own = self.name_of(*structure);
             let score = asked.iter().map(|all| {
@@ -289,17 +337,27 @@ impl<'a> Namer<'a> {
                     .is_some_and(|member| member.start == **offset || member.bytes <= 8)
         });
         let fitting: u64 = at_members.map(|(_, count)| count).sum();
-        let atomic = |offset: &u64| {
-            let member = self.types.member_at(structure, *offset);
-            *offset < bytes && member.is_some_and(|m| m.types.iter().any(|name| is_atomic(name)))
-        };
         let lock = |(offset, part): (&u64, &&str)| {
             let member = self.types.member_at(structure, *offset);
             member.is_some_and(|m| m.types.iter().any(|name| name.contains(*part)))
         };
         fitting as f64 >= FITS * all as f64
-            && evidence.atomic.iter().all(atomic)
+            && self.all_atomics_are(structure, evidence, is_atomic)
             && evidence.locks.iter().all(lock)
+    }
+
+    /// Whether all atomic accesses are to members with a type of such a name.
+    fn all_atomics_are(
+        &self,
+        structure: Structure,
+        evidence: &Evidence,
+        is_it: fn(&str) -> bool,
+    ) -> bool {
+        let bytes = self.types.bytes_of(structure);
+        evidence.atomic.iter().all(|offset| {
+            let member = self.types.member_at(structure, *offset);
+            *offset < bytes && member.is_some_and(|m| m.types.iter().any(|name| is_it(name)))
+        })
     }
 
     /// Files may define one structure each: those of one name are one.
@@ -319,21 +377,17 @@ fn ranked<'n>(scored: impl Iterator<Item = (&'n str, f64, Structure)>) -> Vec<(f
     ranked
 }
 
-/// Whether the kernel changes such a type by atomic instructions. Words of flags are plain numbers.
+/// Whether a type is there to be changed by atomic instructions. Words of flags are plain numbers.
+fn is_declared_atomic(name: &str) -> bool {
+    ["atomic", "refcount", "lockref", "spinlock", "rwlock", "long unsigned int", "unsigned long"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// Whether the kernel changes such a type by atomic instructions: also numbers that it exchanges.
 fn is_atomic(name: &str) -> bool {
-    [
-        "atomic",
-        "refcount",
-        "spinlock",
-        "rwlock",
-        "long unsigned int",
-        "unsigned int",
-        "unsigned long",
-        "u32",
-        "u64",
-    ]
-    .iter()
-    .any(|part| name.contains(part))
+    is_declared_atomic(name)
+        || ["unsigned int", "u32", "u64"].iter().any(|part| name.contains(part))
 }
 
 /// A function without what compilers add: `fput.part.0`.
@@ -364,6 +418,77 @@ fn kmalloc_below(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Types of a kernel in which one function returns a `percpu_counter` of 40 bytes, and another one nothing.
+    fn types() -> KernelTypes {
+        let mut names = vec![0];
+        let mut name = |name: &str| {
+            let at = names.len() as u32;
+            names.extend(name.bytes().chain([0]));
+            at
+        };
+        let [integer, pointer, structure, typedef, function, prototype] =
+            [1, 2, 4, 8, 12, 13].map(|kind| kind << 24);
+        let words = [
+            &[name("long"), integer, 8, 64][..],
+            &[name("percpu_counter"), structure | 2, 40, name("lock"), 1, 0, name("count"), 1, 64],
+            &[name("other"), structure | 1, 40, name("first"), 1, 0],
+            &[0, pointer, 2],
+            &[0, prototype, 4],
+            &[name("percpu_counter_add_batch"), function, 5],
+            &[name("spinlock_t"), typedef, 1],
+            &[name("blockgroup_lock"), structure | 1, 48, name("lock"), 7, 0],
+        ];
+        let types: Vec<u8> = words.concat().iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let lengths = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
+        let header: Vec<u8> = lengths.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let start = [&0xeb9f_u16.to_ne_bytes()[..], &[1, 0]].concat();
+        KernelTypes::parse([start, header, types, names].concat()).unwrap()
+    }
+
+    #[test]
+    fn a_static_variable_is_what_its_functions_take() {
+        let types = types();
+        let symbols = Symbols::from_text("ffffffff81000000 t percpu_counter_add_batch\n").unwrap();
+        let namer = Namer::new(&types, &symbols);
+        let check = |bytes: u64, offset: u64, function: &str, expected: &[&str]| {
+            let evidence = Evidence {
+                functions: BTreeMap::from([(function.to_string(), 0xffff_ffff_8100_0000)]),
+                offsets: BTreeMap::from([(offset, 10)]),
+                ..Evidence::default()
+            };
+            let found = namer.of_static_variable(bytes, &evidence);
+            let names: Vec<&str> = found.structures.iter().map(|s| namer.name_of(*s)).collect();
+            assert_eq!(names, expected, "{bytes} {offset} {function}");
+            assert!(names.is_empty() || found.is_guess);
+        };
+        check(40, 8, "percpu_counter_add_batch", &["percpu_counter"]);
+        check(64, 8, "percpu_counter_add_batch", &["percpu_counter"]);
+        // Too short, too long, where no member is, and by a function that takes nothing.
+        check(32, 8, "percpu_counter_add_batch", &[]);
+        check(4096, 8, "percpu_counter_add_batch", &[]);
+        check(40, 20, "percpu_counter_add_batch", &[]);
+        check(40, 8, "get_max_files", &[]);
+    }
+
+    #[test]
+    fn an_object_of_which_only_the_lock_is_used_is_what_has_it_there() {
+        let types = types();
+        let symbols = Symbols::from_text("ffffffff81000000 t _raw_spin_lock\n").unwrap();
+        let namer = Namer::new(&types, &symbols);
+        let names = |locks: &[(u64, &'static str)]| -> Vec<&str> {
+            let evidence = Evidence {
+                offsets: BTreeMap::from([(0, 10)]),
+                locks: locks.iter().copied().collect(),
+                ..Evidence::default()
+            };
+            let found = namer.of_cache("kmalloc-64", 64, &evidence);
+            found.structures.iter().map(|structure| namer.name_of(*structure)).collect()
+        };
+        assert_eq!(names(&[(0, "spinlock")]), ["blockgroup_lock"]);
+        assert!(names(&[(8, "spinlock")]).is_empty());
+        assert!(names(&[]).is_empty());
+    }
 
     #[test]
     fn kmalloc_caches_have_sizes() {

@@ -1,11 +1,14 @@
 //! What lies at an address of a program that has ended: variables of it and its libraries, by their ELF files, and other
 //! memory by its mapping.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perf_data::{ProgramMember, ProgramTypes, Variable, Variables, functions_of, variables};
+use perf_data::{
+    ProgramMember, ProgramTypes, SourceLine, Variable, Variables, functions_of, variables,
+};
 
 use crate::image::{Image, Place};
 use crate::names::Namer;
@@ -16,6 +19,8 @@ pub struct ProgramImage {
     mappings: Vec<Mapping>,
     /// The functions of the instructions that were asked for.
     functions: BTreeMap<u64, String>,
+    /// Their lines in the source.
+    sources: BTreeMap<u64, SourceLine>,
 }
 
 /// Where Linux loads a program that can be anywhere, without random addresses (ELF_ET_DYN_BASE, arch/x86/include/asm/elf.h).
@@ -45,34 +50,51 @@ impl ProgramImage {
         let mappings: Vec<Mapping> = maps.lines().filter_map(mapping).collect();
         let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
         for mapping in mappings.iter().filter(|mapping| mapping.path.starts_with('/')) {
-            starts.entry(&mapping.path).or_insert(mapping.start - mapping.offset);
+            starts.entry(&mapping.path).or_insert(mapping.start.wrapping_sub(mapping.offset));
         }
-        let modules = starts.iter().filter_map(|(path, start)| {
-            let variables = variables(Path::new(path)).ok()?;
+        let instructions: BTreeSet<u64> = instructions.collect();
+        let (mut modules, mut sources) = (Vec::new(), BTreeMap::new());
+        for (path, start) in starts {
+            let Ok(variables) = variables(Path::new(path)) else { continue };
             let shift = start.wrapping_sub(variables.start & !0xfff);
             let types = ProgramTypes::read(Path::new(path)).ok();
-            Some(Module { name: file_name(path), variables, types, shift })
-        });
-        let modules = modules.collect();
-        let functions = functions(&mappings, instructions);
-        ProgramImage { modules, mappings, functions }
+            if let Some(types) = &types {
+                let inside = |mapping: &&Mapping| mapping.path == path;
+                let ranges = mappings.iter().filter(inside).map(|m| m.start..m.end);
+                let own: Vec<u64> = ranges
+                    .flat_map(|range| instructions.range(range))
+                    .map(|address| address.wrapping_sub(shift))
+                    .collect();
+                let lines = types.source_lines(&own).into_iter();
+                sources.extend(lines.map(|(at, line)| (at.wrapping_add(shift), line)));
+            }
+            modules.push(Module { name: file_name(path), variables, types, shift });
+        }
+        let functions = functions(&mappings, instructions.into_iter());
+        ProgramImage { modules, mappings, functions, sources }
     }
 
-    /// A program in a guest whose addresses are not random. `instructions` are as for `new`.
-    pub fn in_guest(path: &Path, instructions: impl Iterator<Item = u64>) -> Result<ProgramImage> {
-        let variables = variables(path)?;
-        let is_anywhere = variables.start == 0;
+    /// A program in a guest whose addresses are not random, with its libraries and where they were loaded. `instructions`
+    /// are as for `new`.
+    pub fn in_guest(
+        path: &Path,
+        libraries: &[(PathBuf, u64)],
+        instructions: impl Iterator<Item = u64>,
+    ) -> Result<ProgramImage> {
+        let is_anywhere = variables(path)?.start == 0;
         let base = if is_anywhere { PROGRAM_BASE } else { 0 };
-        let lines = variables.segments.iter().map(|(range, offset)| {
-            let [start, end] = [range.start, range.end].map(|address| address + base);
-            format!("{start:x}-{end:x} r--p {offset:x} 00:00 0 {}", path.display())
-        });
-        let maps: Vec<String> = lines.collect();
-        let mappings: Vec<Mapping> = maps.iter().filter_map(|line| mapping(line)).collect();
-        let functions = functions(&mappings, instructions);
-        let (name, types) = (file_name(&path.to_string_lossy()), ProgramTypes::read(path).ok());
-        let modules = vec![Module { name, variables, types, shift: base }];
-        Ok(ProgramImage { modules, mappings, functions })
+        let mut maps = String::new();
+        for (path, base) in
+            [(path, base)].into_iter().chain(libraries.iter().map(|(p, at)| (&**p, *at)))
+        {
+            for (range, offset) in variables(path)?.segments {
+                let [start, end] =
+                    [range.start, range.end].map(|address| address.wrapping_add(base));
+                let _ =
+                    writeln!(maps, "{start:x}-{end:x} r--p {offset:x} 00:00 0 {}", path.display());
+            }
+        }
+        Ok(ProgramImage::new(&maps, instructions))
     }
 }
 
@@ -95,6 +117,8 @@ fn functions(
         let names = functions_of(&PathBuf::from(path), &offsets);
         for ((address, offset), name) in places.into_iter().zip(names) {
             let unnamed = || format!("{}+{offset:#x}", file_name(path));
+            // Libraries keep several versions of a function: `pthread_mutex_lock@@GLIBC_2.2.5`.
+            let name = name.map(|name| name.split('@').next().unwrap_or_default().to_string());
             functions.insert(address, name.unwrap_or_else(unnamed));
         }
     }
@@ -150,6 +174,10 @@ impl Image for ProgramImage {
 
     fn function(&self, address: u64) -> Option<String> {
         self.functions.get(&address).cloned()
+    }
+
+    fn source(&self, address: u64) -> Option<String> {
+        self.sources.get(&address).map(|SourceLine { file, line }| format!("{file}:{line}"))
     }
 
     fn namer(&self) -> Option<&Namer<'_>> {

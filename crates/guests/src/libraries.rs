@@ -61,6 +61,23 @@ pub fn with_libraries(program: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
+/// Whether these files have a dynamic linker, which loads the libraries among them.
+pub fn has_linker(files: &BTreeMap<String, PathBuf>) -> bool {
+    files.contains_key(LINKER.trim_start_matches('/'))
+}
+
+/// The libraries in what the linker lists of a program that it was about to start, with their addresses. The kernel's own
+/// library has no file.
+pub fn loaded(listed: &str) -> Vec<(String, u64)> {
+    let library = |line: &str| {
+        let (name, address) = line.trim().rsplit_once(" (0x")?;
+        let path = name.split_once(" => ").map_or(name, |(_, path)| path);
+        let address = u64::from_str_radix(address.trim_end_matches(')'), 16).ok()?;
+        path.starts_with('/').then(|| (path.to_string(), address))
+    };
+    listed.lines().filter_map(library).collect()
+}
+
 /// The dynamic linker that a program names; none if it is linked statically.
 fn linker_of(bytes: &[u8]) -> Result<Option<String>> {
     let file: ElfFile64 = ElfFile64::parse(bytes)?;
@@ -98,6 +115,19 @@ mod tests {
             Some(("libc.so.6", Some("/lib/libc.so.6"))),
         );
         check("\tlibx.so.1 => not found", Some(("libx.so.1", None)));
+    }
+
+    #[test]
+    fn loaded_libraries_have_addresses() {
+        let listed = "\tlinux-vdso.so.1 (0x00007ffff7fc1000)\n\
+                      \tlibc.so.6 => /loads/lib/libc.so.6 (0x00007ffff7ddd000)\n\
+                      \t/lib64/ld-linux-x86-64.so.2 (0x00007ffff7fc5000)\n\
+                      \tlibx.so.1 => not found\n";
+        let expected = [
+            ("/loads/lib/libc.so.6".to_string(), 0x7fff_f7dd_d000),
+            ("/lib64/ld-linux-x86-64.so.2".to_string(), 0x7fff_f7fc_5000),
+        ];
+        assert_eq!(loaded(listed), expected);
     }
 
     #[test]

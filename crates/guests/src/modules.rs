@@ -27,6 +27,20 @@ pub struct Module {
     pub bytes: Vec<u8>,
 }
 
+impl Module {
+    /// Its types (BTF), as far as they are not the kernel's. `None` if it has none, or if it was built without the
+    /// kernel's types at hand.
+    pub fn types(&self) -> Option<Vec<u8>> {
+        let file = object::read::elf::ElfFile64::<object::Endianness>::parse(&*self.bytes).ok()?;
+        let section = file.section_by_name(".BTF")?;
+        // Numbers in it are then of a summary of the kernel's types.
+        if file.section_by_name(".BTF.base").is_some() {
+            return None;
+        }
+        section.data().ok().map(<[u8]>::to_vec)
+    }
+}
+
 /// The modules that some modules need, with themselves.
 #[derive(Default)]
 pub struct NeededModules {
@@ -207,6 +221,23 @@ pub(crate) mod tests {
         let section = file.add_section(Vec::new(), b".modinfo".to_vec(), SectionKind::Data);
         file.append_section_data(section, info.replace(';', "\0").as_bytes(), 1);
         file.write().unwrap()
+    }
+
+    #[test]
+    fn a_module_has_types_unless_they_continue_a_summary_of_the_kernels() {
+        let types = |sections: &[&str]| {
+            let mut file =
+                Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+            for name in sections {
+                let section =
+                    file.add_section(Vec::new(), name.as_bytes().to_vec(), SectionKind::Data);
+                file.append_section_data(section, name.as_bytes(), 1);
+            }
+            Module { name: "xfs".to_string(), bytes: file.write().unwrap() }.types()
+        };
+        assert_eq!(types(&[".BTF"]).as_deref(), Some(&b".BTF"[..]));
+        assert_eq!(types(&[".BTF", ".BTF.base"]), None);
+        assert_eq!(types(&[".modinfo"]), None);
     }
 
     fn check(wanted: &[&str], expected: &str) {

@@ -385,8 +385,8 @@ fn interface_of(version: &str) -> Result<u32> {
         (major @ ..=3, minor) | (major @ 4, minor @ ..=1) => {
             bail!("QEMU {major}.{minor} has no plugins: install 4.2 or newer")
         }
-        (..=7, _) | (8, ..=1) => 1,
-        (8, _) | (9, 0) => 2,
+        (..=8, _) => 1,
+        (9, 0) => 2,
         _ => 3,
     })
 }
@@ -413,7 +413,7 @@ mod tests {
         };
         check("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", 1);
         check("QEMU emulator version 8.1.0", 1);
-        check("QEMU emulator version 8.2.4", 2);
+        check("QEMU emulator version 8.2.2 (Debian 1:8.2.2+ds-0ubuntu1)", 1);
         check("qemu-x86_64 version 9.0.2", 2);
         check("QEMU emulator version 10.0.0", 3);
         assert!(interface_of("QEMU emulator version 3.1.0").is_err());

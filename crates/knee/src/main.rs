@@ -60,7 +60,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 /// Reads the command line, with new names for old ones and the user's defaults. A help page or an error is printed
 /// here: what the user typed may hold anything.
 fn parse() -> Result<Cli, ExitCode> {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = words();
     scan(words.iter().map(|word| word.to_string_lossy().into_owned())).apply();
     let mut command = help::prepared(Cli::command(), text::stdout_width());
     let words = renamed::with_new_names(words, &command);
@@ -85,6 +85,17 @@ fn parse() -> Result<Cli, ExitCode> {
         arguments.what.defaults = defaults;
     }
     Ok(cli)
+}
+
+/// The words of the command line. To a guest's init, the kernel also gives the words of its own command line that it does
+/// not know, before those that are meant for init.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let is_init = std::process::id() == 1 && words.first().is_some_and(|path| path == "/knee");
+    if is_init && words.last().is_some_and(|word| word == "init") {
+        words.drain(1..words.len() - 1);
+    }
+    words
 }
 
 /// Prints a help page on standard output, or what is wrong with the command line on standard error.

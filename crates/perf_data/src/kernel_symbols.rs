@@ -7,6 +7,8 @@ pub struct Symbols {
     functions: Vec<(u64, Box<str>)>,
     /// Empty on many kernels, which do not list variables.
     variables: Vec<(u64, Box<str>)>,
+    /// Where the functions of each module begin, by address.
+    modules: Vec<(u64, Box<str>)>,
 }
 
 impl Symbols {
@@ -42,7 +44,18 @@ impl Symbols {
             symbols.dedup_by_key(|(address, _)| *address);
             symbols
         };
+        let of_module = |line: &str| {
+            let (symbol, module) = line.split_once('[')?;
+            let mut words = symbol.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            let is_function = matches!(words.next()?, "t" | "T" | "w" | "W");
+            (is_function && address > 0).then(|| (address, module.trim_end_matches(']').into()))
+        };
+        let mut modules: Vec<(u64, Box<str>)> = text.lines().filter_map(of_module).collect();
+        modules.sort();
+        modules.dedup_by(|(_, next), (_, module)| next == module);
         Symbols {
+            modules,
             functions: symbols_of(&["t", "T", "w", "W"]),
             variables: symbols_of(&["d", "D", "b", "B", "r", "R", "a", "A", "v", "V"]),
         }
@@ -78,6 +91,12 @@ impl Symbols {
         Some((name, address - start, end - start))
     }
 
+    /// The module whose functions begin next before an address.
+    pub fn module(&self, address: u64) -> Option<&str> {
+        let after = self.modules.partition_point(|(start, _)| *start <= address);
+        self.modules.get(after.checked_sub(1)?).map(|(_, module)| &**module)
+    }
+
     /// The address of the variable that has one of these names.
     pub fn address_of(&self, names: &[&str]) -> Option<u64> {
         let found = self.variables.iter().find(|(_, name)| names.contains(&&**name));
@@ -110,8 +129,14 @@ mod tests {
     fn an_address_lies_in_the_function_before_it() {
         let symbols = Symbols::parse(
             "ffffffff81000200 T second\nffffffff81000100 t first\nffffffff81000100 T alias\n\
-             ffffffff82000000 D data\n0000000000000000 T hidden\nnonsense\n",
+             ffffffff82000000 D data\n0000000000000000 T hidden\nnonsense\n\
+             ffffffffc0000000 t first_of_xfs\t[xfs]\nffffffffc0000100 t of_xfs\t[xfs]\n\
+             ffffffffc0002000 t of_ext4\t[ext4]\nffffffffc0003000 d data_of_xfs\t[xfs]\n",
         );
+        assert_eq!(symbols.module(0xffff_ffff_8100_0200), None);
+        assert_eq!(symbols.module(0xffff_ffff_c000_0200), Some("xfs"));
+        assert_eq!(symbols.module(0xffff_ffff_c000_3000), Some("ext4"));
+        assert_eq!(symbols.function(0xffff_ffff_c000_0110), Some(("of_xfs", 0x10)));
         assert_eq!(symbols.function(0xffff_ffff_8100_01ff), Some(("alias", 0xff)));
         assert_eq!(symbols.function(0xffff_ffff_8100_0200), Some(("second", 0)));
         assert_eq!(symbols.function(0xffff_ffff_8100_00ff), None);

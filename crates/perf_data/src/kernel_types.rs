@@ -6,8 +6,10 @@
 
 mod alike;
 mod members;
+mod modules;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs;
 
 pub use alike::is_called_like;
@@ -40,14 +42,19 @@ const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
 const TYPE_TAG: u32 = 18;
 
-/// The types of a kernel.
+/// The types of a kernel, and of modules that were added.
 #[derive(Debug)]
 pub struct KernelTypes {
+    /// The types, one after the other.
     bytes: Vec<u8>,
     /// The offset of each type, by its number; 0 is no type.
     types: Vec<usize>,
-    /// The start and end of the names.
-    names: (usize, usize),
+    /// The names, each with a zero byte at its end.
+    names: Vec<u8>,
+    /// The numbers of types and the bytes of names that are the kernel's own.
+    own: (u32, u32),
+    /// The modules whose types were added.
+    modules: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,36 +84,15 @@ impl KernelTypes {
 
     /// Parses BTF in this host's byte order.
     pub fn parse(bytes: Vec<u8>) -> Result<KernelTypes, String> {
-        let number = |at| word(&bytes, at).map(|n| n as usize).ok_or("its header is cut off");
-        let magic = bytes.get(..2).map(|two| u16::from_ne_bytes([two[0], two[1]]));
-        match magic {
-            Some(MAGIC) => {}
-            Some(magic) if magic == MAGIC.swap_bytes() => {
-                return Err("it has the other byte order".to_string());
-            }
-            _ => return Err("it is not BTF".to_string()),
-        }
-        let header = number(4)?;
-        if header < HEADER_BYTES {
-            return Err(format!("its header claims {header} bytes"));
-        }
-        let part = |offset: usize, length: usize| {
-            let start = header.checked_add(offset)?;
-            let end = start.checked_add(length).filter(|end| *end <= bytes.len())?;
-            Some((start, end))
-        };
-        let types = part(number(8)?, number(12)?).ok_or("its types are cut off")?;
-        let names = part(number(16)?, number(20)?).ok_or("its names are cut off")?;
-        let (mut at, mut offsets) = (types.0, vec![0]);
-        while at < types.1 {
-            let info = word(&bytes[..types.1], at + 4).ok_or("a type is cut off")?;
-            offsets.push(at);
-            at += TYPE_BYTES + length_after(info).ok_or("it has a type of unknown kind")?;
-        }
-        if at != types.1 {
-            return Err("a type is cut off".to_string());
-        }
-        Ok(KernelTypes { bytes, types: offsets, names })
+        let (types, names) = sections(&bytes)?;
+        let offsets: Vec<usize> = [0].into_iter().chain(entries(types)?).collect();
+        Ok(KernelTypes {
+            own: (offsets.len() as u32, names.len() as u32),
+            bytes: types.to_vec(),
+            types: offsets,
+            names: names.to_vec(),
+            modules: BTreeSet::new(),
+        })
     }
 
     fn get(&self, number: u32) -> Option<TypeEntry> {
@@ -117,8 +103,7 @@ impl KernelTypes {
     }
 
     fn name(&self, offset: u32) -> &str {
-        let names = &self.bytes[self.names.0..self.names.1];
-        let name = names.get(offset as usize..).unwrap_or_default();
+        let name = self.names.get(offset as usize..).unwrap_or_default();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         std::str::from_utf8(name).unwrap_or_default()
     }
@@ -201,6 +186,44 @@ impl KernelTypes {
                 .resolve(number)
                 .is_some_and(|resolved| resolved.kind() == STRUCT && has_lock_name(resolved))
     }
+}
+
+/// The types and the names in BTF.
+fn sections(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
+    let number = |at| word(bytes, at).map(|n| n as usize).ok_or("its header is cut off");
+    let magic = bytes.get(..2).map(|two| u16::from_ne_bytes([two[0], two[1]]));
+    match magic {
+        Some(MAGIC) => {}
+        Some(magic) if magic == MAGIC.swap_bytes() => {
+            return Err("it has the other byte order".to_string());
+        }
+        _ => return Err("it is not BTF".to_string()),
+    }
+    let header = number(4)?;
+    if header < HEADER_BYTES {
+        return Err(format!("its header claims {header} bytes"));
+    }
+    let part = |offset: usize, length: usize| {
+        let start = header.checked_add(offset)?;
+        bytes.get(start..start.checked_add(length)?)
+    };
+    let types = part(number(8)?, number(12)?).ok_or("its types are cut off")?;
+    let names = part(number(16)?, number(20)?).ok_or("its names are cut off")?;
+    Ok((types, names))
+}
+
+/// The offset of each type.
+fn entries(types: &[u8]) -> Result<Vec<usize>, String> {
+    let (mut at, mut offsets) = (0, Vec::new());
+    while at < types.len() {
+        let info = word(types, at + 4).ok_or("a type is cut off")?;
+        offsets.push(at);
+        at += TYPE_BYTES + length_after(info).ok_or("it has a type of unknown kind")?;
+    }
+    if at != types.len() {
+        return Err("a type is cut off".to_string());
+    }
+    Ok(offsets)
 }
 
 /// The number of bytes after a type, by its kind and number of parts; `None` if the kind is unknown.

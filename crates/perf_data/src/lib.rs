@@ -20,6 +20,7 @@ mod kernel_types;
 mod order;
 mod program_types;
 mod resolve;
+mod source_lines;
 mod spaces;
 mod variables;
 
@@ -38,6 +39,7 @@ pub use elf::{ProbeSite, probe_sites};
 pub use kernel_symbols::Symbols;
 pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
 pub use program_types::{ProgramMember, ProgramTypes};
+pub use source_lines::SourceLine;
 pub use variables::{Variable, Variables, variables};
 
 use crate::container::Container;

@@ -1,4 +1,4 @@
-//! Members of a program's variables, by the compiler's debug information (DWARF).
+//! Members of a program's variables, by the compiler's debug information (DWARF). Lines of its source: `source_lines`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -20,10 +20,10 @@ const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Structures inside structures, more than any program has.
 const DEPTH_MAX: u32 = 64;
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// The variables of a program that have a type.
+/// A program's debug information, and its variables that have a type.
 pub struct ProgramTypes {
     sections: BTreeMap<String, Vec<u8>>,
     /// By address in the file: the unit and the type.
@@ -76,7 +76,7 @@ impl ProgramTypes {
         found.ok()
     }
 
-    fn dwarf(&self) -> Result<Dwarf<Slice<'_>>> {
+    pub(crate) fn dwarf(&self) -> Result<Dwarf<Slice<'_>>> {
         let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
             let bytes = self.sections.get(id.name()).map_or(&[][..], Vec::as_slice);
             Ok(EndianSlice::new(bytes, LittleEndian))

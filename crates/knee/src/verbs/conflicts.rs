@@ -16,6 +16,7 @@ use described_hosts::DescribedHost;
 use host::signals;
 use host::terminal::hint;
 use pages::ViewFlags;
+use perf_data::KernelTypes;
 use records::{FileSystem, Guest};
 use runner::places::guest::traced::TracedGuest;
 use store::Store;
@@ -215,7 +216,7 @@ fn on_kernel(
     let mut traced = boot(path, operations, made, arguments)?;
     let release = traced.boot_facts().release.clone();
     let on = name.map_or(release.clone(), |name| format!("{name} ({release})"));
-    let types = conflicts::kernel_types(traced.memory()?, &traced.symbols);
+    let types = types(&traced)?;
     let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
     let tracing = Tracing { made, hosts, arguments, namer: namer.as_ref() };
     let mut answers = Vec::new();
@@ -254,6 +255,19 @@ fn boot(
     Ok(traced)
 }
 
+/// The types of a guest's kernel and of its modules; `None` without BTF.
+fn types(traced: &TracedGuest) -> Result<Option<KernelTypes>> {
+    let Some(mut types) = conflicts::kernel_types(traced.memory()?, &traced.symbols) else {
+        return Ok(None);
+    };
+    for (module, of_module) in traced.module_types() {
+        if let Err(why) = types.add_module(module, of_module) {
+            hint(format_args!("the types of the module {module} are not used: {why}"));
+        }
+    }
+    Ok(Some(types))
+}
+
 /// What all traces of a boot need.
 struct Tracing<'a> {
     made: Option<&'a FileSystem>,
@@ -272,11 +286,12 @@ impl Tracing<'_> {
         beside: Option<&Operation>,
     ) -> Result<Conflicts> {
         let tasks = self.arguments.tasks;
+        let libraries = operation.libraries(traced)?;
         let trace = traced.run(&operation.job(beside, self.arguments)?, self.made, TIME)?;
         let (memory, symbols) = (traced.memory()?, &traced.symbols);
         let mut image = KernelImage::new(memory, symbols, self.namer, tasks as usize)?;
         if let Some(program) = operation.program()? {
-            image = image.with_program(&program, &trace)?;
+            image = image.with_program(&program, &libraries, &trace)?;
         }
         let traced = Traced {
             operation: operation.name.clone(),

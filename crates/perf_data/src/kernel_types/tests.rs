@@ -9,11 +9,13 @@ use super::*;
 struct BtfBuilder {
     types: Vec<u8>,
     names: Vec<u8>,
+    /// The bytes of names that a module's follow.
+    names_before: u32,
 }
 
 impl BtfBuilder {
     fn name(&mut self, name: &str) -> u32 {
-        let offset = self.names.len() as u32;
+        let offset = self.names_before + self.names.len() as u32;
         self.names.extend(name.as_bytes());
         self.names.push(0);
         offset
@@ -83,6 +85,56 @@ fn what_is_no_btf_of_this_byte_order_is_refused() {
     assert!((0..good.len()).all(|cut| KernelTypes::parse(good[..cut].to_vec()).is_err()));
 }
 
+/// Types of a module for a kernel with the types of `nested_lock` and this many bytes of names: a structure of this name
+/// and size with the kernel's `inner` in it, and a function that returns it.
+fn module(name: &str, bytes: u32, names_before: u32) -> Vec<u8> {
+    const POINTER: u32 = 2;
+    const FUNCTION: u32 = 12;
+    const PROTOTYPE: u32 = 13;
+    let mut btf = BtfBuilder { names_before, ..BtfBuilder::default() };
+    btf.add(name, STRUCT, bytes, &[("part", 6, 64), ("next", 9, 192)]);
+    btf.add("", POINTER, 8, &[]);
+    btf.add("", PROTOTYPE, 9, &[]);
+    btf.add(&format!("{name}_get"), FUNCTION, 10, &[]);
+    btf.bytes()
+}
+
+#[test]
+fn types_of_modules_continue_the_kernels() {
+    let mut types = KernelTypes::parse(nested_lock()).unwrap();
+    let names = types.names.len() as u32;
+    for (name, bytes) in [("xlog", 32), ("jbd2", 48)] {
+        assert!(!types.has_module(name));
+        types.add_module(name, &module(name, bytes, names)).unwrap();
+        assert!(types.has_module(name));
+    }
+    for (name, bytes) in [("xlog", 32), ("jbd2", 48)] {
+        let structure = types.structures(name)[0];
+        assert_eq!(types.bytes_of(structure), bytes);
+        let member = types.member_at(structure, 24).unwrap();
+        assert_eq!((member.path.as_str(), member.bytes), ("next", 8));
+        let of_function = &types.structures_of_functions()[format!("{name}_get").as_str()];
+        assert_eq!(of_function.iter().collect::<Vec<_>>(), [&structure]);
+        assert_eq!(types.locks_at(bytes, 16), [(name.to_string(), "part.rlock".to_string())]);
+    }
+}
+
+#[test]
+fn types_of_a_module_for_another_kernel_are_refused() {
+    let mut types = KernelTypes::parse(nested_lock()).unwrap();
+    let names = types.names.len() as u32;
+    let good = module("xlog", 32, names);
+    assert!((0..good.len()).all(|cut| types.add_module("xlog", &good[..cut]).is_err()));
+    let why = types.add_module("xlog", &module("xlog", 32, names - 2)).unwrap_err();
+    assert_eq!(why, "its names are not this kernel's");
+    let mut fewer = BtfBuilder { names_before: names, ..BtfBuilder::default() };
+    fewer.add("far", TYPEDEF, 9, &[]);
+    let why = types.add_module("xlog", &fewer.bytes()).unwrap_err();
+    assert_eq!(why, "its types refer to others that the kernel does not have");
+    assert!(types.structures("xlog").is_empty());
+    assert!(!types.has_module("xlog"));
+}
+
 #[test]
 fn this_kernels_types_have_locks_where_they_are_known_to_be() {
     let Some(types) = KernelTypes::from_kernel() else { return };
@@ -97,13 +149,17 @@ fn this_kernels_types_have_locks_where_they_are_known_to_be() {
 #[test]
 fn fuzzed_types_are_refused_or_searched() {
     let example = nested_lock();
-    fuzz(10_000, "cargo test -p probes fuzzed", |fuzzer| {
+    let names = KernelTypes::parse(nested_lock()).unwrap().names.len() as u32;
+    fuzz(10_000, "cargo test -p perf_data fuzzed", |fuzzer| {
         let mut input = example.clone();
         for _ in 0..=fuzzer.below(4) {
             damage(&mut input, fuzzer);
         }
         match KernelTypes::parse(input) {
-            Ok(types) => {
+            Ok(mut types) => {
+                let mut module = module("xlog", 64, names);
+                damage(&mut module, fuzzer);
+                let _ = types.add_module("xlog", &module);
                 types.locks_at(64, 24);
                 types.locks_at(16, 8);
                 Ok(())

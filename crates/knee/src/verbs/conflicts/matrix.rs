@@ -11,7 +11,7 @@ use records::FileSystem;
 use workloads::{Family, Forms, TaskForm, WORKLOADS, Workload};
 
 use super::operation::{self, Operation};
-use super::{Arguments, Tracing, boot, kernels};
+use super::{Arguments, Tracing, boot, kernels, types};
 
 /// Lines of a pair that are kept.
 const LINES: usize = 16;
@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let mut traced = boot(path, &operations, made.as_ref(), arguments)?;
         let release = traced.boot_facts().release.clone();
         let on = if kernels.len() > 1 { format!("{name} ({release})") } else { release };
-        let types = conflicts::kernel_types(traced.memory()?, &traced.symbols);
+        let types = types(&traced)?;
         let namer = types.as_ref().map(|types| Namer::new(types, &traced.symbols));
         let made = made.as_ref();
         let tracing = Tracing { made, hosts: &[], arguments, namer: namer.as_ref() };

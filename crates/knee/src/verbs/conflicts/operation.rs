@@ -12,6 +12,7 @@ use records::{
     Command, CommandJob, CommandLine, Experiment, Form, Guest, Job, Load, LoadWork, NativeJob,
     OwnJob, OwnLoad, PROTOCOL, Pass, Scalar, Until, Work,
 };
+use runner::places::guest::traced::TracedGuest;
 use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
 
@@ -49,7 +50,13 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
     let experiment = Experiment { loads, guest, ..Experiment::default() };
     let experiment = experiment_file::permitted(Foreign::typed(experiment), arguments.yes)?;
     let experiment = own_loads::compile_all(experiment)?.into_inner();
-    experiment.loads.iter().map(|load| Operation::new(load, arguments)).collect()
+    let operations: Vec<Operation> = experiment
+        .loads
+        .iter()
+        .map(|load| Operation::new(load, arguments))
+        .collect::<Result<_>>()?;
+    operations.iter().try_for_each(|operation| operation.check_window(arguments))?;
+    Ok(operations)
 }
 
 impl Operation {
@@ -76,6 +83,19 @@ impl Operation {
         })
     }
 
+    /// Refuses a window that would not end in time: the shortest system call takes 30 to 60 µs where it is watched.
+    fn check_window(&self, arguments: &Arguments) -> Result<()> {
+        const WINDOW_MAX: u64 = 1_000_000;
+        let is_window = !matches!(self.work, TracedWork::Command(..));
+        ensure!(
+            !is_window || window(arguments) <= WINDOW_MAX,
+            "--operations {}: emulated CPUs that are watched do not get through more than {WINDOW_MAX} operations; some \
+             hundreds show what each operation does, some thousands what happens once a batch",
+            window(arguments)
+        );
+        Ok(())
+    }
+
     /// The files that it needs in the guest: their paths there, without the first slash, and here.
     pub fn files(&self) -> Result<BTreeMap<String, PathBuf>> {
         Ok(match &self.work {
@@ -95,6 +115,18 @@ impl Operation {
             TracedWork::Own(own) => Some(own_loads::program(own, Linkage::Static)?),
             TracedWork::Command(_, program) => Some(program.clone()),
         })
+    }
+
+    /// The libraries of a command's program, with where they are loaded in the guest.
+    pub fn libraries(&self, guest: &mut TracedGuest) -> Result<Vec<(PathBuf, u64)>> {
+        let TracedWork::Command(_, program) = &self.work else { return Ok(Vec::new()) };
+        let files = libraries::with_libraries(program)?;
+        if !libraries::has_linker(&files) {
+            return Ok(Vec::new());
+        }
+        let loaded = guest.libraries_of(&libraries::path_in_guest(program))?.into_iter();
+        let here = |path: &str| files.get(path.trim_start_matches('/')).cloned();
+        Ok(loaded.filter_map(|(path, address)| Some((here(&path)?, address))).collect())
     }
 
     /// Which of its operations are counted.

@@ -138,6 +138,15 @@ fn threads_of_a_program_share_what_it_was_written_to_share() {
     assert_eq!(sharing, "true");
     assert_eq!(writes, 20_000.0);
     assert_eq!(row("own"), None);
+    let both = lines.iter().find(|line| line["member"] == "both.count").unwrap();
+    let writers = both["members"][0]["written_by"].to_string();
+    assert!(writers.contains(&line_of("both.count++")), "{writers}");
+}
+
+/// The function and the line of the program that have this text, as rows name them.
+fn line_of(text: &str) -> String {
+    let line = PROGRAM.lines().position(|line| line.contains(text)).unwrap() + 1;
+    format!("work at program.c:{line}")
 }
 
 /// A load: each operation adds to a word of all tasks, to one beside another task's, and to one apart.
@@ -215,6 +224,32 @@ fn loads_in_c_and_commands_have_lines_of_program_and_kernel() {
     // 20 000 of the whole program, and what cleared the page.
     check(2, "neighbours.first beside second", "false", 312.0..313.0);
     check(2, "both.count", "true", 312.0..313.0);
+    let command = answer["traced"][2]["lines"].to_string();
+    assert!(command.contains(&line_of("both.count++")), "{command}");
+    assert!(command.contains("pthread_barrier_wait"), "no function of the C library: {command}");
+    assert!(answer["traced"][0]["lines"].to_string().contains(" at load.c:"));
+}
+
+#[test]
+fn objects_of_modules_have_members() {
+    let test = "contended lines of a module";
+    let Some(kernel) = kernel(test) else { return };
+    if Command::new("mkfs.xfs").arg("-V").output().is_err() {
+        return skip(test, "no mkfs.xfs (xfsprogs)");
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let asked = format!(
+        "conflicts create_unlink --fs xfs --operations 16 --json --kernel {}",
+        kernel.display()
+    );
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let lines = answer["traced"][0]["lines"].as_array().unwrap();
+    for member in ["xlog.l_reserve_head.grant?", "xfs_cil.xc_ctx_lock.count?"] {
+        assert!(lines.iter().any(|line| line["member"] == member), "no {member} in {lines:#?}");
+    }
 }
 
 #[test]
@@ -258,6 +293,10 @@ fn what_cannot_be_traced_is_refused_by_name() {
     check("getppid --kernel /bin/true --host nowhere", "nowhere");
     check("getppid --tasks 1", "2..=64");
     check("--kernel /bin/true", "required");
+    check("getppid --operations 100000000 --kernel /bin/true", "more than 1000000 operations");
+    let arm64 = [&[0; 0x38][..], b"ARM\x64\0Linux version 6.1.0-arm64 (me) #1\0"].concat();
+    fs::write(home.path("Image"), arm64).unwrap();
+    check("getppid --kernel Image", "is for arm64: only kernels for x86-64 can be watched");
     fs::write(home.path("script"), "#!/bin/sh\n").unwrap();
     check("--command ./script --kernel /bin/true", "is a script");
     check("--command no-such-program --kernel /bin/true", "not in PATH");

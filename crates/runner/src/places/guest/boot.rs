@@ -55,6 +55,8 @@ pub struct Booter {
     counts_instructions: bool,
     /// What watches the guests' accesses to memory, if anything does.
     tracer: Option<Rc<Tracer>>,
+    /// Whether something will watch them, which only sees what x86-64 kernels do.
+    is_watched: bool,
     /// More files of the host for the guest, by their paths in the guest.
     pub added: Vec<(String, PathBuf)>,
 }
@@ -86,6 +88,8 @@ struct Prepared {
     bytes: u64,
     /// Modules that were not found, a sentence each.
     missing: Vec<String>,
+    /// The types of its modules that have any, by module.
+    module_types: BTreeMap<String, Vec<u8>>,
 }
 
 /// Modules that every guest needs: the bus, the stream.
@@ -160,6 +164,7 @@ impl Booter {
             has_own_loads: false,
             counts_instructions: false,
             tracer: None,
+            is_watched: false,
             added: Vec::new(),
         }
     }
@@ -174,15 +179,10 @@ impl Booter {
         let mut booter = Booter {
             added,
             file_systems: made.map(|made| (guest.clone(), made.clone())).into_iter().collect(),
+            is_watched: true,
             ..Booter::without_file_systems()
         };
         let architecture = booter.architecture(guest)?;
-        ensure!(
-            architecture == Architecture::X86_64,
-            "{} is for {}: only kernels for x86-64 can be watched",
-            guest.kernel.as_deref().unwrap_or(Path::new("the kernel")).display(),
-            architecture.name()
-        );
         let version = guests::qemu::version(architecture)?;
         booter.accelerator = Some((guests::qemu::watched_accelerator(&version)?, None));
         booter.tracer = Some(Rc::new(Tracer::new(&version, memory_bytes)?));
@@ -192,6 +192,12 @@ impl Booter {
     /// What watches the guests of [`Booter::traced`].
     pub fn tracer(&self) -> Result<&Tracer> {
         self.tracer.as_deref().context("the guest is not watched")
+    }
+
+    /// The types of the modules that guests with the first kernel load.
+    pub fn module_types(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let types = self.prepared.first().into_iter().flat_map(|kernel| &kernel.module_types);
+        types.map(|(module, types)| (module.as_str(), types.as_slice()))
     }
 
     /// Boots a guest to see whether it comes up and has what its runs need. The first such boot shows
@@ -393,13 +399,21 @@ impl Booter {
         }
         let initramfs = memfd::in_memory("initramfs", &archive)?;
         let bytes = archive.len() as u64;
-        self.prepared.push(Prepared { paths, kernel, initramfs, bytes, missing });
+        let types =
+            needed.modules.iter().map(|module| Some((module.name.clone(), module.types()?)));
+        let module_types = types.flatten().collect();
+        self.prepared.push(Prepared { paths, kernel, initramfs, bytes, missing, module_types });
         Ok(self.prepared.last().expect("it was pushed"))
     }
 
     /// Refuses a kernel whose guests could not do what the record asks for.
     fn check_architecture(&self, kernel: &Kernel) -> Result<()> {
         let (architecture, path) = (kernel.architecture, kernel.path.display());
+        ensure!(
+            !self.is_watched || architecture == Architecture::X86_64,
+            "{path} is for {}: only kernels for x86-64 can be watched",
+            architecture.name()
+        );
         guests::qemu::version(architecture)?;
         let other = self.prepared.first().filter(|o| o.kernel.architecture != architecture);
         if let Some(Prepared { kernel: other, .. }) = other {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use guests::libraries::LIBRARIES;
 use guests::qemu::PORT;
 use host::marks::Marks;
 use host::{terminal, topology};
@@ -119,6 +120,13 @@ fn serve(
                 send(&Reply::Aged(age(&request).map_err(|why| format!("{why:#}"))))?;
             }
             Request::Symbols => send_symbols(send)?,
+            Request::Unmount => {
+                let unmounted = kept.take().map_or(Ok(()), |mounted| unmount_disk(&mounted));
+                send(&Reply::Unmounted(unmounted.map_err(|why| format!("{why:#}"))))?;
+            }
+            Request::Libraries(path) => {
+                send(&Reply::Libraries(libraries_of(&path).map_err(|why| format!("{why:#}"))))?;
+            }
             Request::Program(arguments) => {
                 let ended = program(&arguments).unwrap_or_else(|why| format!("{why:#}"));
                 send(&Reply::Ended(ended))?;
@@ -257,6 +265,17 @@ fn program(arguments: &[String]) -> Result<String> {
     Ok(status.to_string())
 }
 
+/// Asks the dynamic linker where it loads a program's libraries (ld.so(8)). Only their code is mapped; none of it runs.
+fn libraries_of(program: &str) -> Result<String> {
+    let listed = std::process::Command::new(program)
+        .env_clear()
+        .env("LD_LIBRARY_PATH", LIBRARIES)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .with_context(|| format!("starting {program}"))?;
+    Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
+}
+
 /// Mounts a file system that needs no disk. Unlike the mounts for runs, it may have devices.
 fn mount_new(kind: &str, path: &str) -> Result<()> {
     make_directory(path)?;
@@ -351,7 +370,8 @@ fn kernel_text() -> Option<String> {
 /// Sends the symbols in parts, as the host reads a line at a time.
 fn send_symbols(send: &mut impl FnMut(&Reply) -> Result<()>) -> Result<()> {
     const LINES: usize = 2000;
-    let text = fs::read("/proc/kallsyms").context("reading /proc/kallsyms in the guest")?;
+    let text = fs::read("/proc/kallsyms")
+        .context("reading /proc/kallsyms in the guest: its kernel needs CONFIG_KALLSYMS_ALL=y")?;
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.split_inclusive('\n').peekable();
     while lines.peek().is_some() {

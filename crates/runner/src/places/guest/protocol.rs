@@ -26,6 +26,10 @@ pub enum Request {
     Age(Box<GuestAge>),
     /// Send the symbols of the kernel.
     Symbols,
+    /// Unmount the file system that was kept for the next run.
+    Unmount,
+    /// Send where the dynamic linker loads the libraries of the program at this path.
+    Libraries(String),
     /// Start a program with these arguments on the console, and wait for it.
     Program(Vec<String>),
     /// Reset the machine, which ends QEMU.
@@ -72,6 +76,10 @@ pub enum Reply {
     Aged(Result<Aged, String>),
     /// Some lines of /proc/kallsyms; empty after the last.
     Symbols(String),
+    /// No file system is mounted for runs, or the error.
+    Unmounted(Result<(), String>),
+    /// The libraries of a program with their addresses, as ldd(1) prints them, or the error.
+    Libraries(Result<String, String>),
     /// The program has ended, with this status or error.
     Ended(String),
 }

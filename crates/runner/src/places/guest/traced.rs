@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use guests::libraries;
 use guests::qemu::{GuestOutput, Qemu};
 use guests::tracer::{Entry, Trace, Tracer};
 use host::signals;
@@ -19,8 +20,9 @@ use super::console;
 use super::protocol::{GuestRun, Reply, Request, line};
 use super::watchdog::Watchdog;
 
-/// Words of the kernel's command line: each slab cache keeps its own name, and programs are where they were linked.
-const WORDS: &str = "slab_nomerge norandmaps";
+/// Words of the kernel's command line: each slab cache keeps its own name, and programs, their libraries and the kernel are
+/// where they are without random addresses.
+const WORDS: &str = "slab_nomerge norandmaps nokaslr";
 
 /// Four levels of page tables; without fast string instructions, as for other emulated guests.
 const CPU: &str = "max,-erms,-fsrm,-la57";
@@ -73,7 +75,32 @@ impl TracedGuest {
         Ok(&self.booter.tracer()?.memory)
     }
 
-    /// Does a job, whose tasks mark their windows, and returns what they accessed.
+    /// The types (BTF) of the modules that the guest loads, by module.
+    pub fn module_types(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.booter.module_types()
+    }
+
+    /// The libraries of a program in the guest: their paths there, and the addresses at which it loads them.
+    pub fn libraries_of(&mut self, program: &str) -> Result<Vec<(String, u64)>> {
+        let request = Request::Libraries(program.to_string());
+        let listed = ask(&mut self.booted, &request, "list libraries", |reply| match reply {
+            Reply::Libraries(listed) => Some(listed),
+            _ => None,
+        })?;
+        Ok(libraries::loaded(&listed.map_err(anyhow::Error::msg)?))
+    }
+
+    /// Unmounts the file system of the job before, whose objects could be looked up until now.
+    fn unmount(&mut self) -> Result<()> {
+        let unmounted = ask(&mut self.booted, &Request::Unmount, "unmount", |reply| match reply {
+            Reply::Unmounted(unmounted) => Some(unmounted),
+            _ => None,
+        })?;
+        unmounted.map_err(anyhow::Error::msg)
+    }
+
+    /// Does a job, whose tasks mark their windows, and returns what they accessed. Its file system stays mounted until the
+    /// next job: unmounting it would free what its memory says of the accesses.
     pub fn run(
         &mut self,
         job: &Job,
@@ -81,6 +108,9 @@ impl TracedGuest {
         limit: Duration,
     ) -> Result<Trace> {
         ensure!(job.traced, "the job marks no windows");
+        if file_system.is_some() {
+            self.unmount()?;
+        }
         if let (Some(made), Some(disk)) = (file_system, &self.booted.disk) {
             self.booter.format_disk(disk, made)?;
         }
@@ -92,7 +122,8 @@ impl TracedGuest {
         let variant = file_system
             .map(|made| Variant { file_system: Some(made.clone()), ..Variant::default() });
         let deadline_s = limit.as_secs_f64();
-        let request = GuestRun { job: job.clone(), variant, kept: false, deadline_s };
+        let kept = file_system.is_some();
+        let request = GuestRun { job: job.clone(), variant, kept, deadline_s };
         self.booted.qemu.send(&line(&Request::Run(Box::new(request))))?;
         self.wait(job, limit)?;
         self.booter.tracer()?.take()
@@ -100,7 +131,10 @@ impl TracedGuest {
 
     /// Waits until the job is done; an error says why it failed.
     fn wait(&mut self, job: &Job, limit: Duration) -> Result<()> {
-        let mut progress = (job.until != Until::End).then(|| Progress::new(limit));
+        let mut progress = match job.until {
+            Until::OperationsPerTask(all) => Some(Progress::new(limit, all / 4)),
+            _ => None,
+        };
         let qemu = &mut self.booted.qemu;
         let mut watchdog = Watchdog::new(guest_config::watchdog_time(&self.guest)?, limit, limit);
         let (mut failed, mut has_finished) = (None, false);
@@ -151,6 +185,8 @@ impl TracedGuest {
 /// with knee.h. After the first ones, a pause means that a task waits for something that does not come.
 struct Progress {
     done: u64,
+    /// The operations of a task's warm-up.
+    warm_up: u64,
     limit: Duration,
     since: Watchdog,
 }
@@ -161,9 +197,9 @@ impl Progress {
     /// The longest that the preparation and the warm-up take.
     const START_MAX: Duration = Duration::from_secs(300);
 
-    fn new(limit: Duration) -> Progress {
+    fn new(limit: Duration, warm_up: u64) -> Progress {
         let since = Progress::watchdog(Progress::START_MAX, limit);
-        Progress { done: 0, limit, since }
+        Progress { done: 0, warm_up, limit, since }
     }
 
     fn watchdog(pause: Duration, limit: Duration) -> Watchdog {
@@ -177,11 +213,17 @@ impl Progress {
             self.since = Progress::watchdog(Progress::PAUSE_MAX, self.limit);
         }
         let why = self.since.check(qemu);
-        let pause = if done == 0 { Progress::START_MAX } else { Progress::PAUSE_MAX };
+        ensure!(
+            why.is_none() || done > 0,
+            "after {} s, its tasks were not through their warm-up of {} operations: does one wait for something that does \
+             not come, or are that too many (--operations)?",
+            Progress::START_MAX.as_secs(),
+            self.warm_up
+        );
         ensure!(
             why.is_none(),
             "its tasks did {done} operations, and none in the last {} s: does one wait for something that does not come?",
-            pause.as_secs()
+            Progress::PAUSE_MAX.as_secs()
         );
         Ok(())
     }
@@ -189,23 +231,44 @@ impl Progress {
 
 /// Asks the guest for the symbols of its kernel and of the modules that are loaded.
 fn symbols(booted: &mut BootedGuest) -> Result<Symbols> {
+    let mut text = String::new();
+    ask(booted, &Request::Symbols, "send its symbols", |reply| match reply {
+        Reply::Symbols(part) if part.is_empty() => Some(()),
+        Reply::Symbols(part) => {
+            text.push_str(&part);
+            None
+        }
+        _ => None,
+    })?;
+    let symbols = Symbols::from_text(&text).ok();
+    symbols.context(
+        "the guest's kernel hides its addresses: leave kernel.kptr_restrict out of --cmdline",
+    )
+}
+
+/// Asks the guest's init for something, and waits for the reply that is the answer.
+fn ask<T>(
+    booted: &mut BootedGuest,
+    request: &Request,
+    what: &str,
+    mut answer: impl FnMut(Reply) -> Option<T>,
+) -> Result<T> {
     const TIMEOUT: Duration = Duration::from_secs(300);
-    booted.qemu.send(&line(&Request::Symbols))?;
-    let (mut text, since) = (String::new(), Instant::now());
+    booted.qemu.send(&line(request))?;
+    let since = Instant::now();
     loop {
         ensure!(signals::received().is_none(), "interrupted");
-        ensure!(since.elapsed() < TIMEOUT, "the guest did not send its symbols within {TIMEOUT:?}");
+        ensure!(since.elapsed() < TIMEOUT, "the guest did not {what} within {TIMEOUT:?}");
         match booted.qemu.next(Duration::from_secs(1)) {
-            GuestOutput::Line(reply) => match Reply::read(&reply) {
-                Ok(Reply::Symbols(part)) if part.is_empty() => break,
-                Ok(Reply::Symbols(part)) => text.push_str(&part),
-                _ => (),
-            },
+            GuestOutput::Line(reply) => {
+                if let Some(answer) = Reply::read(&reply).ok().and_then(&mut answer) {
+                    return Ok(answer);
+                }
+            }
             GuestOutput::Off => bail!("the guest {}", console::exit_reason(&mut booted.qemu)),
             GuestOutput::Printed | GuestOutput::Nothing => (),
         }
     }
-    Symbols::from_text(&text).map_err(anyhow::Error::msg).context("the guest's kernel")
 }
 
 /// Where the kernel switches tasks and is entered (arch/x86/include/asm/idtentry.h names them since Linux 5.8).
