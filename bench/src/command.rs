@@ -145,6 +145,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         scratch,
         keep: false,
         beside: None,
+        together: false,
         traced: false,
         stop_grace_s: 10.0,
     };

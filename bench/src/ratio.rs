@@ -208,6 +208,7 @@ pub fn job(
         scratch: directory.join("knee"),
         keep: false,
         beside: None,
+        together: false,
         traced: false,
         profile: None,
         stop_grace_s: 10.0,

@@ -104,6 +104,7 @@ impl RunRequest<'_> {
             scratch,
             keep: false,
             beside: None,
+            together: false,
             traced: false,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })
