@@ -146,6 +146,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         keep: false,
         beside: None,
         together: false,
+        allocations: false,
         traced: false,
         stop_grace_s: 10.0,
     };

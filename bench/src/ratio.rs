@@ -209,6 +209,7 @@ pub fn job(
         keep: false,
         beside: None,
         together: false,
+        allocations: false,
         traced: false,
         profile: None,
         stop_grace_s: 10.0,

@@ -52,6 +52,9 @@ pub struct Job {
     /// fill a file system rather than measure it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
+    /// Whether the kernel's allocations for the tasks are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allocations: bool,
     /// Whether the tasks mark windows for a plugin that watches the guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub traced: bool,

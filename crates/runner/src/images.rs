@@ -165,6 +165,7 @@ fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Optio
         keep: true,
         beside: None,
         together: false,
+        allocations: false,
         traced: false,
         stop_grace_s: 10.0,
     };

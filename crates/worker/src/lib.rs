@@ -4,6 +4,7 @@
 //! never the tool. Between the release of the tasks and their stop it sleeps, except to read
 //! the operation counts once an interval; events of that time are printed afterwards.
 
+mod allocations;
 mod board;
 mod command;
 mod durations;

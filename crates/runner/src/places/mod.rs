@@ -105,6 +105,7 @@ impl RunRequest<'_> {
             keep: false,
             beside: None,
             together: false,
+            allocations: self.record.experiment.counts_allocations(),
             traced: false,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })

@@ -137,6 +137,7 @@ impl Operation {
             profile: None,
             scratch: scratch(arguments),
             keep: false,
+            allocations: false,
             traced: true,
             stop_grace_s: TIME.as_secs_f64(),
         })
