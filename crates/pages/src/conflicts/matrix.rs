@@ -10,15 +10,18 @@ use crate::page::{Block, Matrix, MatrixCell, Page, PageTable, Section, Wide};
 /// Pairs with fewer transfers an operation contend for nothing.
 const LEAST: f64 = 1.0 / 32.0;
 
+/// From this many transfers on, their number is shown.
+const ONE: f64 = 0.95;
+
 /// Pairs that are listed; the answer as JSON has all.
-const LISTED: usize = 40;
+const LISTED: usize = 20;
 
 /// Lines that a cell names to a reader who points at it.
-const NAMED: usize = 3;
+const NAMED: usize = 2;
 
 const READING: &[&str] = &[
     "a number is the transfers of all lines that an operation of the pair needs at least, where many CPUs want them",
-    ". no line is needed by both, * less than one transfer in two operations, ? the pair did not run",
+    ". no line is needed by both, * less than one transfer an operation, ? the pair did not run",
 ];
 
 /// Adds the answer and the sections of each kernel's pairs, by what the operations have in common.
@@ -97,7 +100,7 @@ fn cell(pair: &ConflictPair) -> MatrixCell {
     let text = match pair.transfers {
         None => "?".to_string(),
         Some(transfers) if transfers < LEAST => ".".to_string(),
-        Some(transfers) if transfers < 0.5 => "*".to_string(),
+        Some(transfers) if transfers < ONE => "*".to_string(),
         Some(transfers) => format!("{transfers:.0}"),
     };
     let members = pair.lines.iter().take(NAMED).map(|line| line.member.as_str());

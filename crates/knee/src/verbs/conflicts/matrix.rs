@@ -143,7 +143,10 @@ fn pair(
         Ok(lines) => (Some(lines), None),
         Err(why) => (None, Some(format!("{why:#}"))),
     };
-    let transfers = lines.as_ref().map(|lines| lines.iter().map(|line| line.transfers[0]).sum());
+    // A sum of nothing would be -0.
+    let needed =
+        |lines: &Vec<ConflictLine>| lines.iter().map(|line| line.transfers[0]).sum::<f64>();
+    let transfers = lines.as_ref().map(|lines| needed(lines) + 0.0);
     let kept = lines.unwrap_or_default().into_iter().take(LINES).map(|line| PairLine {
         member: line.member,
         place: line.place,
