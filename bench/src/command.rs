@@ -145,6 +145,8 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
         scratch,
         keep: false,
         beside: None,
+        together: false,
+        allocations: false,
         traced: false,
         stop_grace_s: 10.0,
     };

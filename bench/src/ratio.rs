@@ -208,6 +208,8 @@ pub fn job(
         scratch: directory.join("knee"),
         keep: false,
         beside: None,
+        together: false,
+        allocations: false,
         traced: false,
         profile: None,
         stop_grace_s: 10.0,

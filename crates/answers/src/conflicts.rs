@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The lines that an operation's CPUs contend for, counted on emulated CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conflicts {
     /// The operation, as it was asked for.
     pub operation: String,
@@ -29,7 +29,7 @@ pub struct Conflicts {
 }
 
 /// Instructions of an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instructions {
     /// In the kernel, of the median operation of the first window: exact, as background reaches few operations.
     pub kernel: f64,
@@ -42,7 +42,7 @@ pub struct Instructions {
 }
 
 /// One line, or lines of one kind of object that are used alike.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictLine {
     /// What the line is part of: `dentry`, `inode_hash_lock`, `runqueues`.
     pub place: String,
@@ -85,7 +85,7 @@ pub struct ConflictLine {
 }
 
 /// What an operation needs of one line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneLine {
     /// Transfers where many CPUs want the line: at least one for each burst, at most one for each write.
     pub transfers: [f64; 2],
@@ -102,7 +102,9 @@ pub struct OneLine {
 }
 
 /// How CPUs wait for what is on a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LockWait {
     /// There is no lock.
@@ -117,7 +119,7 @@ pub enum LockWait {
 }
 
 /// Accesses to one member.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictMember {
     /// `dentry.d_lockref.count`; with several possible types, the candidates.
     pub names: Vec<String>,
@@ -141,7 +143,9 @@ pub struct ConflictMember {
 }
 
 /// Whether CPUs need the same bytes of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// CPUs use the same bytes: the data is shared.
@@ -151,7 +155,9 @@ pub enum Sharing {
 }
 
 /// What a contended member is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LineKind {
     Lock,
@@ -204,7 +210,7 @@ impl Ceiling {
 }
 
 /// Lines of operations, and how they differ between kernels.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictAnswer {
     /// One for each operation on each kernel.
     pub traced: Vec<Conflicts>,
@@ -215,7 +221,7 @@ pub struct ConflictAnswer {
 }
 
 /// What two operations contend for that run beside each other.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictPair {
     /// The operation of tasks of even number.
     pub first: String,
@@ -223,6 +229,9 @@ pub struct ConflictPair {
     pub second: String,
     /// The release of the guest's kernel.
     pub on: String,
+    /// What the two operations work on; null where that is up to each workload.
+    #[serde(default)]
+    pub objects: Option<PairObjects>,
     /// Transfers of all lines that an operation needs at least, where many CPUs want them; absent where the pair did not
     /// run.
     pub transfers: Option<f64>,
@@ -232,8 +241,36 @@ pub struct ConflictPair {
     pub failure: Option<String>,
 }
 
+/// What two calls on files have in common.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PairObjects {
+    /// Nothing: each task has its own directory and file.
+    Own,
+    /// The directory, in which each task has its own file.
+    Directory,
+    /// The path of one file.
+    File,
+}
+
+impl PairObjects {
+    /// All of them, from nothing in common to everything.
+    pub const ALL: [PairObjects; 3] = [PairObjects::Own, PairObjects::Directory, PairObjects::File];
+
+    /// The word used on the command line, and in the parameter of the workload.
+    pub fn name(self) -> &'static str {
+        match self {
+            PairObjects::Own => "own",
+            PairObjects::Directory => "directory",
+            PairObjects::File => "file",
+        }
+    }
+}
+
 /// A line that two operations contend for.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairLine {
     /// Name of the member that is written most.
     pub member: String,
@@ -248,7 +285,7 @@ pub struct PairLine {
 }
 
 /// How the lines of an operation differ between two kernels.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictDifference {
     /// The operation.
     pub operation: String,
@@ -263,7 +300,7 @@ pub struct ConflictDifference {
 }
 
 /// A line that differs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedLine {
     /// Name of the member that is written most.
     pub member: String,
@@ -282,7 +319,9 @@ pub struct ChangedLine {
 }
 
 /// What became of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LineChange {
     Gone,

@@ -36,7 +36,7 @@ pub use crate::commits::{
 pub use crate::conflicts::{
     Ceiling, CeilingMet, ChangedLine, ConflictAnswer, ConflictDifference, ConflictLine,
     ConflictMember, ConflictPair, Conflicts, Instructions, LineChange, LineKind, LockWait, OneLine,
-    PairLine, Sharing,
+    PairLine, PairObjects, Sharing,
 };
 pub use crate::doses::{DosePoint, DoseReport, Gain, dosed_points, doses};
 pub use crate::explained::{LedgerDifference, Ledgers, RecordingDifference, RecordingLedger};

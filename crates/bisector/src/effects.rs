@@ -19,13 +19,16 @@ pub fn effects(request: &Request) -> Vec<Effect> {
         let files = recipe.config_from.iter().chain(&recipe.config);
         let files = files.map(|file| file.display().to_string());
         let words = ["make".to_string(), format!("CC={}", recipe.compiler)];
-        effects.push(effect(
-            EffectKind::Build,
-            words.into_iter().chain(files).collect(),
-            &of_commit,
-        ));
+        let words = words.into_iter().chain(files).collect();
         let note = format!("each in a virtual machine, which runs {}", kernels.workload);
-        effects.push(effect(EffectKind::Boot, vec!["bzImage".to_string()], &note));
+        let booted = match source {
+            Source::Git { .. } => {
+                effects.push(effect(EffectKind::Build, words, &of_commit));
+                "bzImage".to_string()
+            }
+            Source::Steps { .. } => directory.to_string(),
+        };
+        effects.push(effect(EffectKind::Boot, vec![booted], &note));
         return effects;
     }
     let in_shell = |line: &String| ["sh", "-c", line.as_str()].map(str::to_string).to_vec();

@@ -15,6 +15,7 @@ use guests::kernels::{
     BuildFailure, BuildInfo, BuildSettings, Builder, BuiltKernel, Change, Configuration,
     KernelRequest,
 };
+use host::durable::Seal;
 use host::job_control::RunningSince;
 use host::signals;
 use records::{COUNTERS, Guest, METRICS, Many, MetricKind, Scalar, find_metric, per_operation};
@@ -138,6 +139,23 @@ impl KernelWorkshop {
     }
 }
 
+/// Takes a kernel's file as the build of a step. `place` becomes a folder with a link to it, so that its modules are
+/// found beside it.
+pub fn take_image(file: &Path, place: &Path) -> Result<Build> {
+    let since = RunningSince::now();
+    let named = || format!("reading the kernel {}", file.display());
+    ensure!(file.is_file(), "{}: with --run, each step is a kernel's file", file.display());
+    let file = file.canonicalize().with_context(named)?;
+    let key = Seal::for_bytes(&fs::read(&file).with_context(named)?).sha256[..16].to_string();
+    let making = || format!("making {}", place.display());
+    fs::create_dir_all(place).with_context(making)?;
+    let link = place.join(IMAGE);
+    if !link.is_symlink() {
+        symlink(&file, &link).with_context(making)?;
+    }
+    Ok(Build { folder: place.to_path_buf(), key, seconds: since.elapsed().as_secs_f64() })
+}
+
 /// What a kernel is: equal for kernels that load equal code and data.
 fn key_of(built: &BuiltKernel) -> Result<String> {
     let unpacked = built.folder.join("vmlinux");
@@ -163,10 +181,8 @@ fn link(folder: &Path, place: &Path) -> Result<()> {
 
 /// The image to boot, of a build's folder.
 pub fn image(folder: &Path) -> Result<PathBuf> {
-    let folder = folder
-        .canonicalize()
-        .with_context(|| format!("looking for the kernel of {}", folder.display()))?;
-    Ok(folder.join(IMAGE))
+    let image = folder.join(IMAGE);
+    image.canonicalize().with_context(|| format!("looking for the kernel of {}", folder.display()))
 }
 
 /// Whether emulation leaves a metric as it is: a count of the program's events for each operation. `knee` declares

@@ -116,7 +116,8 @@ impl Watch {
         tell: &mut dyn FnMut(Wait),
     ) -> ControlFlow<()> {
         let point = record.points.get(run.point as usize);
-        let is_disturbed = point.is_some_and(|point| analysis::disturbance(point, run).is_some());
+        let is_disturbed =
+            point.is_some_and(|point| analysis::disturbance(record, point, run).is_some());
         if !self.ends_block(is_disturbed) {
             return ControlFlow::Continue(());
         }

@@ -5,6 +5,7 @@
 //! The probes of `ledger` attach BPF programs for the duration of one run.
 
 mod activity;
+mod allocations;
 mod cgroups;
 pub mod counters;
 mod directory;
@@ -19,6 +20,7 @@ mod spinlocks;
 mod tree;
 
 pub use activity::{Activity, BusyProcess, Namesake, activity};
+pub use allocations::{AllocationCounter, AllocationCounts, CountFrom};
 pub use directory::directory;
 pub use host::host;
 pub use limits::{Limit, Limits, limits};

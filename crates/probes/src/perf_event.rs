@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 // include/uapi/linux/perf_event.h
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
+pub(crate) const TYPE_TRACEPOINT: u32 = 2;
 #[cfg(feature = "bpf")]
 pub(crate) const TYPE_RAW: u32 = 4;
 pub(crate) const COUNT_HW_CPU_CYCLES: u64 = 0;
@@ -19,6 +20,15 @@ const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
 /// Bit 0 of the flags: the event does not count until it is enabled.
 pub(crate) const DISABLED: u64 = 1;
+/// Bit 1: what the watched thread starts later is counted with it.
+pub(crate) const INHERIT: u64 = 1 << 1;
+/// Bit 12: the event counts once the thread executes a program.
+pub(crate) const ENABLE_ON_EXEC: u64 = 1 << 12;
+
+/// `_IO('$', 0)` and `_IO('$', 1)`: an event and those inherited from it count, or count no more.
+pub(crate) const IOC_ENABLE: libc::c_ulong = 0x2400;
+pub(crate) const IOC_DISABLE: libc::c_ulong = 0x2401;
+
 /// Bit 10: the period is a frequency in Hz.
 #[cfg(feature = "bpf")]
 pub(crate) const FREQUENCY: u64 = 1 << 10;

@@ -59,7 +59,8 @@ fn readable(root: &Path, path: &str) -> Result<(), String> {
     fs::File::open(root.join(path)).map(drop).map_err(|e| format!("/{path}: {e}"))
 }
 
-fn tracefs(root: &Path) -> Result<PathBuf, String> {
+/// Where tracefs is mounted, if its events can be read.
+pub(crate) fn tracefs(root: &Path) -> Result<PathBuf, String> {
     let mounts = host::mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
     let mount = mounts.iter().find(|mount| mount.file_system == "tracefs");
     let mount_point = &mount.ok_or("tracefs is not mounted")?.mount_point;

@@ -152,6 +152,10 @@ pub struct TaskReport {
     /// Further numbers that the workload reports, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub effects: BTreeMap<String, f64>,
+    /// Objects from slabs and blocks of pages that the kernel allocated for the task, if the job asked for them and the
+    /// kernel permits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<[u64; 2]>,
     /// Why the task failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,

@@ -26,7 +26,7 @@ use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
 use crate::load::{Load, LoadWork};
-use crate::metric::per_operation;
+use crate::metric::{ALLOCATIONS, per_operation};
 use crate::own_load::OwnLoad;
 use crate::scalar::{Many, Scalar};
 use crate::sizes;
@@ -354,6 +354,12 @@ impl Experiment {
     /// Whether a metric decides, itself or an operation's share of it.
     pub fn is_judged_by(&self, metric: &str) -> bool {
         per_operation(&self.compare.metric).0 == metric
+    }
+
+    /// Whether allocations of kernel memory are counted: where one of their metrics decides or is shown.
+    pub fn counts_allocations(&self) -> bool {
+        let asked = self.compare.shown.iter().chain([&self.compare.metric]);
+        asked.into_iter().any(|metric| ALLOCATIONS.contains(&per_operation(metric).0))
     }
 
     /// Whether a variant needs the host to boot another kernel.

@@ -29,6 +29,9 @@ pub struct Job {
     /// A workload that tasks of odd number do instead, beside that of the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<NativeJob>,
+    /// Whether the workload beside works in the directory of the other, so that both find what all tasks share.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
     /// Processes or threads.
     #[serde(rename = "as")]
     pub form: Form,
@@ -49,6 +52,9 @@ pub struct Job {
     /// fill a file system rather than measure it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
+    /// Whether the kernel's allocations for the tasks are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allocations: bool,
     /// Whether the tasks mark windows for a plugin that watches the guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub traced: bool,

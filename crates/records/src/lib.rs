@@ -48,8 +48,8 @@ pub use host_facts::{Directory, HostFacts};
 pub use job::{Job, NativeJob, OwnJob, PROTOCOL, ProfileJob, Work};
 pub use load::{Load, LoadWork};
 pub use metric::{
-    Better, COUNTERS, DescribedMetric, METRICS, Metric, MetricKind, Obtained, find_counter,
-    find_metric, known_metric, per_operation,
+    ALLOCATIONS, Better, COUNTERS, DescribedMetric, METRICS, Metric, MetricKind, Obtained,
+    find_counter, find_metric, known_metric, per_operation,
 };
 pub use opened::{Opened, Runs};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};

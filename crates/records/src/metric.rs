@@ -162,6 +162,8 @@ metrics! {
     "steal_percent", "%", Lower, Sampled, Time, "share of the CPUs used that the hypervisor took, by tick";
     "cpu_s", "s", Lower, Exact, Time, "CPU time of the tasks, user and system together, by the scheduler's clock, free of ticks; of a command, with the children that it waited for";
     "instructions", "1", Lower, Exact, Count, "instructions of the tasks, user and system together, in virtual machines whose clock counts them (--metric instructions); with the few of timers that interrupt them";
+    "slab_allocations", "1", Lower, Exact, Count, "objects that the kernel allocated from slabs for the tasks (tracepoints kmem:kmalloc, kmem:kmem_cache_alloc); counted where this metric or page_allocations is asked for, and the kernel permits it";
+    "page_allocations", "1", Lower, Exact, Count, "blocks of pages that the kernel allocated for the tasks, for their slabs too (tracepoint kmem:mm_page_alloc); counted where this metric or slab_allocations is asked for, and the kernel permits it";
     "time.user_time", "s", Lower, Sampled, Time, "CPU time of the tasks in user mode; the kernel splits cpu_s by ticks of 1 to 10 ms";
     "time.system_time", "s", Lower, Sampled, Time, "CPU time of the tasks in the kernel; the kernel splits cpu_s by ticks of 1 to 10 ms";
     "time.elapsed_time", "s", Lower, Exact, Time, "wall_s by its name in time(1)";
@@ -189,6 +191,9 @@ metrics! {
     "exit_status", "1", Neither, Exact, Level, "exit status of a command";
     "effect.*", "1", Neither, Exact, Count, "further counts of a workload, summed over tasks";
 }
+
+/// The metrics that need counters of allocations, which cost time: of slab objects, and of pages.
+pub const ALLOCATIONS: [&str; 2] = ["slab_allocations", "page_allocations"];
 
 /// Knee's own description of a metric or counter.
 pub fn find_metric(name: &str) -> Option<&'static Metric> {

@@ -2,6 +2,7 @@
 
 use bisection::{Answer, Bracket, Ends, NotReproduced, Unresolved};
 use host::counted;
+use records::{INSTRUCTIONS, per_operation};
 use text::quantity::log_change;
 use text::table::{Align, Table};
 
@@ -36,7 +37,10 @@ pub struct BisectionReport<'a> {
     pub seconds: (f64, f64),
 }
 
-/// The answer in a sentence.
+/// What a change of instructions does not say.
+const NO_TIMES: &str = " These are instructions, not times: cache misses and transfers of lines between CPUs cost none.";
+
+/// The answer in a sentence, or two.
 pub fn bisection_sentence(report: &BisectionReport) -> String {
     let commit = |number: usize| report.commits[number].short.as_str();
     let last = report.commits.len() - 1;
@@ -58,10 +62,11 @@ pub fn bisection_sentence(report: &BisectionReport) -> String {
             format!("NOT REPRODUCED: {why}{}.", by.unwrap_or_default())
         }
         Answer::Named { change, probability } => format!(
-            "{} is where {} changed, with a probability of {}.",
+            "{} is where {} changed, with a probability of {}.{}",
             commit(*change),
             report.metric,
-            percent(*probability)
+            percent(*probability),
+            if per_operation(report.metric).0 == INSTRUCTIONS { NO_TIMES } else { "" }
         ),
         Answer::Set { changes, why } => {
             let why = match why {

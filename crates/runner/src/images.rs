@@ -164,6 +164,8 @@ fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Optio
         scratch: made.root.join("filled"),
         keep: true,
         beside: None,
+        together: false,
+        allocations: false,
         traced: false,
         stop_grace_s: 10.0,
     };

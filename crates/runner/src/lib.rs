@@ -24,6 +24,7 @@ use plan::guest_config;
 use plan::schedule::{self, Assignment};
 use records::{
     Command, Hypervisor, Outcome, Planned, PlannedWork, Point, Record, Run, Until, Warning,
+    per_operation,
 };
 use setup::journal::Journal;
 use store::Growing;
@@ -286,14 +287,20 @@ fn require_deciding_metric(
     missing: &BTreeMap<String, String>,
 ) -> Outcome {
     let deciding = record.deciding(point);
-    let Outcome::Finished { metrics, counters, .. } = &outcome else { return outcome };
+    let Outcome::Finished { metrics, counters, unavailable, .. } = &outcome else {
+        return outcome;
+    };
     let is_present = metrics.contains_key(&deciding) || counters.contains_key(&deciding);
     if point.command.is_none() || is_present {
         return outcome;
     }
     let reason = match missing.get(&deciding) {
         Some(why) => why.clone(),
-        None => format!("the run has no {deciding}, the metric that decides (--metric)"),
+        None => {
+            let why = unavailable.get(per_operation(&deciding).0);
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
+            format!("the run has no {deciding}, the metric that decides (--metric){why}")
+        }
     };
     Outcome::Failed { reason }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::descendants;
 use host::marks::Marks;
-use probes::Passes;
 use probes::counters::Snapshot;
+use probes::{AllocationCounter, CountFrom, Passes};
 use records::{CommandJob, Event, Job, Measured, OperationCount, OutputSource, Warning};
 
 use crate::output::KeptOutput;
@@ -22,7 +22,7 @@ use crate::program::{
     HelperError, ProgramEnd, ProgramRun, TerminationSignals, described, run_helper, run_measured,
     with_last_words,
 };
-use crate::{say, usage};
+use crate::{allocations, say, usage};
 
 /// A file that numbers are read from is read up to this size.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -96,6 +96,7 @@ fn run_and_measure(
         }
         _ => None,
     };
+    let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
     let own_before = usage::process();
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
@@ -115,7 +116,7 @@ fn run_and_measure(
     killed.map_err(|why| format!("after the command, {why}"))?;
     let counters = after.since(&before);
     let (values, missing, warnings) = read_numbers(command_job, &run);
-    let mut events = vec![Event::Measured(Measured {
+    let mut measured = Measured {
         wall_ns: run.wall_ns,
         drain_ns: None,
         usage: run.usage,
@@ -123,7 +124,12 @@ fn run_and_measure(
         deltas: counters.deltas,
         gauges: counters.gauges,
         unavailable: counters.unavailable,
-    })];
+    };
+    if let Some(counter) = allocations {
+        let counts = counter.and_then(|counter| counter.counts());
+        allocations::put(&mut measured, counts);
+    }
+    let mut events = vec![Event::Measured(measured)];
     let passes = passes.as_mut().map(Passes::count).transpose()?;
     let operations = command_job.operations.as_ref().map(|count| count.of_run(&values, passes));
     // The run is the operation, unless its operations are counted; 0 if their number is not known.

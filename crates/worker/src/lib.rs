@@ -4,6 +4,7 @@
 //! never the tool. Between the release of the tasks and their stop it sleeps, except to read
 //! the operation counts once an interval; events of that time are printed afterwards.
 
+mod allocations;
 mod board;
 mod command;
 mod durations;
@@ -71,9 +72,14 @@ fn attempt_workload(job: &Job, native: &NativeJob, started_ns: u64) -> Result<()
     let scratch = Scratch::create(&job.scratch)?;
     let mut loads = vec![load(native, job, job.scratch.clone())?];
     if let Some(beside) = &job.beside {
-        // In a directory of its own, where it finds nothing of the other's.
-        let directory = job.scratch.join("beside");
-        std::fs::create_dir(&directory).map_err(|e| format!("creating a directory: {e}"))?;
+        let directory = if job.together {
+            job.scratch.clone()
+        } else {
+            // Where it finds nothing of the other's.
+            let directory = job.scratch.join("beside");
+            std::fs::create_dir(&directory).map_err(|e| format!("creating a directory: {e}"))?;
+            directory
+        };
         loads.push(load(beside, job, directory)?);
     }
     let prepared = loads.iter().map(|(workload, load)| {

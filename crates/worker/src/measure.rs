@@ -19,7 +19,7 @@ use crate::profiler::Profiler;
 use crate::scratch::Scratch;
 use crate::task::{Native, TaskContext};
 use crate::tasks::{Tasks, where_it_waits};
-use crate::{durations, pace, say, usage};
+use crate::{allocations, durations, pace, say, usage};
 
 /// What tasks repeat.
 pub enum Subject<'a> {
@@ -63,6 +63,9 @@ pub fn measure(
     let latency = (job.pass == Pass::Latency).then(|| durations::merge(&mut reports));
     observed.intervals.iter().for_each(say);
     let mut measured = measured(job.form, subject, &reports, &observed);
+    if job.allocations {
+        allocations::put(&mut measured, allocations::of_tasks(&reports));
+    }
     if let Subject::Native([native, ..]) = subject {
         measured.gauges.extend(pace::work_took(native.load, &job.cpus));
     }

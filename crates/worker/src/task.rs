@@ -10,6 +10,7 @@ use host::clock::now_ns;
 use host::marks::Marks;
 use probes::ledger::Marker;
 use probes::lock_delay::LockDelay;
+use probes::{AllocationCounter, CountFrom};
 use records::{Form, Job, Pass, TaskReport, Until, Usage};
 use workloads::{Control, Failure, Idle, Load, Prepared, Task};
 
@@ -81,6 +82,9 @@ fn run_phases(
     if let Some(marker) = context.marker {
         marker.mark().map_err(|e| Failure::from_error("marking the task for the ledger", e))?;
     }
+    // Before the task may start helpers, which are counted with it.
+    let counter = context.job.allocations.then(|| AllocationCounter::new(CountFrom::Start));
+    let counter = counter.and_then(Result::ok);
     let mut task = native.prepared.task(index)?;
     let armed = context.job.traced.then(Marks::arm).transpose();
     let marks = armed.map_err(|e| Failure::from_error("mapping the page of marks", e))?;
@@ -91,7 +95,12 @@ fn run_phases(
     let idle = native.load.idle(index);
     let driven = match marks {
         Some(marks) => drive_windows(context, (index, marks), &mut *task, report),
-        None => drive(context, idle, index, &mut *task, report),
+        None => {
+            counter.iter().try_for_each(AllocationCounter::start).map_err(Failure::new)?;
+            let driven = drive(context, idle, index, &mut *task, report);
+            report.allocations = counter.as_ref().map(allocated).transpose()?;
+            driven
+        }
     };
     let driven = driven.and_then(|()| still_pinned(report.cpu));
     if driven.is_err() {
@@ -112,6 +121,12 @@ fn run_phases(
         context.scratch.remove_entry(name);
     }
     Ok(())
+}
+
+/// What a task has allocated.
+fn allocated(counter: &AllocationCounter) -> Result<[u64; 2], Failure> {
+    let counts = counter.stop().and_then(|()| counter.counts()).map_err(Failure::new)?;
+    Ok([counts.slab, counts.pages])
 }
 
 /// The measured part.

@@ -193,6 +193,7 @@ workloads! {
     page_fault_anonymous,
     page_fault_private_file,
     page_fault_shared_file,
+    path_call,
     pipe,
     poll,
     posix_lock_own,

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use host::in_parallel;
-use records::{Opened, Outcome, Point, Record, Run, Unavailable};
+use records::{
+    ALLOCATIONS, Hypervisor, INSTRUCTIONS, Opened, Outcome, Point, Record, Run, Unavailable,
+};
 
 /// The runs of one cell in one block.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub fn blocks<'a>(
         runs.into_iter().filter_map(|run| Some((arm_of(run)?, run))).collect();
     let parts: Vec<&[(usize, &Run)]> = runs.chunks(JUDGED_AT_ONCE).collect();
     let disturbed = in_parallel(parts.len(), |part| {
-        let why = |(arm, run): &(usize, &Run)| disturbance(&record.points[points[*arm]], run);
+        let why = |(arm, run): &(usize, &Run)| disturbance(record, &record.points[points[*arm]], run);
         parts[part].iter().map(why).collect::<Vec<_>>()
     });
     let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
@@ -67,11 +69,20 @@ pub fn blocks<'a>(
     blocks.into_values().collect()
 }
 
+/// Whether runs are judged by instructions or allocations in emulated guests: other programs of the host change neither,
+/// and no time is judged there.
+fn counts_whatever_others_do(record: &Record) -> bool {
+    let is_exact =
+        ALLOCATIONS.iter().chain([&INSTRUCTIONS]).any(|name| record.experiment.is_judged_by(name));
+    is_exact && record.hypervisor.as_ref().is_some_and(Hypervisor::emulates)
+}
+
 /// The runs of a record that comparisons leave out, by number, and why.
 pub fn left_out(opened: &Opened) -> BTreeMap<u32, String> {
     let points = &opened.record.points;
     let disturbed = |run: &Run| {
-        let why = disturbance(points.get(run.point as usize)?, run).filter(|_| run.finished())?;
+        let point = points.get(run.point as usize)?;
+        let why = disturbance(&opened.record, point, run).filter(|_| run.finished())?;
         Some((run.run, why))
     };
     let mut left_out: BTreeMap<u32, String> = opened.runs.iter().filter_map(disturbed).collect();
@@ -98,7 +109,10 @@ pub fn left_out(opened: &Opened) -> BTreeMap<u32, String> {
 
 /// What the host did to a run that has nothing to do with what was measured. The limits are
 /// fixed here, before anybody sees a result.
-pub fn disturbance(point: &Point, run: &Run) -> Option<String> {
+pub fn disturbance(record: &Record, point: &Point, run: &Run) -> Option<String> {
+    if counts_whatever_others_do(record) {
+        return None;
+    }
     if let Some(steal) = run.value("steal_percent").filter(|percent| *percent > 1.0) {
         return Some(format!("the hypervisor took {steal:.1} % of the CPUs used"));
     }

@@ -67,7 +67,7 @@ impl<'a> ComparedCell<'a> {
             let point = &record.record.points[*index];
             let (mut kept, mut left_out) = (Vec::new(), Vec::new());
             for run in record.runs_of(*index).filter(|run| run.finished() && !run.placebo) {
-                match disturbance(point, run) {
+                match disturbance(&record.record, point, run) {
                     None => kept.push(run),
                     Some(why) => left_out.push((run, why)),
                 }

@@ -26,7 +26,9 @@ pub(super) fn learn(comparison: &mut Comparison, points: &[(&Record, usize)], pa
             let point = point_in(earlier, &record.points[index])?;
             let counts = |run: &&Run| {
                 let planned = &earlier.record.points[point];
-                run.finished() && !run.placebo && disturbance(planned, run).is_none()
+                run.finished()
+                    && !run.placebo
+                    && disturbance(&earlier.record, planned, run).is_none()
             };
             let runs = earlier.runs_of(point).filter(counts);
             let values: Vec<f64> = runs.filter_map(|run| run.value(&metric.metric)).collect();

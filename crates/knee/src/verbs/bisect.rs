@@ -18,7 +18,7 @@ use bisector::{Commit, Finished, GitLog, Limits, Range, Request, Session, Source
 use host::terminal::{print, talk};
 use host::{HeldFolder, Limit, given_file, job_control, signals};
 use pages::ViewFlags;
-use records::{Better, parse};
+use records::{Better, INSTRUCTIONS, parse, per_operation};
 use reports::{BisectionReport, CommitName};
 use setup::foreign::Permitted;
 use store::Store;
@@ -69,7 +69,8 @@ pub struct SearchArguments {
     skip: Vec<String>,
     /// Bisect the entries of a directory instead of commits
     ///
-    /// They come in the order of their names. Each is a directory in which --build and --command run, or a file whose path stands for {step}.
+    /// They come in the order of their names. Each is a directory in which --build and --command run, or a file whose path
+    /// stands for {step}; with --run, a kernel to boot.
     #[arg(long, value_name = "DIR", help_heading = RANGE, conflicts_with = "kernel_build")]
     steps: Option<PathBuf>,
     /// Build a commit with this line, in a shell in its directory
@@ -270,7 +271,8 @@ fn narrowed(search: &SearchArguments, log: &GitLog) -> Result<Source> {
 }
 
 fn request(search: &SearchArguments, source: Source) -> Result<Request> {
-    kernels::check(&search.kernels, search.command.as_deref())?;
+    let has_steps = matches!(source, Source::Steps { .. });
+    kernels::check(&search.kernels, search.command.as_deref(), has_steps)?;
     for (flag, seconds) in
         [("--timeout", search.timeout), ("--build-timeout", search.build_timeout)]
     {
@@ -284,13 +286,17 @@ fn request(search: &SearchArguments, source: Source) -> Result<Request> {
     let metric = search.metric.as_deref().or(Some(unless_asked));
     let (metric, extract) = judged_by(search.value.as_deref(), metric)?;
     let kernels = kernels::asked(&search.kernels, &metric)?;
+    let usual = Settings::default();
+    let counts_instructions = kernels.is_some() && per_operation(&metric).0 == INSTRUCTIONS;
     let settings = Settings {
+        // Instructions repeat from boot to boot: they have no second mode that more runs would show.
+        runs_min: if counts_instructions { 1 } else { usual.runs_min },
         confidence: search.confidence,
         compares: !search.no_confirm,
         ends_runs_max: search.ends_runs,
         smallest: search.smallest_effect.ln_1p(),
         runs_max: search.max_runs,
-        ..Settings::default()
+        ..usual
     };
     Ok(Request {
         source,

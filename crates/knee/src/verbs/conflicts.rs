@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use answers::{ConflictAnswer, Conflicts, LineChange};
+use answers::{ConflictAnswer, Conflicts, LineChange, PairObjects};
 use anyhow::{Context, Result, ensure};
 use conflicts::{KernelImage, Namer, Traced};
 use described_hosts::DescribedHost;
@@ -46,12 +46,19 @@ pub struct Arguments {
     commands: Vec<String>,
     /// Run each pair of workloads beside each other
     ///
-    /// Without workloads, those of files, memory, locks, scheduling and IPC. One task in two does the one, the others the other. One boot does all.
+    /// One task in two does the one, the others the other. One boot does all. `all` are the workloads of files, memory,
+    /// locks, scheduling and IPC. Without workloads, calls on files are paired, on each of --objects.
     #[arg(long, conflicts_with_all = ["user", "fail_if"])]
     matrix: bool,
-    /// Run a program in QEMU's user mode: no kernel is booted, and each of its threads is a CPU
+    /// Pair calls on files: own, directory, file
     ///
-    /// Counts are then those of the whole program, or an operation if --operations says how many it does.
+    /// What the calls have in common: nothing (own), the directory, or the path (file); several words are separated by
+    /// commas. The calls are those of the workload path_call, such as open, rename and stat.
+    #[arg(long, value_name = "WHAT", value_parser = objects, value_delimiter = ',', requires = "matrix")]
+    objects: Vec<PairObjects>,
+    /// Run a program in QEMU's user mode: no kernel
+    ///
+    /// Each of its threads is a CPU. Counts are then those of the whole program, or an operation if --operations says how many it does.
     #[arg(long, conflicts_with_all = ["kernels", "modules", "cmdline", "tasks", "threads", "settings", "file_system", "fail_if"])]
     user: bool,
     /// Kernel file, folder in which make was run, source tree or git revision [default: this host's]
@@ -122,6 +129,11 @@ const TIME: Duration = Duration::from_secs(600);
 fn setting(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').context("must be NAME=VALUE, such as size=4k")?;
     Ok((name.to_string(), value.to_string()))
+}
+
+fn objects(text: &str) -> Result<PairObjects> {
+    let named = PairObjects::ALL.into_iter().find(|objects| objects.name() == text);
+    named.context("must be own, directory or file")
 }
 
 /// Boots each kernel once, traces each operation there, and prints what they contend for.
@@ -231,9 +243,9 @@ fn on_kernel(
 }
 
 /// Boots a kernel with what the operations need.
-fn boot(
+fn boot<'a>(
     path: &Path,
-    operations: &[Operation],
+    operations: impl IntoIterator<Item = &'a Operation>,
     made: Option<&FileSystem>,
     arguments: &Arguments,
 ) -> Result<TracedGuest> {

@@ -7,9 +7,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use answers::ConflictAnswer;
 use anyhow::{Context, Result, bail, ensure};
 use host::durable::write_durably_for_user;
 use host::terminal::{hint, talk};
+use host::{Limit, given_file};
 use lab::replay;
 use lab::report::{beside, simulation};
 use lab::simulate::page as simulated;
@@ -51,6 +53,9 @@ pub struct Arguments {
     /// Report what `knee simulate replay` simulates of an incident or a publication
     #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "simulate"])]
     replay: Option<String>,
+    /// Report contended lines that `knee conflicts --json` printed to a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "bisection", "replay", "simulate"])]
+    conflicts: Option<PathBuf>,
     /// Compile and run files that others wrote or named without asking (see docs/safety.md)
     #[arg(long, hide_short_help = true)]
     yes: bool,
@@ -85,6 +90,9 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
 }
 
 fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
+    if let Some(path) = &arguments.conflicts {
+        return contended(path);
+    }
     if let Some(which) = &arguments.bisection {
         return bisect::page::by_id(which, store);
     }
@@ -120,6 +128,16 @@ fn page(arguments: &Arguments, store: &Store) -> Result<Page> {
     // A record that is not there is said before the simulation takes its time.
     let measured = measured::page(what, &arguments.question, store)?;
     beside::beside(measured, words, arguments.yes)
+}
+
+/// The page of an answer that `knee conflicts --json` printed.
+fn contended(path: &Path) -> Result<Page> {
+    const LIMIT: Limit = Limit { bytes: 64 << 20, what: "an answer of knee conflicts" };
+    let text = given_file::read_text(path, LIMIT)?;
+    let answer: ConflictAnswer = serde_json::from_str(&text).with_context(|| {
+        format!("reading {}: write one by `knee conflicts … --json > FILE`", path.display())
+    })?;
+    Ok(pages::conflicts(&answer))
 }
 
 /// Writes the file whole or not at all.

@@ -109,7 +109,7 @@ fn request(arguments: &Arguments) -> Result<Request> {
         .with_context(|| format!("'{}' must be BASE..TIP", arguments.range))?;
     let git = &arguments.git;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
-    kernels::check(&arguments.kernels, arguments.command.as_deref())?;
+    kernels::check(&arguments.kernels, arguments.command.as_deref(), false)?;
     let unless_asked = if arguments.command.is_some() { records::WALL } else { records::RATE };
     let metric = arguments.metric.as_deref().or(Some(unless_asked));
     let (metric, extract) = bisect::judged_by(arguments.value.as_deref(), metric)?;

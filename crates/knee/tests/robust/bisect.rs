@@ -381,6 +381,9 @@ fn what_cannot_be_bisected_is_refused_with_advice() {
     check(&format!("--git project --good {first} --bad {last} --command ./app"), "made no ./app");
     check(&format!("--git project --good {first} --bad {last} --command false"), "the good end");
     check(&format!("--git project --good {first} --bad {last} {command} --metric nix"), "nix");
+    let run = format!("--git project --good {first} --bad {last} --run getppid");
+    check(&format!("{run} {command}"), "either kernels or a program");
+    check(&run, "add --kernel-build, or name a folder of kernels");
     check("--steps measured --command true", "at least 2 are needed");
     fs::write(project.home.path("log"), "no log\n").unwrap();
     check("replay log --git project --command true", "line 1 is not of a log of git bisect");

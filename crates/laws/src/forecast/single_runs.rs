@@ -10,6 +10,11 @@ use crate::sweep::{COUNTS_MIN, Sweep};
 
 /// Noise that is taken for this at least: a law through few points leaves less by chance.
 const LEAST_NOISE: f64 = 0.01;
+/// What a law leaves is in part its own misfit, which neighbouring points share: its squares count by this much less.
+const ALIKE: f64 = 6.0;
+/// What each parameter of a law costs it. This and [`ALIKE`] were chosen on simulated curves (seeds 501 and 502 of
+/// `knee selfcheck --scale`'s kinds) so that held-out points are forecast best.
+const PARAMETER: f64 = 3.0;
 /// Laws by so much worse than the best are left out.
 const WORSE: f64 = 6.0;
 
@@ -53,7 +58,7 @@ impl NearLaws {
         let (noise, freedom) = (variance(nearest).sqrt().max(LEAST_NOISE), left(nearest));
         observed.iter_mut().for_each(|one| one.deviation = noise);
         let score = |fit: &Fit| {
-            fit.squares / (noise * noise) + fit.law.parameters() as f64 * (points as f64).ln()
+            fit.squares / (noise * noise) / ALIKE + fit.law.parameters() as f64 * PARAMETER
         };
         let best = fits.iter().map(score).fold(f64::INFINITY, f64::min);
         let mut kept: Vec<Fit> = fits.into_iter().filter(|fit| score(fit) < best + WORSE).collect();

@@ -1,6 +1,6 @@
 //! The matrix of pairs: which operations contend when they run beside each other.
 
-use answers::ConflictPair;
+use answers::{ConflictPair, PairObjects};
 use text::prose::counted;
 use text::table::{Align, Table};
 
@@ -10,38 +10,57 @@ use crate::page::{Block, Matrix, MatrixCell, Page, PageTable, Section, Wide};
 /// Pairs with fewer transfers an operation contend for nothing.
 const LEAST: f64 = 1.0 / 32.0;
 
+/// From this many transfers on, their number is shown.
+const ONE: f64 = 0.95;
+
 /// Pairs that are listed; the answer as JSON has all.
-const LISTED: usize = 40;
+const LISTED: usize = 20;
 
 /// Lines that a cell names to a reader who points at it.
-const NAMED: usize = 3;
+const NAMED: usize = 2;
 
 const READING: &[&str] = &[
     "a number is the transfers of all lines that an operation of the pair needs at least, where many CPUs want them",
-    ". no line is needed by both, * less than one transfer in two operations, ? the pair did not run",
+    ". no line is needed by both, * less than one transfer an operation, ? the pair did not run",
 ];
 
-/// Adds the answer and the sections of each kernel's pairs.
+/// Adds the answer and the sections of each kernel's pairs, by what the operations have in common.
 pub fn sections(page: &mut Page, pairs: &[ConflictPair]) {
-    let mut kernels: Vec<&str> = Vec::new();
+    let mut groups: Vec<(&str, Option<PairObjects>)> = Vec::new();
     for pair in pairs {
-        if !kernels.contains(&pair.on.as_str()) {
-            kernels.push(&pair.on);
+        let group = (pair.on.as_str(), pair.objects);
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     }
-    for kernel in kernels {
-        let own: Vec<&ConflictPair> = pairs.iter().filter(|pair| pair.on == kernel).collect();
-        page.answers.push(sentence(kernel, &own));
-        let blocks = vec![Block::Matrix(matrix(&own))];
-        page.sections.push(Section::open(&format!("Pairs on Linux {kernel}"), blocks));
-        page.sections.extend(listed(&own));
-        let failed = own.iter().filter_map(|pair| {
+    for group in groups {
+        let is_of = |pair: &&ConflictPair| (pair.on.as_str(), pair.objects) == group;
+        let of_group: Vec<&ConflictPair> = pairs.iter().filter(is_of).collect();
+        let named = place(group);
+        page.answers.push(sentence(&named, &of_group));
+        let blocks = vec![Block::Matrix(matrix(&of_group))];
+        page.sections.push(Section::open(&format!("Pairs on {named}"), blocks));
+        page.sections.extend(listed(&of_group, group.1));
+        let failed = of_group.iter().filter_map(|pair| {
             Some(format!("{} beside {}: {}", pair.first, pair.second, pair.failure.as_ref()?))
         });
         let failed: Vec<String> = failed.collect();
         if !failed.is_empty() {
-            page.warnings.push(("Pairs that did not run".to_string(), failed));
+            page.warnings.push((format!("Pairs that did not run on {named}"), failed));
         }
+    }
+}
+
+/// The kernel, and what the operations have in common.
+fn place((kernel, objects): (&str, Option<PairObjects>)) -> String {
+    format!("Linux {kernel}{}", objects.map_or(String::new(), |one| format!(", {}", in_words(one))))
+}
+
+fn in_words(objects: PairObjects) -> &'static str {
+    match objects {
+        PairObjects::Own => "files of their own",
+        PairObjects::Directory => "files in one directory",
+        PairObjects::File => "one file",
     }
 }
 
@@ -49,11 +68,11 @@ fn is_contended(pair: &ConflictPair) -> bool {
     pair.transfers.is_some_and(|transfers| transfers >= LEAST)
 }
 
-fn sentence(kernel: &str, pairs: &[&ConflictPair]) -> String {
+fn sentence(place: &str, pairs: &[&ConflictPair]) -> String {
     let ran = pairs.iter().filter(|pair| pair.transfers.is_some()).count();
     let contended = pairs.iter().filter(|pair| is_contended(pair)).count();
     format!(
-        "Linux {kernel}: {contended} of {} contend for a line, {} for none",
+        "{place}: {contended} of {} contend for a line, {} for none",
         counted(ran, "pair"),
         ran - contended
     )
@@ -81,7 +100,7 @@ fn cell(pair: &ConflictPair) -> MatrixCell {
     let text = match pair.transfers {
         None => "?".to_string(),
         Some(transfers) if transfers < LEAST => ".".to_string(),
-        Some(transfers) if transfers < 0.5 => "*".to_string(),
+        Some(transfers) if transfers < ONE => "*".to_string(),
         Some(transfers) => format!("{transfers:.0}"),
     };
     let members = pair.lines.iter().take(NAMED).map(|line| line.member.as_str());
@@ -92,7 +111,7 @@ fn cell(pair: &ConflictPair) -> MatrixCell {
 }
 
 /// The pairs that contend, the most contended first.
-fn listed(pairs: &[&ConflictPair]) -> Option<Section> {
+fn listed(pairs: &[&ConflictPair], objects: Option<PairObjects>) -> Option<Section> {
     let mut contended: Vec<&&ConflictPair> =
         pairs.iter().filter(|pair| is_contended(pair)).collect();
     contended.sort_by(|a, b| b.transfers.unwrap_or(0.0).total_cmp(&a.transfers.unwrap_or(0.0)));
@@ -118,5 +137,9 @@ fn listed(pairs: &[&ConflictPair]) -> Option<Section> {
     if let Some(more) = contended.len().checked_sub(LISTED).filter(|more| *more > 0) {
         blocks.push(Block::Text(vec![format!("{} contend less", counted(more, "more pair"))]));
     }
-    (!contended.is_empty()).then(|| Section::open("Pairs that contend", blocks))
+    let title = match objects {
+        None => "Pairs that contend".to_string(),
+        Some(objects) => format!("Pairs that contend, {}", in_words(objects)),
+    };
+    (!contended.is_empty()).then(|| Section::open(&title, blocks))
 }

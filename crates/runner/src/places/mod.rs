@@ -104,6 +104,8 @@ impl RunRequest<'_> {
             scratch,
             keep: false,
             beside: None,
+            together: false,
+            allocations: self.record.experiment.counts_allocations(),
             traced: false,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bisector::{KernelLoad, KernelRecipe, check_metric, parse_load};
 use records::Guest;
 
@@ -16,11 +16,11 @@ pub struct KernelArguments {
     kernel_build: bool,
     /// Measure this workload in each kernel
     ///
-    /// A name and its parameters, such as 'posix01 range=own'.
-    #[arg(long = "run", id = "workload", value_name = "WORKLOAD", help_heading = KERNELS, requires = "kernel_build")]
+    /// A name and its parameters, such as 'posix01 range=own'. With --steps, the files there are kernels, which knee boots.
+    #[arg(long = "run", id = "workload", value_name = "WORKLOAD", help_heading = KERNELS)]
     workload: Option<String>,
     /// Length of a run
-    #[arg(long, default_value_t = 1.0, help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
+    #[arg(long, default_value_t = 1.0, help_heading = KERNELS, requires = "workload", hide_short_help = true)]
     seconds: f64,
     /// Configuration fragment that overrides all other options; repeatable
     #[arg(long, value_name = "FILE", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
@@ -40,11 +40,13 @@ pub struct KernelArguments {
     /// Build in this directory and remove sources and objects afterwards [default: keep them in the cache]
     #[arg(long, value_name = "DIR", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
     scratch: Option<PathBuf>,
-    /// Execute guests by kvm or tcg (emulation) [default: kvm where it works]
-    #[arg(long, value_name = "NAME", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
+    /// Execute guests by kvm, tcg (emulation) or icount (counts instructions) [default: kvm where it works]
+    ///
+    /// Where instructions decide (--metric instructions/op), the default is icount.
+    #[arg(long, value_name = "NAME", help_heading = KERNELS, requires = "workload", hide_short_help = true)]
     accelerator: Option<String>,
     /// Memory of a guest [default: 1 GiB and 64 MiB for each CPU]
-    #[arg(long, value_name = "SIZE", help_heading = KERNELS, requires = "kernel_build", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", help_heading = KERNELS, requires = "workload", hide_short_help = true)]
     guest_memory: Option<String>,
 }
 
@@ -52,9 +54,7 @@ const KERNELS: &str = "Kernels";
 
 /// The kernels that the flags ask for; `None` if commits are programs. Refuses what no kernel of the range could do.
 pub fn asked(arguments: &KernelArguments, metric: &str) -> Result<Option<KernelLoad>> {
-    let Some(line) = arguments.workload.as_ref().filter(|_| arguments.kernel_build) else {
-        return Ok(None);
-    };
+    let Some(line) = &arguments.workload else { return Ok(None) };
     let (workload, parameters) = parse_load(line)?;
     let KernelArguments { seconds, compiler, accelerator, .. } = arguments;
     ensure!(*seconds > 0.0 && *seconds < 1e6, "--seconds {seconds}: must be above 0 s");
@@ -85,12 +85,19 @@ pub fn asked(arguments: &KernelArguments, metric: &str) -> Result<Option<KernelL
     Ok(Some(load))
 }
 
-/// Whether the flags name what is to be measured.
-pub fn check(arguments: &KernelArguments, command: Option<&str>) -> Result<()> {
-    if command.is_none() && !arguments.kernel_build {
-        bail!(
+/// Whether the flags name what is to be measured, of commits or of the entries of a folder (`has_steps`).
+pub fn check(arguments: &KernelArguments, command: Option<&str>, has_steps: bool) -> Result<()> {
+    if arguments.workload.is_none() {
+        ensure!(
+            command.is_some(),
             "--command LINE is missing: what to measure (of kernels: --kernel-build --run WORKLOAD)"
         );
+        return Ok(());
     }
+    ensure!(command.is_none(), "--run and --command: measure either kernels or a program");
+    ensure!(
+        arguments.kernel_build || has_steps,
+        "--run measures kernels: add --kernel-build, or name a folder of kernels (--steps)"
+    );
     Ok(())
 }

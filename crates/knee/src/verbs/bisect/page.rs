@@ -192,7 +192,13 @@ fn in_words(commit: &Commit) -> String {
 fn what_ran(session: &Session) -> String {
     match &session.request.kernels {
         Some(kernels) => {
-            format!("{} in a virtual machine, kernels built by knee", kernels.workload)
+            let workload = &kernels.workload;
+            match session.request.source {
+                Source::Git { .. } => {
+                    format!("{workload} in a virtual machine, kernels built by knee")
+                }
+                Source::Steps { .. } => format!("{workload} in a virtual machine"),
+            }
         }
         None => session.request.command.clone(),
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use answers::PairObjects;
 use anyhow::{Context, Result, bail, ensure};
 use conflicts::Counted;
 use guests::libraries;
@@ -15,6 +16,7 @@ use records::{
 use runner::places::guest::traced::TracedGuest;
 use runner::places::guest::{directory_of_run, program_in_guest};
 use setup::foreign::Foreign;
+use workloads::{ParameterKind, Workload};
 
 use super::{Arguments, TIME, window};
 use crate::{experiment_file, named};
@@ -23,6 +25,8 @@ use crate::{experiment_file, named};
 pub struct Operation {
     pub name: String,
     work: TracedWork,
+    /// Whether an operation that runs beside this one works in the same directory.
+    meets: bool,
 }
 
 enum TracedWork {
@@ -62,25 +66,34 @@ pub fn of_words(words: &[String], arguments: &Arguments) -> Result<Vec<Operation
 impl Operation {
     fn new(load: &Load, arguments: &Arguments) -> Result<Operation> {
         if let LoadWork::Own(own) = &load.work {
-            return Ok(Operation { name: own.name(), work: TracedWork::Own((**own).clone()) });
+            return Ok(Operation {
+                name: own.name(),
+                work: TracedWork::Own((**own).clone()),
+                meets: false,
+            });
         }
         if let Some(command) = commands::for_load(load)? {
             ensure!(!command.shell, "{}: a virtual machine has no shell", command.name);
             let program = program_of(&command)?;
             let name = command.name.clone();
-            return Ok(Operation { name, work: TracedWork::Command(Box::new(command), program) });
+            let work = TracedWork::Command(Box::new(command), program);
+            return Ok(Operation { name, work, meets: false });
         }
         let workload = plan::workload(&load.name())?;
         let given: BTreeMap<String, String> = arguments.settings.iter().cloned().collect();
-        let values = workloads::Values::new(workload, &given).map_err(anyhow::Error::msg)?;
-        Ok(Operation {
-            name: workload.name.to_string(),
-            work: TracedWork::Workload(NativeJob {
-                name: workload.name.to_string(),
-                semantics: workload.spec.semantics,
-                parameters: values.as_map().clone(),
-            }),
-        })
+        let work = native_job(workload, &given)?;
+        let name = workload.name.to_string();
+        Ok(Operation { name, work: TracedWork::Workload(work), meets: false })
+    }
+
+    /// A call of the workload `path_call` on these objects.
+    pub fn call(call: &str, objects: PairObjects, arguments: &Arguments) -> Result<Operation> {
+        let workload = plan::workload(PATH_CALL)?;
+        let chosen = [("call", call), ("object", objects.name())];
+        let chosen = chosen.map(|(name, value)| (name.to_string(), value.to_string()));
+        let given = arguments.settings.iter().cloned().chain(chosen).collect();
+        let work = native_job(workload, &given)?;
+        Ok(Operation { name: call.to_string(), work: TracedWork::Workload(work), meets: true })
     }
 
     /// Refuses a window that would not end in time: the shortest system call takes 30 to 60 µs where it is watched.
@@ -143,6 +156,7 @@ impl Operation {
             protocol: PROTOCOL,
             work: self.work_in_guest(arguments)?,
             beside: beside.map(Operation::native).transpose()?,
+            together: self.meets,
             form: if arguments.threads { Form::Threads } else { Form::Processes },
             tasks: arguments.tasks,
             cpus: (0..arguments.tasks).collect(),
@@ -155,6 +169,7 @@ impl Operation {
             profile: None,
             scratch: scratch(arguments),
             keep: false,
+            allocations: false,
             traced: true,
             stop_grace_s: TIME.as_secs_f64(),
         })
@@ -182,6 +197,28 @@ impl Operation {
             _ => bail!("{}: only workloads of knee run in pairs (knee list workloads)", self.name),
         }
     }
+}
+
+/// The workload whose parameters are the call and what tasks have in common.
+const PATH_CALL: &str = "path_call";
+
+/// The calls of that workload.
+pub fn path_calls() -> Result<&'static [&'static str]> {
+    let mut parameters = plan::workload(PATH_CALL)?.parameters();
+    let call = parameters.find(|parameter| parameter.name == "call");
+    match call.map(|parameter| parameter.kind) {
+        Some(ParameterKind::Choice(calls)) => Ok(calls),
+        _ => bail!("internal error: {PATH_CALL} has no choice of calls"),
+    }
+}
+
+fn native_job(workload: &Workload, given: &BTreeMap<String, String>) -> Result<NativeJob> {
+    let values = workloads::Values::new(workload, given).map_err(anyhow::Error::msg)?;
+    Ok(NativeJob {
+        name: workload.name.to_string(),
+        semantics: workload.spec.semantics,
+        parameters: values.as_map().clone(),
+    })
 }
 
 /// Where the run has its directory in the guest.

@@ -118,6 +118,19 @@ fn instructions_repeat_from_boot_to_boot() {
     assert!(counted[0] > 100.0 && (counted[1] / counted[0] - 1.0).abs() < 0.01, "{counted:?}");
 }
 
+#[test]
+fn allocations_are_the_same_for_each_operation() {
+    let Some(kernel) = kernel("allocations in a virtual machine") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let load = "run open_close_own getppid --metric slab_allocations/op --cpus 1 --operations 1000";
+    ended_with(0, "", run(&home, &format!("{load} --kernel {} --blocks 1", kernel.display())));
+    let counted = |load: &str| per_operation(&home.record(), load, &["slab_allocations"]);
+    assert_eq!(counted("getppid"), [0.0]);
+    let [opened] = counted("open_close_own")[..] else { panic!("one run") };
+    assert!(opened >= 1.0 && opened.fract() == 0.0, "{opened}");
+}
+
 /// What `knee kernel boot` of such a kernel says.
 fn check(home: &Home, arguments: &str, expected: &str) {
     ended_with(2, expected, run(home, &format!("kernel boot {arguments}")));

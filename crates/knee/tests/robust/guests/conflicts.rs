@@ -279,6 +279,35 @@ fn pairs_contend_for_what_both_need() {
 }
 
 #[test]
+fn calls_meet_in_one_directory_and_on_one_file() {
+    let Some(kernel) = kernel("contended lines of calls on one file") else { return };
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let home = Home::new();
+    let kernel = kernel.display();
+    let asked =
+        format!("conflicts --matrix stat,rename --objects own,file --json --kernel {kernel}");
+    let ended = home.start(&mut home.knee(&asked)).end_within(PATIENCE);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let pairs = answer["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 6);
+    let pair = |first: &str, second: &str, objects: &str| {
+        let is_it = |pair: &&Value| {
+            pair["first"] == first && pair["second"] == second && pair["objects"] == objects
+        };
+        let pair = pairs.iter().find(is_it).unwrap();
+        (pair["transfers"].as_f64().unwrap(), pair["lines"].to_string())
+    };
+    assert!(pair("stat", "stat", "own").0 < 0.1, "{pairs:#?}");
+    let (transfers, lines) = pair("stat", "stat", "file");
+    assert!(transfers >= 1.0 && lines.contains("dentry.d_lockref"), "{lines}");
+    // What a rename changes of the dentry, a stat of the same path reads: not of another one.
+    let [own, shared] = ["own", "file"].map(|objects| pair("stat", "rename", objects));
+    assert!(own.0 < 1.0 && !own.1.contains("dentry"), "{}", own.1);
+    assert!(shared.0 > 2.0 && shared.1.contains("dentry"), "{}", shared.1);
+}
+
+#[test]
 fn what_cannot_be_traced_is_refused_by_name() {
     let home = Home::new();
     let check = |arguments: &str, part: &str| {
@@ -300,6 +329,8 @@ fn what_cannot_be_traced_is_refused_by_name() {
     fs::write(home.path("script"), "#!/bin/sh\n").unwrap();
     check("--command ./script --kernel /bin/true", "is a script");
     check("--command no-such-program --kernel /bin/true", "not in PATH");
+    check("--matrix getppid --objects file --kernel /bin/true", "calls on files, which are chmod");
+    check("--matrix stat --objects path --kernel /bin/true", "must be own, directory or file");
     check("--matrix command:hackbench --kernel /bin/true", "hackbench");
     fs::write(home.path("load.c"), LOAD).unwrap();
     check("--matrix load.c,stat --kernel /bin/true", "load.c: only workloads of knee run in pairs");

@@ -141,7 +141,8 @@ impl Booter {
             seed: record.seed,
             time: Duration::from_secs_f64(record.experiment.timeout_s),
             dir: first.dir.clone(),
-            has_probes: record.experiment.explain.is_some(),
+            has_probes: record.experiment.explain.is_some()
+                || record.experiment.counts_allocations(),
             has_own_loads: !added.is_empty(),
             counts_instructions: record.experiment.is_judged_by(INSTRUCTIONS),
             added,
