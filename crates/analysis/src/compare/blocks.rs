@@ -45,7 +45,8 @@ pub fn blocks<'a>(
         runs.into_iter().filter_map(|run| Some((arm_of(run)?, run))).collect();
     let parts: Vec<&[(usize, &Run)]> = runs.chunks(JUDGED_AT_ONCE).collect();
     let disturbed = in_parallel(parts.len(), |part| {
-        let why = |(arm, run): &(usize, &Run)| disturbance(record, &record.points[points[*arm]], run);
+        let why =
+            |(arm, run): &(usize, &Run)| disturbance(record, &record.points[points[*arm]], run);
         parts[part].iter().map(why).collect::<Vec<_>>()
     });
     let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();

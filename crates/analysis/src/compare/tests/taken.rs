@@ -47,13 +47,13 @@ fn files_in_turn_have_verdicts_beside_a_drift() {
     check(
         &files(IN_TURN, 1.1, true, falling),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0912 [+0.0680, +0.1148] n=6 Relative Drift Better { at_least: true }
+        1 CPU operations_per_s b: +0.0912 [+0.0673, +0.1155] n=6 Relative Drift Better { at_least: true }
     "#]],
     );
     check(
         &files(IN_TURN, 1.0, true, falling),
         expect![[r#"
-        1 CPU operations_per_s b: -0.0080 [-0.0291, +0.0135] n=6 Relative Drift CannotTell { more: Some(23), why: "" }
+        1 CPU operations_per_s b: -0.0080 [-0.0297, +0.0141] n=6 Relative Drift CannotTell { more: Some(24), why: "" }
     "#]],
     );
 }
@@ -124,7 +124,7 @@ fn values_in_two_modes_are_judged_within_them() {
     check(
         &files(IN_TURN, 1.1, true, mode),
         expect![[r#"
-        1 CPU operations_per_s b: +0.0917 [+0.0732, +0.1087] n=6 Relative Drift Better { at_least: true }
+        1 CPU operations_per_s b: +0.0917 [+0.0727, +0.1092] n=6 Relative Drift Better { at_least: true }
     "#]],
     );
 }
