@@ -189,7 +189,7 @@ fn colours_appear_only_where_they_are_wanted() {
 #[test]
 fn quiet_leaves_out_progress_and_hints() {
     let home = home_with_a_record();
-    assert!(home.run("list").stderr.contains("see also"));
+    assert!(home.run("list").stderr.contains("more: knee list"));
     let measured = "run getppid --cpus 1 --blocks 1 --seconds 0.01";
     assert!(home.run(measured).stderr.contains("record "));
     for arguments in ["list", measured, "check ticket --threads 2"] {

@@ -245,7 +245,7 @@ mod tests {
             bimodal, 5 % different: changed        >= 99 %  68..100 %  met
             heavy tails, no difference: changed     <= 5 %    2..47 %  beyond, perhaps by chance
             drift, no difference: changed           <= 5 %    0..32 %  met
-            10 files in turn, equal: changed        <= 5 %    3..24 %  beyond, perhaps by chance
+            10 files in turn, equal: changed        <= 5 %    2..20 %  beyond, perhaps by chance
             10 files in turn, 10 %: changed        >= 90 %  89..100 %  met
             10, then 10 files, equal: changed       <= 5 %    1..16 %  met
             14, then 14 files, 10 %: changed       >= 90 %   53..98 %  beyond, perhaps by chance
