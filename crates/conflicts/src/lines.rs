@@ -318,14 +318,17 @@ impl<'a> Lines<'a> {
             *written += number;
             need.writes += number;
             need.atomics += if access.how == How::Atomic { number } else { 0.0 };
-            need.wait = need.wait.max(wait(&self.part(is_user, line, access).types));
+            let part = self.part(is_user, line, access);
+            need.wait = need.wait.max(wait(&part.types));
             let function = self.function(access);
-            if releases_alone(&function) {
+            // A semaphore's owner is cleared before it is given back, and may be on another line than what takes it.
+            let is_owner = part.names.first().is_some_and(|name| name.ends_with("owner"));
+            let clears_owner = is_owner && access.how != How::Atomic;
+            if releases_alone(&function) && !clears_owner {
                 let by_how = held.entry(function).or_default();
                 by_how[usize::from(access.how == How::Atomic)] += f64::from(access.since_atomic);
             }
         }
-        // Where an atomic gives it back, a store before it clears the owner.
         need.held = held.values().fold(0.0, |sum, [store, atomic]| sum + store.max(*atomic));
         let met = met(&by_cpu);
         need.transfers = [met * f64::from(transfers.bursts).min(need.writes), met * need.writes];
