@@ -12,7 +12,7 @@ mod bpf {
     use std::process::{Command, ExitStatus};
 
     /// The probes in BPF, each with a folder of its own.
-    const PROBES: &[&str] = &["ledger", "lock_delay"];
+    const PROBES: &[&str] = &["ledger", "live", "lock_delay"];
 
     pub fn compile_all() {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

@@ -130,7 +130,8 @@ pub(crate) fn largest_rows(ledger: &Ledger, amount: &dyn Fn(&LedgerRow) -> Strin
     named.collect::<Vec<_>>().join(", ")
 }
 
-fn tree(ledger: &Ledger, whole: &str, per: &str) -> LedgerTree {
+/// A ledger as a tree: what its root is called, and what its values are per.
+pub(crate) fn tree(ledger: &Ledger, whole: &str, per: &str) -> LedgerTree {
     let total = ledger.ns_per_operation(&ledger.root).mean;
     let unit = Unit::for_total(total);
     let events = format!("events per {per}");

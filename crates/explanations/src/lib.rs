@@ -2,4 +2,5 @@
 //! other programs. Pure functions from a record or a recording to text.
 
 pub mod ledger;
+pub mod live;
 pub mod recording;

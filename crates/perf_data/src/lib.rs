@@ -22,6 +22,7 @@ mod program_types;
 mod resolve;
 mod source_lines;
 mod spaces;
+mod unwind_tables;
 mod variables;
 
 use std::cell::Cell;
@@ -40,6 +41,7 @@ pub use kernel_symbols::Symbols;
 pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
 pub use program_types::{ProgramMember, ProgramTypes};
 pub use source_lines::SourceLine;
+pub use unwind_tables::{UnwindTables, unwind_tables};
 pub use variables::{Variable, Variables, variables};
 
 use crate::container::Container;

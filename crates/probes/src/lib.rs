@@ -11,7 +11,10 @@ pub mod counters;
 mod directory;
 mod host;
 pub mod ledger;
+#[cfg(feature = "bpf")]
+mod libbpf_log;
 mod limits;
+pub mod live;
 pub mod lock_delay;
 mod passes;
 mod perf_event;

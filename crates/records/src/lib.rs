@@ -13,6 +13,7 @@ mod guest;
 mod guest_shape;
 mod host_facts;
 mod job;
+pub mod live;
 mod load;
 mod metric;
 mod opened;

@@ -4,6 +4,7 @@
 mod part;
 mod perf_data;
 mod profiled;
+mod running;
 mod samples;
 mod source_lines;
 
@@ -69,6 +70,8 @@ pub struct Arguments {
     #[arg(long, help_heading = EXPLAIN)]
     force: bool,
     #[command(flatten)]
+    running: running::Options,
+    #[command(flatten)]
     recording: perf_data::Options,
 }
 
@@ -92,9 +95,12 @@ const EXPLAIN: &str = "Ledger";
 /// The verb with a short help of one screen: of the options of `knee run`, only those that say what is
 /// measured.
 pub fn with_short_help(verb: clap::Command) -> clap::Command {
-    let shown = [None, Some(EXPLAIN), Some(run::LOAD), Some(perf_data::HEADING)];
+    let shown =
+        [None, Some(EXPLAIN), Some(run::LOAD), Some(running::HEADING), Some(perf_data::HEADING)];
     let what = |what: clap::Arg| {
-        what.help("Workloads, programs, records, variants or perf.data").long_help(WHAT)
+        what.help("Workloads, programs, records, variants or perf.data")
+            .long_help(WHAT)
+            .required_unless_present_any(running::SUBJECTS)
     };
     verb.mut_arg("what", what).mut_args(|argument| {
         let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
@@ -110,6 +116,14 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         );
     }
     let view = arguments.form.or_json(std::mem::take(&mut arguments.run.json));
+    if arguments.running.is_given() {
+        ensure!(
+            arguments.run.what.is_empty() && arguments.run.commands.is_empty(),
+            "--pid, --name and --cgroup look at what runs already: leave out {}",
+            [&arguments.run.what[..], &arguments.run.commands[..]].concat().join(" ")
+        );
+        return arguments.running.run(&arguments.run.seconds, view);
+    }
     if let Some(files) = named::recordings(&arguments.run.what)? {
         let operations = &arguments.run.operations;
         return perf_data::run(&files, operations, arguments.part, &arguments.recording, view);

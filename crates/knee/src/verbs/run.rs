@@ -155,7 +155,7 @@ pub struct Arguments {
         conflicts_with = "operations",
         help_heading = RUNS
     )]
-    seconds: Vec<f64>,
+    pub seconds: Vec<f64>,
     /// Number of operations per task, instead of --seconds
     ///
     /// For a command, how many operations each of its runs does.

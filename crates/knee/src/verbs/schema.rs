@@ -48,6 +48,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("doctor", schema_of::<Vec<doctor::Finding>>),
     answer("doctor-verdicts", schema_of::<analysis::host_check::HostCheck>),
     answer("explain", schema_of::<answers::Ledgers>),
+    answer("explain-live", schema_of::<live::LiveAnswer>),
     answer("explain-perf-data", schema_of::<answers::RecordingLedger>),
     answer("explain-two-perf-data", schema_of::<answers::RecordingDifference>),
     answer("fleet-collect", schema_of::<answers::CollectedRecord>),

@@ -2,12 +2,13 @@
 //! the look goes on without its events.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
-use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{KprobeOpts, Link, Object, ObjectBuilder, OpenObject};
 use records::ProfileKind;
+
+use crate::libbpf_log::{self, with_log};
 
 use super::counters::COUNTERS;
 use super::{WatchPlan, steal};
@@ -103,9 +104,7 @@ pub struct Loaded {
 
 /// Loads the programs that `plan` needs, and attaches all but those that count in bursts.
 pub fn load(plan: &WatchPlan) -> Result<Loaded, String> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
-        LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).push(line);
-    })));
+    libbpf_log::keep();
     let kernel = Btf::from_vmlinux()
         .map_err(|e| format!("reading the kernel's types, /sys/kernel/btf/vmlinux: {e}"))?;
     let mut unavailable_probes = missing_kfuncs(&kernel);
@@ -289,27 +288,6 @@ fn missing_kfuncs(kernel: &Btf) -> BTreeMap<String, String> {
 fn has_tracepoint(kernel: &Btf, name: &str) -> bool {
     let named: Option<Typedef> = kernel.type_by_name(&format!("btf_trace_{name}"));
     named.is_some()
-}
-
-/// What libbpf logged since the last [`with_log`]: its errors are only numbers.
-static LIBBPF_LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// A failed attempt with its error and the reason in libbpf's log, which it empties.
-fn with_log(attempt: &str, error: &libbpf_rs::Error) -> String {
-    let text = std::mem::take(&mut *LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner())).concat();
-    // The reason is at the end of the verifier's long log.
-    let is_reasoning =
-        |line: &&str| !line.starts_with("processed ") && !line.contains("-- END PROG");
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).filter(is_reasoning);
-    let lines: Vec<&str> = lines.collect();
-    let refusal = lines.iter().position(|line| line.contains("failed to load"));
-    let end = refusal.unwrap_or(lines.len());
-    let reason = lines[end.saturating_sub(3)..end].join("; ");
-    if reason.is_empty() {
-        format!("{attempt}: {error}")
-    } else {
-        format!("{attempt}: {error} ({reason})")
-    }
 }
 
 #[cfg(test)]

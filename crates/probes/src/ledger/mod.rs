@@ -8,7 +8,7 @@
 
 #[cfg(any(feature = "bpf", test))]
 #[cfg(feature = "bpf")]
-mod calls;
+pub(crate) mod calls;
 #[cfg(feature = "bpf")]
 mod counters;
 #[cfg(feature = "bpf")]
@@ -17,7 +17,7 @@ mod hardware;
 mod load;
 mod mark;
 #[cfg(feature = "bpf")]
-mod programs;
+pub(crate) mod programs;
 #[cfg(feature = "bpf")]
 mod raw;
 #[cfg(feature = "bpf")]

@@ -24,6 +24,8 @@ pub struct Programs {
     mapped: HashMap<u32, Vec<MappedCode>>,
     /// Whether the instruction that ends at a location is a call.
     calls: HashMap<CodeLocation, bool>,
+    /// The code around locations.
+    code: HashMap<CodeLocation, Option<Vec<u8>>>,
 }
 
 /// The name of the vdso in lists of mapped code.
@@ -88,6 +90,18 @@ impl Programs {
         [vdso, callers.clone(), outer].concat()
     }
 
+    /// The code from so many bytes before a location to as many behind it, each place read once.
+    pub fn code_around(&mut self, (file, offset): CodeLocation, bytes: usize) -> Option<Vec<u8>> {
+        let path = &self.files[file as usize];
+        let read = || {
+            let start = offset.checked_sub(bytes as u64)?;
+            let mut code = vec![0; 2 * bytes];
+            fs::File::open(path).ok()?.read_exact_at(&mut code, start).ok()?;
+            Some(code)
+        };
+        self.code.entry((file, offset)).or_insert_with(read).clone()
+    }
+
     /// Whether the instruction that ends at this byte is a call.
     fn ends_a_call(&mut self, (file, offset): CodeLocation) -> bool {
         let path = &self.files[file as usize];
@@ -112,6 +126,7 @@ impl Programs {
     /// have names.
     fn parse(&mut self, process: u32, maps: &str) -> Vec<MappedCode> {
         let generated = generated_names(process);
+        let root = root_of(process);
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut mapped = Vec::new();
         for line in maps.lines() {
@@ -129,7 +144,9 @@ impl Programs {
                 _ => (path, offset),
             };
             if access.contains('x') && !path.is_empty() {
-                mapped.push(MappedCode { start, end, offset, file: self.file(path) });
+                let is_file = path.starts_with('/') && !path.starts_with(GENERATED);
+                let file = self.file(&if is_file { format!("{root}{path}") } else { path.into() });
+                mapped.push(MappedCode { start, end, offset, file });
             }
         }
         mapped
@@ -163,6 +180,16 @@ impl Programs {
             }
         }
         functions
+    }
+}
+
+/// What to put before a path that a process sees, to find the file from here: nothing, unless the process has
+/// mounts of its own, as in a container.
+pub fn root_of(process: u32) -> String {
+    let mounts = |of: &str| fs::read_link(format!("/proc/{of}/ns/mnt")).ok();
+    match mounts(&process.to_string()) {
+        Some(theirs) if Some(&theirs) != mounts("self").as_ref() => format!("/proc/{process}/root"),
+        _ => String::new(),
     }
 }
 

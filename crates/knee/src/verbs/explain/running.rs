@@ -1,0 +1,219 @@
+//! `knee explain --pid 4711`: what holds back programs that already run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use explanations::live::live_part;
+use host::signals;
+use host::terminal::hint;
+use pages::{Page, ViewFlags, explanation};
+use probes::live::processes::{self, RunningProcess, Subject};
+use probes::live::{Followed, LiveWatch};
+use records::live::{Observation, ObservedBy};
+
+/// All processes of the host.
+type Running = BTreeMap<u32, RunningProcess>;
+
+/// The heading of the options for what runs already.
+pub const HEADING: &str = "Running programs";
+
+/// The options that say which.
+pub const SUBJECTS: [&str; 3] = ["pids", "named", "cgroup"];
+
+/// Which running programs, and how to look at them.
+#[derive(clap::Args, Debug, Default)]
+#[group(skip)]
+pub struct Options {
+    /// Process that runs already, with its children; several count as one
+    ///
+    /// Nothing is started, stopped or moved: knee looks for 10 s, or for --seconds, and says which lock, thread, quota or program
+    /// holds it back.
+    #[arg(long = "pid", value_name = "PID", help_heading = HEADING)]
+    pids: Vec<u32>,
+    /// All processes of this name, with their children
+    #[arg(long = "name", value_name = "NAME", help_heading = HEADING, conflicts_with = "pids")]
+    named: Option<String>,
+    /// Control group, systemd unit or container
+    ///
+    /// A path as in /proc/PID/cgroup, the name of a unit, or the first digits of a container's number.
+    #[arg(long, value_name = "GROUP", help_heading = HEADING, conflicts_with_all = ["pids", "named"])]
+    cgroup: Option<String>,
+    /// Operations per second, so that costs are per operation
+    #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true)]
+    rate: Option<f64>,
+    /// Keep what was seen in a file
+    #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    save: Option<PathBuf>,
+}
+
+/// How long a look takes, in s.
+const SECONDS: f64 = 10.0;
+const SECONDS_MIN: f64 = 0.2;
+/// How often the ring of events is emptied.
+const DRAINED: Duration = Duration::from_millis(50);
+/// How often processes that have come to the subject are looked for.
+const SOUGHT: Duration = Duration::from_secs(1);
+/// Samples per second and CPU.
+const HERTZ: u32 = 99;
+/// How many windows the time is divided into, of at least a fifth of a second.
+const WINDOWS: f64 = 10.0;
+
+impl Options {
+    /// Whether the user names anything that runs.
+    pub fn is_given(&self) -> bool {
+        !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
+    }
+
+    /// Looks, and prints what holds the programs back.
+    ///
+    /// # Errors
+    /// No such process; or the kernel allows no look at it.
+    pub fn run(&self, seconds: &[f64], view: ViewFlags) -> Result<ExitCode> {
+        let seconds = match seconds {
+            [] => SECONDS,
+            [one] => *one,
+            _ => bail!("--seconds has several values: running programs are looked at once"),
+        };
+        ensure!(
+            seconds >= SECONDS_MIN,
+            "--seconds {seconds}: a look takes {SECONDS_MIN} s at least"
+        );
+        signals::catch();
+        let observation = self.observe(seconds)?;
+        if let Some(path) = &self.save {
+            let text = serde_json::to_string(&observation).context("writing what was seen")?;
+            fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+        let answer = live::answer(&observation);
+        let part = live_part(&answer);
+        view.print(|| Ok(answer), || Ok(page(part)))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn observe(&self, seconds: f64) -> Result<Observation> {
+        let running = processes::all();
+        let subjects = self.subjects(&running)?;
+        let chosen = chosen(&subjects, &running);
+        ensure!(!chosen.is_empty(), "{}", self.nothing(&running));
+        let at = jiff::Timestamp::now();
+        let words = self.words(&chosen, &running);
+        hint(format_args!("looking at {words} for {seconds} s"));
+        let list: Vec<u32> = chosen.iter().copied().collect();
+        let mut watch = LiveWatch::begin(&list, HERTZ).map_err(anyhow::Error::msg)?;
+        follow(&mut watch, &subjects, seconds);
+        let followed = watch.end();
+        let mut observation = observation(followed, self.rate);
+        observation.subject = words;
+        observation.at = at;
+        observation.host = probes::host(Path::new("/")).hostname.unwrap_or_default();
+        let groups = chosen.iter().filter_map(|process| running.get(process));
+        let quotas = groups.filter_map(|process| processes::quota_cpus(&process.control_group));
+        observation.quota_cpus = quotas.min_by(f64::total_cmp);
+        Ok(observation)
+    }
+
+    fn subjects(&self, running: &Running) -> Result<Vec<Subject>> {
+        if let Some(name) = &self.named {
+            return Ok(vec![Subject::Named(name.clone())]);
+        }
+        if let Some(group) = &self.cgroup {
+            let whole = group.starts_with('/').then(|| {
+                let path = group.strip_prefix("/sys/fs/cgroup").unwrap_or(group);
+                Subject::ControlGroup(path.to_string())
+            });
+            let subject = whole.map_or_else(|| Subject::in_group(group, running), Ok);
+            return Ok(vec![subject.map_err(anyhow::Error::msg)?]);
+        }
+        for pid in &self.pids {
+            ensure!(
+                running.contains_key(pid),
+                "no process has the number {pid}: ps -e lists those that run"
+            );
+            if *pid == std::process::id() {
+                bail!("{pid} is knee itself");
+            }
+        }
+        Ok(self.pids.iter().map(|pid| Subject::Process(*pid)).collect())
+    }
+
+    fn nothing(&self, running: &Running) -> String {
+        match (&self.named, &self.cgroup) {
+            (Some(name), _) => {
+                let names = running.values().map(|process| process.name.as_str());
+                format!("no process is called {name}{}", host::nearest(name, names))
+            }
+            (None, Some(group)) => format!("no process runs in the control group {group}"),
+            (None, None) => "these processes are knee's own".to_string(),
+        }
+    }
+
+    /// What is looked at, in words.
+    fn words(&self, chosen: &BTreeSet<u32>, running: &Running) -> String {
+        let name = |pid: &u32| running.get(pid).map_or("", |process| process.name.as_str());
+        if let Some(group) = &self.cgroup {
+            return format!("{group} ({} processes)", chosen.len());
+        }
+        if let Some(named) = &self.named {
+            return match chosen.len() {
+                1 => named.clone(),
+                n => format!("{named} ({n} processes)"),
+            };
+        }
+        let named = self.pids.iter().map(|pid| format!("{} (pid {pid})", name(pid)));
+        named.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
+    subjects.iter().flat_map(|subject| subject.processes(running)).collect()
+}
+
+/// Follows the subjects for so long, or until a signal comes.
+fn follow(watch: &mut LiveWatch, subjects: &[Subject], seconds: f64) {
+    let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS);
+    let window = Duration::from_secs_f64(seconds / windows);
+    let begin = Instant::now();
+    let mut sought = begin;
+    for number in 1..=windows as u32 {
+        let end = begin + window * number;
+        while Instant::now() < end && signals::received().is_none() {
+            std::thread::sleep(DRAINED.min(end.saturating_duration_since(Instant::now())));
+            watch.drain();
+            if sought.elapsed() >= SOUGHT {
+                sought = Instant::now();
+                let running = processes::all();
+                let list: Vec<u32> = chosen(subjects, &running).into_iter().collect();
+                watch.follow(&list);
+            }
+        }
+        watch.edge();
+        if signals::received().is_some() {
+            break;
+        }
+    }
+}
+
+/// What threads and locks did, with what the trace alone does not know.
+fn observation(followed: Followed, rate: Option<f64>) -> Observation {
+    let mut observation = live::observe(&followed.trace);
+    observation.means = ObservedBy::Switches;
+    observation.missing = followed.missing;
+    observation.lost_events = followed.lost_events;
+    observation.whole_stacks = followed.whole_stacks;
+    observation.own_ns = followed.own_ns;
+    if let Some(rate) = rate {
+        for window in &mut observation.windows {
+            window.operations = Some(rate * window.ns as f64 / 1e9);
+        }
+    }
+    observation
+}
+
+fn page(part: explanations::ledger::LedgerPart) -> Page {
+    let title = part.title.clone();
+    explanation(title, vec![part])
+}

@@ -1,0 +1,432 @@
+//! What holds running threads back, and the most that removing it could gain.
+//!
+//! All is in threads, the mean number of threads that do something at the same time: `runs` of them have CPUs, `active`
+//! of them would get on if nothing held them, and `waits` of them wait for a lock. Without the lock these would be
+//! active too, so the rate grows at most by `(active + waits) / active`, and by what the CPUs have left to give.
+
+use records::live::{
+    HolderState, Observation, ObservedLock, ObservedThread, ThreadState, WaitKind,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::shares::{Share, Shares};
+
+/// What holds threads back.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LiveCause {
+    pub cause: LiveCauseKind,
+    /// The lock, thread, program or function.
+    pub name: String,
+    /// The share of the time in which it holds back, or of the CPU time that it takes: see `cause`.
+    pub share: Share,
+    /// The most by which the rate could grow without it: 2 is twice the rate. Absent if nothing bounds it.
+    pub gain: Option<f64>,
+    /// The mean number of threads that it keeps from work.
+    pub threads: f64,
+    /// The functions that wait for the lock, the longest first.
+    pub waited_in: Vec<String>,
+    /// The functions that have the lock, by how long others wait for them.
+    pub held_in: Vec<String>,
+    /// What the thread that has the lock does while others wait, the longest first.
+    pub holder: Vec<HolderShare>,
+}
+
+/// What a thread that has a lock does.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct HolderShare {
+    pub reason: HolderState,
+    /// Of the time in which others wait.
+    pub share: f64,
+    /// By what: the program that has the CPU, the call, the other lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A kind of cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveCauseKind {
+    /// A lock of the program. Share: of the time in which at least one thread waits for it.
+    Lock,
+    /// A lock of the kernel.
+    KernelLock,
+    /// The lock of an interpreter.
+    InterpreterLock,
+    /// The lock of the memory allocator.
+    AllocatorLock,
+    /// One thread that is always busy while the others wait for work. Share: of the time in which it is busy.
+    BusyThread,
+    /// The quota of a control group. Share: of the time of threads that could run.
+    Quota,
+    /// CPUs that the threads may not use. Share: of the CPUs' time that stays unused.
+    Affinity,
+    /// Other programs that have the CPUs. Share: of the time of threads that could run.
+    OtherPrograms,
+    /// Waiting for storage. Share: of the time of active threads.
+    InputOutput,
+    /// Page faults. Share: of the time of active threads.
+    PageFaults,
+    /// Memory reclaim. Share: of the time of active threads.
+    Memory,
+    /// A cache line that threads take from each other. Share: of the CPU time.
+    SharedLine,
+    /// Garbage collection. Share: of the CPU time.
+    GarbageCollection,
+}
+
+/// A smaller gain is none.
+const GAIN_MIN: f64 = 1.1;
+/// What holds back less is no cause.
+const SHARE_MIN: f64 = 0.1;
+/// A lock that threads wait for in less of the time limits nothing: other threads get on meanwhile.
+const CONTENDED_MIN: f64 = 0.35;
+/// A thread that is busy for this share of the time limits those that wait for it.
+const BUSY_MIN: f64 = 0.85;
+const GARBAGE_MIN: f64 = 0.2;
+const FAULTS_MIN: f64 = 0.3;
+
+/// The causes, the one whose removal could gain most first.
+pub fn causes(observation: &Observation) -> Vec<LiveCause> {
+    let threads = Threads::of(observation);
+    let locks: Vec<LiveCause> = threads.locks();
+    let mut causes = Vec::new();
+    causes.extend(threads.quota());
+    causes.extend(threads.affinity());
+    causes.extend(threads.busy_thread(&locks));
+    causes.extend(threads.garbage_collection());
+    causes.extend(threads.shared_line());
+    causes.extend(threads.others(&locks));
+    causes.extend(threads.storage(&locks));
+    causes.extend(threads.faults(&locks));
+    causes.extend(threads.memory());
+    causes.extend(locks);
+    causes.sort_by(|a, b| {
+        let gain = |cause: &LiveCause| cause.gain.unwrap_or(f64::INFINITY);
+        gain(b).total_cmp(&gain(a)).then(a.cause.cmp(&b.cause))
+    });
+    causes
+}
+
+/// Mean numbers of threads, and what they are made of.
+struct Threads<'o> {
+    observation: &'o Observation,
+    shares: Shares<'o>,
+    runs: f64,
+    behind_own: f64,
+    behind_others: f64,
+    throttled: f64,
+    storage: f64,
+    faults: f64,
+    reclaim: f64,
+    /// Threads that would get on: all of these, and those that are just being woken.
+    active: f64,
+    /// CPUs that nothing uses.
+    idle: f64,
+}
+
+impl<'o> Threads<'o> {
+    fn of(observation: &'o Observation) -> Threads<'o> {
+        let shares = Shares::new(observation);
+        let sum = |is: fn(&ThreadState) -> bool| shares.threads(is);
+        let runs = sum(|state| *state == ThreadState::Running);
+        let behind_own = sum(|state| *state == ThreadState::BehindOwn);
+        let behind_others = sum(|state| matches!(state, ThreadState::BehindOther(_)));
+        let throttled = sum(|state| *state == ThreadState::Throttled);
+        let storage = sum(|state| matches!(state, ThreadState::Disk(_)));
+        let faults = sum(|state| *state == ThreadState::PageFault);
+        let reclaim = sum(|state| *state == ThreadState::Reclaim);
+        let wake_up = sum(|state| *state == ThreadState::WakeUp);
+        let active =
+            runs + behind_own + behind_others + throttled + storage + faults + reclaim + wake_up;
+        let idle = shares.cpus(|cpus| cpus.idle_ns);
+        Threads {
+            observation,
+            shares,
+            runs,
+            behind_own,
+            behind_others,
+            throttled,
+            storage,
+            faults,
+            reclaim,
+            active,
+            idle,
+        }
+    }
+
+    /// The rate with so many threads more on CPUs, as far as the host has them: of what is idle, and of what others
+    /// would leave.
+    fn gain_with(&self, more: f64) -> f64 {
+        let cpus = f64::from(self.observation.online_cpus.max(1));
+        let most = (self.runs + more).min(cpus);
+        if self.runs > 0.0 { most / self.runs } else { 1.0 }
+    }
+
+    fn locks(&self) -> Vec<LiveCause> {
+        let locks = self.observation.locks.iter();
+        locks.filter_map(|lock| self.lock(lock)).collect()
+    }
+
+    fn lock(&self, lock: &ObservedLock) -> Option<LiveCause> {
+        let waits = self.shares.of_time(&lock.wait_ns).mean;
+        let share = self.shares.of_time(&lock.contended_ns);
+        // Where the quota or the affinity keeps the thread with the lock from a CPU, these are the cause.
+        let own = "threads of its own program";
+        let is_pinned = self.observation.allowed_cpus < self.observation.online_cpus;
+        let elsewhere = lock.holder.iter().filter(|time| {
+            time.reason == HolderState::Quota
+                || (is_pinned && time.reason == HolderState::Preempted && time.by == own)
+        });
+        let elsewhere: f64 = elsewhere.map(|time| self.shares.of_time(&time.ns).mean).sum();
+        let active = self.active.max(1e-9);
+        let by_threads = (active + waits) / active;
+        let by_cpus = self.gain_with(self.active - self.runs + waits).max(1.0);
+        // A thread that sleeps with the lock needs no CPU.
+        let sleeps = lock.holder.iter().filter(|time| {
+            matches!(
+                time.reason,
+                HolderState::InputOutput | HolderState::Sleeping | HolderState::PageFault
+            )
+        });
+        let sleeps: f64 = sleeps.map(|time| self.shares.of_time(&time.ns).mean).sum();
+        let gain = if sleeps > 0.5 * share.mean { by_threads } else { by_threads.min(by_cpus) };
+        let is_limit = share.mean - elsewhere >= CONTENDED_MIN && gain >= GAIN_MIN;
+        is_limit.then(|| LiveCause {
+            cause: match lock.kind {
+                WaitKind::Kernel => LiveCauseKind::KernelLock,
+                WaitKind::Interpreter => LiveCauseKind::InterpreterLock,
+                WaitKind::Allocator => LiveCauseKind::AllocatorLock,
+                _ => LiveCauseKind::Lock,
+            },
+            name: lock.name.clone(),
+            share,
+            gain: Some(gain),
+            threads: waits,
+            waited_in: names(lock.waited_in.iter().map(|place| &place.function)),
+            held_in: names(lock.held_in.iter().map(|place| &place.function)),
+            holder: holder(lock),
+        })
+    }
+
+    fn quota(&self) -> Option<LiveCause> {
+        let could_run = self.runs + self.behind_own + self.behind_others + self.throttled;
+        let share = self.shares.of(|state| *state == ThreadState::Throttled, could_run);
+        let gain = self.gain_with(self.throttled);
+        let name = match self.observation.quota_cpus {
+            Some(cpus) => format!("quota of {cpus:.2} CPUs"),
+            None => "quota".to_string(),
+        };
+        let is_limit = share.mean >= SHARE_MIN && gain >= GAIN_MIN;
+        is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, self.throttled))
+    }
+
+    fn affinity(&self) -> Option<LiveCause> {
+        let (allowed, online) = (self.observation.allowed_cpus, self.observation.online_cpus);
+        let waits = self.behind_own + self.behind_others;
+        let kept = waits.min(f64::from(online.saturating_sub(allowed)));
+        let share = self.shares.of_time(&self.shares.cpu_ns(|cpus| cpus.idle_ns));
+        let share = share.divided_by(f64::from(online.max(1)));
+        let gain = self.gain_with(kept.min(self.idle.max(0.0)));
+        let is_limit = allowed < online && kept >= SHARE_MIN && gain >= GAIN_MIN;
+        let name = format!("threads may use {allowed} of {online} CPUs");
+        is_limit.then(|| self.simple(LiveCauseKind::Affinity, name, share, gain, kept))
+    }
+
+    /// The one thread that is busy while the others wait for work, and not for a lock.
+    fn busy_thread(&self, locks: &[LiveCause]) -> Option<LiveCause> {
+        let busy = |thread: &ObservedThread| {
+            self.shares.of_thread(thread, |state| {
+                matches!(
+                    state,
+                    ThreadState::Running | ThreadState::BehindOwn | ThreadState::BehindOther(_)
+                )
+            })
+        };
+        let mut threads: Vec<(Share, &ObservedThread)> =
+            self.observation.threads.iter().map(|thread| (busy(thread), thread)).collect();
+        threads.sort_by(|a, b| b.0.mean.total_cmp(&a.0.mean));
+        let (share, thread) = *threads.first()?;
+        let second = threads.get(1).map_or(0.0, |(share, _)| share.mean);
+        let gain = self.gain_with(f64::from(self.observation.online_cpus));
+        let is_limit = share.mean >= BUSY_MIN
+            && second < BUSY_MIN
+            && gain >= GAIN_MIN
+            && locks.iter().all(|lock| lock.threads < 0.3)
+            && !is_collector(&thread.name);
+        is_limit.then(|| {
+            let threads = (self.observation.threads.len() as f64 - 1.0).max(0.0);
+            self.simple(LiveCauseKind::BusyThread, thread.name.clone(), share, gain, threads)
+        })
+    }
+
+    fn garbage_collection(&self) -> Option<LiveCause> {
+        let (mut garbage, mut all) = (0, 0);
+        for thread in &self.observation.threads {
+            for sample in &thread.samples {
+                let is_garbage = is_collector(&thread.name)
+                    || sample.stack.iter().any(|name| is_collecting(name));
+                garbage += if is_garbage { sample.times } else { 0 };
+                all += sample.times;
+            }
+        }
+        let share = Share::of_samples(garbage, all);
+        let gain = 1.0 / (1.0 - share.mean).max(0.01);
+        let name = "garbage collection".to_string();
+        let kind = LiveCauseKind::GarbageCollection;
+        let threads = share.mean * self.runs;
+        (share.mean >= GARBAGE_MIN).then(|| self.simple(kind, name, share, gain, threads))
+    }
+
+    /// The line that most samples are at. What would be left without sharing is not known: the bound is that of all of it.
+    fn shared_line(&self) -> Option<LiveCause> {
+        const SHARE_MIN: f64 = 0.25;
+        let line = self.observation.lines.first()?;
+        let share = Share::of_samples(line.samples, line.of);
+        let name = match (line.variables.as_slice(), line.functions.first()) {
+            ([], Some(function)) => format!("data of {function}"),
+            ([], None) => "data".to_string(),
+            (variables, _) => variables.join(" and "),
+        };
+        let gain = 1.0 / (1.0 - share.mean).max(0.01);
+        let is_limit = share.mean >= SHARE_MIN && self.runs + self.behind_others >= 1.1;
+        is_limit.then(|| LiveCause {
+            waited_in: line.functions.iter().take(3).cloned().collect(),
+            ..self.simple(LiveCauseKind::SharedLine, name, share, gain, share.mean * self.runs)
+        })
+    }
+
+    fn others(&self, locks: &[LiveCause]) -> Option<LiveCause> {
+        let could_run = self.runs + self.behind_own + self.behind_others + self.throttled;
+        let share = self.shares.of(|state| matches!(state, ThreadState::BehindOther(_)), could_run);
+        let gain = self.gain_with(self.behind_others);
+        let is_limit = share.mean >= 2.0 * SHARE_MIN && gain >= GAIN_MIN && locks.is_empty();
+        is_limit.then(|| {
+            let name = self.shares.first_other().unwrap_or_else(|| "other programs".to_string());
+            let kind = LiveCauseKind::OtherPrograms;
+            self.simple(kind, name, share, gain, self.behind_others)
+        })
+    }
+
+    fn storage(&self, locks: &[LiveCause]) -> Option<LiveCause> {
+        let alone = (self.storage - self.held(locks, HolderState::InputOutput)).max(0.0);
+        self.waiting(
+            alone,
+            2.0 * SHARE_MIN,
+            LiveCauseKind::InputOutput,
+            self.shares.first_disk_call(),
+        )
+    }
+
+    fn memory(&self) -> Option<LiveCause> {
+        let name = "memory reclaim".to_string();
+        self.waiting(self.reclaim, SHARE_MIN, LiveCauseKind::Memory, name)
+    }
+
+    fn faults(&self, locks: &[LiveCause]) -> Option<LiveCause> {
+        let running = self.shares.sampled(|stack| stack.iter().any(|name| is_fault(name)));
+        let all = self.faults + running.mean * self.runs;
+        let alone = (all - self.held(locks, HolderState::PageFault)).max(0.0);
+        self.waiting(alone, FAULTS_MIN, LiveCauseKind::PageFaults, "page faults".to_string())
+    }
+
+    /// Threads that wait for something of which active threads would be rid.
+    fn waiting(
+        &self,
+        threads: f64,
+        least: f64,
+        kind: LiveCauseKind,
+        name: String,
+    ) -> Option<LiveCause> {
+        let active = self.active.max(1e-9);
+        let share = Share::exactly(threads / active);
+        let gain = active / (active - threads).max(0.01 * active);
+        // A server that waits for its clients almost always is not held back by this.
+        let is_limit = share.mean >= least && gain >= GAIN_MIN && self.active >= 0.2;
+        is_limit.then(|| self.simple(kind, name, share, gain, threads))
+    }
+
+    /// The mean number of threads that have one of these locks and do this, while others wait.
+    fn held(&self, causes: &[LiveCause], reason: HolderState) -> f64 {
+        let of_lock = |cause: &LiveCause| {
+            let holders = cause.holder.iter().filter(|holder| holder.reason == reason);
+            cause.share.mean * holders.map(|holder| holder.share).sum::<f64>()
+        };
+        causes.iter().map(of_lock).sum()
+    }
+
+    fn simple(
+        &self,
+        cause: LiveCauseKind,
+        name: String,
+        share: Share,
+        gain: f64,
+        threads: f64,
+    ) -> LiveCause {
+        LiveCause {
+            cause,
+            name,
+            share,
+            gain: Some(gain),
+            threads,
+            waited_in: Vec::new(),
+            held_in: Vec::new(),
+            holder: Vec::new(),
+        }
+    }
+}
+
+/// What the threads that had a lock did, in shares; what took no hundredth is left out.
+fn holder(lock: &ObservedLock) -> Vec<HolderShare> {
+    const SHARE_MIN: f64 = 0.01;
+    let whole = lock.contended_ns.iter().sum::<u64>().max(1) as f64;
+    let shares = lock.holder.iter().map(|time| HolderShare {
+        reason: time.reason,
+        share: time.ns.iter().sum::<u64>() as f64 / whole,
+        by: (!time.by.is_empty()).then(|| time.by.clone()),
+    });
+    shares.filter(|share| share.share >= SHARE_MIN).collect()
+}
+
+/// Each name once, in the order of the first.
+fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// Threads of virtual machines that collect garbage: HotSpot's, by their names (src/hotspot/share/gc).
+fn is_collector(thread: &str) -> bool {
+    const COLLECTORS: [&str; 8] =
+        ["GC Thread", "G1 ", "ParGC", "Gang worker", "CMS ", "Shenandoah", "ZWorker", "ZDriver"];
+    COLLECTORS.iter().any(|name| thread.starts_with(name))
+}
+
+/// Functions that collect garbage: of Go's runtime (runtime/mgc*.go), of CPython (Modules/gcmodule.c, Python/gc.c).
+fn is_collecting(function: &str) -> bool {
+    const COLLECTING: [&str; 12] = [
+        "runtime.gcBgMarkWorker",
+        "runtime.gcAssist",
+        "runtime.gcDrain",
+        "runtime.bgsweep",
+        "runtime.gcStart",
+        "runtime.gcMark",
+        "runtime.sweepone",
+        "runtime.scanobject",
+        "gc_collect_main",
+        "collect_generations",
+        "_PyGC_Collect",
+        "gc_collect_generations",
+    ];
+    COLLECTING.iter().any(|name| function.starts_with(name))
+}
+
+fn is_fault(function: &str) -> bool {
+    function == "exc_page_fault_[k]"
+        || function == "asm_exc_page_fault_[k]"
+        || function == "do_user_addr_fault_[k]"
+}

@@ -1,0 +1,20 @@
+//! From what running tasks do to what holds them back: pure functions.
+//!
+//!     Trace ─ timelines ─→ lives of threads ─ locks, waits ─→ Observation ─ causes ─→ what limits, and what removing
+//!                                                                                     it would gain at most
+
+mod answer;
+mod causes;
+mod lines;
+mod locks;
+mod observe;
+mod places;
+mod shares;
+mod timelines;
+mod waits;
+mod windows;
+
+pub use answer::{LiveAnswer, ThreadGroup, answer};
+pub use causes::{HolderShare, LiveCause, LiveCauseKind, causes};
+pub use observe::observe;
+pub use shares::Share;

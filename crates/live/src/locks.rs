@@ -1,0 +1,477 @@
+//! Locks: who waits, where, for how long, and what the thread that has the lock does meanwhile.
+//!
+//! Only waits and wake-ups are seen, never that a lock is taken at once. The thread that ends a wait by futex(2) is the
+//! one that had the lock; for a lock of the kernel, the one that ran where the wake-up came from:
+//!
+//!     waiters:      |---- a waits -------------|
+//!                           |---- b waits ------------------|
+//!     wake-ups:                    by c (a)               by a (b)
+//!     had by:       |<------- c -------------->|<--- a ---->|       and what c and a did meanwhile
+//!
+//! Until the wake-up that ends a piece, its thread is taken to have had the lock since the wake-up before: another that
+//! had it in between, without waiting, is not seen.
+
+use std::collections::{BTreeMap, HashMap};
+
+use records::live::{
+    HolderState, HolderTime, LockPlace, ObservedLock, Trace, TracedFunction, TracedStack,
+    TracedWait, WaitKind, WaitsOn, Woken,
+};
+
+use crate::places::{
+    is_page_fault, kernel_frames, kernel_place, kind_by_stack, kind_by_values, place, user_frames,
+};
+use crate::timelines::{Behind, Doing, Timelines, during};
+use crate::waits::{StackIndex, is_disk_call};
+use crate::windows::Windows;
+
+/// The locks, and which of them each wait is for.
+pub struct Locks {
+    pub locks: Vec<ObservedLock>,
+    /// By process and address: a lock, or `None` for a condition.
+    of: HashMap<(u32, u64), Option<usize>>,
+    /// By address in the kernel.
+    of_kernel: HashMap<u64, usize>,
+}
+
+/// A wait for a lock.
+struct LockWait<'t> {
+    task: u32,
+    from: u64,
+    to: u64,
+    woken: Option<Woken>,
+    wait: &'t TracedWait,
+    stack: Option<&'t TracedStack>,
+}
+
+/// Waits at one address.
+struct LockWaits<'t> {
+    process: u32,
+    address: u64,
+    is_kernel: bool,
+    waits: Vec<LockWait<'t>>,
+}
+
+impl Locks {
+    /// Finds the locks of a trace.
+    pub fn find(trace: &Trace, lives: &Timelines, stacks: &StackIndex, windows: &Windows) -> Locks {
+        let mut found = Locks { locks: Vec::new(), of: HashMap::new(), of_kernel: HashMap::new() };
+        let groups = groups(trace, lives, stacks);
+        let kinds: Vec<WaitKind> = groups.iter().map(|group| group.kind(trace)).collect();
+        let mut by_name: BTreeMap<(u32, String, WaitKind), usize> = BTreeMap::new();
+        for (group, kind) in groups.iter().zip(&kinds) {
+            if *kind == WaitKind::Condition {
+                found.of.insert((group.process, group.address), None);
+                continue;
+            }
+            let name = group.name(trace, *kind);
+            let key = (if group.is_kernel { 0 } else { group.process }, name.clone(), *kind);
+            let index = *by_name.entry(key).or_insert_with(|| {
+                let process = if group.is_kernel { 0 } else { group.process };
+                found.locks.push(ObservedLock {
+                    name,
+                    kind: *kind,
+                    process,
+                    wait_ns: windows.zeros(),
+                    contended_ns: windows.zeros(),
+                    ..ObservedLock::default()
+                });
+                found.locks.len() - 1
+            });
+            if group.is_kernel {
+                found.of_kernel.insert(group.address, index);
+            } else {
+                found.of.insert((group.process, group.address), Some(index));
+            }
+        }
+        for (group, kind) in groups.iter().zip(&kinds).filter(|(_, k)| **k != WaitKind::Condition) {
+            let index = found.of_wait(group.process, group.waits[0].wait);
+            let Some(Some(index)) = index else { continue };
+            let added =
+                group.observed(&Seen { trace, lives, stacks, windows, locks: &found }, *kind);
+            add(&mut found.locks[index], added);
+        }
+        found
+    }
+
+    /// The lock that a wait is for: `None` if it is for no lock and no condition, `Some(None)` for a condition.
+    pub fn of_wait(&self, process: u32, wait: &TracedWait) -> Option<Option<usize>> {
+        if wait.lock != 0 {
+            return self.of_kernel.get(&wait.lock).map(|index| Some(*index));
+        }
+        let is_futex = wait.call.starts_with("futex");
+        is_futex.then(|| self.of.get(&(process, wait.arguments[0])).copied().flatten())
+    }
+}
+
+/// What finding out about a lock needs.
+struct Seen<'s, 't> {
+    trace: &'t Trace,
+    lives: &'s Timelines<'t>,
+    stacks: &'s StackIndex<'t>,
+    windows: &'s Windows,
+    locks: &'s Locks,
+}
+
+/// All waits at futexes and for kernel locks, by address.
+fn groups<'t>(
+    trace: &'t Trace,
+    lives: &Timelines<'t>,
+    stacks: &StackIndex<'t>,
+) -> Vec<LockWaits<'t>> {
+    let mut groups: BTreeMap<(bool, u32, u64), LockWaits> = BTreeMap::new();
+    for (task, segments) in lives {
+        let Some(process) = trace.tasks.get(task).map(|task| task.process) else { continue };
+        for segment in segments {
+            let Doing::Waits(wait, woken) = &segment.what else { continue };
+            let is_kernel = wait.lock != 0;
+            if !is_kernel && !wait.call.starts_with("futex") {
+                continue;
+            }
+            let (process, address) =
+                if is_kernel { (0, wait.lock) } else { (process, wait.arguments[0]) };
+            let group = groups.entry((is_kernel, process, address)).or_insert_with(|| LockWaits {
+                process,
+                address,
+                is_kernel,
+                waits: Vec::new(),
+            });
+            group.waits.push(LockWait {
+                task: *task,
+                from: segment.from,
+                to: segment.to,
+                woken: *woken,
+                wait,
+                stack: stacks.of_wait(*task, segment.from),
+            });
+        }
+    }
+    let mut groups: Vec<LockWaits> = groups.into_values().collect();
+    groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
+    groups
+}
+
+impl<'t> LockWaits<'t> {
+    /// The kind that most stacks tell, or the values at the address.
+    fn kind(&self, trace: &Trace) -> WaitKind {
+        if self.is_kernel {
+            return WaitKind::Kernel;
+        }
+        let mut counts: BTreeMap<WaitKind, u64> = BTreeMap::new();
+        for wait in &self.waits {
+            let kind = wait.stack.and_then(|stack| kind_by_stack(&user_frames(trace, stack)));
+            if let Some(kind) = kind {
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+        let by_stacks = counts.into_iter().max_by_key(|(_, times)| *times).map(|(kind, _)| kind);
+        by_stacks.unwrap_or_else(|| kind_by_values(self.waits[0].wait))
+    }
+
+    /// The variable, or what it is and where it is waited for.
+    fn name(&self, trace: &Trace, kind: WaitKind) -> String {
+        let variable = trace.variables.get(&(self.process, self.address));
+        match (kind, variable) {
+            (WaitKind::Interpreter, _) => return "the interpreter's lock (GIL)".to_string(),
+            (WaitKind::Allocator, _) => return "the memory allocator's lock".to_string(),
+            (_, Some(variable)) => return variable.clone(),
+            _ => {}
+        }
+        let places = self.waits.iter().filter_map(|wait| {
+            let stack = wait.stack?;
+            match kind {
+                WaitKind::Kernel => kernel_place(&kernel_frames(trace, stack)),
+                _ => place(&user_frames(trace, stack)).map(|place| place.function),
+            }
+        });
+        let what = match kind {
+            WaitKind::Mutex => "mutex",
+            WaitKind::ReadWriteLock => "read-write lock",
+            WaitKind::Semaphore => "semaphore",
+            WaitKind::Kernel => "kernel lock",
+            _ => "lock",
+        };
+        match most_frequent(places) {
+            Some(place) => format!("{what} waited for in {place}"),
+            None => format!("{what} at {:#x}", self.address),
+        }
+    }
+
+    fn observed(&self, seen: &Seen<'_, 't>, kind: WaitKind) -> ObservedLock {
+        let pieces = self.pieces(kind);
+        let waited = Weighed::new(self.waits.iter().filter_map(|wait| {
+            let frames = user_frames(seen.trace, wait.stack?);
+            Some((self.place_of(seen.trace, wait.stack?, &frames)?, wait.to - wait.from))
+        }));
+        let given_back = Weighed::new(pieces.iter().filter_map(|piece| {
+            let stack = seen.stacks.of_wake_up(piece.holder?, piece.to)?;
+            Some((place(&user_frames(seen.trace, stack))?, piece.to - piece.from))
+        }));
+        let mut wait_ns = seen.windows.zeros();
+        for wait in &self.waits {
+            seen.windows.add(&mut wait_ns, wait.from, wait.to);
+        }
+        let mut contended_ns = seen.windows.zeros();
+        for piece in &pieces {
+            seen.windows.add(&mut contended_ns, piece.from, piece.to);
+        }
+        let waited_in = waited.places(wait_ns.iter().sum());
+        let contended = contended_ns.iter().sum();
+        ObservedLock {
+            address: self.address,
+            locks: 1,
+            waits: self.waits.len() as u64,
+            wait_ns,
+            contended_ns,
+            held_in: where_taken(given_back.places(contended), &waited_in),
+            waited_in,
+            holder: self.holders(seen, &pieces),
+            ..ObservedLock::default()
+        }
+    }
+
+    fn place_of(
+        &self,
+        trace: &Trace,
+        stack: &TracedStack,
+        frames: &[&TracedFunction],
+    ) -> Option<LockPlace> {
+        let of_program = place(frames);
+        if !self.is_kernel {
+            return of_program;
+        }
+        let function = kernel_place(&kernel_frames(trace, stack))?;
+        let callers = of_program.into_iter().map(|place| place.function).collect();
+        Some(LockPlace { function, callers, times: 0, ns: 0 })
+    }
+
+    /// The times in which at least one thread waited, cut at wake-ups, each with the thread that had the lock.
+    fn pieces(&self, kind: WaitKind) -> Vec<Piece> {
+        let mut wake_ups: Vec<(u64, u32)> =
+            self.waits.iter().filter_map(|wait| Some((wait.to, self.releaser(wait)?))).collect();
+        wake_ups.sort_unstable();
+        wake_ups.dedup();
+        let mut pieces = Vec::new();
+        let mut until = 0;
+        for wait in &self.waits {
+            let mut from = wait.from.max(until);
+            let first = wake_ups.partition_point(|(at, _)| *at <= from);
+            for (at, by) in wake_ups[first..].iter().take_while(|(at, _)| *at <= wait.to) {
+                pieces.push(Piece { from, to: *at, holder: Some(*by) });
+                from = *at;
+            }
+            if from < wait.to {
+                pieces.push(Piece { from, to: wait.to, holder: owner(wait, kind) });
+            }
+            until = until.max(wait.to);
+        }
+        pieces
+    }
+
+    /// The thread that gave the lock back, if its wake-up shows it.
+    fn releaser(&self, wait: &LockWait) -> Option<u32> {
+        let woken = wait.woken?;
+        let gave = match woken.futex {
+            _ if self.is_kernel => woken.waker != 0 && woken.waker != wait.task,
+            Some(address) => address == self.address,
+            None => false,
+        };
+        gave.then_some(woken.waker)
+    }
+
+    /// What the threads that had the lock did while others waited.
+    fn holders(&self, seen: &Seen<'_, 't>, pieces: &[Piece]) -> Vec<HolderTime> {
+        let mut holders: BTreeMap<(HolderState, String), Vec<u64>> = BTreeMap::new();
+        let mut add = |state: HolderState, by: String, from: u64, to: u64| {
+            let ns = holders.entry((state, by)).or_insert_with(|| seen.windows.zeros());
+            seen.windows.add(ns, from, to);
+        };
+        let mut samples = Vec::new();
+        for piece in pieces {
+            let life = piece.holder.and_then(|holder| seen.lives.get(&holder));
+            let Some(life) = life else {
+                add(HolderState::Unknown, String::new(), piece.from, piece.to);
+                continue;
+            };
+            let holder = piece.holder.unwrap_or_default();
+            for (from, to, what) in during(life, piece.from, piece.to) {
+                let (state, by) = self.did(seen, holder, what);
+                add(state, by, from, to);
+            }
+            samples.extend(seen.stacks.samples(holder, piece.from, piece.to));
+        }
+        split_running(&mut holders, seen.trace, &samples);
+        let time = |((reason, by), ns)| HolderTime { reason, by, ns };
+        let mut times: Vec<HolderTime> = holders.into_iter().map(time).collect();
+        times.sort_by_key(|time| std::cmp::Reverse(time.ns.iter().sum::<u64>()));
+        times
+    }
+
+    fn did(&self, seen: &Seen, holder: u32, what: &Doing) -> (HolderState, String) {
+        let (wait, process) = match what {
+            Doing::Runs => return (HolderState::Running, String::new()),
+            Doing::CouldRun(Behind::Own) => {
+                return (HolderState::Preempted, "threads of its own program".to_string());
+            }
+            Doing::CouldRun(Behind::Other(name)) => {
+                return (HolderState::Preempted, (*name).to_string());
+            }
+            Doing::CouldRun(Behind::Quota) => return (HolderState::Quota, String::new()),
+            Doing::CouldRun(Behind::Idle) => return (HolderState::WakeUp, String::new()),
+            Doing::Waits(wait, _) => {
+                (wait, seen.trace.tasks.get(&holder).map_or(0, |task| task.process))
+            }
+        };
+        match seen.locks.of_wait(process, wait) {
+            Some(Some(lock)) => {
+                return (HolderState::Lock, seen.locks.locks[lock].name.clone());
+            }
+            Some(None) => return (HolderState::Sleeping, "futex".to_string()),
+            None => {}
+        }
+        match wait.on {
+            WaitsOn::Memory => (HolderState::PageFault, "memory reclaim".to_string()),
+            _ if wait.call.is_empty() => (HolderState::PageFault, String::new()),
+            WaitsOn::Disk => (HolderState::InputOutput, wait.call.clone()),
+            WaitsOn::Call if is_disk_call(&wait.call) => {
+                (HolderState::InputOutput, wait.call.clone())
+            }
+            _ => (HolderState::Sleeping, wait.call.clone()),
+        }
+    }
+}
+
+/// A part of the time in which threads waited.
+struct Piece {
+    from: u64,
+    to: u64,
+    holder: Option<u32>,
+}
+
+/// The owner that a mutex of the C library names, eight bytes behind its futex word (glibc,
+/// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)).
+fn owner(wait: &LockWait, kind: WaitKind) -> Option<u32> {
+    const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
+    if kind != WaitKind::Mutex {
+        return None;
+    }
+    let in_word = wait.wait.words[0] & FUTEX_TID_MASK;
+    let owner = if in_word > 2 { in_word } else { wait.wait.words[2] };
+    (owner != 0 && owner != wait.task).then_some(owner)
+}
+
+/// Moves the share of running that samples show in page faults.
+fn split_running(
+    holders: &mut BTreeMap<(HolderState, String), Vec<u64>>,
+    trace: &Trace,
+    samples: &[&TracedStack],
+) {
+    let in_fault = |stack: &&&TracedStack| is_page_fault(&kernel_frames(trace, stack));
+    let faults = samples.iter().filter(in_fault).count() as u64;
+    let running = holders.get_mut(&(HolderState::Running, String::new()));
+    let (Some(running), true) = (running, faults > 0) else { return };
+    let all = samples.len() as u64;
+    let moved: Vec<u64> = running.iter().map(|ns| ns * faults / all).collect();
+    running.iter_mut().zip(&moved).for_each(|(ns, moved)| *ns -= moved);
+    let faulting = holders.entry((HolderState::PageFault, String::new()));
+    let faulting = faulting.or_insert_with(|| vec![0; moved.len()]);
+    faulting.iter_mut().zip(moved).for_each(|(ns, moved)| *ns += moved);
+}
+
+/// Places with how long was waited there.
+struct Weighed(HashMap<(String, Vec<String>), (u64, u64)>);
+
+impl Weighed {
+    fn new(places: impl Iterator<Item = (LockPlace, u64)>) -> Weighed {
+        let mut weighed: HashMap<(String, Vec<String>), (u64, u64)> = HashMap::new();
+        for (place, ns) in places {
+            let known = weighed.entry((place.function, place.callers)).or_default();
+            *known = (known.0 + 1, known.1 + ns);
+        }
+        Weighed(weighed)
+    }
+
+    /// The places, with a share each of the whole: stacks are taken of some waits.
+    fn places(self, whole: u64) -> Vec<LockPlace> {
+        let all: u64 = self.0.values().map(|(_, ns)| ns).sum::<u64>().max(1);
+        let place = |((function, callers), (times, ns)): ((String, Vec<String>), (u64, u64))| {
+            let ns = (u128::from(ns) * u128::from(whole) / u128::from(all)) as u64;
+            LockPlace { function, callers, times, ns }
+        };
+        let mut places: Vec<LockPlace> = self.0.into_iter().map(place).collect();
+        places.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
+        places
+    }
+}
+
+/// The places where a lock was given back, by the functions that had taken it: a function whose last act is to give it
+/// back has left the stack by then, so that its caller seems to have done it (a tail call).
+fn where_taken(given_back: Vec<LockPlace>, taken: &[LockPlace]) -> Vec<LockPlace> {
+    let known = |function: &String| taken.iter().any(|place| place.function == *function);
+    let mut places = Vec::new();
+    for place in given_back {
+        let is_caller = |taken: &&LockPlace| {
+            taken.callers.first() == Some(&place.function)
+                && taken.callers[1..].iter().zip(&place.callers).all(|(a, b)| a == b)
+        };
+        let one = match taken.iter().find(is_caller) {
+            Some(taken) if !known(&place.function) => {
+                LockPlace { times: place.times, ns: place.ns, ..taken.clone() }
+            }
+            _ => place,
+        };
+        add_places(&mut places, vec![one]);
+    }
+    places
+}
+
+fn most_frequent(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, times)| *times).map(|(name, _)| name)
+}
+
+/// Adds another lock of the same name.
+fn add(known: &mut ObservedLock, other: ObservedLock) {
+    let sum = |ns: &[u64]| ns.iter().sum::<u64>();
+    if sum(&other.wait_ns) > sum(&known.wait_ns) {
+        known.address = other.address;
+    }
+    known.locks += other.locks;
+    known.waits += other.waits;
+    add_ns(&mut known.wait_ns, &other.wait_ns);
+    add_ns(&mut known.contended_ns, &other.contended_ns);
+    add_places(&mut known.waited_in, other.waited_in);
+    add_places(&mut known.held_in, other.held_in);
+    for time in other.holder {
+        let same = known.holder.iter_mut().find(|k| k.reason == time.reason && k.by == time.by);
+        match same {
+            Some(known) => add_ns(&mut known.ns, &time.ns),
+            None => known.holder.push(time),
+        }
+    }
+    known.holder.sort_by_key(|time| std::cmp::Reverse(sum(&time.ns)));
+}
+
+fn add_ns(known: &mut [u64], other: &[u64]) {
+    known.iter_mut().zip(other).for_each(|(known, other)| *known += other);
+}
+
+fn add_places(known: &mut Vec<LockPlace>, others: Vec<LockPlace>) {
+    for place in others {
+        let same = |known: &&mut LockPlace| {
+            known.function == place.function && known.callers == place.callers
+        };
+        match known.iter_mut().find(same) {
+            Some(known) => {
+                known.times += place.times;
+                known.ns += place.ns;
+            }
+            None => known.push(place),
+        }
+    }
+    known.sort_by_key(|place| std::cmp::Reverse(place.ns));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use records::live::{Arriving, Leaving, Left, Switch, TracedTask};
+
+use super::*;
+use crate::observe;
+
+const LOCK: u64 = 0x1000;
+
+fn task(name: &str) -> TracedTask {
+    TracedTask { process: 1, name: name.to_string(), waited: None, since_ns: 0 }
+}
+
+fn mutex() -> TracedWait {
+    let call = "futex".to_string();
+    TracedWait { call, arguments: [LOCK, 128], words: [2, 0, 3], ..TracedWait::default() }
+}
+
+/// A CPU's switch: who leaves and why, who arrives and who woke it when; by what name another task runs.
+fn switch(at_ns: u64, from: Option<(u32, Left)>, to: Option<(u32, Option<Woken>)>) -> Switch {
+    Switch {
+        at_ns,
+        cpu: 0,
+        from: from.map(|(task, why)| Leaving { task, cpus_allowed: 2, why }),
+        to: to.map(|(task, woken)| Arriving { task, woken }),
+        other: String::new(),
+    }
+}
+
+fn woken(at_ns: u64, waker: u32) -> Option<Woken> {
+    Some(Woken { at_ns, waker, futex: Some(LOCK) })
+}
+
+/// What the threads with the lock did, in ns.
+fn check(switches: Vec<Switch>, expected: &[(HolderState, &str, u64)]) -> ObservedLock {
+    let tasks = [(1, task("a")), (2, task("b")), (3, task("c"))].into();
+    let variables = [((1, LOCK), "table_lock".to_string())].into();
+    let trace = Trace { edges_ns: vec![0, 100], tasks, switches, variables, ..Trace::default() };
+    let observation = observe(&trace);
+    let lock = observation.locks.into_iter().next().expect("there is a lock");
+    assert_eq!(lock.name, "table_lock");
+    let mut did: Vec<(HolderState, &str, u64)> =
+        lock.holder.iter().map(|time| (time.reason, time.by.as_str(), time.ns[0])).collect();
+    did.sort();
+    assert_eq!(did, expected);
+    let whole: u64 = did.iter().map(|(.., ns)| ns).sum();
+    assert_eq!(vec![whole], lock.contended_ns);
+    lock
+}
+
+#[test]
+fn the_thread_that_wakes_had_the_lock_and_what_it_did_counts() {
+    let hog = |switch: Switch| Switch { other: "hog".to_string(), ..switch };
+    let switches = vec![
+        // Thread 1 waits from 10 to 60, thread 3 has the lock: it runs until 20, and again from 50.
+        switch(10, Some((1, Left::Waits(mutex()))), Some((3, None))),
+        hog(switch(20, Some((3, Left::Preempted)), None)),
+        hog(switch(50, None, Some((3, None)))),
+        switch(70, Some((3, Left::Preempted)), Some((1, woken(60, 3)))),
+    ];
+    let expected = [(HolderState::Running, "", 20), (HolderState::Preempted, "hog", 30)];
+    let lock = check(switches, &expected);
+    assert_eq!((lock.waits, lock.wait_ns), (1, vec![50]));
+}
+
+#[test]
+fn waiters_at_the_same_time_are_counted_once_by_the_clock() {
+    let switches = vec![
+        switch(10, Some((1, Left::Waits(mutex()))), Some((3, None))),
+        // On another CPU.
+        switch(20, Some((2, Left::Waits(mutex()))), None),
+        switch(40, None, Some((2, woken(40, 3)))),
+        switch(80, Some((2, Left::Ends)), Some((1, woken(80, 2)))),
+    ];
+    // Thread 3 has it until 40, thread 2 until 80.
+    let lock = check(switches, &[(HolderState::Running, "", 70)]);
+    assert_eq!((lock.waits, lock.wait_ns, lock.contended_ns), (2, vec![90], vec![70]));
+}
+
+#[test]
+fn storage_under_a_lock_is_what_its_thread_waits_for() {
+    let sync = TracedWait { call: "fdatasync".to_string(), ..TracedWait::default() };
+    let by_disk = Woken { at_ns: 60, waker: 0, futex: None };
+    let switches = vec![
+        switch(10, Some((1, Left::Waits(mutex()))), Some((3, None))),
+        switch(20, Some((3, Left::Waits(sync))), None),
+        switch(60, None, Some((3, Some(by_disk)))),
+        switch(80, Some((3, Left::Ends)), Some((1, woken(70, 3)))),
+    ];
+    let expected = [(HolderState::Running, "", 20), (HolderState::InputOutput, "fdatasync", 40)];
+    check(switches, &expected);
+}
+
+#[test]
+fn a_wait_that_does_not_end_is_for_the_owner_that_the_mutex_names() {
+    let switches = vec![switch(10, Some((1, Left::Waits(mutex()))), Some((3, None)))];
+    check(switches, &[(HolderState::Running, "", 90)]);
+}

@@ -1,0 +1,104 @@
+//! A trace as what threads and locks did in each window.
+
+use std::collections::{BTreeMap, HashMap};
+
+use records::live::{
+    Observation, ObservedThread, ObservedWindow, SampledAt, StateTime, ThreadState, Trace,
+    TracedStack,
+};
+
+use crate::lines::lines;
+use crate::locks::Locks;
+use crate::places::{kernel_frames, user_frames};
+use crate::timelines::{Behind, Doing, Segment, timelines};
+use crate::waits::{StackIndex, state};
+use crate::windows::Windows;
+
+/// What threads and locks did. What the trace does not know (the subject, the host, what was missing) is left empty.
+pub fn observe(trace: &Trace) -> Observation {
+    let windows = Windows::new(&trace.edges_ns);
+    let lives = timelines(trace);
+    let stacks = StackIndex::new(trace);
+    let locks = Locks::find(trace, &lives, &stacks, &windows);
+    let threads = lives.iter().filter_map(|(task, segments)| {
+        let known = trace.tasks.get(task)?;
+        let states = states(segments, known.process, &locks, &windows);
+        (!states.is_empty()).then(|| ObservedThread {
+            task: *task,
+            process: known.process,
+            name: known.name.clone(),
+            states,
+            samples: samples(trace, stacks.all_samples(*task)),
+        })
+    });
+    let threads = threads.collect();
+    let uses = trace.cpus.iter().cloned().map(Some).chain(std::iter::repeat(None));
+    let window = |(ns, cpus): (u64, Option<_>)| ObservedWindow {
+        ns,
+        operations: None,
+        cpus: cpus.unwrap_or_default(),
+    };
+    Observation {
+        online_cpus: trace.online_cpus,
+        allowed_cpus: allowed_cpus(trace),
+        windows: windows.lengths().into_iter().zip(uses).map(window).collect(),
+        threads,
+        locks: locks.locks,
+        lines: lines(trace),
+        ..Observation::default()
+    }
+}
+
+fn states(segments: &[Segment], process: u32, locks: &Locks, windows: &Windows) -> Vec<StateTime> {
+    let mut states: BTreeMap<ThreadState, (Vec<u64>, u64)> = BTreeMap::new();
+    for segment in segments {
+        let state = match &segment.what {
+            Doing::Runs => ThreadState::Running,
+            Doing::CouldRun(Behind::Own) => ThreadState::BehindOwn,
+            Doing::CouldRun(Behind::Other(name)) => ThreadState::BehindOther((*name).to_string()),
+            Doing::CouldRun(Behind::Quota) => ThreadState::Throttled,
+            Doing::CouldRun(Behind::Idle) => ThreadState::WakeUp,
+            Doing::Waits(wait, _) => match locks.of_wait(process, wait) {
+                Some(Some(lock)) => ThreadState::Lock(lock),
+                Some(None) => ThreadState::Condition,
+                None => state(wait),
+            },
+        };
+        let known = states.entry(state).or_insert_with(|| (windows.zeros(), 0));
+        windows.add(&mut known.0, segment.from, segment.to);
+        known.1 += 1;
+    }
+    let states = states.into_iter().map(|(state, (ns, times))| StateTime { state, ns, times });
+    states.collect()
+}
+
+/// The fewest CPUs that a thread which had to leave one was allowed.
+fn allowed_cpus(trace: &Trace) -> u32 {
+    let leaving = trace.switches.iter().filter_map(|switch| switch.from.as_ref());
+    let allowed = leaving.map(|leaving| leaving.cpus_allowed).filter(|cpus| *cpus > 0);
+    allowed.min().unwrap_or(trace.online_cpus)
+}
+
+/// The stacks of samples, each once with how often it was seen.
+fn samples(trace: &Trace, stacks: &[&TracedStack]) -> Vec<SampledAt> {
+    let mut known: HashMap<(&[u32], u64), u64> = HashMap::new();
+    for stack in stacks {
+        // In the kernel, where the program is does not matter.
+        let offset = if stack.kernel == 0 { stack.user_offset } else { 0 };
+        *known.entry((&stack.frames, offset)).or_default() += 1;
+    }
+    let mut samples: Vec<SampledAt> = known
+        .into_iter()
+        .map(|((frames, offset), times)| {
+            let kernel = stacks.iter().find(|stack| stack.frames == frames);
+            SampledAt { stack: kernel.map_or_else(Vec::new, |s| named(trace, s)), times, offset }
+        })
+        .collect();
+    samples.sort_by(|a, b| b.times.cmp(&a.times).then_with(|| a.stack.cmp(&b.stack)));
+    samples
+}
+
+fn named(trace: &Trace, stack: &TracedStack) -> Vec<String> {
+    let kernel = kernel_frames(trace, stack).into_iter().map(|f| format!("{}_[k]", f.name));
+    kernel.chain(user_frames(trace, stack).into_iter().map(|f| f.name.clone())).collect()
+}

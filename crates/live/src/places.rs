@@ -1,0 +1,369 @@
+//! Where a program waits and what for, by the functions on its stack: those of the C library, of the standard libraries
+//! of C++ and Rust, and of runtimes say which kind of lock it is; the first other function is the place.
+
+use records::live::{LockPlace, Trace, TracedFunction, TracedStack, TracedWait, WaitKind};
+
+/// How many callers of a place are kept.
+const CALLERS: usize = 3;
+
+/// Names, or beginnings of names, of functions that are part of locks.
+const PARTS_OF_LOCKS: &[&str] = &[
+    "__lll_",
+    "__GI___lll",
+    "lll_",
+    "__futex",
+    "futex_",
+    "futex",
+    "__pthread",
+    "___pthread",
+    "pthread_",
+    "__GI_",
+    "__new_sem",
+    "new_sem",
+    "sem_",
+    "do_futex",
+    "__sem",
+    "syscall",
+    "__gthread",
+    "std::mutex",
+    "std::lock_guard",
+    "std::unique_lock",
+    "std::shared_",
+    "std::scoped_lock",
+    "std::timed_mutex",
+    "std::recursive_",
+    "std::__shared",
+    "std::condition_variable",
+    "std::sys::",
+    "std::sync::",
+    "std::thread",
+    "parking_lot",
+    "lock_api",
+    "<parking_lot",
+    "<lock_api",
+    "core::",
+    "alloc::",
+    "<std::",
+    "<core::",
+    "<alloc::",
+    "absl::",
+    "mtx_",
+    "cnd_",
+    "thrd_join",
+    "runtime.futex",
+    "runtime.lock",
+    "runtime.unlock",
+    "runtime.note",
+    "runtime.mcall",
+    "runtime.gopark",
+    "runtime.stopm",
+    "internal/runtime",
+    "runtime.semasleep",
+    "runtime.semawakeup",
+    "__clone",
+    "clone",
+    "start_thread",
+    "PyThread_",
+    "PyMUTEX_",
+    "PyCOND_",
+    "_PyMutex",
+    "PyMutex",
+    "_PySemaphore",
+    "_PyParkingLot",
+    "take_gil",
+    "drop_gil",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyEval_AcquireThread",
+    "_PyEval_AcquireLock",
+    "_PyEval_SetSwitchInterval",
+    "os::PlatformMonitor",
+    "os::PlatformEvent",
+    "PlatformEvent",
+    "PlatformMonitor",
+    "Monitor::",
+    "Mutex::",
+    "PlatformMutex",
+    "MonitorLocker",
+    "MutexLocker",
+    "ObjectMonitor::",
+    "Parker::",
+];
+
+/// Functions of memory allocators.
+const ALLOCATORS: &[&str] = &[
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "cfree",
+    "_int_malloc",
+    "_int_free",
+    "_int_realloc",
+    "__libc_malloc",
+    "__libc_free",
+    "__libc_calloc",
+    "__libc_realloc",
+    "arena_get",
+    "arena_get2",
+    "tcache_",
+    "sysmalloc",
+    "systrim",
+    "malloc_consolidate",
+    "operator new",
+    "operator delete",
+    "je_",
+    "tc_malloc",
+    "mi_malloc",
+    "mi_free",
+    "__rust_alloc",
+    "__rdl_alloc",
+    "_Znwm",
+    "_Zn",
+    "_ZdlPv",
+    "__rust_dealloc",
+    "__rdl_dealloc",
+];
+
+/// The kernel's functions that are part of waiting.
+const PARTS_OF_KERNEL_WAITING: &[&str] = &[
+    "bpf_",
+    "__bpf",
+    "__traceiter",
+    "trace_",
+    "__schedule",
+    "schedule",
+    "preempt_schedule",
+    "io_schedule",
+    "rwsem_",
+    "down_",
+    "__down",
+    "up_",
+    "__up",
+    "mutex_",
+    "__mutex",
+    "rt_mutex",
+    "percpu_",
+    "__percpu",
+    "_raw_",
+    "__raw_",
+    "raw_spin",
+    "queued_",
+    "native_queued",
+    "__pv_",
+    "pv_",
+    "osq_lock",
+    "ww_mutex",
+    "wait_for_completion",
+    "__wait_for_common",
+    "bit_wait",
+    "out_of_line_wait",
+    "__wait_on_bit",
+    "folio_wait",
+    "do_raw",
+    "__x64_sys",
+];
+
+/// The frames of a stack that belong to the program.
+pub fn user_frames<'t>(trace: &'t Trace, stack: &TracedStack) -> Vec<&'t TracedFunction> {
+    functions(trace, &stack.frames[(stack.kernel as usize).min(stack.frames.len())..])
+}
+
+/// The frames of a stack in the kernel.
+pub fn kernel_frames<'t>(trace: &'t Trace, stack: &TracedStack) -> Vec<&'t TracedFunction> {
+    functions(trace, &stack.frames[..(stack.kernel as usize).min(stack.frames.len())])
+}
+
+fn functions<'t>(trace: &'t Trace, frames: &[u32]) -> Vec<&'t TracedFunction> {
+    frames.iter().filter_map(|frame| trace.functions.get(*frame as usize)).collect()
+}
+
+/// What a program's stack waits for; `None` if the stack does not tell.
+pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
+    let lock = frames.iter().take_while(|function| is_part_of_lock(function));
+    let lock: Vec<&str> = lock.map(|function| function.name.as_str()).collect();
+    let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
+    let place = frames.get(lock.len());
+    if has(&["take_gil"]) || frames.iter().take(lock.len() + 1).any(|f| f.name == "take_gil") {
+        return Some(WaitKind::Interpreter);
+    }
+    if place.is_some_and(|function| is_allocator(&function.name)) {
+        return Some(WaitKind::Allocator);
+    }
+    let kinds: [(WaitKind, &[&str]); 5] = [
+        (
+            WaitKind::Condition,
+            &[
+                "cond_wait",
+                "cond_timedwait",
+                "cond_clockwait",
+                "condition_variable",
+                "Condvar",
+                "cnd_",
+            ],
+        ),
+        (
+            WaitKind::Condition,
+            &[
+                "join",
+                "barrier",
+                "thread::park",
+                "Thread>::park",
+                "std::thread",
+                "runtime.note",
+                "stopm",
+                "gopark",
+            ],
+        ),
+        (
+            WaitKind::ReadWriteLock,
+            &["rwlock", "RwLock", "shared_mutex", "shared_timed_mutex", "rw_lock"],
+        ),
+        (WaitKind::Semaphore, &["sem_wait", "sem_timedwait", "sem_clockwait", "Semaphore"]),
+        (
+            WaitKind::Mutex,
+            &[
+                "mutex",
+                "Mutex",
+                "MUTEX",
+                "lll_lock",
+                "lll_timedlock",
+                "mtx_lock",
+                "PyThread_acquire_lock",
+            ],
+        ),
+    ];
+    let known = kinds.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
+    known.or_else(|| has(&["runtime.lock"]).then_some(WaitKind::Futex))
+}
+
+/// What a wait at a futex is for, by the values that libraries use, where no stack tells.
+///
+/// The C library's mutexes wait by FUTEX_WAIT for a word of 2, its conditions, semaphores and read-write locks by
+/// FUTEX_WAIT_BITSET (glibc 2.25 to 2.40, nptl/lowlevellock.h and sysdeps/nptl/futex-internal.c); so do Rust's mutexes, with
+/// a word of 2 (library/std/src/sys/sync/mutex/futex.rs). Priority inheritance is for mutexes alone: futex(2).
+pub fn kind_by_values(wait: &TracedWait) -> WaitKind {
+    const COMMAND: u64 = 127;
+    const FUTEX_LOCK_PI: u64 = 6;
+    const FUTEX_LOCK_PI2: u64 = 13;
+    match wait.arguments[1] & COMMAND {
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => WaitKind::Mutex,
+        _ if wait.words[0] == 2 => WaitKind::Mutex,
+        _ => WaitKind::Condition,
+    }
+}
+
+/// The place in the program: the first function that is no part of a lock, with its callers.
+pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
+    let is_part = |function: &&&TracedFunction| {
+        is_part_of_lock(function) || is_allocator(&function.name) || is_unnamed_library(function)
+    };
+    let lock = frames.iter().take_while(is_part).count();
+    let at = frames.get(lock).or_else(|| frames.last())?;
+    let callers = frames.iter().skip(lock + 1).map(|function| function.name.clone());
+    let callers = callers.take_while(|name| !is_start(name)).take(CALLERS).collect();
+    Some(LockPlace { function: at.name.clone(), callers, times: 0, ns: 0 })
+}
+
+/// The first function of the kernel that is no part of waiting.
+pub fn kernel_place(frames: &[&TracedFunction]) -> Option<String> {
+    let is_part = |name: &str| PARTS_OF_KERNEL_WAITING.iter().any(|part| name.starts_with(part));
+    frames
+        .iter()
+        .map(|function| function.name.as_str())
+        .find(|name| !is_part(name))
+        .map(str::to_string)
+}
+
+/// Whether the kernel handles a page fault here.
+pub fn is_page_fault(frames: &[&TracedFunction]) -> bool {
+    const HANDLERS: [&str; 4] =
+        ["exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_page_fault"];
+    frames.iter().any(|function| HANDLERS.contains(&function.name.as_str()))
+}
+
+/// Where threads begin.
+fn is_start(name: &str) -> bool {
+    const STARTS: [&str; 8] = [
+        "start_thread",
+        "clone",
+        "clone3",
+        "__clone3",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_call_main",
+        "runtime.goexit",
+    ];
+    STARTS.iter().any(|start| name.starts_with(start))
+}
+
+fn is_part_of_lock(function: &TracedFunction) -> bool {
+    is_unnamed_library(function)
+        || PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part))
+}
+
+/// Whether this is code of the C library that no symbol names: distributions strip all but exported ones.
+fn is_unnamed_library(function: &TracedFunction) -> bool {
+    let is_library = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
+    !function.is_named && is_library.iter().any(|library| function.object.starts_with(library))
+}
+
+pub fn is_allocator(name: &str) -> bool {
+    ALLOCATORS.iter().any(|part| name == *part || (part.ends_with('_') && name.starts_with(part)))
+        || name.starts_with("operator new")
+        || name.starts_with("operator delete")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(names: &[&str], kind: Option<WaitKind>, at: &str) {
+        let function = |name: &&str| {
+            let (name, object) = name.split_once('@').unwrap_or((name, "server"));
+            let is_named = !name.contains("+0x");
+            TracedFunction { name: name.to_string(), object: object.to_string(), is_named }
+        };
+        let functions: Vec<TracedFunction> = names.iter().map(function).collect();
+        let frames: Vec<&TracedFunction> = functions.iter().collect();
+        assert_eq!(kind_by_stack(&frames), kind, "{names:?}");
+        assert_eq!(place(&frames).map(|place| place.function).as_deref(), Some(at), "{names:?}");
+    }
+
+    #[test]
+    fn the_functions_of_a_lock_say_its_kind_and_the_first_other_is_the_place() {
+        let lll = "libc.so.6+0x8612b@libc.so.6";
+        let mutex = Some(WaitKind::Mutex);
+        check(&[lll, "pthread_mutex_lock@libc.so.6", "settle", "serve"], mutex, "settle");
+        check(&["__lll_lock_wait@libc.so.6", "pthread_mutex_lock@libc.so.6", "f"], mutex, "f");
+        check(&["std::sys::sync::mutex::futex::Mutex::lock_contended", "work"], mutex, "work");
+        let condition = Some(WaitKind::Condition);
+        check(&[lll, "pthread_cond_wait@libc.so.6", "next_job"], condition, "next_job");
+        let rwlock = Some(WaitKind::ReadWriteLock);
+        check(&[lll, "pthread_rwlock_wrlock@libc.so.6", "put"], rwlock, "put");
+        let allocator = Some(WaitKind::Allocator);
+        check(&[lll, lll, "malloc@libc.so.6", "parse"], allocator, "parse");
+        let interpreter = Some(WaitKind::Interpreter);
+        check(
+            &[lll, "pthread_cond_timedwait@libc.so.6", "take_gil", "PyEval_RestoreThread", "f"],
+            interpreter,
+            "f",
+        );
+        check(&["serve"], None, "serve");
+    }
+
+    #[test]
+    fn values_tell_mutexes_where_no_stack_does() {
+        let wait = |op, word| TracedWait {
+            arguments: [0, op],
+            words: [word, 0, 0],
+            ..TracedWait::default()
+        };
+        assert_eq!(kind_by_values(&wait(128, 2)), WaitKind::Mutex);
+        assert_eq!(kind_by_values(&wait(128 | 6, 77)), WaitKind::Mutex);
+        assert_eq!(kind_by_values(&wait(393, 0)), WaitKind::Condition);
+    }
+}

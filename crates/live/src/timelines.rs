@@ -1,0 +1,224 @@
+//! The life of each thread, from the switches of the CPUs: it runs, or could run, or waits.
+//!
+//!     switch:        leaves ........ woken ....... arrives
+//!     thread:  Runs  |   Waits       |  CouldRun  |  Runs
+//!
+//! Segments follow each other without gaps, from where a thread is first known to the end of the trace.
+
+use std::collections::BTreeMap;
+
+use records::live::{Arriving, Left, Switch, Trace, TracedWait, Woken};
+
+/// A part of a thread's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    pub from: u64,
+    pub to: u64,
+    pub what: Doing<'a>,
+}
+
+/// What a thread does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doing<'a> {
+    Runs,
+    CouldRun(Behind<'a>),
+    /// It waits, until it is woken, if that was seen.
+    Waits(&'a TracedWait, Option<Woken>),
+}
+
+/// What keeps a thread that could run from a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind<'a> {
+    /// Another followed thread.
+    Own,
+    /// Another task, by name.
+    Other(&'a str),
+    /// The quota of its control group.
+    Quota,
+    /// Nothing: the CPU is idle and takes its time.
+    Idle,
+}
+
+/// The segments of each thread, by its number.
+pub type Timelines<'a> = BTreeMap<u32, Vec<Segment<'a>>>;
+
+/// Follows each thread through the trace.
+pub fn timelines(trace: &Trace) -> Timelines<'_> {
+    let (Some(begin), Some(end)) = (trace.edges_ns.first(), trace.edges_ns.last()) else {
+        return Timelines::new();
+    };
+    let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();
+    for (task, known) in &trace.tasks {
+        let since = (*begin).max(known.since_ns);
+        let what = match &known.waited {
+            Some(wait) => Doing::Waits(wait, None),
+            None => Doing::CouldRun(Behind::Idle),
+        };
+        threads.insert(*task, Thread { done: Vec::new(), since, what: Some(what) });
+    }
+    for switch in trace.switches.iter().filter(|switch| switch.at_ns < *end) {
+        if let Some(from) = &switch.from
+            && let Some(thread) = threads.get_mut(&from.task)
+        {
+            thread.leaves(switch, &from.why);
+        }
+        if let Some(to) = &switch.to
+            && let Some(thread) = threads.get_mut(&to.task)
+        {
+            thread.arrives(switch, to);
+        }
+    }
+    threads.into_iter().map(|(task, thread)| (task, thread.ended(*end))).collect()
+}
+
+/// A thread while its life is put together.
+struct Thread<'a> {
+    done: Vec<Segment<'a>>,
+    since: u64,
+    /// `None` once it has ended.
+    what: Option<Doing<'a>>,
+}
+
+impl<'a> Thread<'a> {
+    fn leaves(&mut self, switch: &'a Switch, why: &'a Left) {
+        // It ran until now, even if its arrival was not seen: then since when is not known, and what it did before is
+        // all that is known. At the first event of a thread that was found running, it is.
+        if self.done.is_empty() && matches!(self.what, Some(Doing::CouldRun(Behind::Idle))) {
+            self.what = Some(Doing::Runs);
+        }
+        let next = match why {
+            Left::Ends => None,
+            Left::Throttled => Some(Doing::CouldRun(Behind::Quota)),
+            Left::Preempted => Some(Doing::CouldRun(behind(switch, switch.to.is_some()))),
+            Left::Waits(wait) => Some(Doing::Waits(wait, None)),
+        };
+        self.turn(switch.at_ns, next);
+    }
+
+    fn arrives(&mut self, switch: &'a Switch, to: &Arriving) {
+        if let Some(Doing::Waits(wait, _)) = self.what {
+            let woken = to.woken.filter(|woken| (self.since..=switch.at_ns).contains(&woken.at_ns));
+            self.what = Some(Doing::Waits(wait, woken));
+            if let Some(woken) = woken {
+                let behind = behind(switch, switch.from.is_some());
+                self.turn(woken.at_ns, Some(Doing::CouldRun(behind)));
+            }
+        }
+        self.turn(switch.at_ns, Some(Doing::Runs));
+    }
+
+    fn turn(&mut self, at: u64, next: Option<Doing<'a>>) {
+        if let Some(what) = self.what.take()
+            && at > self.since
+        {
+            self.done.push(Segment { from: self.since, to: at, what });
+        }
+        self.since = self.since.max(at);
+        self.what = next;
+    }
+
+    fn ended(mut self, end: u64) -> Vec<Segment<'a>> {
+        self.turn(end, None);
+        self.done
+    }
+}
+
+/// What kept the CPU of a switch from a thread that could run.
+fn behind(switch: &Switch, is_own: bool) -> Behind<'_> {
+    match switch.other.as_str() {
+        _ if is_own => Behind::Own,
+        "" => Behind::Idle,
+        other => Behind::Other(other),
+    }
+}
+
+/// The segments of a thread that lie in a time, cut to it.
+pub fn during<'s, 'a>(
+    segments: &'s [Segment<'a>],
+    from: u64,
+    to: u64,
+) -> impl Iterator<Item = (u64, u64, &'s Doing<'a>)> {
+    let first = segments.partition_point(|segment| segment.to <= from);
+    let inside = segments[first..].iter().take_while(move |segment| segment.from < to);
+    inside.map(move |segment| (segment.from.max(from), segment.to.min(to), &segment.what))
+}
+
+#[cfg(test)]
+mod tests {
+    use records::live::{Leaving, TracedTask};
+
+    use super::*;
+
+    fn task(waited: Option<TracedWait>) -> TracedTask {
+        TracedTask { process: 1, name: "t".to_string(), waited, since_ns: 0 }
+    }
+
+    #[test]
+    fn a_thread_runs_waits_and_waits_for_a_cpu_without_gaps() {
+        let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
+        let leaves = |task, why| Some(Leaving { task, cpus_allowed: 2, why });
+        let switches = vec![
+            Switch {
+                at_ns: 20,
+                from: leaves(1, Left::Waits(wait.clone())),
+                to: Some(Arriving { task: 2, woken: None }),
+                ..Switch::default()
+            },
+            Switch {
+                at_ns: 50,
+                from: leaves(2, Left::Preempted),
+                to: Some(Arriving {
+                    task: 1,
+                    woken: Some(Woken { at_ns: 40, waker: 2, futex: None }),
+                }),
+                ..Switch::default()
+            },
+        ];
+        let trace = Trace {
+            edges_ns: vec![10, 100],
+            tasks: [(1, task(None)), (2, task(Some(wait.clone())))].into(),
+            switches,
+            ..Trace::default()
+        };
+        let lives = timelines(&trace);
+        let woken = Some(Woken { at_ns: 40, waker: 2, futex: None });
+        let segment = |from, to, what| Segment { from, to, what };
+        assert_eq!(
+            lives[&1],
+            [
+                segment(10, 20, Doing::Runs),
+                segment(20, 40, Doing::Waits(&wait, woken)),
+                segment(40, 50, Doing::CouldRun(Behind::Own)),
+                segment(50, 100, Doing::Runs),
+            ]
+        );
+        assert_eq!(
+            lives[&2],
+            [
+                segment(10, 20, Doing::Waits(&wait, None)),
+                segment(20, 50, Doing::Runs),
+                segment(50, 100, Doing::CouldRun(Behind::Own)),
+            ]
+        );
+        let cut: Vec<(u64, u64)> = during(&lives[&1], 15, 45).map(|(a, b, _)| (a, b)).collect();
+        assert_eq!(cut, [(15, 20), (20, 40), (40, 45)]);
+    }
+
+    #[test]
+    fn a_thread_that_could_run_stands_behind_others_a_quota_or_an_idle_cpu() {
+        let leaves = |why| Some(Leaving { task: 1, cpus_allowed: 2, why });
+        let check = |why: Left, other: &str, expected: Behind| {
+            let first = Switch { at_ns: 20, from: leaves(why), ..Switch::default() };
+            let trace = Trace {
+                edges_ns: vec![10, 30],
+                tasks: [(1, task(None))].into(),
+                switches: vec![Switch { other: other.to_string(), ..first }],
+                ..Trace::default()
+            };
+            assert_eq!(timelines(&trace)[&1][1].what, Doing::CouldRun(expected));
+        };
+        check(Left::Preempted, "hog", Behind::Other("hog"));
+        check(Left::Throttled, "", Behind::Quota);
+        check(Left::Preempted, "", Behind::Idle);
+    }
+}

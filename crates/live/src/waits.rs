@@ -1,0 +1,93 @@
+//! Waits of threads that are not for locks, and the stacks that belong to waits.
+
+use std::collections::HashMap;
+
+use records::live::{StackTaken, ThreadState, Trace, TracedStack, TracedWait, WaitsOn};
+
+/// Stacks by the thread, the time and the reason.
+pub struct StackIndex<'t> {
+    waits: HashMap<(u32, u64), &'t TracedStack>,
+    wake_ups: HashMap<(u32, u64), &'t TracedStack>,
+    /// Of each thread, by time.
+    samples: HashMap<u32, Vec<&'t TracedStack>>,
+}
+
+impl<'t> StackIndex<'t> {
+    pub fn new(trace: &'t Trace) -> StackIndex<'t> {
+        let of = |why: StackTaken| {
+            let stacks = trace.stacks.iter().filter(move |stack| stack.why == why);
+            stacks.map(|stack| ((stack.task, stack.at_ns), stack)).collect()
+        };
+        let mut samples: HashMap<u32, Vec<&TracedStack>> = HashMap::new();
+        for stack in trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled) {
+            samples.entry(stack.task).or_default().push(stack);
+        }
+        StackIndex { waits: of(StackTaken::Waits), wake_ups: of(StackTaken::Wakes), samples }
+    }
+
+    /// The stack of a thread that began to wait then, if one was taken.
+    pub fn of_wait(&self, task: u32, from: u64) -> Option<&'t TracedStack> {
+        self.waits.get(&(task, from)).copied()
+    }
+
+    /// The stack of a thread that woke another then, if one was taken.
+    pub fn of_wake_up(&self, task: u32, at: u64) -> Option<&'t TracedStack> {
+        self.wake_ups.get(&(task, at)).copied()
+    }
+
+    /// The samples of a thread in a time.
+    pub fn samples(&self, task: u32, from: u64, to: u64) -> &[&'t TracedStack] {
+        let Some(all) = self.samples.get(&task) else { return &[] };
+        let first = all.partition_point(|stack| stack.at_ns < from);
+        let end = all.partition_point(|stack| stack.at_ns < to);
+        &all[first..end.max(first)]
+    }
+
+    /// All samples of a thread.
+    pub fn all_samples(&self, task: u32) -> &[&'t TracedStack] {
+        self.samples.get(&task).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The state of a thread in a wait that is for no lock and no condition.
+pub fn state(wait: &TracedWait) -> ThreadState {
+    let call = || wait.call.clone();
+    match wait.on {
+        WaitsOn::Memory => ThreadState::Reclaim,
+        WaitsOn::Stopped => ThreadState::Stopped,
+        WaitsOn::Disk if wait.call.is_empty() => ThreadState::Disk("page fault".to_string()),
+        WaitsOn::Disk => ThreadState::Disk(call()),
+        WaitsOn::Pipe => ThreadState::Call(format!("{} of a pipe", wait.call)),
+        WaitsOn::Socket => ThreadState::Call(format!("{} of a socket", wait.call)),
+        WaitsOn::Device => ThreadState::Call(format!("{} of a device", wait.call)),
+        WaitsOn::Call if wait.call.is_empty() => ThreadState::PageFault,
+        WaitsOn::Call if is_disk_call(&wait.call) => ThreadState::Disk(call()),
+        WaitsOn::Call if wait.call.ends_with("nanosleep") => ThreadState::Sleep,
+        WaitsOn::Call => ThreadState::Call(call()),
+    }
+}
+
+/// Whether a call waits for storage, even where the kernel does not count it so: as for a journal.
+pub fn is_disk_call(call: &str) -> bool {
+    const CALLS: [&str; 18] = [
+        "fsync",
+        "fdatasync",
+        "sync",
+        "syncfs",
+        "msync",
+        "sync_file_range",
+        "read",
+        "write",
+        "readv",
+        "writev",
+        "pread64",
+        "pwrite64",
+        "preadv",
+        "pwritev",
+        "preadv2",
+        "pwritev2",
+        "fallocate",
+        "ftruncate",
+    ];
+    CALLS.contains(&call)
+}

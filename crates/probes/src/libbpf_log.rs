@@ -1,0 +1,33 @@
+//! What libbpf says of a failure: its errors are only numbers.
+
+use std::sync::Mutex;
+
+use libbpf_rs::PrintLevel;
+
+/// What libbpf logged since the last [`with_log`].
+static LIBBPF_LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps what libbpf logs from now on.
+pub fn keep() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, line| {
+        LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).push(line);
+    })));
+}
+
+/// A failed attempt with its error and the reason in libbpf's log, which it empties.
+pub fn with_log(attempt: &str, error: &libbpf_rs::Error) -> String {
+    let text = std::mem::take(&mut *LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner())).concat();
+    // The reason is at the end of the verifier's long log.
+    let is_reasoning =
+        |line: &&str| !line.starts_with("processed ") && !line.contains("-- END PROG");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).filter(is_reasoning);
+    let lines: Vec<&str> = lines.collect();
+    let refusal = lines.iter().position(|line| line.contains("failed to load"));
+    let end = refusal.unwrap_or(lines.len());
+    let reason = lines[end.saturating_sub(3)..end].join("; ");
+    if reason.is_empty() {
+        format!("{attempt}: {error}")
+    } else {
+        format!("{attempt}: {error} ({reason})")
+    }
+}

@@ -1,0 +1,533 @@
+//! Loads the programs, marks threads, empties the ring, and puts the events together.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io::Read;
+use std::mem::take;
+use std::os::fd::IntoRawFd;
+use std::rc::Rc;
+
+use host::clock::now_ns;
+use host::parse_cpu_list;
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, MapImpl, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
+};
+use perf_data::Symbols;
+use records::live::{
+    CpuUse, Leaving, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction,
+    TracedStack, TracedTask, TracedWait, WaitsOn,
+};
+
+use super::Followed;
+use super::raw::{RawEvent, RawStack};
+use super::user_stacks::{UserStacks, variables};
+use crate::ledger::calls;
+use crate::ledger::programs::CodeLocation;
+use crate::libbpf_log::{self, with_log};
+use crate::perf_event::{self, EventAttributes};
+
+static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/live.bpf.o"));
+
+/// The programs on tracepoints: those that remember something for the switches before those of the switches.
+const ATTACHED: [&str; 5] =
+    ["live_fork", "live_waking", "live_contention_end", "live_contention_begin", "live_switch"];
+/// Without these there is nothing to see.
+const ESSENTIAL: [&str; 3] = ["live_fork", "live_waking", "live_switch"];
+const SAMPLER: &str = "live_sample";
+const FOLLOW: &str = "follow_wanted";
+
+/// Of events that wait to be read.
+const RING_BYTES: u32 = 64 << 20;
+/// Stacks in a hundredth of a second and CPU, beside those of samples.
+const STACKS: u32 = 3;
+
+/// `config` of live.bpf.c.
+#[repr(C)]
+struct LiveConfig {
+    knee: u32,
+    futex: i32,
+    file_calls: [i32; 4],
+    stacks: u32,
+    unused: u32,
+}
+
+/// `struct cpu_use` of live.bpf.c, in words.
+const USE_BYTES: usize = 64;
+
+/// Follows the threads of processes, and what they start, until it is dropped.
+pub struct LiveWatch {
+    object: Object,
+    /// Dropping a link detaches its program.
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    arrived: Rc<RefCell<Vec<RawEvent>>>,
+    stacks: UserStacks,
+    /// What frames of walked stacks are: of the kernel by address, of programs by place.
+    walked: Vec<WalkedStack>,
+    /// The processes whose threads are followed.
+    wanted: BTreeSet<u32>,
+    /// Addresses that threads waited at or were seen to access, by process.
+    addresses: BTreeSet<(u32, u64)>,
+    trace: Trace,
+    /// What the CPUs' totals were at the last edge.
+    last: Totals,
+    own_ns: u64,
+    followed: Followed,
+}
+
+struct WalkedStack {
+    at_ns: u64,
+    task: u32,
+    why: StackTaken,
+    kernel: Vec<u64>,
+    user: Vec<CodeLocation>,
+    is_whole: bool,
+    touches: Vec<Touch>,
+}
+
+/// Totals since the programs were loaded.
+#[derive(Clone, Default)]
+struct Totals {
+    at_ns: u64,
+    subject_ns: u64,
+    idle_ns: u64,
+    others_ns: u64,
+    stolen_ns: u64,
+    lost: u64,
+    others: BTreeMap<String, u64>,
+}
+
+impl LiveWatch {
+    /// Begins to follow the threads of these processes, with so many samples per second and CPU.
+    ///
+    /// # Errors
+    /// Says what the kernel lacks or refuses.
+    pub fn begin(processes: &[u32], hertz: u32) -> Result<LiveWatch, String> {
+        libbpf_log::keep();
+        let mut open = ObjectBuilder::default()
+            .open_memory(PROGRAMS)
+            .map_err(|e| with_log("opening knee's BPF programs", &e))?;
+        configure(&mut open)?;
+        let object = open.load().map_err(|e| {
+            let why = with_log("loading knee's BPF programs", &e);
+            format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
+        })?;
+        let mut followed = Followed::default();
+        let mut links = Vec::new();
+        for name in ATTACHED {
+            match program(&object, name)?.attach() {
+                Ok(link) => links.push(link),
+                Err(e) if ESSENTIAL.contains(&name) => {
+                    return Err(format!("attaching {name}: {e}"));
+                }
+                Err(e) => drop(followed.missing.insert(name.to_string(), e.to_string())),
+            }
+        }
+        if let Err(why) = sample(&object, hertz, &mut links) {
+            followed.missing.insert("samples".to_string(), why);
+        }
+        let arrived = Rc::new(RefCell::new(Vec::new()));
+        let ring = ring(&object, arrived.clone())?;
+        let mut watch = LiveWatch {
+            object,
+            _links: links,
+            ring,
+            arrived,
+            stacks: UserStacks::default(),
+            walked: Vec::new(),
+            wanted: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            trace: Trace { hertz, online_cpus: online()?.len() as u32, ..Trace::default() },
+            last: Totals::default(),
+            own_ns: 0,
+            followed,
+        };
+        watch.follow(processes);
+        if watch.trace.tasks.is_empty() {
+            return Err(
+                "none of the processes could be followed: they have ended, or are knee itself"
+                    .to_string(),
+            );
+        }
+        watch.start();
+        Ok(watch)
+    }
+
+    /// Follows the threads of these processes too. Those that have ended are not followed.
+    pub fn follow(&mut self, processes: &[u32]) {
+        let Ok(wanted) = map(&self.object, "wanted") else { return };
+        let new = processes.iter().filter(|process| !self.wanted.contains(process));
+        let new: Vec<u32> = new.copied().collect();
+        for process in &new {
+            let one = 1_u32.to_ne_bytes();
+            // A full map is beyond what a host has of processes.
+            let _ = wanted.update(&process.to_ne_bytes(), &one, MapFlags::ANY);
+        }
+        if let Err(why) = self.mark_wanted() {
+            self.followed.missing.insert("threads that ran already".to_string(), why);
+        }
+        for process in new {
+            self.wanted.insert(process);
+            self.find_threads(process);
+        }
+    }
+
+    /// Marks the threads that are there; those that they start later inherit it.
+    fn mark_wanted(&self) -> Result<(), String> {
+        let link = program(&self.object, FOLLOW)?.attach();
+        let link = link.map_err(|e| with_log("walking the threads", &e))?;
+        let mut walk = Iter::new(&link).map_err(|e| with_log("walking the threads", &e))?;
+        walk.read_to_end(&mut Vec::new()).map_err(|e| format!("walking the threads: {e}"))?;
+        Ok(())
+    }
+
+    fn find_threads(&mut self, process: u32) {
+        let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        for task in threads {
+            let (name, waited) = state_of(process, task);
+            let known = TracedTask { process, name, waited, since_ns: 0 };
+            self.trace.tasks.entry(task).or_insert(known);
+        }
+    }
+
+    /// Begins the first window: what came before, while threads were marked, is left out.
+    fn start(&mut self) {
+        self.drain();
+        self.trace.switches.clear();
+        self.walked.clear();
+        self.last = self.totals();
+        self.own_ns = own_cpu_ns();
+        self.trace.edges_ns.push(self.last.at_ns);
+    }
+
+    /// Empties the ring, and walks stacks while their processes live.
+    pub fn drain(&mut self) {
+        // What cannot be read now is read next time, or counted as lost.
+        let _ = self.ring.consume();
+        self.stacks.begin_round();
+        for event in take(&mut *self.arrived.borrow_mut()) {
+            match event {
+                RawEvent::Switch(raw) => {
+                    for (task, process, name) in raw.tasks {
+                        let at_ns = raw.switch.at_ns;
+                        let known = self.trace.tasks.entry(task);
+                        let known = known.or_insert_with(|| TracedTask {
+                            process,
+                            name: name.clone(),
+                            waited: None,
+                            since_ns: at_ns,
+                        });
+                        known.name = name;
+                        if let Some(address) = futex_of(&raw.switch, task) {
+                            self.addresses.insert((process, address));
+                        }
+                    }
+                    self.trace.switches.push(raw.switch);
+                }
+                RawEvent::Stack(raw) => {
+                    let walked = self.stacks.walk(&raw);
+                    let touches = self.stacks.touches(&raw, &walked);
+                    self.addresses.extend(touches.iter().map(|touch| (raw.process, touch.address)));
+                    let RawStack { at_ns, task, why, kernel, .. } = raw;
+                    let (user, is_whole) = (walked.frames, walked.is_whole);
+                    self.walked.push(WalkedStack {
+                        at_ns,
+                        task,
+                        why,
+                        kernel,
+                        user,
+                        is_whole,
+                        touches,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Ends a window, and begins the next.
+    pub fn edge(&mut self) {
+        self.drain();
+        let (now, own_ns) = (self.totals(), own_cpu_ns());
+        self.trace.edges_ns.push(now.at_ns);
+        self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns));
+        self.followed.lost_events += now.lost - self.last.lost;
+        self.trace.cpus.push(cpu_use(&self.last, &now));
+        (self.last, self.own_ns) = (now, own_ns);
+    }
+
+    /// Ends: names the functions of all stacks.
+    pub fn end(mut self) -> Followed {
+        let symbols = Symbols::from_kernel();
+        if let Err(why) = &symbols {
+            self.followed.missing.insert("names of kernel functions".to_string(), why.clone());
+        }
+        self.trace.variables = variables(&mut self.stacks, &self.addresses);
+        name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), &self.stacks);
+        // Events of different CPUs reach the ring in about the order of time.
+        self.trace.switches.sort_by_key(|switch| switch.at_ns);
+        self.trace.stacks.sort_by_key(|stack| stack.at_ns);
+        let in_user = self.walked.iter().filter(|stack| !stack.user.is_empty());
+        let (all, whole) = in_user.fold((0_u64, 0_u64), |(all, whole), stack| {
+            (all + 1, whole + u64::from(stack.is_whole))
+        });
+        Followed {
+            trace: self.trace,
+            whole_stacks: whole as f64 / all.max(1) as f64,
+            ..self.followed
+        }
+    }
+
+    /// The totals of all CPUs, at one instant.
+    fn totals(&self) -> Totals {
+        const TRIES: usize = 5;
+        const LONG_NS: u64 = 100_000;
+        let mut totals = Totals::default();
+        // Whoever takes the CPU from this thread meanwhile makes it a longer instant.
+        for _ in 0..TRIES {
+            let before = now_ns();
+            totals = self.totals_at(before);
+            let took = now_ns() - before;
+            totals.at_ns = before + took / 2;
+            if took < LONG_NS {
+                break;
+            }
+        }
+        totals.stolen_ns = stolen_ns();
+        self.add_others(&mut totals);
+        totals
+    }
+
+    fn totals_at(&self, now: u64) -> Totals {
+        let mut totals = Totals::default();
+        if let Ok(uses) = map(&self.object, "uses") {
+            let values = uses.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+            values.into_iter().flatten().for_each(|bytes| totals.add_cpu(&bytes, now));
+        }
+        totals
+    }
+
+    fn add_others(&self, totals: &mut Totals) {
+        let Ok(others) = map(&self.object, "others") else { return };
+        for key in others.keys() {
+            let values = others.lookup_percpu(&key, MapFlags::ANY).ok().flatten();
+            let ns: u64 = values.into_iter().flatten().filter_map(|bytes| word(&bytes, 0)).sum();
+            *totals.others.entry(name_of(&key)).or_default() += ns;
+        }
+    }
+}
+
+impl Totals {
+    /// Adds a CPU's `struct cpu_use`, with what goes on there until now.
+    fn add_cpu(&mut self, bytes: &[u8], now: u64) {
+        if bytes.len() < USE_BYTES {
+            return;
+        }
+        let word = |index: usize| word(bytes, 8 * index).unwrap_or(0);
+        let goes_on = if word(0) == 0 { 0 } else { now.saturating_sub(word(0)) };
+        let part = |what: u64| if word(5) == what { goes_on } else { 0 };
+        self.subject_ns += word(1) + part(0);
+        self.others_ns += word(2) + part(1);
+        self.idle_ns += word(3) + part(2);
+        self.lost += word(4);
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn name_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn cpu_use(before: &Totals, after: &Totals) -> CpuUse {
+    let others = after.others.iter().map(|(name, ns)| OtherTask {
+        name: name.clone(),
+        ns: ns.saturating_sub(before.others.get(name).copied().unwrap_or(0)),
+    });
+    let mut others: Vec<OtherTask> = others.filter(|other| other.ns > 0).collect();
+    others.sort_by_key(|other| std::cmp::Reverse(other.ns));
+    CpuUse {
+        subject_ns: after.subject_ns.saturating_sub(before.subject_ns),
+        idle_ns: after.idle_ns.saturating_sub(before.idle_ns),
+        others_ns: after.others_ns.saturating_sub(before.others_ns),
+        stolen_ns: after.stolen_ns.saturating_sub(before.stolen_ns),
+        others,
+    }
+}
+
+/// The address of the futex that a task of a switch begins to wait at.
+fn futex_of(switch: &Switch, task: u32) -> Option<u64> {
+    match switch.from.as_ref()? {
+        Leaving { task: leaving, why: Left::Waits(wait), .. }
+            if *leaving == task && wait.call == "futex" =>
+        {
+            Some(wait.arguments[0])
+        }
+        _ => None,
+    }
+}
+
+fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
+    let config = LiveConfig {
+        knee: std::process::id(),
+        futex: libc::SYS_futex as i32,
+        file_calls: [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev]
+            .map(|call| call as i32),
+        stacks: STACKS,
+        unused: 0,
+    };
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "events" {
+            map.set_max_entries(RING_BYTES)
+                .map_err(|e| format!("sizing the ring of events: {e}"))?;
+        } else if name.ends_with(".rodata") {
+            let length = size_of::<LiveConfig>();
+            let section = map.initial_value_mut().and_then(|all| all.get_mut(..length));
+            let section =
+                section.ok_or("internal error: the BPF programs have no configuration")?;
+            // SAFETY: a plain structure without padding, read as bytes.
+            let bytes =
+                unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), length) };
+            section.copy_from_slice(bytes);
+        }
+    }
+    Ok(())
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
+    let found = object.progs_mut().find(|program| program.name() == name);
+    found.ok_or_else(|| format!("internal error: no BPF program {name}"))
+}
+
+fn map<'a>(object: &'a Object, name: &str) -> Result<MapImpl<'a>, String> {
+    let found = object.maps().find(|map| map.name() == name);
+    found.ok_or_else(|| format!("internal error: no BPF map {name}"))
+}
+
+/// Takes samples on every CPU that is online.
+fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), String> {
+    let attributes = EventAttributes::new(
+        perf_event::TYPE_SOFTWARE,
+        perf_event::COUNT_SW_CPU_CLOCK,
+        u64::from(hertz),
+        perf_event::FREQUENCY,
+    );
+    let program = program(object, SAMPLER)?;
+    for cpu in online()? {
+        // From here on the link owns the event, and closes it.
+        let event = perf_event::open(&attributes, (-1, cpu as i32))?.into_raw_fd();
+        let link = program.attach_perf_event(event);
+        links.push(link.map_err(|e| format!("sampling CPU {cpu}: {e}"))?);
+    }
+    Ok(())
+}
+
+fn ring(object: &Object, into: Rc<RefCell<Vec<RawEvent>>>) -> Result<RingBuffer<'static>, String> {
+    let mut builder = RingBufferBuilder::new();
+    let read = move |bytes: &[u8]| {
+        into.borrow_mut().extend(RawEvent::read(bytes));
+        0
+    };
+    let events = map(object, "events")?;
+    builder.add(&events, read).map_err(|e| format!("opening the ring of events: {e}"))?;
+    builder.build().map_err(|e| format!("opening the ring of events: {e}"))
+}
+
+/// The name of a thread, and what it waits for, by /proc.
+fn state_of(process: u32, task: u32) -> (String, Option<TracedWait>) {
+    let file = |name: &str| fs::read_to_string(format!("/proc/{process}/task/{task}/{name}"));
+    let name = file("comm").unwrap_or_default().trim_end().to_string();
+    let state = file("stat").unwrap_or_default();
+    let state = state.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('R');
+    if state == 'R' {
+        return (name, None);
+    }
+    let text = file("syscall").unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let call = words.next().and_then(|word| word.parse::<u64>().ok()).map(calls::name);
+    let mut argument = || {
+        let word = words.next()?.trim_start_matches("0x");
+        u64::from_str_radix(word, 16).ok()
+    };
+    let arguments = [argument().unwrap_or(0), argument().unwrap_or(0)];
+    let on = match state {
+        'T' | 't' => WaitsOn::Stopped,
+        'D' => WaitsOn::Disk,
+        _ => WaitsOn::Call,
+    };
+    let call = call.unwrap_or_default();
+    (name, Some(TracedWait { call, arguments, on, ..TracedWait::default() }))
+}
+
+/// Names the frames of stacks, each function once.
+fn name_stacks(
+    trace: &mut Trace,
+    walked: &[WalkedStack],
+    symbols: Option<&Symbols>,
+    stacks: &UserStacks,
+) {
+    let mut known: HashMap<TracedFunction, u32> = HashMap::new();
+    let mut functions = Vec::new();
+    let mut index = |function: TracedFunction| {
+        *known.entry(function.clone()).or_insert_with(|| {
+            functions.push(function);
+            functions.len() as u32 - 1
+        })
+    };
+    let locations = walked.iter().flat_map(|stack| stack.user.iter().copied()).collect();
+    let names = stacks.programs.functions(&locations);
+    for stack in walked {
+        let of_kernel = stack.kernel.iter().filter_map(|address| symbols?.function(*address));
+        let mut frames: Vec<u32> = of_kernel
+            .map(|(name, _)| {
+                let (name, object) = (name.to_string(), String::new());
+                index(TracedFunction { name, object, is_named: true })
+            })
+            .collect();
+        let kernel = frames.len() as u32;
+        let of_program = stack.user.iter().filter_map(|at| names.get(at));
+        frames.extend(of_program.map(|(name, object)| {
+            let is_named = !name.starts_with(&format!("{object}+0x"));
+            index(TracedFunction { name: name.clone(), object: object.clone(), is_named })
+        }));
+        trace.stacks.push(TracedStack {
+            at_ns: stack.at_ns,
+            task: stack.task,
+            why: stack.why,
+            frames,
+            kernel,
+            user_offset: stack.user.first().map_or(0, |(_, offset)| *offset),
+            is_whole: stack.is_whole,
+            touches: stack.touches.clone(),
+        });
+    }
+    trace.functions = functions;
+}
+
+/// The CPUs that are online.
+fn online() -> Result<Vec<u32>, String> {
+    const ONLINE: &str = "/sys/devices/system/cpu/online";
+    let list = fs::read_to_string(ONLINE).map_err(|e| format!("reading {ONLINE}: {e}"))?;
+    parse_cpu_list(&list).ok_or_else(|| format!("{ONLINE} says {list:?}, which is no list of CPUs"))
+}
+
+/// CPU time of this process.
+fn own_cpu_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is live and written by the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What the hypervisor took from all CPUs, by /proc/stat, whose unit is a hundredth of a second.
+fn stolen_ns() -> u64 {
+    const NS_PER_TICK: u64 = 10_000_000;
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.split_whitespace().nth(8).and_then(|word| word.parse::<u64>().ok());
+    ticks.unwrap_or(0) * NS_PER_TICK
+}

@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+// Follows tasks that knee did not start: each switch to and from them, who woke them, what they wait for, and
+// stacks. Marks are per task; forks inherit them. Nothing is added up here: knee does that with the events.
+//
+//     follow_wanted ... sched_switch: event with what prev waits for, and who woke next
+//                       sched_waking: remembered in the woken task's mark
+//                       perf_event:   stack of what runs
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "../ledger/kernel.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define KERNEL_FRAMES 32
+// arch/x86/include/asm/ptrace.h: up to the instruction pointer.
+#define REGISTERS 17
+#define CHUNK 1024
+#define CHUNKS 8
+#define CALLS_MAX 1024
+
+// In the order of `EventKind` in raw.rs.
+enum event_kind { SWITCH = 1, STACK };
+
+// Bits of `struct switch_event.flags`, as in raw.rs.
+enum {
+	PREV_FOLLOWED = 1,
+	NEXT_FOLLOWED = 2,
+	RUNNABLE = 4,
+	FOR_IO = 8,
+	FOR_MEMORY = 16,
+	THROTTLED = 32,
+	ENDS = 64,
+	STOPPED = 128,
+	NEXT_IDLE = 256
+};
+
+// Why a stack was taken, in the order of `StackReason` in raw.rs.
+enum stack_reason { RUNS = 1, WAITS, WAKES };
+
+struct head {
+	__u64 at_ns;
+	__u32 kind;
+	__u32 cpu;
+	__u32 task;
+	__u32 process;
+};
+
+struct switch_event {
+	struct head head;
+	__u32 next;
+	__u32 next_process;
+	__u32 flags;
+	// The system call of the task that leaves, with its first two arguments; negative outside of calls.
+	__s32 call;
+	__u64 arguments[2];
+	// At the address of a futex: its word, and what lies 4 and 8 bytes behind it.
+	__u32 words[3];
+	__u32 file_kind;
+	// The kernel lock that the task that leaves waits for, 0 if none, and the flags of the wait.
+	__u64 lock;
+	__u32 lock_flags;
+	// Who woke the task that arrives: 0 if nobody, as after a preemption.
+	__u32 waker;
+	__u64 woken_ns;
+	__u64 waker_argument;
+	__s32 waker_call;
+	__u32 cpus_allowed;
+	char prev_name[16];
+	char next_name[16];
+};
+
+struct stack_event {
+	struct head head;
+	__u32 reason;
+	__u32 kernel_frames;
+	__u32 stack_bytes;
+	__s32 call;
+	__u64 ip;
+	__u64 sp;
+	__u64 bp;
+	// Where the innermost function returns to, where a register has it; 0 on x86.
+	__u64 link;
+	// The registers of the program in the order of struct pt_regs of x86-64, for the addresses that its
+	// instruction accesses; empty elsewhere.
+	__u64 registers[REGISTERS];
+	__u64 frames[KERNEL_FRAMES];
+	char stack[CHUNK * CHUNKS];
+};
+
+// The state of a followed task; other tasks have none.
+struct mark {
+	__u64 woken_ns;
+	__u64 waker_argument;
+	__u64 lock;
+	__u32 waker;
+	__s32 waker_call;
+	__u32 lock_flags;
+	__u32 unused;
+};
+
+// How the CPU's time is used: by followed tasks, by others, not at all.
+struct cpu_use {
+	__u64 since_ns;
+	__u64 followed_ns;
+	__u64 other_ns;
+	__u64 idle_ns;
+	__u64 lost;
+	// Which of the three is going on: 0, 1, 2.
+	__u64 now;
+	// The stacks that may still be taken in this hundredth of a second.
+	__u64 period;
+	__u64 stacks;
+};
+
+struct site {
+	__u32 process;
+	__u32 what;
+	__u64 address;
+};
+
+struct other {
+	__u64 ns;
+};
+
+struct name {
+	char text[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mark);
+} marks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_event);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct switch_event);
+} switches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu_use);
+} uses SEC(".maps");
+
+// How often tasks waited at a place, which decides for which of these waits a stack is taken.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct site);
+	__type(value, __u64);
+} sites SEC(".maps");
+
+// CPU time of tasks that are not followed, by their names.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_PERCPU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct name);
+	__type(value, struct other);
+} others SEC(".maps");
+
+// Processes whose threads are to be followed.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, __u32);
+} wanted SEC(".maps");
+
+// Set by the loader, in the order of `LiveConfig` in attach.rs.
+const volatile struct {
+	// knee itself: its threads are never followed.
+	__u32 knee;
+	__s32 futex;
+	__s32 file_calls[4];
+	// Stacks per hundredth of a second and CPU, beside those of samples.
+	__u32 stacks;
+	__u32 unused;
+} config = {};
+
+struct pt_regs___user {
+	unsigned long bp;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long sp;
+} __attribute__((preserve_access_index));
+
+struct user_registers_arm64 {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+};
+
+static __always_inline struct mark *mark_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&marks, task, 0, 0);
+}
+
+static __always_inline struct cpu_use *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&uses, &zero);
+}
+
+// A member of the registers with which a task entered the kernel; 0 where this architecture has none.
+#define USER_REGISTER(registers, member) ({ \
+	unsigned long value_ = 0; \
+	if (bpf_core_field_exists(((struct pt_regs___user *)0)->member)) \
+		bpf_probe_read_kernel(&value_, sizeof(value_), \
+			(registers) + bpf_core_field_offset(struct pt_regs___user, member)); \
+	value_; \
+})
+
+static __always_inline __s32 call_of(void *registers)
+{
+	long call = -1;
+
+	if (bpf_core_field_exists(((struct pt_regs___user *)0)->orig_ax)) {
+		call = (long)USER_REGISTER(registers, orig_ax);
+	} else if (bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)) {
+		int number = -1;
+
+		bpf_probe_read_kernel(&number, sizeof(number),
+			registers + bpf_core_field_offset(struct pt_regs___arm64, syscallno));
+		call = number;
+	}
+	return call < 0 || call >= CALLS_MAX ? -1 : call;
+}
+
+static __always_inline void read_arguments(void *registers, __u64 *arguments)
+{
+#ifdef __TARGET_ARCH_x86
+	arguments[0] = USER_REGISTER(registers, di);
+	arguments[1] = USER_REGISTER(registers, si);
+#else
+	bpf_probe_read_kernel(&arguments[0], 8,
+		registers + bpf_core_field_offset(struct pt_regs___arm64, orig_x0));
+	bpf_probe_read_kernel(&arguments[1], 8, registers + 8);
+#endif
+}
+
+static __always_inline void read_user_registers(struct stack_event *s, void *registers)
+{
+#ifdef __TARGET_ARCH_x86
+	s->ip = USER_REGISTER(registers, ip);
+	s->sp = USER_REGISTER(registers, sp);
+	s->bp = USER_REGISTER(registers, bp);
+	s->link = 0;
+	if (bpf_probe_read_kernel(s->registers, sizeof(s->registers), registers))
+		s->registers[0] = 0;
+#else
+	struct user_registers_arm64 user = {};
+
+	bpf_probe_read_kernel(&user, sizeof(user), registers);
+	s->ip = user.pc;
+	s->sp = user.sp;
+	s->bp = user.regs[29];
+	s->link = user.regs[30];
+#endif
+}
+
+// What a call's first argument refers to: pipe, socket, character device.
+static __always_inline __u32 file_kind_of(struct task_struct *task, __u64 number)
+{
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd);
+	struct file *file = NULL;
+
+	bpf_probe_read_kernel(&file, sizeof(file), files + (__u32)number);
+	switch (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) {
+	case PIPE:
+		return 1;
+	case SOCKET:
+		return 2;
+	case CHARACTER_DEVICE:
+		return 3;
+	}
+	return 0;
+}
+
+static __always_inline void account(struct cpu_use *c, struct task_struct *prev, __u64 now)
+{
+	__u64 d = now - c->since_ns;
+	struct other *other, first = {};
+
+	if (c->since_ns && c->now == 0)
+		c->followed_ns += d;
+	else if (c->since_ns && c->now == 2)
+		c->idle_ns += d;
+	else if (c->since_ns)
+		c->other_ns += d;
+	if (c->since_ns && c->now == 1) {
+		struct name name;
+
+		__builtin_memcpy(name.text, prev->comm, 16);
+		other = bpf_map_lookup_elem(&others, &name);
+		first.ns = d;
+		if (other)
+			other->ns += d;
+		else
+			bpf_map_update_elem(&others, &name, &first, BPF_ANY);
+	}
+	c->since_ns = now;
+}
+
+// Whether a stack is to be taken of this wait: of the first of a place, of one in 16 later, and not of too many.
+static __always_inline bool is_chosen(struct cpu_use *c, __u32 process, __u32 what, __u64 address, __u64 now)
+{
+	struct site site = { .process = process, .what = what, .address = address };
+	__u64 *times = bpf_map_lookup_elem(&sites, &site), one = 1, n = 0;
+
+	if (times)
+		n = __sync_fetch_and_add(times, 1);
+	else
+		bpf_map_update_elem(&sites, &site, &one, BPF_NOEXIST);
+	if (n >= 16 && n % 16)
+		return false;
+	if (now >> 23 != c->period) {
+		c->period = now >> 23;
+		c->stacks = 0;
+	}
+	return c->stacks++ < config.stacks;
+}
+
+static __always_inline void send_stack(
+	void *context, struct cpu_use *c, struct task_struct *task, __u32 reason, __u64 now)
+{
+	void *registers = (void *)bpf_task_pt_regs(task);
+	__u32 zero = 0, bytes = 0;
+	struct stack_event *s = bpf_map_lookup_elem(&scratch, &zero);
+	long kernel;
+
+	if (!s)
+		return;
+	s->head.at_ns = now;
+	s->head.kind = STACK;
+	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.task = task->pid;
+	s->head.process = task->tgid;
+	s->reason = reason;
+	s->call = call_of(registers);
+	read_user_registers(s, registers);
+	kernel = bpf_get_stack(context, s->frames, sizeof(s->frames), 0);
+	s->kernel_frames = kernel > 0 ? (__u64)kernel / 8 : 0;
+	for (int i = 0; i < CHUNKS; i++) {
+		if (bpf_probe_read_user(&s->stack[i * CHUNK], CHUNK, (void *)(s->sp + i * CHUNK)))
+			break;
+		bytes = (i + 1) * CHUNK;
+	}
+	s->stack_bytes = bytes;
+	bytes += offsetof(struct stack_event, stack);
+	if (bytes > sizeof(*s))
+		bytes = sizeof(*s);
+	if (bpf_ringbuf_output(&events, s, bytes, BPF_RB_NO_WAKEUP))
+		c->lost++;
+}
+
+// What the task that leaves waits for. Returns what is waited for, to tell places apart.
+static __always_inline __u64 describe_wait(struct switch_event *e, struct task_struct *prev)
+{
+	void *registers = (void *)bpf_task_pt_regs(prev);
+
+	e->call = call_of(registers);
+	e->arguments[0] = e->arguments[1] = 0;
+	e->words[0] = e->words[1] = e->words[2] = 0;
+	e->file_kind = 0;
+	if (e->call < 0)
+		return 0;
+	read_arguments(registers, e->arguments);
+	if (e->call == config.futex)
+		bpf_probe_read_user(e->words, sizeof(e->words), (void *)e->arguments[0]);
+	else if (e->call == config.file_calls[0] || e->call == config.file_calls[1] ||
+		 e->call == config.file_calls[2] || e->call == config.file_calls[3])
+		e->file_kind = file_kind_of(prev, e->arguments[0]);
+	return e->arguments[0];
+}
+
+static __always_inline __u32 state_of(struct task_struct *prev, bool preempt, struct task_struct *next)
+{
+	struct cfs_rq *queue = prev->se.cfs_rq;
+	__u32 state = prev->__state, flags = 0;
+
+	if (!state || preempt) {
+		flags = RUNNABLE;
+		if (!next->pid ||
+		    (queue && bpf_core_field_exists(queue->throttle_count) && queue->throttle_count))
+			flags |= THROTTLED;
+		return flags;
+	}
+	if (state & TASK_DEAD)
+		flags |= ENDS;
+	// __TASK_STOPPED and __TASK_TRACED
+	if (state & 12)
+		flags |= STOPPED;
+	if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
+		flags |= FOR_IO;
+	if (bpf_core_field_exists(prev->in_memstall) && BPF_CORE_READ_BITFIELD(prev, in_memstall))
+		flags |= FOR_MEMORY;
+	return flags;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct mark *from = prev->pid ? mark_of(prev) : NULL, *to = next->pid ? mark_of(next) : NULL;
+	__u64 now = bpf_ktime_get_ns(), address = 0;
+	struct cpu_use *c = this_cpu();
+	struct switch_event *e;
+	__u32 zero = 0;
+
+	if (!c)
+		return 0;
+	account(c, prev, now);
+	c->now = to ? 0 : next->pid ? 1 : 2;
+	if (!from && !to)
+		return 0;
+	e = bpf_map_lookup_elem(&switches, &zero);
+	if (!e)
+		return 0;
+	e->head.at_ns = now;
+	e->head.kind = SWITCH;
+	e->head.cpu = bpf_get_smp_processor_id();
+	e->head.task = prev->pid;
+	e->head.process = prev->tgid;
+	e->next = next->pid;
+	e->next_process = next->tgid;
+	e->flags = (from ? PREV_FOLLOWED : 0) | (to ? NEXT_FOLLOWED : 0) | (next->pid ? 0 : NEXT_IDLE);
+	e->lock = 0;
+	e->waker = 0;
+	e->woken_ns = 0;
+	e->waker_argument = 0;
+	e->waker_call = -1;
+	e->call = -1;
+	e->cpus_allowed = 0;
+	__builtin_memcpy(e->prev_name, prev->comm, 16);
+	__builtin_memcpy(e->next_name, next->comm, 16);
+	if (from) {
+		e->flags |= state_of(prev, preempt, next);
+		e->cpus_allowed = prev->nr_cpus_allowed;
+		address = describe_wait(e, prev);
+		e->lock = from->lock;
+		e->lock_flags = from->lock_flags;
+	}
+	if (to) {
+		e->woken_ns = to->woken_ns;
+		e->waker = to->waker;
+		e->waker_call = to->waker_call;
+		e->waker_argument = to->waker_argument;
+		to->woken_ns = 0;
+	}
+	if (bpf_ringbuf_output(&events, e, sizeof(*e), BPF_RB_NO_WAKEUP))
+		c->lost++;
+	if (from && !(e->flags & (RUNNABLE | ENDS)) &&
+	    is_chosen(c, prev->tgid, 1 + e->call, e->lock ? e->lock : address, now))
+		send_stack(ctx, c, prev, WAITS, now);
+	return 0;
+}
+
+// In the task that wakes. Interrupts wake, too: then `current` has nothing to do with it.
+SEC("tp_btf/sched_waking")
+int BPF_PROG(live_waking, struct task_struct *task)
+{
+	struct mark *mark = mark_of(task);
+	struct task_struct *waker;
+	__u64 now, arguments[2];
+	struct cpu_use *c;
+
+	if (!mark)
+		return 0;
+	now = bpf_ktime_get_ns();
+	waker = bpf_get_current_task_btf();
+	mark->woken_ns = now;
+	mark->waker = waker->pid;
+	mark->waker_call = -1;
+	mark->waker_argument = 0;
+	c = this_cpu();
+	if (!waker->pid || !c || !mark_of(waker))
+		return 0;
+	mark->waker_call = call_of((void *)bpf_task_pt_regs(waker));
+	if (mark->waker_call != config.futex)
+		return 0;
+	read_arguments((void *)bpf_task_pt_regs(waker), arguments);
+	mark->waker_argument = arguments[0];
+	if (is_chosen(c, waker->tgid, 0, arguments[0], now))
+		send_stack(ctx, c, waker, WAKES, now);
+	return 0;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(live_contention_begin, void *lock, unsigned int flags)
+{
+	struct mark *mark = mark_of(bpf_get_current_task_btf());
+
+	if (mark) {
+		mark->lock = (__u64)lock;
+		mark->lock_flags = flags;
+	}
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(live_contention_end, void *lock)
+{
+	struct mark *mark = mark_of(bpf_get_current_task_btf());
+
+	if (mark)
+		mark->lock = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(live_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (mark_of(parent))
+		bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+SEC("perf_event")
+int live_sample(struct bpf_perf_event_data *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu_use *c = this_cpu();
+
+	if (c && task->pid && mark_of(task))
+		send_stack(context, c, task, RUNS, bpf_ktime_get_ns());
+	return 0;
+}
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+// Run by knee: follows all threads of the wanted processes.
+SEC("iter/task")
+int follow_wanted(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	__u32 process;
+
+	if (!task)
+		return 0;
+	process = task->tgid;
+	if (process != config.knee && bpf_map_lookup_elem(&wanted, &process))
+		bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}

@@ -1,0 +1,44 @@
+//! Follows tasks that knee did not start, by BPF programs on the scheduler's tracepoints: each switch to and from
+//! them, who woke them, what they wait for, and stacks. Nothing is started, stopped or moved, and nothing stays:
+//! links and maps are descriptors that die with this process.
+//!
+//!     begin (marks the threads) ─ drain … edge … drain … edge ─ end → Trace
+//!
+//! Without BPF, [`sampled`] reads /proc many times a second.
+
+#[cfg(feature = "bpf")]
+mod attach;
+#[cfg(feature = "bpf")]
+mod raw;
+#[cfg(feature = "bpf")]
+mod touches;
+#[cfg(feature = "bpf")]
+mod user_stacks;
+
+pub mod processes;
+
+#[cfg(not(feature = "bpf"))]
+mod unsupported;
+#[cfg(not(feature = "bpf"))]
+pub use unsupported::LiveWatch;
+
+#[cfg(feature = "bpf")]
+pub use attach::LiveWatch;
+
+use std::collections::BTreeMap;
+
+use records::live::Trace;
+
+/// What following tasks gave.
+#[derive(Debug, Default)]
+pub struct Followed {
+    pub trace: Trace,
+    /// Events that came too fast for the ring.
+    pub lost_events: u64,
+    /// Share of stacks that were walked to their end.
+    pub whole_stacks: f64,
+    /// Probes that could not be attached, and why.
+    pub missing: BTreeMap<String, String>,
+    /// CPU time that knee's own process used in each window, ns.
+    pub own_ns: Vec<u64>,
+}

@@ -1,0 +1,289 @@
+//! Events in the layout of live.bpf.c.
+
+use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken};
+
+use crate::ledger::calls;
+
+/// `enum event_kind`.
+const SWITCH: u32 = 1;
+const STACK: u32 = 2;
+
+/// Bits of a switch.
+const PREV_FOLLOWED: u32 = 1;
+const NEXT_FOLLOWED: u32 = 2;
+const RUNNABLE: u32 = 4;
+const FOR_IO: u32 = 8;
+const FOR_MEMORY: u32 = 16;
+const THROTTLED: u32 = 32;
+const ENDS: u32 = 64;
+const STOPPED: u32 = 128;
+const NEXT_IDLE: u32 = 256;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Head {
+    at_ns: u64,
+    kind: u32,
+    cpu: u32,
+    task: u32,
+    process: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct SwitchEvent {
+    head: Head,
+    next: u32,
+    next_process: u32,
+    flags: u32,
+    call: i32,
+    arguments: [u64; 2],
+    words: [u32; 3],
+    file_kind: u32,
+    lock: u64,
+    lock_flags: u32,
+    waker: u32,
+    woken_ns: u64,
+    waker_argument: u64,
+    waker_call: i32,
+    cpus_allowed: u32,
+    prev_name: [u8; 16],
+    next_name: [u8; 16],
+}
+
+const KERNEL_FRAMES: usize = 32;
+/// General registers of x86-64 in the order of struct pt_regs, with the instruction pointer.
+pub const REGISTERS: usize = 17;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct StackHead {
+    head: Head,
+    reason: u32,
+    kernel_frames: u32,
+    stack_bytes: u32,
+    call: i32,
+    ip: u64,
+    sp: u64,
+    bp: u64,
+    link: u64,
+    registers: [u64; REGISTERS],
+    frames: [u64; KERNEL_FRAMES],
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RawEvent {
+    Switch(RawSwitch),
+    Stack(RawStack),
+}
+
+/// A switch, with the processes and names of its tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawSwitch {
+    pub switch: Switch,
+    /// Of the followed ones of the two: task, process, name.
+    pub tasks: Vec<(u32, u32, String)>,
+}
+
+/// A stack before it is walked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawStack {
+    pub at_ns: u64,
+    pub task: u32,
+    pub process: u32,
+    pub why: StackTaken,
+    /// Addresses in the kernel, innermost first.
+    pub kernel: Vec<u64>,
+    pub registers: UserRegisters,
+    /// All registers, on x86-64.
+    pub all_registers: [u64; REGISTERS],
+    /// What lies at the program's stack pointer and above.
+    pub stack: Vec<u8>,
+}
+
+/// The registers that walking a stack needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserRegisters {
+    pub ip: u64,
+    pub sp: u64,
+    /// The frame pointer, if the function keeps one.
+    pub bp: u64,
+    /// Where the innermost function returns to, on architectures that have it in a register.
+    pub link: u64,
+}
+
+impl RawEvent {
+    /// Reads an event; `None` if it is none of this build's.
+    pub fn read(bytes: &[u8]) -> Option<RawEvent> {
+        match copied::<Head>(bytes)?.kind {
+            SWITCH => Some(RawEvent::Switch(copied::<SwitchEvent>(bytes)?.read())),
+            STACK => copied::<StackHead>(bytes)?.read(&bytes[size_of::<StackHead>()..]),
+            _ => None,
+        }
+    }
+}
+
+impl SwitchEvent {
+    fn read(&self) -> RawSwitch {
+        let has = |flag: u32| self.flags & flag != 0;
+        let mut tasks = Vec::new();
+        let mut other = String::new();
+        let from = has(PREV_FOLLOWED).then(|| {
+            tasks.push((self.head.task, self.head.process, name(&self.prev_name)));
+            Leaving { task: self.head.task, cpus_allowed: self.cpus_allowed, why: self.why() }
+        });
+        let to = has(NEXT_FOLLOWED).then(|| {
+            tasks.push((self.next, self.next_process, name(&self.next_name)));
+            Arriving { task: self.next, woken: self.woken() }
+        });
+        if from.is_none() && self.head.task != 0 {
+            other = name(&self.prev_name);
+        } else if to.is_none() && !has(NEXT_IDLE) {
+            other = name(&self.next_name);
+        }
+        let switch = Switch { at_ns: self.head.at_ns, cpu: self.head.cpu, from, to, other };
+        RawSwitch { switch, tasks }
+    }
+
+    fn why(&self) -> Left {
+        let has = |flag: u32| self.flags & flag != 0;
+        if has(ENDS) {
+            return Left::Ends;
+        }
+        if has(RUNNABLE) {
+            return if has(THROTTLED) { Left::Throttled } else { Left::Preempted };
+        }
+        let on = match self.file_kind {
+            _ if has(STOPPED) => WaitsOn::Stopped,
+            _ if has(FOR_MEMORY) => WaitsOn::Memory,
+            _ if has(FOR_IO) => WaitsOn::Disk,
+            1 => WaitsOn::Pipe,
+            2 => WaitsOn::Socket,
+            3 => WaitsOn::Device,
+            _ => WaitsOn::Call,
+        };
+        let call = u64::try_from(self.call).map(calls::name).unwrap_or_default();
+        let (arguments, words) = (self.arguments, self.words);
+        Left::Waits(TracedWait { call, arguments, words, on, lock: self.lock })
+    }
+
+    fn woken(&self) -> Option<Woken> {
+        let is_futex = i64::from(self.waker_call) == libc::SYS_futex;
+        let futex = is_futex.then_some(self.waker_argument);
+        let woken = Woken { at_ns: self.woken_ns, waker: self.waker, futex };
+        (self.woken_ns > 0).then_some(woken)
+    }
+}
+
+impl StackHead {
+    fn read(&self, stack: &[u8]) -> Option<RawEvent> {
+        let why = match self.reason {
+            1 => StackTaken::Sampled,
+            2 => StackTaken::Waits,
+            3 => StackTaken::Wakes,
+            _ => return None,
+        };
+        let frames = (self.kernel_frames as usize).min(KERNEL_FRAMES);
+        Some(RawEvent::Stack(RawStack {
+            at_ns: self.head.at_ns,
+            task: self.head.task,
+            process: self.head.process,
+            why,
+            kernel: self.frames[..frames].to_vec(),
+            registers: UserRegisters { ip: self.ip, sp: self.sp, bp: self.bp, link: self.link },
+            all_registers: self.registers,
+            stack: stack.get(..self.stack_bytes as usize)?.to_vec(),
+        }))
+    }
+}
+
+/// A plain value at the beginning of these bytes.
+fn copied<T: Copy + Default>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>())?;
+    // SAFETY: the bytes are as many as the value has, and T is one of the structures above, of which every pattern of
+    // bits is a value. It need not be aligned.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) })
+}
+
+fn name(bytes: &[u8; 16]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<T: Copy>(value: &T) -> Vec<u8> {
+        // SAFETY: a plain structure without padding, read as bytes.
+        unsafe { std::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>()) }
+            .to_vec()
+    }
+
+    fn named(text: &str) -> [u8; 16] {
+        let mut name = [0; 16];
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        name
+    }
+
+    #[test]
+    fn a_switch_says_who_leaves_for_what_and_who_arrives_woken_by_whom() {
+        let futex = SwitchEvent {
+            head: Head { at_ns: 90, kind: SWITCH, cpu: 1, task: 7, process: 6 },
+            next: 8,
+            next_process: 6,
+            flags: PREV_FOLLOWED | NEXT_FOLLOWED,
+            call: libc::SYS_futex as i32,
+            arguments: [0x1000, 128],
+            words: [2, 0, 8],
+            waker: 7,
+            woken_ns: 80,
+            waker_argument: 0x1000,
+            waker_call: libc::SYS_futex as i32,
+            cpus_allowed: 2,
+            prev_name: named("a"),
+            next_name: named("b"),
+            ..SwitchEvent::default()
+        };
+        let Some(RawEvent::Switch(read)) = RawEvent::read(&bytes(&futex)) else { panic!() };
+        assert_eq!(read.tasks, [(7, 6, "a".to_string()), (8, 6, "b".to_string())]);
+        let wait = TracedWait {
+            call: "futex".to_string(),
+            arguments: [0x1000, 128],
+            words: [2, 0, 8],
+            ..TracedWait::default()
+        };
+        let from = Leaving { task: 7, cpus_allowed: 2, why: Left::Waits(wait) };
+        assert_eq!(read.switch.from, Some(from));
+        let woken = Woken { at_ns: 80, waker: 7, futex: Some(0x1000) };
+        assert_eq!(read.switch.to, Some(Arriving { task: 8, woken: Some(woken) }));
+        let preempted = SwitchEvent {
+            flags: PREV_FOLLOWED | RUNNABLE,
+            prev_name: named("a"),
+            next_name: named("hog"),
+            ..futex
+        };
+        let read = preempted.read().switch;
+        assert_eq!((read.from.unwrap().why, read.other.as_str()), (Left::Preempted, "hog"));
+    }
+
+    #[test]
+    fn a_stack_has_as_many_bytes_as_it_says_or_is_none() {
+        let head = StackHead {
+            head: Head { at_ns: 5, kind: STACK, cpu: 0, task: 7, process: 6 },
+            reason: 2,
+            kernel_frames: 2,
+            stack_bytes: 4,
+            ..StackHead::default()
+        };
+        let whole = [bytes(&head), vec![1, 2, 3, 4]].concat();
+        let Some(RawEvent::Stack(read)) = RawEvent::read(&whole) else { panic!() };
+        assert_eq!(
+            (read.why, read.kernel.len(), read.stack),
+            (StackTaken::Waits, 2, vec![1, 2, 3, 4])
+        );
+        assert_eq!(RawEvent::read(&whole[..whole.len() - 1]), None);
+        assert_eq!(RawEvent::read(&[1, 2]), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! Stands for the watcher in a build without BPF.
+
+use super::Followed;
+
+/// Follows tasks; this build cannot.
+#[derive(Debug)]
+pub enum LiveWatch {}
+
+impl LiveWatch {
+    /// Always fails: says what the build lacks.
+    pub fn begin(_processes: &[u32], _hertz: u32) -> Result<LiveWatch, String> {
+        Err("this knee was built without BPF (make setup installs clang and libelf-dev)"
+            .to_string())
+    }
+
+    /// Never called: there is no such value.
+    pub fn follow(&mut self, _processes: &[u32]) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn drain(&mut self) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn edge(&mut self) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn end(self) -> Followed {
+        match self {}
+    }
+}

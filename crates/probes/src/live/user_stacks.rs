@@ -1,0 +1,269 @@
+//! Stacks of programs, walked with the unwind tables that compilers leave in every program for exceptions (.eh_frame):
+//! programs keep no frame pointers. The walk itself is that of the crate `framehop`.
+//!
+//! Maps of a process are read when an address lies in none that is known, at most once in each round of events.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, Module, UnwindRegsNative, Unwinder, UnwinderNative,
+};
+use perf_data::{ProgramTypes, UnwindTables, Variables};
+use records::live::{StackTaken, Touch};
+
+use super::raw::{RawStack, UserRegisters};
+use super::touches::{CODE_BYTES, touches};
+use crate::ledger::programs::{CodeLocation, Programs};
+
+/// More frames than a stack of 8 KiB has.
+const FRAMES_MAX: usize = 96;
+
+/// What walking stacks of processes needs.
+#[derive(Default)]
+pub struct UserStacks {
+    processes: HashMap<u32, Process>,
+    /// Unwind tables of files, by path.
+    tables: HashMap<PathBuf, Option<Arc<UnwindTables>>>,
+    /// Variables of files, by path.
+    variables: HashMap<PathBuf, Option<Variables>>,
+    /// Types of files, by path.
+    types: HashMap<PathBuf, Option<ProgramTypes>>,
+    pub programs: Programs,
+    /// Processes whose maps were read in this round.
+    fresh: BTreeSet<u32>,
+}
+
+struct Process {
+    unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
+    cache: CacheNative<framehop::MayAllocateDuringUnwind>,
+    mappings: Vec<Mapping>,
+}
+
+/// A part of a process's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mapping {
+    range: Range<u64>,
+    offset: u64,
+    is_code: bool,
+    /// Empty if it is no file's.
+    path: String,
+}
+
+/// A walked stack.
+pub struct Walked {
+    /// Where its frames are, innermost first.
+    pub frames: Vec<CodeLocation>,
+    /// Whether the walk ended where the thread began.
+    pub is_whole: bool,
+}
+
+impl UserStacks {
+    /// Begins a round of events: maps may be read again.
+    pub fn begin_round(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Walks a stack.
+    pub fn walk(&mut self, raw: &RawStack) -> Walked {
+        let ip = raw.registers.ip;
+        let is_known =
+            |process: &Process| process.mappings.iter().any(|m| m.is_code && m.range.contains(&ip));
+        let known = self.processes.get(&raw.process).is_some_and(is_known);
+        if !known && self.fresh.insert(raw.process) {
+            self.read_maps(raw.process);
+        }
+        let Some(process) = self.processes.get_mut(&raw.process) else {
+            return Walked { frames: Vec::new(), is_whole: false };
+        };
+        let (addresses, is_whole) = addresses(process, &raw.registers, &raw.stack);
+        // The programs that code lies in are read again by themselves.
+        let mut fresh = BTreeSet::new();
+        let frames = self.programs.locations(raw.process, &addresses, &mut fresh);
+        let is_whole = is_whole && frames.len() == addresses.len();
+        Walked { frames, is_whole }
+    }
+
+    /// What the instructions at the top of a sample access.
+    pub fn touches(&mut self, raw: &RawStack, walked: &Walked) -> Vec<Touch> {
+        let is_in_program = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
+        let Some(at) = walked.frames.first().filter(|_| is_in_program) else { return Vec::new() };
+        let Some(code) = self.programs.code_around(*at, CODE_BYTES) else { return Vec::new() };
+        touches(&code, CODE_BYTES, &raw.all_registers)
+    }
+
+    fn read_maps(&mut self, number: u32) {
+        let Ok(maps) = fs::read_to_string(format!("/proc/{number}/maps")) else { return };
+        let mappings = parse(&maps);
+        let mut unwinder = UnwinderNative::new();
+        let root = crate::ledger::programs::root_of(number);
+        for mapping in mappings.iter().filter(|mapping| mapping.is_code) {
+            if !mapping.path.starts_with('/') {
+                continue;
+            }
+            let path = PathBuf::from(format!("{root}{}", mapping.path));
+            let tables = self.tables.entry(path.clone());
+            let tables =
+                tables.or_insert_with(|| perf_data::unwind_tables(&path).ok().map(Arc::new));
+            if let Some(module) = tables.as_ref().and_then(|tables| module(mapping, tables)) {
+                unwinder.add_module(module);
+            }
+        }
+        let cache = CacheNative::new();
+        self.processes.insert(number, Process { unwinder, cache, mappings });
+    }
+
+    /// The variable at an address of a process: `table_lock`, `pool.lock`. `None` on the heap and on stacks, and in
+    /// programs without symbols.
+    pub fn variable(&mut self, number: u32, address: u64) -> Option<String> {
+        let process = self.processes.get(&number)?;
+        let at = process.mappings.iter().position(|m| m.range.contains(&address))?;
+        // What a program's variables need beyond its file follows the file without a name.
+        let of_file = process.mappings[..=at].iter().rev().find(|m| !m.path.is_empty())?;
+        let gap = process.mappings[at].range.start.checked_sub(of_file.range.end);
+        let follows = process.mappings[at] == *of_file || gap == Some(0);
+        if !follows || !of_file.path.starts_with('/') {
+            return None;
+        }
+        let path =
+            PathBuf::from(format!("{}{}", crate::ledger::programs::root_of(number), of_file.path));
+        let variables = self.variables.entry(path.clone());
+        let variables = variables.or_insert_with(|| perf_data::variables(&path).ok()).as_ref()?;
+        let in_file = address.checked_sub(bias(of_file, variables)?)?;
+        let (variable, offset) = variables.at(in_file)?;
+        let (name, start) = (variable.name.clone(), variable.address);
+        let types = self.types.entry(path.clone());
+        let types = types.or_insert_with(|| ProgramTypes::read(&path).ok());
+        let member = types.as_ref().and_then(|types| types.member(start, offset));
+        Some(match member {
+            Some(member) => format!("{name}{}", lock_of(&member.path)),
+            None if offset == 0 => name,
+            None => format!("{name}+{offset}"),
+        })
+    }
+}
+
+/// The path of a lock, without what lies inside of the C library's types: `.lock` of `.lock.__data.__lock`.
+fn lock_of(path: &str) -> &str {
+    path.find(".__").map_or(path, |end| &path[..end])
+}
+
+/// What is added to addresses of a file where it is mapped.
+fn bias(mapping: &Mapping, variables: &Variables) -> Option<u64> {
+    let segment = variables.segments.iter().rev().find(|(range, offset)| {
+        let length = range.end - range.start;
+        let page = offset & !0xfff;
+        (page..offset + length).contains(&mapping.offset)
+    });
+    let (range, offset) = segment?;
+    // A mapping begins at a page, a segment need not.
+    let begins = range.start.wrapping_sub(offset.wrapping_sub(mapping.offset));
+    Some(mapping.range.start.wrapping_sub(begins))
+}
+
+fn module(mapping: &Mapping, tables: &UnwindTables) -> Option<Module<Arc<[u8]>>> {
+    let begins = tables.address_of(mapping.offset)?;
+    let base = mapping.range.start.wrapping_sub(begins);
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: tables.text.clone(),
+        eh_frame_svma: tables.frames.as_ref().map(|(range, _)| range.clone()),
+        eh_frame: tables.frames.as_ref().map(|(_, bytes)| bytes.clone()),
+        eh_frame_hdr_svma: tables.index.as_ref().map(|(range, _)| range.clone()),
+        eh_frame_hdr: tables.index.as_ref().map(|(_, bytes)| bytes.clone()),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    Some(Module::new(mapping.path.clone(), mapping.range.clone(), base, sections))
+}
+
+/// The addresses of a stack's frames, innermost first, each within its instruction; and whether the walk came to the end.
+fn addresses(process: &mut Process, registers: &UserRegisters, stack: &[u8]) -> (Vec<u64>, bool) {
+    let mut read = |address: u64| {
+        let at = address.checked_sub(registers.sp).and_then(|at| usize::try_from(at).ok());
+        let word = at.and_then(|at| stack.get(at..at.checked_add(8)?)?.try_into().ok());
+        word.map(u64::from_ne_bytes).ok_or(())
+    };
+    #[cfg(target_arch = "aarch64")]
+    let at_first = UnwindRegsNative::new(registers.link, registers.sp, registers.bp);
+    #[cfg(not(target_arch = "aarch64"))]
+    let at_first = UnwindRegsNative::new(registers.ip, registers.sp, registers.bp);
+    let Process { unwinder, cache, .. } = process;
+    let mut frames = unwinder.iter_frames(registers.ip, at_first, cache, &mut read);
+    let mut addresses = Vec::new();
+    loop {
+        match frames.next() {
+            // The location of a caller is looked up one byte before where it goes on.
+            Ok(Some(frame)) if addresses.len() < FRAMES_MAX => addresses.push(frame.address()),
+            Ok(Some(_)) | Err(_) => return (addresses, false),
+            Ok(None) => return (addresses, true),
+        }
+    }
+}
+
+/// Parses lines `START-END rwxp OFFSET DEVICE INODE   PATH`.
+fn parse(maps: &str) -> Vec<Mapping> {
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let mapping = |line: &str| {
+        let mut words = line.splitn(6, ' ');
+        let (range, access, offset) = (words.next()?, words.next()?, words.next()?);
+        let path = words.nth(2).unwrap_or_default().trim_start();
+        let (start, end) = range.split_once('-')?;
+        Some(Mapping {
+            range: hex(start)?..hex(end)?,
+            offset: hex(offset)?,
+            is_code: access.contains('x'),
+            path: path.to_string(),
+        })
+    };
+    maps.lines().filter_map(mapping).collect()
+}
+
+/// The names of variables at addresses of processes.
+pub fn variables(
+    stacks: &mut UserStacks,
+    addresses: &BTreeSet<(u32, u64)>,
+) -> BTreeMap<(u32, u64), String> {
+    let named = addresses.iter().filter_map(|(process, address)| {
+        Some(((*process, *address), stacks.variable(*process, *address)?))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static LOCK_OF_THIS_TEST: std::sync::Mutex<u64> = std::sync::Mutex::new(0);
+
+    #[test]
+    fn a_variable_of_this_process_has_its_name() {
+        let mut stacks = UserStacks::default();
+        stacks.read_maps(std::process::id());
+        let address = (&raw const LOCK_OF_THIS_TEST) as u64;
+        let name = stacks.variable(std::process::id(), address).unwrap();
+        assert!(name.contains("LOCK_OF_THIS_TEST"), "{name}");
+        let on_stack = 0_u64;
+        assert_eq!(stacks.variable(std::process::id(), (&raw const on_stack) as u64), None);
+    }
+
+    #[test]
+    fn what_a_lock_has_inside_is_not_its_name() {
+        assert_eq!(lock_of(".lock.__data.__lock"), ".lock");
+        assert_eq!(lock_of(".__data.__lock"), "");
+        assert_eq!(lock_of(".pool.guard"), ".pool.guard");
+    }
+
+    #[test]
+    fn maps_are_read_as_the_kernel_writes_them() {
+        let maps = "55d0-55e0 r--p 00000000 fe:00 12   /usr/bin/a program\n\
+                    55e0-5600 r-xp 00001000 fe:00 12   /usr/bin/a program\n\
+                    7f00-7f10 rw-p 00000000 00:00 0 \n";
+        let parsed = parse(maps);
+        assert_eq!(parsed[1].path, "/usr/bin/a program");
+        assert_eq!((parsed[1].offset, parsed[1].is_code), (0x1000, true));
+        assert_eq!(parsed[2].path, "");
+    }
+}
