@@ -164,7 +164,7 @@ pub struct Case {
     pub index: usize,
     pub language: Language,
     pub kind: Kind,
-    /// How the limit is planted, where that differs: `kernel_create`, `log_thread`, `lock_heap`.
+    /// How the limit is planted, where that differs: `kernel_read`, `log_thread`, `lock_heap`.
     pub variant: String,
     pub shape: Shape,
     pub threads: u32,
@@ -278,7 +278,7 @@ impl Case {
     fn draw_sizes(&mut self, random: &mut Random) {
         let is_python = self.language == Language::Python;
         let hold_us: u32 = match self.kind {
-            Kind::IoLock => random.random_range(20..60),
+            Kind::IoLock => random.random_range(4..12),
             Kind::FaultLock => random.random_range(5..15),
             Kind::Mutex if is_python => random.random_range(50..150),
             _ => random.random_range(60..300),
@@ -317,7 +317,7 @@ impl Case {
             ("allocations", random.random_range(200..600)),
             ("allocation_spread", random.random_range(3000..30_000)),
             ("kernel_bytes", kernel_bytes),
-            ("kernel_rounds", if self.variant == "kernel_create" { 30 } else { 4 }),
+            ("kernel_rounds", 4),
             ("live_trees", live_trees),
             ("live_objects", random.random_range(30_000..80_000)),
             ("gc_rounds", random.random_range(40..100)),
@@ -383,17 +383,15 @@ impl Case {
 
 fn drawn_variant(kind: Kind, language: Language, random: &mut Random) -> &'static str {
     let is_c = matches!(language, Language::C | Language::Cpp);
+    let is_native = !matches!(language, Language::Java | Language::Python);
     let choices: &[&'static str] = match kind {
         Kind::BusyThread if is_c => &["log_thread", "dispatch_thread"],
         Kind::BusyThread => &["log_thread"],
-        Kind::Kernel if language == Language::Python => &["kernel_write"],
-        Kind::Kernel if language == Language::Java => &["kernel_write", "kernel_create"],
-        Kind::Kernel => &["kernel_write", "kernel_allocate", "kernel_create"],
+        Kind::Kernel if !is_native => &["kernel_write"],
+        Kind::Kernel => &["kernel_write", "kernel_allocate", "kernel_read"],
         Kind::Healthy if language == Language::Python => &["low_load"],
         Kind::Healthy => &["all_cpus", "all_cpus", "low_load"],
-        _ if kind.has_lock() && !matches!(language, Language::Java | Language::Python) => {
-            &["lock_global", "lock_member", "lock_heap"]
-        }
+        _ if kind.has_lock() && is_native => &["lock_global", "lock_member", "lock_heap"],
         _ => &[""],
     };
     choices.choose(random).expect("there are some")

@@ -104,7 +104,7 @@ fn holders(case: &Case) -> Result<Vec<String>> {
         (Kind::Allocator, _) => &["*malloc", "*free", "*unlink_chunk"],
         (_, "kernel_write") => &["*write"],
         (_, "kernel_allocate") => &["*fallocate", "*truncate"],
-        (_, "kernel_create") => &["*open", "*creat", "*unlink", "*delete"],
+        (_, "kernel_read") => &["*read"],
         _ => &[],
     };
     let mut holders = written(case, roles)?;
