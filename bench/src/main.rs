@@ -113,7 +113,7 @@ struct Options {
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,
     /// Keep the records of planted causes in this directory; a pair already recorded there is
-    /// explained again without a new measurement
+    /// explained again without a new measurement. Of servers, keep source, truth and answer
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
     /// Blocks per pair of planted causes

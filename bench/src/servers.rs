@@ -8,6 +8,7 @@
 
 mod answer;
 mod case;
+mod case_folder;
 mod interrupt;
 mod language;
 mod names;
@@ -24,9 +25,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::report::{Figure, Limit};
-use crate::{Bench, Options, fresh_directory};
+use crate::{Bench, Options};
 use answer::Answer;
 use case::{Case, Kind, drawn_cases};
+use case_folder::CaseFolder;
 use language::{Language, Program};
 use rates::{Rates, warm_up};
 use running::{Running, Tools};
@@ -40,13 +42,7 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let seed =
         options.seed.context("servers need a --seed, so that their score can be repeated")?;
     interrupt::catch_signals();
-    let number = if options.drawn > 0 { options.drawn } else { SERVERS };
-    let number = options.show.map_or(number, |index| number.max(index + 1));
-    let mut cases = drawn_cases(seed, number, &Language::installed())?;
-    if !options.planted.is_empty() {
-        let is_wanted = |case: &Case| options.planted.iter().any(|n| case.name().contains(n));
-        cases.retain(is_wanted);
-    }
+    let cases = wanted_cases(seed, options)?;
     let tools = Tools::build()?;
     if let Some(index) = options.show {
         let case = cases.iter().find(|case| case.index == index);
@@ -56,15 +52,38 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     if options.verify {
         return verify(&cases, &tools);
     }
+    let verdicts = scores(&cases, &tools, options)?;
+    println!("{}", verdict::csv(&verdicts));
+    let verdicts: Vec<&Verdict> = verdicts.iter().map(|(_, _, verdict)| verdict).collect();
+    Ok(figures(seed, &verdicts))
+}
+
+fn wanted_cases(seed: u64, options: &Options) -> Result<Vec<Case>> {
+    let number = if options.drawn > 0 { options.drawn } else { SERVERS };
+    let number = options.show.map_or(number, |index| number.max(index + 1));
+    let mut cases = drawn_cases(seed, number, &Language::installed())?;
+    if !options.planted.is_empty() {
+        let is_wanted = |case: &Case| options.planted.iter().any(|n| case.name().contains(n));
+        cases.retain(is_wanted);
+    }
+    Ok(cases)
+}
+
+/// What knee says of each case whose limit holds, which is also told as it comes.
+fn scores<'a>(
+    cases: &'a [Case],
+    tools: &Tools,
+    options: &Options,
+) -> Result<Vec<(&'a Case, Option<Rates>, Verdict)>> {
     let knee = knee(options)?;
     let mut verdicts = Vec::new();
     for case in cases {
         eprintln!("server {}", case.name());
-        let (rates, verdict) = match score(&case, &tools, &knee, options.attach_seconds) {
+        let (rates, verdict) = match score(case, tools, &knee, options) {
             Ok(Some((rates, verdict))) => (Some(rates), verdict),
             Ok(None) => continue,
             Err(why) if interrupt::is_interrupted() => return Err(why),
-            Err(why) => (None, Verdict::failed(&case, &why)),
+            Err(why) => (None, Verdict::failed(case, &why)),
         };
         let misses = verdict.misses();
         let misses =
@@ -72,9 +91,7 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         eprintln!("    {misses}; {}; {:.1} s more", verdict.said, verdict.over_s);
         verdicts.push((case, rates, verdict));
     }
-    println!("{}", verdict::csv(&verdicts));
-    let verdicts: Vec<&Verdict> = verdicts.iter().map(|(_, _, verdict)| verdict).collect();
-    Ok(figures(seed, &verdicts))
+    Ok(verdicts)
 }
 
 fn knee(options: &Options) -> Result<PathBuf> {
@@ -89,21 +106,23 @@ fn score(
     case: &Case,
     tools: &Tools,
     knee: &Path,
-    seconds: f64,
+    options: &Options,
 ) -> Result<Option<(Rates, Verdict)>> {
-    let folder = fresh_directory(&running::folder()?)?;
+    let folder = CaseFolder::new(case, options.records.as_deref())?;
     let program = Program::build(case, folder.path())?;
     let rates = Rates::measure(case, &program, tools)?;
     if !rates.hold(case) {
         eprintln!("    dropped: without its limit, it serves {:.2} times as much", rates.gain());
         return Ok(None);
     }
+    folder.keep_truth(case, rates)?;
     let mut running = Running::start(case, &program, tools, true)?;
     warm_up(case, &mut running)?;
-    let answer = Answer::ask(knee, &mut running, seconds);
+    let answer = Answer::ask(knee, &mut running, options.attach_seconds);
     ensure!(!interrupt::is_interrupted(), "interrupted");
+    folder.keep_answer(&running)?;
     let verdict = match answer {
-        Ok(answer) => Verdict::new(case, &answer, seconds),
+        Ok(answer) => Verdict::new(case, &answer, options.attach_seconds),
         Err(why) => Verdict::failed(case, &why),
     };
     Ok(Some((rates, verdict)))
@@ -114,7 +133,7 @@ fn verify(cases: &[Case], tools: &Tools) -> Result<Vec<Figure>> {
     let mut gains = Vec::new();
     println!("index,case,shape,threads,rate,rate_without_limit,gain,holds");
     for case in cases {
-        let folder = fresh_directory(&running::folder()?)?;
+        let folder = CaseFolder::new(case, None)?;
         let measured = Program::build(case, folder.path())
             .and_then(|program| Rates::measure(case, &program, tools));
         ensure!(!interrupt::is_interrupted(), "interrupted");
@@ -139,7 +158,7 @@ fn verify(cases: &[Case], tools: &Tools) -> Result<Vec<Figure>> {
 
 /// Starts one case with its limit, prints the truth about it, and its rate until Ctrl-C.
 fn show(case: &Case, tools: &Tools) -> Result<()> {
-    let folder = fresh_directory(&running::folder()?)?;
+    let folder = CaseFolder::new(case, None)?;
     let program = Program::build(case, folder.path())?;
     let mut running = Running::start(case, &program, tools, true)?;
     println!("{}", serde_json::to_string_pretty(case)?);
@@ -199,4 +218,65 @@ fn wilson(count: f64, number: f64) -> (f64, f64) {
     let aside = z * (share * (1.0 - share) / number + z * z / (4.0 * number * number)).sqrt();
     let scale = 1.0 + z * z / number;
     ((middle - aside) / scale, (middle + aside) / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn judged(case: &Case, causes: serde_json::Value) -> Verdict {
+        let answer: Answer = serde_json::from_value(json!({ "causes": causes })).unwrap();
+        Verdict::new(case, &answer, 10.0)
+    }
+
+    fn drawn(kind: Kind, language: Language) -> Case {
+        let cases = drawn_cases(7, 300, &[language]).unwrap();
+        cases.into_iter().find(|case| case.kind == kind).unwrap()
+    }
+
+    #[test]
+    fn a_right_answer_is_right_in_all_and_a_wrong_reason_is_seen() {
+        let case = drawn(Kind::Mutex, Language::Rust);
+        let held_in = format!("server::{}", case.truth.holders[1]);
+        let name = case.truth.names.first().cloned();
+        let lock = |reason: &str| {
+            json!([{ "cause": "lock", "name": name, "share": 0.8, "held_in": [held_in],
+                     "holder": [{ "reason": "sleeping", "share": 0.1 }, { "reason": reason, "share": 0.9 }] }])
+        };
+        let right = judged(&case, lock("running"));
+        assert_eq!((right.first_right, right.lock_right()), (Some(true), Some(true)));
+        let wrong = judged(&case, lock("preempted"));
+        assert_eq!((wrong.holder_right, wrong.lock_right()), (Some(true), Some(false)));
+        assert_eq!(judged(&case, json!([])).first_right, Some(false));
+    }
+
+    #[test]
+    fn the_lock_may_stand_below_a_cause_that_is_as_right() {
+        let case = drawn(Kind::Preempted, Language::C);
+        let holder = json!([{ "reason": "preempted", "share": 0.6 }]);
+        let held_in = [case.truth.holders[0].clone()];
+        let lock = json!({ "cause": "lock", "name": case.truth.names.first(), "held_in": held_in, "holder": holder });
+        let verdict = judged(&case, json!([{ "cause": "other_programs" }, lock]));
+        assert_eq!((verdict.first_right, verdict.lock_right()), (Some(true), Some(true)));
+    }
+
+    #[test]
+    fn other_programs_are_no_accusation_of_a_healthy_server() {
+        let case = drawn(Kind::Healthy, Language::Go);
+        let accused = |cause: &str| judged(&case, json!([{ "cause": cause }])).accused;
+        assert_eq!((accused("other_programs"), accused("lock")), (Some(false), Some(true)));
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_programs_again_and_all_templates_are_filled() {
+        for language in Language::ALL {
+            let [one, again] = [0, 1].map(|_| drawn_cases(11, 120, &[language]).unwrap());
+            for (one, again) in one.iter().zip(&again) {
+                let text = language::source_text(one).unwrap();
+                assert_eq!(text, language::source_text(again).unwrap());
+                assert!(!text.contains("@if") && !text.contains("_work@"), "{}", one.name());
+            }
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub enum Language {
 }
 
 impl Language {
-    const ALL: [Language; 6] = [
+    pub const ALL: [Language; 6] = [
         Language::C,
         Language::Cpp,
         Language::Go,
@@ -94,6 +94,11 @@ impl Language {
     }
 }
 
+/// The program of a case, as it was drawn.
+pub fn source_text(case: &Case) -> Result<String> {
+    case.fillings.fill(case.language.template(), case.language.style())
+}
+
 /// A built server.
 pub struct Program {
     language: Language,
@@ -107,7 +112,7 @@ impl Program {
     pub fn build(case: &Case, folder: &Path) -> Result<Program> {
         let language = case.language;
         let style = language.style();
-        let text = case.fillings.fill(language.template(), style)?;
+        let text = source_text(case)?;
         let main_class = case.fillings.written("Main", style)?;
         let name = case.fillings.written("main", Style::Snake)?;
         let source = folder.join(match language {

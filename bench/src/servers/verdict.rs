@@ -112,16 +112,15 @@ impl Verdict {
 /// Whether a name that knee printed is this one: alone, or as a part of a path such as `server::append` or
 /// `main.append`. `*part` is in any name that contains the part.
 fn names(printed: &str, wanted: &str) -> bool {
+    let is_between = |letter: char| !letter.is_alphanumeric() && letter != '_';
     match wanted.strip_prefix('*') {
         Some(part) => printed.contains(part),
-        None => printed
-            .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-            .any(|part| part == wanted),
+        None => printed == wanted || printed.split(is_between).any(|part| part == wanted),
     }
 }
 
 /// All verdicts as CSV, one line each.
-pub fn csv(verdicts: &[(Case, Option<Rates>, Verdict)]) -> String {
+pub fn csv(verdicts: &[(&Case, Option<Rates>, Verdict)]) -> String {
     let mut text = "index,language,kind,variant,shape,threads,rate,rate_without_limit,accused_first,first_right,\
                     name_right,holder_right,reason_right,healthy_accused,over_s,wrong\n"
         .to_string();
