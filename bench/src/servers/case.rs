@@ -62,6 +62,7 @@ impl Kind {
         Kind::Gc,
         Kind::Allocator,
         Kind::Kernel,
+        Kind::Interpreter,
         Kind::Healthy,
         Kind::Healthy,
         Kind::Healthy,
@@ -105,10 +106,11 @@ impl Kind {
     }
 
     /// Whether templates prepare something for it before they serve.
-    fn is_prepared(self, variant: &str) -> bool {
+    fn is_prepared(self, language: Language, variant: &str) -> bool {
         match self {
             Kind::BusyThread => variant == "log_thread",
-            Kind::IoLock | Kind::Gc | Kind::Allocator | Kind::Kernel => true,
+            Kind::Gc => language != Language::Python,
+            Kind::IoLock | Kind::Allocator | Kind::Kernel => true,
             _ => false,
         }
     }
@@ -209,9 +211,6 @@ impl Case {
         language: Language,
         random: &mut Random,
     ) -> Result<Case> {
-        // What limits threads of Python that compute is the interpreter's lock, whatever else they share.
-        let is_contested = language == Language::Python && kind == Kind::Mutex && random.random();
-        let kind = if is_contested { Kind::Interpreter } else { kind };
         let variant = drawn_variant(kind, language, random);
         let mut case = Case {
             seed,
@@ -262,7 +261,7 @@ impl Case {
         if self.kind.has_lock() && !self.variant.starts_with("lock_") {
             fillings.word("lock_global");
         }
-        if self.kind.is_prepared(&self.variant) {
+        if self.kind.is_prepared(self.language, &self.variant) {
             fillings.word("prepared");
         }
         for word in ["decoy", "unix_socket", "volatile_counts", "monitor"] {
@@ -321,7 +320,6 @@ impl Case {
             ("live_trees", live_trees),
             ("live_objects", random.random_range(30_000..80_000)),
             ("gc_rounds", random.random_range(40..100)),
-            ("gc_threshold", random.random_range(300..1000)),
             ("sleep_us", random.random_range(500..3000)),
         ];
         for (role, size) in sizes {

@@ -11,11 +11,11 @@ use super::language::{Language, Program};
 use super::running::{Running, Tools};
 
 /// How much more a server must do without its limit.
-pub const GAIN_MIN: f64 = 1.25;
+const GAIN_MIN: f64 = 1.25;
 /// Length of each measurement.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// Requests per second.
+/// Requests per second of one case.
 #[derive(Clone, Copy, Serialize)]
 pub struct Rates {
     pub with_limit: f64,
@@ -23,7 +23,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Measures one after the other.
+    /// Measures the case with its limit, then without.
     pub fn measure(case: &Case, program: &Program, tools: &Tools) -> Result<Rates> {
         let rate = |is_limited| {
             let mut running = Running::start(case, program, tools, is_limited)?;
@@ -33,12 +33,13 @@ impl Rates {
         Ok(Rates { with_limit: rate(true)?, without_limit: rate(false)? })
     }
 
+    /// How many times as much the server does without its limit.
     pub fn gain(&self) -> f64 {
         self.without_limit / self.with_limit
     }
 
-    /// Whether the case is what it is drawn to be.
-    pub fn hold(&self, case: &Case) -> bool {
+    /// Whether the planted limit is one.
+    pub fn show_limit(&self, case: &Case) -> bool {
         case.kind == Kind::Healthy || self.gain() >= GAIN_MIN
     }
 }

@@ -30,6 +30,7 @@ pub struct Tools {
 }
 
 impl Tools {
+    /// Compiles both.
     pub fn build() -> Result<Tools> {
         let built = |name: &str| {
             let file = folder()?.join(format!("server-{name}"));
@@ -42,7 +43,7 @@ impl Tools {
     }
 }
 
-/// Where programs and the files of servers lie: on a disk, if the sources do.
+/// The folder of programs and of servers' files: on a disk, if the sources are.
 pub fn folder() -> Result<PathBuf> {
     let folder = workspace().join("target/bench");
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
@@ -74,6 +75,7 @@ impl Process {
         Ok(Process(child))
     }
 
+    /// The id of the process, and of its group.
     pub fn id(&self) -> u32 {
         self.0.id()
     }

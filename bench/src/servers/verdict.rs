@@ -12,7 +12,7 @@ const FUNCTIONS_MAX: usize = 5;
 #[derive(Default)]
 pub struct Verdict {
     /// What was accused first.
-    pub said: String,
+    pub accused_first: String,
     pub first_right: Option<bool>,
     /// Whether the lock, line or thread has its name, where the program keeps one.
     pub name_right: Option<bool>,
@@ -29,11 +29,12 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict on an answer.
     pub fn new(case: &Case, answer: &Answer, seconds: f64) -> Verdict {
-        let said = match answer.causes.first() {
+        let accused_first = match answer.causes.first() {
             Some(first) => first.line(),
             None => "no cause".to_string(),
         };
-        let mut verdict = Verdict { said, over_s: answer.wall_s - seconds, ..Verdict::default() };
+        let mut verdict =
+            Verdict { accused_first, over_s: answer.wall_s - seconds, ..Verdict::default() };
         if case.kind == Kind::Healthy {
             // Other programs do run on this host, beside a load that shares its CPUs.
             verdict.accused = Some(answer.causes.iter().any(|one| one.cause != "other_programs"));
@@ -124,7 +125,7 @@ pub fn csv(verdicts: &[(&Case, Option<Rates>, Verdict)]) -> String {
     let mut text = "index,language,kind,variant,shape,threads,rate,rate_without_limit,accused_first,first_right,\
                     name_right,holder_right,reason_right,healthy_accused,over_s,wrong\n"
         .to_string();
-    let told = |right: Option<bool>| right.map_or(String::new(), |right| right.to_string());
+    let cell = |right: Option<bool>| right.map_or(String::new(), |right| right.to_string());
     let quoted = |words: &str| format!("\"{}\"", words.replace('"', "'"));
     for (case, rates, verdict) in verdicts {
         let rate = |of: fn(&Rates) -> f64| {
@@ -139,12 +140,12 @@ pub fn csv(verdicts: &[(&Case, Option<Rates>, Verdict)]) -> String {
             case.threads.to_string(),
             rate(|rates| rates.with_limit),
             rate(|rates| rates.without_limit),
-            quoted(&verdict.said),
-            told(verdict.first_right),
-            told(verdict.name_right),
-            told(verdict.holder_right),
-            told(verdict.reason_right),
-            told(verdict.accused),
+            quoted(&verdict.accused_first),
+            cell(verdict.first_right),
+            cell(verdict.name_right),
+            cell(verdict.holder_right),
+            cell(verdict.reason_right),
+            cell(verdict.accused),
             format!("{:.1}", verdict.over_s),
             quoted(&verdict.misses()),
         ];
