@@ -33,6 +33,7 @@ mod ratio;
 mod rebuild;
 mod report;
 mod searches;
+mod servers;
 mod shared_lines;
 mod simulated;
 mod tasks;
@@ -64,8 +65,8 @@ struct Options {
     seconds: f64,
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
-    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, shared-lines,
-    /// ceilings or bisect
+    /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
+    /// shared-lines, ceilings or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -87,12 +88,21 @@ struct Options {
     /// Run only planted causes whose name contains this
     #[arg(long)]
     planted: Vec<String>,
-    /// Instead of the planted causes of the file, draw this number of pairs of programs from --seed
+    /// Draw this number from --seed: of pairs of programs, instead of the planted causes of the file, or of servers
     #[arg(long, default_value_t = 0)]
     drawn: usize,
     /// And this number of pairs of programs that do the same
     #[arg(long, default_value_t = 0)]
     drawn_equal: usize,
+    /// Only measure the servers with their limits and without, to see that these limit them
+    #[arg(long)]
+    verify: bool,
+    /// Run this one of the servers until Ctrl-C, and print what is true of it
+    #[arg(long, value_name = "INDEX")]
+    show: Option<usize>,
+    /// How long knee looks at each server, in seconds
+    #[arg(long, default_value_t = 10.0)]
+    attach_seconds: f64,
     /// Keep all CPUs busy a third of the time meanwhile, in bursts
     #[arg(long)]
     neighbour: bool,
@@ -103,7 +113,7 @@ struct Options {
     #[arg(long, value_delimiter = ',')]
     lock: Vec<String>,
     /// Keep the records of planted causes in this directory; a pair already recorded there is
-    /// explained again without a new measurement
+    /// explained again without a new measurement. Of servers, keep source, truth and answer
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
     /// Blocks per pair of planted causes
@@ -208,6 +218,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("looking", looking::measure),
     on_request("own-loads", own_loads::measure),
     on_request("pairs", pairs::measure),
+    on_request("servers", servers::measure),
     on_request("shared-lines", shared_lines::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
@@ -229,7 +240,11 @@ fn main() -> Result<()> {
     let beside = std::env::current_exe()?.with_file_name("knee");
     let seed = options.seed.unwrap_or_else(|| jiff::Timestamp::now().as_second() as u64);
     let mut bench = Bench {
-        knee: options.knee.clone().unwrap_or(beside).canonicalize().context("looking for knee")?,
+        knee: match options.knee.clone().unwrap_or(beside) {
+            // These ask nothing of knee.
+            path if options.verify || options.show.is_some() => path,
+            path => path.canonicalize().context("looking for knee")?,
+        },
         random: Xoshiro256PlusPlus::seed_from_u64(seed),
     };
     let mut report = Report::new(&options.dir, seed);

@@ -1,0 +1,53 @@
+//! Whether a planted limit is one: the rate of requests with it and without.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::case::{Case, Kind};
+use super::interrupt::pause;
+use super::language::{Language, Program};
+use super::running::{Running, Tools};
+
+/// How much more a server must do without its limit.
+const GAIN_MIN: f64 = 1.25;
+/// Length of each measurement.
+const MEASURED: Duration = Duration::from_secs(2);
+
+/// Requests per second of one case.
+#[derive(Clone, Copy, Serialize)]
+pub struct Rates {
+    pub with_limit: f64,
+    pub without_limit: f64,
+}
+
+impl Rates {
+    /// Measures the case with its limit, then without.
+    pub fn measure(case: &Case, program: &Program, tools: &Tools) -> Result<Rates> {
+        let rate = |is_limited| {
+            let mut running = Running::start(case, program, tools, is_limited)?;
+            warm_up(case, &mut running)?;
+            running.rate(MEASURED)
+        };
+        Ok(Rates { with_limit: rate(true)?, without_limit: rate(false)? })
+    }
+
+    /// How many times as much the server does without its limit.
+    pub fn gain(&self) -> f64 {
+        self.without_limit / self.with_limit
+    }
+
+    /// Whether the planted limit is one.
+    pub fn show_limit(&self, case: &Case) -> bool {
+        case.kind == Kind::Healthy || self.gain() >= GAIN_MIN
+    }
+}
+
+/// Lets a server reach its usual rate.
+pub fn warm_up(case: &Case, running: &mut Running) -> Result<()> {
+    // Methods of Java are compiled when they have been called often.
+    let seconds = if case.language == Language::Java { 3.0 } else { 0.7 };
+    pause(Duration::from_secs_f64(seconds))?;
+    running.check_alive()
+}
