@@ -1,6 +1,6 @@
 //! What holds running tasks back, as a part of a page: the causes in sentences, threads, locks, and where the time goes.
 
-use live::{LiveAnswer, LiveCause, LiveCauseKind, Share, ThreadGroup};
+use live::{LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
 use records::live::{HolderState, LockPlace, ObservedBy, ObservedLock};
 use text::prose::counted;
 use text::quantity::{duration_ns, fixed, short};
@@ -68,7 +68,7 @@ fn nothing(answer: &LiveAnswer) -> String {
 
 /// A cause in a sentence.
 pub fn sentence(cause: &LiveCause) -> String {
-    let share = percent(cause.share);
+    let share = percent(cause.share, cause.share_half);
     let name = &cause.name;
     let threads = threads(cause.threads);
     let said = match cause.cause {
@@ -196,9 +196,9 @@ fn threads(mean: f64) -> String {
     format!("{number} {}", if number == "1.0" { "thread" } else { "threads" })
 }
 
-fn percent(share: Share) -> String {
-    let half = share.half.map_or(String::new(), |half| format!(" ± {:.0}", 100.0 * half));
-    format!("{:.0}{half} %", 100.0 * share.mean)
+fn percent(share: f64, half: Option<f64>) -> String {
+    let half = half.map_or(String::new(), |half| format!(" ± {:.0}", 100.0 * half));
+    format!("{:.0}{half} %", 100.0 * share)
 }
 
 fn tables(answer: &LiveAnswer) -> Vec<(String, Table)> {

@@ -5,7 +5,7 @@
 //! active too, so the rate grows at most by `(active + waits) / active`, and by what the CPUs have left to give.
 
 use records::live::{
-    HolderState, Observation, ObservedLock, ObservedThread, ThreadState, WaitKind,
+    HolderState, LockPlace, Observation, ObservedLock, ObservedThread, ThreadState, WaitKind,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,10 @@ pub struct LiveCause {
     /// The lock, thread, program or function.
     pub name: String,
     /// The share of the time in which it holds back, or of the CPU time that it takes: see `cause`.
-    pub share: Share,
+    pub share: f64,
+    /// Half the width of the share's 95 % interval, where there are several windows or samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_half: Option<f64>,
     /// The most by which the rate could grow without it: 2 is twice the rate. Absent if nothing bounds it.
     pub gain: Option<f64>,
     /// The mean number of threads that it keeps from work.
@@ -57,9 +60,9 @@ pub enum LiveCauseKind {
     AllocatorLock,
     /// One thread that is always busy while the others wait for work. Share: of the time in which it is busy.
     BusyThread,
-    /// The quota of a control group. Share: of the time of threads that could run.
+    /// The quota of a control group. Share: of the quota that is used.
     Quota,
-    /// CPUs that the threads may not use. Share: of the CPUs' time that stays unused.
+    /// CPUs that the threads may not use. Share: of the CPUs that they may use, how much they use.
     Affinity,
     /// Other programs that have the CPUs. Share: of the time of threads that could run.
     OtherPrograms,
@@ -91,19 +94,24 @@ pub fn causes(observation: &Observation) -> Vec<LiveCause> {
     let threads = Threads::of(observation);
     let locks: Vec<LiveCause> = threads.locks();
     let mut causes = Vec::new();
-    causes.extend(threads.quota());
-    causes.extend(threads.affinity());
-    causes.extend(threads.busy_thread(&locks));
+    let hard: Vec<LiveCause> = threads.quota().into_iter().chain(threads.affinity()).collect();
+    if hard.is_empty() {
+        causes.extend(threads.busy_thread(&locks));
+        causes.extend(threads.others(&locks));
+    }
+    causes.extend(hard);
     causes.extend(threads.garbage_collection());
     causes.extend(threads.shared_line());
-    causes.extend(threads.others(&locks));
     causes.extend(threads.storage(&locks));
     causes.extend(threads.faults(&locks));
     causes.extend(threads.memory());
     causes.extend(locks);
+    // A quota that is used up, and CPUs that are full where others are forbidden, limit whatever else is in the way.
+    let is_hard =
+        |cause: &LiveCause| matches!(cause.cause, LiveCauseKind::Quota | LiveCauseKind::Affinity);
     causes.sort_by(|a, b| {
         let gain = |cause: &LiveCause| cause.gain.unwrap_or(f64::INFINITY);
-        gain(b).total_cmp(&gain(a)).then(a.cause.cmp(&b.cause))
+        is_hard(b).cmp(&is_hard(a)).then(gain(b).total_cmp(&gain(a)))
     });
     causes
 }
@@ -121,8 +129,6 @@ struct Threads<'o> {
     reclaim: f64,
     /// Threads that would get on: all of these, and those that are just being woken.
     active: f64,
-    /// CPUs that nothing uses.
-    idle: f64,
 }
 
 impl<'o> Threads<'o> {
@@ -139,7 +145,6 @@ impl<'o> Threads<'o> {
         let wake_up = sum(|state| *state == ThreadState::WakeUp);
         let active =
             runs + behind_own + behind_others + throttled + storage + faults + reclaim + wake_up;
-        let idle = shares.cpus(|cpus| cpus.idle_ns);
         Threads {
             observation,
             shares,
@@ -151,7 +156,6 @@ impl<'o> Threads<'o> {
             faults,
             reclaim,
             active,
-            idle,
         }
     }
 
@@ -200,37 +204,55 @@ impl<'o> Threads<'o> {
                 _ => LiveCauseKind::Lock,
             },
             name: lock.name.clone(),
-            share,
+            share: share.mean,
+            share_half: share.half,
             gain: Some(gain),
             threads: waits,
-            waited_in: names(lock.waited_in.iter().map(|place| &place.function)),
-            held_in: names(lock.held_in.iter().map(|place| &place.function)),
+            waited_in: names(&lock.waited_in, lock.kind),
+            held_in: names(&lock.held_in, lock.kind),
             holder: holder(lock),
         })
     }
 
+    /// A quota that is used up: what keeps threads from CPUs then is not seen in every switch.
     fn quota(&self) -> Option<LiveCause> {
-        let could_run = self.runs + self.behind_own + self.behind_others + self.throttled;
-        let share = self.shares.of(|state| *state == ThreadState::Throttled, could_run);
-        let gain = self.gain_with(self.throttled);
-        let name = match self.observation.quota_cpus {
-            Some(cpus) => format!("quota of {cpus:.2} CPUs"),
-            None => "quota".to_string(),
-        };
-        let is_limit = share.mean >= SHARE_MIN && gain >= GAIN_MIN;
-        is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, self.throttled))
+        const USED_MIN: f64 = 0.85;
+        let cpus = self.observation.quota_cpus?;
+        let used = self.shares.of_time(&self.shares.cpu_ns(|cpus| cpus.subject_ns));
+        let share = used.divided_by(cpus);
+        let kept = self.throttled + self.behind_own + self.behind_others;
+        let gain = self.gain_with(kept);
+        let is_limit = share.mean >= USED_MIN && gain >= GAIN_MIN;
+        let name = format!("quota of {cpus:.2} CPUs");
+        is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, kept))
     }
 
+    /// CPUs that are full while others are forbidden. A program that has only one busy thread is not held back by that.
     fn affinity(&self) -> Option<LiveCause> {
+        const FULL_MIN: f64 = 0.8;
+        const ALONE_MIN: f64 = 0.95;
         let (allowed, online) = (self.observation.allowed_cpus, self.observation.online_cpus);
-        let waits = self.behind_own + self.behind_others;
-        let kept = waits.min(f64::from(online.saturating_sub(allowed)));
-        let share = self.shares.of_time(&self.shares.cpu_ns(|cpus| cpus.idle_ns));
-        let share = share.divided_by(f64::from(online.max(1)));
-        let gain = self.gain_with(kept.min(self.idle.max(0.0)));
-        let is_limit = allowed < online && kept >= SHARE_MIN && gain >= GAIN_MIN;
+        let could_run = self.runs + self.behind_own + self.behind_others;
+        let share = self.shares.of_time(&self.shares.cpu_ns(|cpus| cpus.subject_ns));
+        let share = share.divided_by(f64::from(allowed.max(1)));
+        let most = self.most_of_the_cpu_time();
+        let gain = f64::from(online) / self.runs.max(0.1);
+        let is_limit = allowed < online
+            && could_run >= FULL_MIN * f64::from(allowed)
+            && most < ALONE_MIN
+            && gain >= GAIN_MIN;
         let name = format!("threads may use {allowed} of {online} CPUs");
+        let kept = could_run - self.runs;
         is_limit.then(|| self.simple(LiveCauseKind::Affinity, name, share, gain, kept))
+    }
+
+    /// The share of the threads' CPU time that the busiest of them has.
+    fn most_of_the_cpu_time(&self) -> f64 {
+        let runs = |thread: &ObservedThread| {
+            self.shares.of_thread(thread, |state| *state == ThreadState::Running).mean
+        };
+        let most = self.observation.threads.iter().map(runs).fold(0.0, f64::max);
+        if self.runs > 0.0 { most / self.runs } else { 0.0 }
     }
 
     /// The one thread that is busy while the others wait for work, and not for a lock.
@@ -350,7 +372,7 @@ impl<'o> Threads<'o> {
     fn held(&self, causes: &[LiveCause], reason: HolderState) -> f64 {
         let of_lock = |cause: &LiveCause| {
             let holders = cause.holder.iter().filter(|holder| holder.reason == reason);
-            cause.share.mean * holders.map(|holder| holder.share).sum::<f64>()
+            cause.share * holders.map(|holder| holder.share).sum::<f64>()
         };
         causes.iter().map(of_lock).sum()
     }
@@ -366,7 +388,8 @@ impl<'o> Threads<'o> {
         LiveCause {
             cause,
             name,
-            share,
+            share: share.mean,
+            share_half: share.half,
             gain: Some(gain),
             threads,
             waited_in: Vec::new(),
@@ -388,12 +411,15 @@ fn holder(lock: &ObservedLock) -> Vec<HolderShare> {
     shares.filter(|share| share.share >= SHARE_MIN).collect()
 }
 
-/// Each name once, in the order of the first.
-fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+/// The functions of places, each once, the first one first; of locks of the kernel with the program's that called.
+fn names(places: &[LockPlace], kind: WaitKind) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in all {
-        if !names.contains(name) {
-            names.push(name.clone());
+    for place in places {
+        let callers = place.callers.iter().take(usize::from(kind == WaitKind::Kernel));
+        for name in std::iter::once(&place.function).chain(callers) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
         }
     }
     names

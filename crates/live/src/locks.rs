@@ -11,6 +11,7 @@
 //! Until the wake-up that ends a piece, its thread is taken to have had the lock since the wake-up before: another that
 //! had it in between, without waiting, is not seen.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use records::live::{
@@ -44,11 +45,13 @@ struct LockWait<'t> {
     stack: Option<&'t TracedStack>,
 }
 
-/// Waits at one address.
+/// Waits for locks of one name.
 struct LockWaits<'t> {
     process: u32,
-    address: u64,
+    /// Of the futex words, or of the locks of the kernel: a read-write lock has two words.
+    addresses: Vec<u64>,
     is_kernel: bool,
+    /// By the time at which they begin.
     waits: Vec<LockWait<'t>>,
 }
 
@@ -56,40 +59,40 @@ impl Locks {
     /// Finds the locks of a trace.
     pub fn find(trace: &Trace, lives: &Timelines, stacks: &StackIndex, windows: &Windows) -> Locks {
         let mut found = Locks { locks: Vec::new(), of: HashMap::new(), of_kernel: HashMap::new() };
-        let groups = groups(trace, lives, stacks);
-        let kinds: Vec<WaitKind> = groups.iter().map(|group| group.kind(trace)).collect();
-        let mut by_name: BTreeMap<(u32, String, WaitKind), usize> = BTreeMap::new();
-        for (group, kind) in groups.iter().zip(&kinds) {
-            if *kind == WaitKind::Condition {
-                found.of.insert((group.process, group.address), None);
+        let mut named: BTreeMap<(u32, String, WaitKind), LockWaits> = BTreeMap::new();
+        for group in groups(trace, lives, stacks) {
+            let kind = group.kind(trace);
+            if kind == WaitKind::Condition {
+                found.of.insert((group.process, group.addresses[0]), None);
                 continue;
             }
-            let name = group.name(trace, *kind);
-            let key = (if group.is_kernel { 0 } else { group.process }, name.clone(), *kind);
-            let index = *by_name.entry(key).or_insert_with(|| {
-                let process = if group.is_kernel { 0 } else { group.process };
-                found.locks.push(ObservedLock {
-                    name,
-                    kind: *kind,
-                    process,
-                    wait_ns: windows.zeros(),
-                    contended_ns: windows.zeros(),
-                    ..ObservedLock::default()
-                });
-                found.locks.len() - 1
-            });
-            if group.is_kernel {
-                found.of_kernel.insert(group.address, index);
-            } else {
-                found.of.insert((group.process, group.address), Some(index));
+            let name = group.name(trace, kind);
+            match named.entry((group.process, name, kind)) {
+                Entry::Occupied(mut known) => known.get_mut().add(group),
+                Entry::Vacant(place) => drop(place.insert(group)),
             }
         }
-        for (group, kind) in groups.iter().zip(&kinds).filter(|(_, k)| **k != WaitKind::Condition) {
-            let index = found.of_wait(group.process, group.waits[0].wait);
-            let Some(Some(index)) = index else { continue };
-            let added =
-                group.observed(&Seen { trace, lives, stacks, windows, locks: &found }, *kind);
-            add(&mut found.locks[index], added);
+        for (index, ((process, name, kind), group)) in named.iter().enumerate() {
+            for address in &group.addresses {
+                if group.is_kernel {
+                    found.of_kernel.insert(*address, index);
+                } else {
+                    found.of.insert((*process, *address), Some(index));
+                }
+            }
+            let (name, process) = (name.clone(), *process);
+            found.locks.push(ObservedLock {
+                name,
+                kind: *kind,
+                process,
+                ..ObservedLock::default()
+            });
+        }
+        for (index, group) in named.values().enumerate() {
+            let seen = Seen { trace, lives, stacks, windows, locks: &found };
+            let ObservedLock { name, kind, process, .. } = found.locks[index].clone();
+            let observed = group.observed(&seen, kind);
+            found.locks[index] = ObservedLock { name, kind, process, ..observed };
         }
         found
     }
@@ -132,7 +135,7 @@ fn groups<'t>(
                 if is_kernel { (0, wait.lock) } else { (process, wait.arguments[0]) };
             let group = groups.entry((is_kernel, process, address)).or_insert_with(|| LockWaits {
                 process,
-                address,
+                addresses: vec![address],
                 is_kernel,
                 waits: Vec::new(),
             });
@@ -165,12 +168,25 @@ impl<'t> LockWaits<'t> {
             }
         }
         let by_stacks = counts.into_iter().max_by_key(|(_, times)| *times).map(|(kind, _)| kind);
-        by_stacks.unwrap_or_else(|| kind_by_values(self.waits[0].wait))
+        let kind = by_stacks.unwrap_or_else(|| kind_by_values(self.waits[0].wait));
+        // A semaphore that only one thread ever waits for is how a runtime puts that thread to sleep: CPython's conditions.
+        let is_one_threads = self.waits.iter().all(|wait| wait.task == self.waits[0].task);
+        match kind {
+            WaitKind::Semaphore if is_one_threads => WaitKind::Condition,
+            kind => kind,
+        }
+    }
+
+    /// Adds the waits for another lock of the same name.
+    fn add(&mut self, other: LockWaits<'t>) {
+        self.addresses.extend(other.addresses);
+        self.waits.extend(other.waits);
+        self.waits.sort_by_key(|wait| wait.from);
     }
 
     /// The variable, or what it is and where it is waited for.
     fn name(&self, trace: &Trace, kind: WaitKind) -> String {
-        let variable = trace.variables.get(&(self.process, self.address));
+        let variable = trace.variables.get(&(self.process, self.addresses[0]));
         match (kind, variable) {
             (WaitKind::Interpreter, _) => return "the interpreter's lock (GIL)".to_string(),
             (WaitKind::Allocator, _) => return "the memory allocator's lock".to_string(),
@@ -193,7 +209,7 @@ impl<'t> LockWaits<'t> {
         };
         match most_frequent(places) {
             Some(place) => format!("{what} waited for in {place}"),
-            None => format!("{what} at {:#x}", self.address),
+            None => format!("{what} at {:#x}", self.addresses[0]),
         }
     }
 
@@ -205,7 +221,8 @@ impl<'t> LockWaits<'t> {
         }));
         let given_back = Weighed::new(pieces.iter().filter_map(|piece| {
             let stack = seen.stacks.of_wake_up(piece.holder?, piece.to)?;
-            Some((place(&user_frames(seen.trace, stack))?, piece.to - piece.from))
+            let frames = user_frames(seen.trace, stack);
+            Some((self.place_of(seen.trace, stack, &frames)?, piece.to - piece.from))
         }));
         let mut wait_ns = seen.windows.zeros();
         for wait in &self.waits {
@@ -218,8 +235,8 @@ impl<'t> LockWaits<'t> {
         let waited_in = waited.places(wait_ns.iter().sum());
         let contended = contended_ns.iter().sum();
         ObservedLock {
-            address: self.address,
-            locks: 1,
+            address: self.addresses.first().copied().unwrap_or_default(),
+            locks: self.addresses.len() as u64,
             waits: self.waits.len() as u64,
             wait_ns,
             contended_ns,
@@ -273,7 +290,7 @@ impl<'t> LockWaits<'t> {
         let woken = wait.woken?;
         let gave = match woken.futex {
             _ if self.is_kernel => woken.waker != 0 && woken.waker != wait.task,
-            Some(address) => address == self.address,
+            Some(address) => self.addresses.contains(&address),
             None => false,
         };
         gave.then_some(woken.waker)
@@ -429,32 +446,6 @@ fn most_frequent(names: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     counts.into_iter().max_by_key(|(_, times)| *times).map(|(name, _)| name)
-}
-
-/// Adds another lock of the same name.
-fn add(known: &mut ObservedLock, other: ObservedLock) {
-    let sum = |ns: &[u64]| ns.iter().sum::<u64>();
-    if sum(&other.wait_ns) > sum(&known.wait_ns) {
-        known.address = other.address;
-    }
-    known.locks += other.locks;
-    known.waits += other.waits;
-    add_ns(&mut known.wait_ns, &other.wait_ns);
-    add_ns(&mut known.contended_ns, &other.contended_ns);
-    add_places(&mut known.waited_in, other.waited_in);
-    add_places(&mut known.held_in, other.held_in);
-    for time in other.holder {
-        let same = known.holder.iter_mut().find(|k| k.reason == time.reason && k.by == time.by);
-        match same {
-            Some(known) => add_ns(&mut known.ns, &time.ns),
-            None => known.holder.push(time),
-        }
-    }
-    known.holder.sort_by_key(|time| std::cmp::Reverse(sum(&time.ns)));
-}
-
-fn add_ns(known: &mut [u64], other: &[u64]) {
-    known.iter_mut().zip(other).for_each(|(known, other)| *known += other);
 }
 
 fn add_places(known: &mut Vec<LockPlace>, others: Vec<LockPlace>) {

@@ -93,11 +93,6 @@ impl<'o> Shares<'o> {
         self.observation.windows.iter().map(|window| of(&window.cpus)).collect()
     }
 
-    /// The mean number of CPUs that are used so.
-    pub fn cpus(&self, of: impl Fn(&CpuUse) -> u64) -> f64 {
-        self.of_time(&self.cpu_ns(of)).mean
-    }
-
     /// The share of samples whose stack is such.
     pub fn sampled(&self, is: impl Fn(&[String]) -> bool) -> Share {
         let samples = || self.observation.threads.iter().flat_map(|thread| &thread.samples);

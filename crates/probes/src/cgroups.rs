@@ -24,9 +24,19 @@ pub(crate) struct CgroupDirectories {
 
 /// The directories that can limit this process by `controller`.
 pub(crate) fn directories(root: &Path, controller: &str) -> Result<CgroupDirectories, String> {
-    let groups = tree::text(root, "proc/self/cgroup")?;
+    directories_of(root, "self", controller)
+}
+
+/// The directories that can limit a process, by its number, by `controller`.
+pub(crate) fn directories_of(
+    root: &Path,
+    process: &str,
+    controller: &str,
+) -> Result<CgroupDirectories, String> {
+    let path = format!("proc/{process}/cgroup");
+    let groups = tree::text(root, &path)?;
     let (version, group) = own_group(&groups, controller)
-        .ok_or_else(|| format!("/proc/self/cgroup names no group for {controller}"))?;
+        .ok_or_else(|| format!("/{path} names no group for {controller}"))?;
     let mounts = host::mounts::parse(&tree::text(root, "proc/self/mountinfo")?);
     let mount = mounts
         .iter()
@@ -39,10 +49,7 @@ pub(crate) fn directories(root: &Path, controller: &str) -> Result<CgroupDirecto
         })
         .ok_or_else(|| format!("the hierarchy of {controller} control groups is not mounted"))?;
     let below = Path::new(group).strip_prefix(&mount.root).map_err(|_| {
-        format!(
-            "this process's control group {group} is outside the mounted {}",
-            mount.root.display()
-        )
+        format!("the control group {group} is outside the mounted {}", mount.root.display())
     })?;
     let mount_point = mount.mount_point.strip_prefix("/").unwrap_or(&mount.mount_point);
     let paths = below.ancestors().map(|group| mount_point.join(group)).collect();
@@ -101,7 +108,7 @@ mod tests {
         check(
             "0::/elsewhere\n",
             "30 23 0:26 /pod /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-            Err("this process's control group /elsewhere is outside the mounted /pod"),
+            Err("the control group /elsewhere is outside the mounted /pod"),
         );
     }
 }

@@ -26,6 +26,6 @@ pub use activity::{Activity, BusyProcess, Namesake, activity};
 pub use allocations::{AllocationCounter, AllocationCounts, CountFrom};
 pub use directory::directory;
 pub use host::host;
-pub use limits::{Limit, Limits, limits};
+pub use limits::{Limit, Limits, cpu_quota, limits};
 pub use passes::Passes;
 pub use permissions::{Permissions, permissions};

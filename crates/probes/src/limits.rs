@@ -43,7 +43,7 @@ pub fn limits(root: &Path) -> Limits {
     Limits {
         cpus_allowed: affinity::get().map_err(|e| format!("sched_getaffinity: {e}")),
         cpus_online: online.and_then(|list| parse_cpu_list(&list)),
-        cpu_quota: cpu_quota(root),
+        cpu_quota: cpu_quota(root, "self"),
         open_files: resource(libc::RLIMIT_NOFILE),
         tasks_of_user: resource(libc::RLIMIT_NPROC),
         tasks_of_group: tasks_of_group(root),
@@ -59,9 +59,12 @@ fn resource(resource: libc::__rlimit_resource_t) -> Limit {
     Limit { soft: finite(limit.rlim_cur), hard: finite(limit.rlim_max) }
 }
 
-/// The tightest quota of this process's control group and of those above it.
-fn cpu_quota(root: &Path) -> Result<Option<f64>, String> {
-    let groups = cgroups::directories(root, "cpu")?;
+/// The tightest quota, in CPUs, of a process's control group and of those above it.
+///
+/// # Errors
+/// The process has ended, or its groups are not mounted here.
+pub fn cpu_quota(root: &Path, process: &str) -> Result<Option<f64>, String> {
+    let groups = cgroups::directories_of(root, process, "cpu")?;
     let quota = |directory: &Path| match groups.version {
         CgroupVersion::V1 => {
             let number = |file| tree::value(directory, file)?.parse::<f64>().ok();

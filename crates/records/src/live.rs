@@ -327,9 +327,10 @@ pub struct ObservedLock {
     pub name: String,
     pub kind: WaitKind,
     pub process: u32,
-    /// Where it is; several of one place of a program are one lock, and this is the one waited for most.
+    /// Where it is, or the first of several.
     pub address: u64,
-    /// How many such locks there are.
+    /// How many words threads wait at: several locks of one place of a program are one here, and a read-write lock has two
+    /// words.
     pub locks: u64,
     /// How often threads waited.
     pub waits: u64,

@@ -13,6 +13,7 @@ mod commands;
 mod defaults;
 mod downloaded;
 mod explain;
+mod explain_running;
 mod faults;
 mod file_systems;
 mod fleet;

@@ -502,10 +502,14 @@ int BPF_PROG(live_waking, struct task_struct *task)
 	if (!waker->pid || !c || !mark_of(waker))
 		return 0;
 	mark->waker_call = call_of((void *)bpf_task_pt_regs(waker));
-	if (mark->waker_call != config.futex)
+	if (mark->waker_call == config.futex) {
+		read_arguments((void *)bpf_task_pt_regs(waker), arguments);
+		mark->waker_argument = arguments[0];
+	} else if (mark->lock) {
+		arguments[0] = mark->lock;
+	} else {
 		return 0;
-	read_arguments((void *)bpf_task_pt_regs(waker), arguments);
-	mark->waker_argument = arguments[0];
+	}
 	if (is_chosen(c, waker->tgid, 0, arguments[0], now))
 		send_stack(ctx, c, waker, WAKES, now);
 	return 0;

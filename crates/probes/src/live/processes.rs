@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Running processes, as the user named them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,32 +148,6 @@ fn ancestors(of: u32, running: &BTreeMap<u32, RunningProcess>) -> BTreeSet<u32> 
     line
 }
 
-/// The quota of a control group in CPUs: the smallest of its own and those of the groups above it. `None` without one.
-pub fn quota_cpus(control_group: &str) -> Option<f64> {
-    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-    let mount = mounts
-        .into_iter()
-        .map(Path::new)
-        .find(|mount| mount.join("cgroup.controllers").exists())?;
-    let mut group: PathBuf = mount.join(control_group.trim_start_matches('/'));
-    let mut least: Option<f64> = None;
-    while group.starts_with(mount) && group != mount {
-        let text = fs::read_to_string(group.join("cpu.max")).unwrap_or_default();
-        if let Some(cpus) = quota(&text) {
-            least = Some(least.map_or(cpus, |known| known.min(cpus)));
-        }
-        group.pop();
-    }
-    least
-}
-
-/// The quota in CPUs of a file cpu.max: `50000 100000` is half a CPU, `max 100000` is none.
-fn quota(text: &str) -> Option<f64> {
-    let (quota, period) = text.trim().split_once(' ')?;
-    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
-    (period > 0.0).then(|| quota / period)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,10 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_quotas_are_read_as_the_kernel_writes_them() {
+    fn groups_are_read_as_the_kernel_writes_them() {
         assert_eq!(control_group("0::/a/b\n"), "/a/b");
         assert_eq!(control_group("4:cpu,cpuacct:/c\n0::/a\n"), "/c");
-        assert_eq!(quota("50000 100000\n"), Some(0.5));
-        assert_eq!(quota("max 100000\n"), None);
     }
 }

@@ -146,9 +146,10 @@ impl UserStacks {
     }
 }
 
-/// The path of a lock, without what lies inside of the C library's types: `.lock` of `.lock.__data.__lock`.
+/// The path of a lock, without what lies inside of the libraries' types: `.lock` of `.lock.__data.__lock`.
 fn lock_of(path: &str) -> &str {
-    path.find(".__").map_or(path, |end| &path[..end])
+    let inside = [".__", "._M_"].into_iter().filter_map(|part| path.find(part)).min();
+    inside.map_or(path, |end| &path[..end])
 }
 
 /// What is added to addresses of a file where it is mapped.

@@ -110,8 +110,9 @@ impl Options {
         observation.subject = words;
         observation.at = at;
         observation.host = probes::host(Path::new("/")).hostname.unwrap_or_default();
-        let groups = chosen.iter().filter_map(|process| running.get(process));
-        let quotas = groups.filter_map(|process| processes::quota_cpus(&process.control_group));
+        let quotas = chosen.iter().filter_map(|process| {
+            probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
+        });
         observation.quota_cpus = quotas.min_by(f64::total_cmp);
         Ok(observation)
     }
