@@ -318,7 +318,7 @@ impl Case {
             ("kernel_bytes", kernel_bytes),
             ("kernel_rounds", 4),
             ("live_trees", live_trees),
-            ("live_objects", random.random_range(30_000..80_000)),
+            ("live_objects", random.random_range(5000..20_000)),
             ("gc_rounds", random.random_range(40..100)),
             ("sleep_us", random.random_range(500..3000)),
         ];

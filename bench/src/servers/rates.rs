@@ -48,6 +48,7 @@ impl Rates {
 pub fn warm_up(case: &Case, running: &mut Running) -> Result<()> {
     // Methods of Java are compiled when they have been called often.
     let seconds = if case.language == Language::Java { 3.0 } else { 0.7 };
+    running.wait_for_requests()?;
     pause(Duration::from_secs_f64(seconds))?;
     running.check_alive()
 }

@@ -18,7 +18,7 @@ use super::language::Program;
 use super::quota::QuotaGroup;
 use crate::{fresh_directory, output, workspace};
 
-/// How long a server may take until it listens.
+/// How long a server may take until it listens, and until its first requests.
 const START_MAX: Duration = Duration::from_secs(20);
 /// When real-time tasks end by themselves, in seconds, whatever happens to the benchmark.
 const HOG_MAX_S: u64 = 120;
@@ -204,6 +204,17 @@ impl Running {
                 let printed = printed.unwrap_or_default();
                 bail!("the {name} ended: {}", printed.lines().last().unwrap_or("without a word"));
             }
+        }
+        Ok(())
+    }
+
+    /// Waits for the first report of requests.
+    pub fn wait_for_requests(&mut self) -> Result<()> {
+        let since = Instant::now();
+        while self.done().is_err() {
+            self.check_alive()?;
+            ensure!(since.elapsed() < START_MAX, "no request is served after {START_MAX:?}");
+            pause(Duration::from_millis(20))?;
         }
         Ok(())
     }
