@@ -299,6 +299,8 @@ impl Case {
             _ => (random.random_range(1000..3000) / (hold_us + outside_us)).max(1),
         };
         let kernel_bytes: u32 = *[65536, 131_072, 262_144].choose(random).expect("there are some");
+        // Between short calls, threads of Python wait for the interpreter.
+        let kernel_bytes = if is_python { 8 * kernel_bytes } else { kernel_bytes };
         let live_trees = match self.language {
             Language::Java => random.random_range(300..500),
             _ => random.random_range(60..120),

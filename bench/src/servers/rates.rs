@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::case::{Case, Kind};
@@ -41,7 +41,10 @@ impl Rates {
             let mut running = Running::start(case, program, tools, is_limited)?;
             warm_up(case, &mut running)?;
             let rates = (0..WINDOWS).map(|_| running.rate(WINDOW));
-            rates.into_iter().try_fold(0.0, |best, rate| anyhow::Ok(f64::max(best, rate?)))
+            let best =
+                rates.into_iter().try_fold(0.0, |best, rate| anyhow::Ok(f64::max(best, rate?)))?;
+            ensure!(best > 0.0, "it serves no requests");
+            Ok(best)
         };
         Ok(Rates { with_limit: rate(true)?, without_limit: rate(false)? })
     }
