@@ -77,16 +77,19 @@ fn scores<'a>(
     cases: &'a [Case],
     tools: &Tools,
     options: &Options,
-) -> Result<Vec<(&'a Case, Option<Rates>, Verdict)>> {
+) -> Result<Vec<(&'a Case, Rates, Verdict)>> {
     let knee = knee(options)?;
     let mut verdicts = Vec::new();
     for case in cases {
         eprintln!("server {}", case.name());
         let (rates, verdict) = match score(case, tools, &knee, options) {
-            Ok(Some((rates, verdict))) => (Some(rates), verdict),
+            Ok(Some(scored)) => scored,
             Ok(None) => continue,
             Err(why) if interrupt::is_interrupted() => return Err(why),
-            Err(why) => (None, Verdict::failed(case, &why)),
+            Err(why) => {
+                eprintln!("    not measured: {why:#}");
+                continue;
+            }
         };
         let misses = verdict.misses();
         let misses =

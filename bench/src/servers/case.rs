@@ -299,6 +299,8 @@ impl Case {
             _ => (random.random_range(1000..3000) / (hold_us + outside_us)).max(1),
         };
         let kernel_bytes: u32 = *[65536, 131_072, 262_144].choose(random).expect("there are some");
+        // Between short calls, threads of Python wait for the interpreter.
+        let kernel_bytes = if is_python { 8 * kernel_bytes } else { kernel_bytes };
         let live_trees = match self.language {
             Language::Java => random.random_range(300..500),
             _ => random.random_range(60..120),
@@ -318,7 +320,7 @@ impl Case {
             ("kernel_bytes", kernel_bytes),
             ("kernel_rounds", 4),
             ("live_trees", live_trees),
-            ("live_objects", random.random_range(30_000..80_000)),
+            ("live_objects", random.random_range(5000..20_000)),
             ("gc_rounds", random.random_range(40..100)),
             ("sleep_us", random.random_range(500..3000)),
         ];

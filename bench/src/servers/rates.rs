@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::case::{Case, Kind};
@@ -12,8 +12,9 @@ use super::running::{Running, Tools};
 
 /// How much more a server must do without its limit.
 const GAIN_MIN: f64 = 1.25;
-/// Length of each measurement.
-const MEASURED: Duration = Duration::from_secs(2);
+/// Windows of each measurement. The best one counts: other programs only take from a rate.
+const WINDOWS: usize = 4;
+const WINDOW: Duration = Duration::from_millis(500);
 
 /// Requests per second of one case.
 #[derive(Clone, Copy, Serialize)]
@@ -23,12 +24,27 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Measures the case with its limit, then without.
+    /// Measures the case with its limit and without: once where the limit shows at once, else so often that it shows in
+    /// two of three measurements or fails to.
     pub fn measure(case: &Case, program: &Program, tools: &Tools) -> Result<Rates> {
+        let measure = || Rates::measure_once(case, program, tools);
+        let first = measure()?;
+        if first.show_limit(case) {
+            return Ok(first);
+        }
+        let second = measure()?;
+        if second.show_limit(case) { measure() } else { Ok(second) }
+    }
+
+    fn measure_once(case: &Case, program: &Program, tools: &Tools) -> Result<Rates> {
         let rate = |is_limited| {
             let mut running = Running::start(case, program, tools, is_limited)?;
             warm_up(case, &mut running)?;
-            running.rate(MEASURED)
+            let rates = (0..WINDOWS).map(|_| running.rate(WINDOW));
+            let best =
+                rates.into_iter().try_fold(0.0, |best, rate| anyhow::Ok(f64::max(best, rate?)))?;
+            ensure!(best > 0.0, "it serves no requests");
+            Ok(best)
         };
         Ok(Rates { with_limit: rate(true)?, without_limit: rate(false)? })
     }
@@ -48,6 +64,7 @@ impl Rates {
 pub fn warm_up(case: &Case, running: &mut Running) -> Result<()> {
     // Methods of Java are compiled when they have been called often.
     let seconds = if case.language == Language::Java { 3.0 } else { 0.7 };
+    running.wait_for_requests()?;
     pause(Duration::from_secs_f64(seconds))?;
     running.check_alive()
 }

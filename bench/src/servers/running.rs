@@ -18,7 +18,7 @@ use super::language::Program;
 use super::quota::QuotaGroup;
 use crate::{fresh_directory, output, workspace};
 
-/// How long a server may take until it listens.
+/// How long a server may take until it listens, and until its first requests.
 const START_MAX: Duration = Duration::from_secs(20);
 /// When real-time tasks end by themselves, in seconds, whatever happens to the benchmark.
 const HOG_MAX_S: u64 = 120;
@@ -208,14 +208,24 @@ impl Running {
         Ok(())
     }
 
-    /// Requests per second in the next time.
+    /// Waits for the first report of requests.
+    pub fn wait_for_requests(&mut self) -> Result<()> {
+        let since = Instant::now();
+        while self.done().is_err() {
+            self.check_alive()?;
+            ensure!(since.elapsed() < START_MAX, "no request is served after {START_MAX:?}");
+            pause(Duration::from_millis(20))?;
+        }
+        Ok(())
+    }
+
+    /// Requests per second in the next time; 0 if none is reported, as on a host that is very busy.
     pub fn rate(&mut self, duration: Duration) -> Result<f64> {
         let (first, first_s) = self.done()?;
         pause(duration)?;
         self.check_alive()?;
         let (last, last_s) = self.done()?;
-        ensure!(last_s > first_s, "nothing was printed in {duration:?}");
-        Ok((last - first) / (last_s - first_s))
+        Ok(if last_s > first_s { (last - first) / (last_s - first_s) } else { 0.0 })
     }
 
     /// Requests so far, and when that was printed, in seconds.

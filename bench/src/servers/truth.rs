@@ -29,7 +29,7 @@ impl Truth {
             causes: causes(case),
             names: written(case, names(case))?,
             holders: if case.kind == Kind::BusyThread { Vec::new() } else { holders(case)? },
-            waiters: written(case, &["locked", "reader", "handle"])?,
+            waiters: written(case, waiters(case))?,
             reasons: reasons(case),
         })
     }
@@ -42,6 +42,14 @@ impl Truth {
 
 fn written(case: &Case, roles: &[&str]) -> Result<Vec<String>> {
     roles.iter().map(|role| case.fillings.written(role, case.language.style())).collect()
+}
+
+fn waiters(case: &Case) -> &'static [&'static str] {
+    match case.kind {
+        Kind::Healthy => &[],
+        Kind::Rwlock => &["locked", "reader", "handle"],
+        _ => &["locked", "handle"],
+    }
 }
 
 fn causes(case: &Case) -> Vec<&'static str> {

@@ -121,16 +121,13 @@ fn names(printed: &str, wanted: &str) -> bool {
 }
 
 /// All verdicts as CSV, one line each.
-pub fn csv(verdicts: &[(&Case, Option<Rates>, Verdict)]) -> String {
+pub fn csv(verdicts: &[(&Case, Rates, Verdict)]) -> String {
     let mut text = "index,language,kind,variant,shape,threads,rate,rate_without_limit,accused_first,first_right,\
                     name_right,holder_right,reason_right,healthy_accused,over_s,wrong\n"
         .to_string();
     let cell = |right: Option<bool>| right.map_or(String::new(), |right| right.to_string());
     let quoted = |words: &str| format!("\"{}\"", words.replace('"', "'"));
     for (case, rates, verdict) in verdicts {
-        let rate = |of: fn(&Rates) -> f64| {
-            rates.as_ref().map_or(String::new(), |rates| format!("{:.1}", of(rates)))
-        };
         let fields = [
             case.index.to_string(),
             case.language.word().to_string(),
@@ -138,8 +135,8 @@ pub fn csv(verdicts: &[(&Case, Option<Rates>, Verdict)]) -> String {
             case.variant.clone(),
             case.shape.word().to_string(),
             case.threads.to_string(),
-            rate(|rates| rates.with_limit),
-            rate(|rates| rates.without_limit),
+            format!("{:.1}", rates.with_limit),
+            format!("{:.1}", rates.without_limit),
             quoted(&verdict.accused_first),
             cell(verdict.first_right),
             cell(verdict.name_right),
