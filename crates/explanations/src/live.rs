@@ -72,15 +72,13 @@ pub fn sentence(cause: &LiveCause) -> String {
     let name = &cause.name;
     let threads = threads(cause.threads);
     let said = match cause.cause {
-        LiveCauseKind::Lock | LiveCauseKind::AllocatorLock | LiveCauseKind::InterpreterLock => {
+        LiveCauseKind::Lock
+        | LiveCauseKind::KernelLock
+        | LiveCauseKind::AllocatorLock
+        | LiveCauseKind::InterpreterLock => {
+            let lock = lock_in_words(name);
             format!(
-                "Threads wait for `{name}` {share} of the time, {threads} at a time{}",
-                places(cause)
-            )
-        }
-        LiveCauseKind::KernelLock => {
-            format!(
-                "Threads wait for a {name} {share} of the time, {threads} at a time{}",
+                "Threads wait for {lock} {share} of the time, {threads} at a time{}",
                 places(cause)
             )
         }
@@ -126,6 +124,15 @@ pub fn sentence(cause: &LiveCause) -> String {
         }
     };
     format!("{said}{}", gain(cause))
+}
+
+/// "`table_lock`", "a mutex": a lock without a name goes by where it is waited for, which the sentence says anyway.
+fn lock_in_words(name: &str) -> String {
+    match name.split_once(" waited for in ") {
+        Some((what, _)) => format!("a {what}"),
+        None if name.starts_with("the ") => name.to_string(),
+        None => format!("`{name}`"),
+    }
 }
 
 /// ": waited for in cache_get, held in cache_evict. The thread that has it waits to run behind `hog` 71 % of that time".

@@ -295,14 +295,10 @@ fn place(sample: &SampledAt) -> (String, String) {
         let function = sample.stack.first().cloned().unwrap_or_else(|| "[unknown]".to_string());
         return ("user code".to_string(), function);
     };
-    let call = kernel.iter().rev().find_map(|name| {
-        let prefixes = ["__x64_sys_", "__arm64_sys_", "__se_sys_"];
-        prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))
-    });
-    let part = match call {
-        Some(call) => format!("system call {call}"),
-        None if kernel.iter().any(|name| name.contains("page_fault")) => "page faults".to_string(),
-        None => "kernel, outside of calls".to_string(),
+    let part = match sample.call.as_str() {
+        _ if kernel.iter().any(|name| name.contains("page_fault")) => "page faults".to_string(),
+        "" => "kernel, outside of calls".to_string(),
+        call => format!("system call {call}"),
     };
     (part, first.clone())
 }
@@ -320,15 +316,15 @@ mod tests {
 
     #[test]
     fn a_sample_lies_in_the_program_in_a_call_or_in_a_fault() {
-        let check = |stack: &[&str], part: &str, function: &str| {
+        let check = |stack: &[&str], call: &str, part: &str, function: &str| {
             let stack = stack.iter().map(|name| name.to_string()).collect();
-            let sample = SampledAt { stack, times: 1, offset: 0 };
+            let sample = SampledAt { stack, call: call.to_string(), times: 1, offset: 0 };
             assert_eq!(place(&sample), (part.to_string(), function.to_string()));
         };
-        check(&["burn", "serve"], "user code", "burn");
-        check(&["futex_wake_[k]", "__x64_sys_futex_[k]", "f"], "system call futex", "futex_wake");
-        check(&["clear_page_[k]", "exc_page_fault_[k]", "f"], "page faults", "clear_page");
-        check(&["tick_[k]", "f"], "kernel, outside of calls", "tick");
-        check(&[], "user code", "[unknown]");
+        check(&["burn", "serve"], "", "user code", "burn");
+        check(&["futex_wake_[k]", "f"], "futex", "system call futex", "futex_wake");
+        check(&["clear_page_[k]", "exc_page_fault_[k]", "f"], "", "page faults", "clear_page");
+        check(&["tick_[k]", "f"], "", "kernel, outside of calls", "tick");
+        check(&[], "", "user code", "[unknown]");
     }
 }

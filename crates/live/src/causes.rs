@@ -10,6 +10,7 @@ use records::live::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::places::spins_in;
 use crate::shares::{Share, Shares};
 
 /// What holds threads back.
@@ -87,6 +88,8 @@ const CONTENDED_MIN: f64 = 0.35;
 /// A thread that is busy for this share of the time limits those that wait for it.
 const BUSY_MIN: f64 = 0.85;
 const GARBAGE_MIN: f64 = 0.2;
+/// An interpreter whose lock limits has about one thread that runs or could run.
+const INTERPRETER_MIN: f64 = 0.7;
 const FAULTS_MIN: f64 = 0.3;
 
 /// The causes, the one whose removal could gain most first.
@@ -173,8 +176,10 @@ impl<'o> Threads<'o> {
     }
 
     fn lock(&self, lock: &ObservedLock) -> Option<LiveCause> {
-        let waits = self.shares.of_time(&lock.wait_ns).mean;
+        let spins = self.spins(lock);
+        let waits = self.shares.of_time(&lock.wait_ns).mean + spins;
         let share = self.shares.of_time(&lock.contended_ns);
+        let share = Share { mean: (share.mean + spins).min(1.0), ..share };
         // Where the quota or the affinity keeps the thread with the lock from a CPU, these are the cause.
         let own = "threads of its own program";
         let is_pinned = self.observation.allowed_cpus < self.observation.online_cpus;
@@ -183,9 +188,10 @@ impl<'o> Threads<'o> {
                 || (is_pinned && time.reason == HolderState::Preempted && time.by == own)
         });
         let elsewhere: f64 = elsewhere.map(|time| self.shares.of_time(&time.ns).mean).sum();
-        let active = self.active.max(1e-9);
+        let active = (self.active - spins).max(1e-9);
         let by_threads = (active + waits) / active;
-        let by_cpus = self.gain_with(self.active - self.runs + waits).max(1.0);
+        let runs = (self.runs - spins).max(1e-9);
+        let by_cpus = (self.active + waits).min(f64::from(self.observation.online_cpus)) / runs;
         // A thread that sleeps with the lock needs no CPU.
         let sleeps = lock.holder.iter().filter(|time| {
             matches!(
@@ -195,12 +201,18 @@ impl<'o> Threads<'o> {
         });
         let sleeps: f64 = sleeps.map(|time| self.shares.of_time(&time.ns).mean).sum();
         let gain = if sleeps > 0.5 * share.mean { by_threads } else { by_threads.min(by_cpus) };
-        let is_limit = share.mean - elsewhere >= CONTENDED_MIN && gain >= GAIN_MIN;
+        // Threads also wait for an interpreter that is idle most of the time, as its timers wake many at once.
+        let is_used = lock.kind != WaitKind::Interpreter
+            || self.runs + self.behind_own + self.behind_others >= INTERPRETER_MIN;
+        let is_limit = share.mean - elsewhere >= CONTENDED_MIN && gain >= GAIN_MIN && is_used;
         is_limit.then(|| LiveCause {
             cause: match lock.kind {
                 WaitKind::Kernel => LiveCauseKind::KernelLock,
                 WaitKind::Interpreter => LiveCauseKind::InterpreterLock,
                 WaitKind::Allocator => LiveCauseKind::AllocatorLock,
+                _ if lock.waited_in.iter().any(|place| is_collecting(&place.function)) => {
+                    LiveCauseKind::GarbageCollection
+                }
                 _ => LiveCauseKind::Lock,
             },
             name: lock.name.clone(),
@@ -212,6 +224,18 @@ impl<'o> Threads<'o> {
             held_in: names(&lock.held_in, lock.kind),
             holder: holder(lock),
         })
+    }
+
+    /// The mean number of CPUs that spin for a lock of the kernel, by samples.
+    fn spins(&self, lock: &ObservedLock) -> f64 {
+        if lock.kind != WaitKind::Kernel {
+            return 0.0;
+        }
+        let is_its = |stack: &[String]| {
+            let place = spins_in(stack);
+            place.is_some_and(|place| lock.waited_in.iter().any(|known| known.function == place))
+        };
+        self.shares.sampled(is_its).mean * self.runs
     }
 
     /// A quota that is used up: what keeps threads from CPUs then is not seen in every switch.
@@ -432,7 +456,8 @@ fn is_collector(thread: &str) -> bool {
     COLLECTORS.iter().any(|name| thread.starts_with(name))
 }
 
-/// Functions that collect garbage: of Go's runtime (runtime/mgc*.go), of CPython (Modules/gcmodule.c, Python/gc.c).
+/// Functions that collect garbage: of Go's runtime (runtime/mgc*.go), of CPython (Modules/gcmodule.c, Python/gc.c), of
+/// HotSpot (src/hotspot/share/gc).
 fn is_collecting(function: &str) -> bool {
     const COLLECTING: [&str; 12] = [
         "runtime.gcBgMarkWorker",
@@ -448,7 +473,7 @@ fn is_collecting(function: &str) -> bool {
         "_PyGC_Collect",
         "gc_collect_generations",
     ];
-    COLLECTING.iter().any(|name| function.starts_with(name))
+    COLLECTING.iter().any(|name| function.starts_with(name)) || function.contains("CollectedHeap")
 }
 
 fn is_fault(function: &str) -> bool {

@@ -41,15 +41,16 @@ struct LockWait<'t> {
     from: u64,
     to: u64,
     woken: Option<Woken>,
-    wait: &'t TracedWait,
+    /// Absent for a goroutine.
+    wait: Option<&'t TracedWait>,
     stack: Option<&'t TracedStack>,
 }
 
 /// Waits for locks of one name.
 struct LockWaits<'t> {
-    process: u32,
-    /// Of the futex words, or of the locks of the kernel: a read-write lock has two words.
-    addresses: Vec<u64>,
+    /// Processes and addresses of the futex words, or of locks of the kernel, whose process is 0: a read-write lock has two
+    /// words, and processes may share one.
+    places: Vec<(u32, u64)>,
     is_kernel: bool,
     /// By the time at which they begin.
     waits: Vec<LockWait<'t>>,
@@ -59,28 +60,28 @@ impl Locks {
     /// Finds the locks of a trace.
     pub fn find(trace: &Trace, lives: &Timelines, stacks: &StackIndex, windows: &Windows) -> Locks {
         let mut found = Locks { locks: Vec::new(), of: HashMap::new(), of_kernel: HashMap::new() };
-        let mut named: BTreeMap<(u32, String, WaitKind), LockWaits> = BTreeMap::new();
+        let mut named: BTreeMap<(String, WaitKind), LockWaits> = BTreeMap::new();
         for group in groups(trace, lives, stacks) {
             let kind = group.kind(trace);
             if kind == WaitKind::Condition {
-                found.of.insert((group.process, group.addresses[0]), None);
+                found.of.insert(group.places[0], None);
                 continue;
             }
             let name = group.name(trace, kind);
-            match named.entry((group.process, name, kind)) {
+            match named.entry((name, kind)) {
                 Entry::Occupied(mut known) => known.get_mut().add(group),
                 Entry::Vacant(place) => drop(place.insert(group)),
             }
         }
-        for (index, ((process, name, kind), group)) in named.iter().enumerate() {
-            for address in &group.addresses {
+        for (index, ((name, kind), group)) in named.iter().enumerate() {
+            for place in &group.places {
                 if group.is_kernel {
-                    found.of_kernel.insert(*address, index);
+                    found.of_kernel.insert(place.1, index);
                 } else {
-                    found.of.insert((*process, *address), Some(index));
+                    found.of.insert(*place, Some(index));
                 }
             }
-            let (name, process) = (name.clone(), *process);
+            let (name, process) = (name.clone(), group.places[0].0);
             found.locks.push(ObservedLock {
                 name,
                 kind: *kind,
@@ -134,8 +135,7 @@ fn groups<'t>(
             let (process, address) =
                 if is_kernel { (0, wait.lock) } else { (process, wait.arguments[0]) };
             let group = groups.entry((is_kernel, process, address)).or_insert_with(|| LockWaits {
-                process,
-                addresses: vec![address],
+                places: vec![(process, address)],
                 is_kernel,
                 waits: Vec::new(),
             });
@@ -144,14 +144,50 @@ fn groups<'t>(
                 from: segment.from,
                 to: segment.to,
                 woken: *woken,
-                wait,
+                wait: Some(wait),
                 stack: stacks.of_wait(*task, segment.from),
             });
         }
     }
+    for (process, address, wait) in goroutine_waits(trace, stacks) {
+        let group = groups.entry((false, process, address)).or_insert_with(|| LockWaits {
+            places: vec![(process, address)],
+            is_kernel: false,
+            waits: Vec::new(),
+        });
+        group.waits.push(wait);
+    }
     let mut groups: Vec<LockWaits> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
     groups
+}
+
+/// The waits of goroutines, with process and address: from the call that queues one until another thread makes it ready.
+fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u64, LockWait<'t>)> {
+    let mut begun: HashMap<(u32, u64), (u64, u32, u64)> = HashMap::new();
+    let mut waits = Vec::new();
+    for event in &trace.goroutines {
+        let Some(process) = trace.tasks.get(&event.task).map(|task| task.process) else { continue };
+        let goroutine = (process, event.goroutine);
+        if let Some(address) = event.waits_at {
+            // One that got the semaphore at once is never made ready, and begins again.
+            begun.insert(goroutine, (event.at_ns, event.task, address));
+            continue;
+        }
+        let Some((from, task, address)) = begun.remove(&goroutine) else { continue };
+        let woken = Woken { at_ns: event.at_ns, waker: event.task, futex: Some(address) };
+        let wait = LockWait {
+            // Tells goroutines apart; it is no thread.
+            task: (event.goroutine >> 3) as u32,
+            from,
+            to: event.at_ns,
+            woken: Some(woken),
+            wait: None,
+            stack: stacks.of_wait(task, from),
+        };
+        waits.push((process, address, wait));
+    }
+    waits
 }
 
 impl<'t> LockWaits<'t> {
@@ -168,7 +204,8 @@ impl<'t> LockWaits<'t> {
             }
         }
         let by_stacks = counts.into_iter().max_by_key(|(_, times)| *times).map(|(kind, _)| kind);
-        let kind = by_stacks.unwrap_or_else(|| kind_by_values(self.waits[0].wait));
+        let kind =
+            by_stacks.unwrap_or_else(|| self.waits[0].wait.map_or(WaitKind::Mutex, kind_by_values));
         // A semaphore that only one thread ever waits for is how a runtime puts that thread to sleep: CPython's conditions.
         let is_one_threads = self.waits.iter().all(|wait| wait.task == self.waits[0].task);
         match kind {
@@ -179,14 +216,14 @@ impl<'t> LockWaits<'t> {
 
     /// Adds the waits for another lock of the same name.
     fn add(&mut self, other: LockWaits<'t>) {
-        self.addresses.extend(other.addresses);
+        self.places.extend(other.places);
         self.waits.extend(other.waits);
         self.waits.sort_by_key(|wait| wait.from);
     }
 
     /// The variable, or what it is and where it is waited for.
     fn name(&self, trace: &Trace, kind: WaitKind) -> String {
-        let variable = trace.variables.get(&(self.process, self.addresses[0]));
+        let variable = trace.variables.get(&self.places[0]);
         match (kind, variable) {
             (WaitKind::Interpreter, _) => return "the interpreter's lock (GIL)".to_string(),
             (WaitKind::Allocator, _) => return "the memory allocator's lock".to_string(),
@@ -209,7 +246,7 @@ impl<'t> LockWaits<'t> {
         };
         match most_frequent(places) {
             Some(place) => format!("{what} waited for in {place}"),
-            None => format!("{what} at {:#x}", self.addresses[0]),
+            None => format!("{what} at {:#x}", self.places[0].1),
         }
     }
 
@@ -235,8 +272,8 @@ impl<'t> LockWaits<'t> {
         let waited_in = waited.places(wait_ns.iter().sum());
         let contended = contended_ns.iter().sum();
         ObservedLock {
-            address: self.addresses.first().copied().unwrap_or_default(),
-            locks: self.addresses.len() as u64,
+            address: self.places[0].1,
+            locks: self.places.len() as u64,
             waits: self.waits.len() as u64,
             wait_ns,
             contended_ns,
@@ -290,7 +327,7 @@ impl<'t> LockWaits<'t> {
         let woken = wait.woken?;
         let gave = match woken.futex {
             _ if self.is_kernel => woken.waker != 0 && woken.waker != wait.task,
-            Some(address) => self.addresses.contains(&address),
+            Some(address) => self.places.iter().any(|(_, known)| *known == address),
             None => false,
         };
         gave.then_some(woken.waker)
@@ -372,8 +409,9 @@ fn owner(wait: &LockWait, kind: WaitKind) -> Option<u32> {
     if kind != WaitKind::Mutex {
         return None;
     }
-    let in_word = wait.wait.words[0] & FUTEX_TID_MASK;
-    let owner = if in_word > 2 { in_word } else { wait.wait.words[2] };
+    let words = wait.wait?.words;
+    let in_word = words[0] & FUTEX_TID_MASK;
+    let owner = if in_word > 2 { in_word } else { words[2] };
     (owner != 0 && owner != wait.task).then_some(owner)
 }
 

@@ -81,19 +81,20 @@ fn allowed_cpus(trace: &Trace) -> u32 {
 
 /// The stacks of samples, each once with how often it was seen.
 fn samples(trace: &Trace, stacks: &[&TracedStack]) -> Vec<SampledAt> {
-    let mut known: HashMap<(&[u32], u64), u64> = HashMap::new();
+    let mut known: HashMap<(&[u32], u64), (&TracedStack, u64)> = HashMap::new();
     for stack in stacks {
         // In the kernel, where the program is does not matter.
         let offset = if stack.kernel == 0 { stack.user_offset } else { 0 };
-        *known.entry((&stack.frames, offset)).or_default() += 1;
+        known.entry((&stack.frames, offset)).or_insert((*stack, 0)).1 += 1;
     }
-    let mut samples: Vec<SampledAt> = known
-        .into_iter()
-        .map(|((frames, offset), times)| {
-            let kernel = stacks.iter().find(|stack| stack.frames == frames);
-            SampledAt { stack: kernel.map_or_else(Vec::new, |s| named(trace, s)), times, offset }
-        })
-        .collect();
+    let sampled = |((_, offset), (stack, times)): ((&[u32], u64), (&TracedStack, u64))| SampledAt {
+        stack: named(trace, stack),
+        // In the program, the registers of the last call are still there.
+        call: if stack.kernel > 0 { stack.call.clone() } else { String::new() },
+        times,
+        offset,
+    };
+    let mut samples: Vec<SampledAt> = known.into_iter().map(sampled).collect();
     samples.sort_by(|a, b| b.times.cmp(&a.times).then_with(|| a.stack.cmp(&b.stack)));
     samples
 }

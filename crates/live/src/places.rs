@@ -88,6 +88,20 @@ const PARTS_OF_LOCKS: &[&str] = &[
     "MutexLocker",
     "ObjectMonitor::",
     "Parker::",
+    "runtime.sem",
+    "runtime.ready",
+    "sync.",
+    "internal/sync.",
+    "internal/poll.runtime_Sem",
+    "try_to_wake_up",
+    // PostgreSQL, src/backend/storage/lmgr: a process waits for a lock at a semaphore of its own.
+    "PGSemaphore",
+    "LWLock",
+    "ProcSleep",
+    "WaitOnLock",
+    "LockAcquire",
+    "LockTuple",
+    "XactLockTableWait",
 ];
 
 /// Functions of memory allocators.
@@ -130,6 +144,11 @@ const ALLOCATORS: &[&str] = &[
 
 /// The kernel's functions that are part of waiting.
 const PARTS_OF_KERNEL_WAITING: &[&str] = &[
+    "try_to_wake_up",
+    "wake_up",
+    "__wake_up",
+    "autoremove_wake",
+    "default_wake",
     "bpf_",
     "__bpf",
     "__traceiter",
@@ -193,11 +212,14 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     if place.is_some_and(|function| is_allocator(&function.name)) {
         return Some(WaitKind::Allocator);
     }
-    let kinds: [(WaitKind, &[&str]); 5] = [
+    let kinds: [(WaitKind, &[&str]); 6] = [
+        (WaitKind::Mutex, &["LWLock", "LockAcquire", "ProcSleep"]),
         (
             WaitKind::Condition,
             &[
                 "cond_wait",
+                "WaitGroup",
+                "sync.(*Cond)",
                 "cond_timedwait",
                 "cond_clockwait",
                 "condition_variable",
@@ -220,7 +242,7 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
         ),
         (
             WaitKind::ReadWriteLock,
-            &["rwlock", "RwLock", "shared_mutex", "shared_timed_mutex", "rw_lock"],
+            &["rwlock", "RwLock", "RWMutex", "shared_mutex", "shared_timed_mutex", "rw_lock"],
         ),
         (WaitKind::Semaphore, &["sem_wait", "sem_timedwait", "sem_clockwait", "Semaphore"]),
         (
@@ -270,12 +292,29 @@ pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
 
 /// The first function of the kernel that is no part of waiting.
 pub fn kernel_place(frames: &[&TracedFunction]) -> Option<String> {
-    let is_part = |name: &str| PARTS_OF_KERNEL_WAITING.iter().any(|part| name.starts_with(part));
     frames
         .iter()
         .map(|function| function.name.as_str())
-        .find(|name| !is_part(name))
+        .find(|name| !is_part_of_kernel_waiting(name))
         .map(str::to_string)
+}
+
+/// Where a CPU spins for a lock of the kernel, by a stack with the kernel's functions marked: the function that wants it.
+pub fn spins_in(stack: &[String]) -> Option<&str> {
+    const SPINNING: [&str; 5] = [
+        "mutex_spin_on_owner",
+        "rwsem_spin_on_owner",
+        "osq_lock",
+        "native_queued_spin_lock_slowpath",
+        "__pv_queued_spin_lock_slowpath",
+    ];
+    let mut kernel = stack.iter().map_while(|name| name.strip_suffix("_[k]"));
+    kernel.next().filter(|first| SPINNING.contains(first))?;
+    kernel.find(|name| !is_part_of_kernel_waiting(name))
+}
+
+fn is_part_of_kernel_waiting(name: &str) -> bool {
+    PARTS_OF_KERNEL_WAITING.iter().any(|part| name.starts_with(part))
 }
 
 /// Whether the kernel handles a page fault here.
@@ -311,7 +350,7 @@ fn is_unnamed_library(function: &TracedFunction) -> bool {
     !function.is_named && is_library.iter().any(|library| function.object.starts_with(library))
 }
 
-pub fn is_allocator(name: &str) -> bool {
+fn is_allocator(name: &str) -> bool {
     ALLOCATORS.iter().any(|part| name == *part || (part.ends_with('_') && name.starts_with(part)))
         || name.starts_with("operator new")
         || name.starts_with("operator delete")

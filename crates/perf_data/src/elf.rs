@@ -129,6 +129,26 @@ fn usdt_sites(elf: &Elf, provider: &str, name: &str) -> Result<Vec<ProbeSite>> {
     Ok(sites)
 }
 
+/// Where functions of these names begin in a file, in the order of the names; `None` for those that it lacks.
+///
+/// # Errors
+/// The file cannot be read, or is no ELF file.
+pub fn function_places(path: &Path, names: &[&str]) -> Result<Vec<Option<u64>>> {
+    let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
+    caught("ELF", || {
+        with(path, &question, |elf| {
+            let mut places = vec![None; names.len()];
+            for symbol in elf.symbols().take(SYMBOLS_MAX).filter(is_function) {
+                let name = symbol.name_bytes().unwrap_or_default();
+                if let Some(index) = names.iter().position(|wanted| wanted.as_bytes() == name) {
+                    places[index] = file_offset(elf, symbol.address());
+                }
+            }
+            Ok(places)
+        })
+    })
+}
+
 /// The place in the file of what lies at an address.
 fn file_offset(elf: &Elf, address: u64) -> Option<u64> {
     elf.segments().find_map(|segment| {

@@ -19,6 +19,8 @@ pub struct Trace {
     pub tasks: BTreeMap<u32, TracedTask>,
     pub switches: Vec<Switch>,
     pub stacks: Vec<TracedStack>,
+    /// Waits of goroutines, whose threads do other work meanwhile.
+    pub goroutines: Vec<GoroutineEvent>,
     /// What frames of stacks mean.
     pub functions: Vec<TracedFunction>,
     /// Names of what lies at addresses of processes, where it is a variable.
@@ -135,6 +137,8 @@ pub struct TracedStack {
     pub frames: Vec<u32>,
     /// Number of frames in the kernel.
     pub kernel: u32,
+    /// The system call that the task is in; empty outside of calls.
+    pub call: String,
     /// Where the innermost frame of the program is, in its file.
     pub user_offset: u64,
     /// Whether the program's frames end where its thread began.
@@ -148,6 +152,17 @@ pub struct TracedStack {
 pub struct Touch {
     pub address: u64,
     pub is_write: bool,
+}
+
+/// A goroutine begins to wait at a semaphore, or is made ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GoroutineEvent {
+    pub at_ns: u64,
+    /// The thread that runs it, or that makes it ready.
+    pub task: u32,
+    pub goroutine: u64,
+    /// The address of the semaphore; absent if it is made ready.
+    pub waits_at: Option<u64>,
 }
 
 /// Why a stack was taken.
@@ -315,6 +330,9 @@ pub enum ThreadState {
 pub struct SampledAt {
     /// Functions, innermost first; those of the kernel end with `_[k]`.
     pub stack: Vec<String>,
+    /// The system call; empty outside of calls.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub call: String,
     pub times: u64,
     /// Where the innermost frame of the program is, in its file.
     pub offset: u64,
@@ -326,6 +344,7 @@ pub struct ObservedLock {
     /// The variable, or what it is and where it is waited for: `table_lock`, `mutex waited for in serve`.
     pub name: String,
     pub kind: WaitKind,
+    /// The first of the processes that wait for it; 0 for a lock of the kernel.
     pub process: u32,
     /// Where it is, or the first of several.
     pub address: u64,

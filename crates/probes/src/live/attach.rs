@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::mem::take;
 use std::os::fd::IntoRawFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use host::clock::now_ns;
@@ -23,7 +24,7 @@ use super::Followed;
 use super::raw::{RawEvent, RawStack};
 use super::user_stacks::{UserStacks, variables};
 use crate::ledger::calls;
-use crate::ledger::programs::CodeLocation;
+use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
 use crate::perf_event::{self, EventAttributes};
 
@@ -36,6 +37,9 @@ const ATTACHED: [&str; 5] =
 const ESSENTIAL: [&str; 3] = ["live_fork", "live_waking", "live_switch"];
 const SAMPLER: &str = "live_sample";
 const FOLLOW: &str = "follow_wanted";
+
+/// The programs on functions of Go's runtime.
+const GO: [&str; 2] = ["go_waits", "go_wakes"];
 
 /// Of events that wait to be read.
 const RING_BYTES: u32 = 64 << 20;
@@ -81,6 +85,7 @@ struct WalkedStack {
     task: u32,
     why: StackTaken,
     kernel: Vec<u64>,
+    call: String,
     user: Vec<CodeLocation>,
     is_whole: bool,
     touches: Vec<Touch>,
@@ -109,6 +114,13 @@ impl LiveWatch {
             .open_memory(PROGRAMS)
             .map_err(|e| with_log("opening knee's BPF programs", &e))?;
         configure(&mut open)?;
+        let go: Vec<GoProgram> = processes.iter().filter_map(|p| GoProgram::of(*p)).collect();
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if GO.contains(&name.as_str()) {
+                program.set_autoload(!go.is_empty());
+            }
+        }
         let object = open.load().map_err(|e| {
             let why = with_log("loading knee's BPF programs", &e);
             format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
@@ -126,6 +138,9 @@ impl LiveWatch {
         }
         if let Err(why) = sample(&object, hertz, &mut links) {
             followed.missing.insert("samples".to_string(), why);
+        }
+        if let Err(why) = attach_go(&object, &go, &mut links) {
+            followed.missing.insert("locks of goroutines".to_string(), why);
         }
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
@@ -196,6 +211,7 @@ impl LiveWatch {
     fn start(&mut self) {
         self.drain();
         self.trace.switches.clear();
+        self.trace.goroutines.clear();
         self.walked.clear();
         self.last = self.totals();
         self.own_ns = own_cpu_ns();
@@ -227,16 +243,24 @@ impl LiveWatch {
                     self.trace.switches.push(raw.switch);
                 }
                 RawEvent::Stack(raw) => {
+                    if let Some(event) = raw.goroutine {
+                        self.addresses.extend(event.waits_at.map(|at| (raw.process, at)));
+                        self.trace.goroutines.push(event);
+                        if raw.stack.is_empty() {
+                            continue;
+                        }
+                    }
                     let walked = self.stacks.walk(&raw);
                     let touches = self.stacks.touches(&raw, &walked);
                     self.addresses.extend(touches.iter().map(|touch| (raw.process, touch.address)));
-                    let RawStack { at_ns, task, why, kernel, .. } = raw;
+                    let RawStack { at_ns, task, why, kernel, call, .. } = raw;
                     let (user, is_whole) = (walked.frames, walked.is_whole);
                     self.walked.push(WalkedStack {
                         at_ns,
                         task,
                         why,
                         kernel,
+                        call,
                         user,
                         is_whole,
                         touches,
@@ -268,6 +292,7 @@ impl LiveWatch {
         // Events of different CPUs reach the ring in about the order of time.
         self.trace.switches.sort_by_key(|switch| switch.at_ns);
         self.trace.stacks.sort_by_key(|stack| stack.at_ns);
+        self.trace.goroutines.sort_by_key(|event| event.at_ns);
         let in_user = self.walked.iter().filter(|stack| !stack.user.is_empty());
         let (all, whole) = in_user.fold((0_u64, 0_u64), |(all, whole), stack| {
             (all + 1, whole + u64::from(stack.is_whole))
@@ -427,6 +452,43 @@ fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), Stri
     Ok(())
 }
 
+/// A program of Go, with the places of the functions in which goroutines begin to wait and are made ready.
+#[derive(PartialEq, Eq)]
+struct GoProgram {
+    path: PathBuf,
+    places: Vec<u64>,
+}
+
+impl GoProgram {
+    /// The program of a process, if it is one of Go. The probes read Go's registers of amd64 alone.
+    fn of(process: u32) -> Option<GoProgram> {
+        // runtime/sema.go: the only ways in and out of a queue.
+        const FUNCTIONS: [&str; 2] = ["runtime.semacquire1", "runtime.readyWithTime"];
+        let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+        let path = PathBuf::from(format!("{}{}", root_of(process), path.display()));
+        let places = perf_data::function_places(&path, &FUNCTIONS).ok()?;
+        let places: Vec<u64> = places.into_iter().flatten().collect();
+        (cfg!(target_arch = "x86_64") && places.len() == GO.len())
+            .then_some(GoProgram { path, places })
+    }
+}
+
+/// Watches the programs of Go, each once.
+fn attach_go(object: &Object, programs: &[GoProgram], links: &mut Vec<Link>) -> Result<(), String> {
+    const ANY_PROCESS: i32 = -1;
+    for (index, go) in programs.iter().enumerate() {
+        if programs[..index].contains(go) {
+            continue;
+        }
+        for (name, place) in GO.iter().zip(&go.places) {
+            let program = program(object, name)?;
+            let link = program.attach_uprobe(false, ANY_PROCESS, &go.path, *place as usize);
+            links.push(link.map_err(|e| with_log("attaching to Go's runtime", &e))?);
+        }
+    }
+    Ok(())
+}
+
 fn ring(object: &Object, into: Rc<RefCell<Vec<RawEvent>>>) -> Result<RingBuffer<'static>, String> {
     let mut builder = RingBufferBuilder::new();
     let read = move |bytes: &[u8]| {
@@ -501,6 +563,7 @@ fn name_stacks(
             why: stack.why,
             frames,
             kernel,
+            call: stack.call.clone(),
             user_offset: stack.user.first().map_or(0, |(_, offset)| *offset),
             is_whole: stack.is_whole,
             touches: stack.touches.clone(),

@@ -42,7 +42,8 @@ enum {
 };
 
 // Why a stack was taken, in the order of `StackReason` in raw.rs.
-enum stack_reason { RUNS = 1, WAITS, WAKES };
+// The last two are of goroutines: one begins to wait at a semaphore, one makes another ready.
+enum stack_reason { RUNS = 1, WAITS, WAKES, GOROUTINE_WAITS, GOROUTINE_WAKES };
 
 struct head {
 	__u64 at_ns;
@@ -90,6 +91,9 @@ struct stack_event {
 	// The registers of the program in the order of struct pt_regs of x86-64, for the addresses that its
 	// instruction accesses; empty elsewhere.
 	__u64 registers[REGISTERS];
+	// Of a goroutine: which one waits or is made ready, and at which semaphore it waits.
+	__u64 goroutine;
+	__u64 address;
 	__u64 frames[KERNEL_FRAMES];
 	char stack[CHUNK * CHUNKS];
 };
@@ -347,27 +351,11 @@ static __always_inline bool is_chosen(struct cpu_use *c, __u32 process, __u32 wh
 	return c->stacks++ < config.stacks;
 }
 
-static __always_inline void send_stack(
-	void *context, struct cpu_use *c, struct task_struct *task, __u32 reason, __u64 now)
+static __always_inline void output_stack(struct cpu_use *c, struct stack_event *s, bool has_stack)
 {
-	void *registers = (void *)bpf_task_pt_regs(task);
-	__u32 zero = 0, bytes = 0;
-	struct stack_event *s = bpf_map_lookup_elem(&scratch, &zero);
-	long kernel;
+	__u32 bytes = 0;
 
-	if (!s)
-		return;
-	s->head.at_ns = now;
-	s->head.kind = STACK;
-	s->head.cpu = bpf_get_smp_processor_id();
-	s->head.task = task->pid;
-	s->head.process = task->tgid;
-	s->reason = reason;
-	s->call = call_of(registers);
-	read_user_registers(s, registers);
-	kernel = bpf_get_stack(context, s->frames, sizeof(s->frames), 0);
-	s->kernel_frames = kernel > 0 ? (__u64)kernel / 8 : 0;
-	for (int i = 0; i < CHUNKS; i++) {
+	for (int i = 0; has_stack && i < CHUNKS; i++) {
 		if (bpf_probe_read_user(&s->stack[i * CHUNK], CHUNK, (void *)(s->sp + i * CHUNK)))
 			break;
 		bytes = (i + 1) * CHUNK;
@@ -378,6 +366,39 @@ static __always_inline void send_stack(
 		bytes = sizeof(*s);
 	if (bpf_ringbuf_output(&events, s, bytes, BPF_RB_NO_WAKEUP))
 		c->lost++;
+}
+
+static __always_inline struct stack_event *begin_stack(struct task_struct *task, __u32 reason, __u64 now)
+{
+	__u32 zero = 0;
+	struct stack_event *s = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (!s)
+		return NULL;
+	s->head.at_ns = now;
+	s->head.kind = STACK;
+	s->head.cpu = bpf_get_smp_processor_id();
+	s->head.task = task->pid;
+	s->head.process = task->tgid;
+	s->reason = reason;
+	s->goroutine = 0;
+	s->address = 0;
+	read_user_registers(s, (void *)bpf_task_pt_regs(task));
+	return s;
+}
+
+static __always_inline void send_stack(
+	void *context, struct cpu_use *c, struct task_struct *task, __u32 reason, __u64 now)
+{
+	struct stack_event *s = begin_stack(task, reason, now);
+	long kernel;
+
+	if (!s)
+		return;
+	s->call = call_of((void *)bpf_task_pt_regs(task));
+	kernel = bpf_get_stack(context, s->frames, sizeof(s->frames), 0);
+	s->kernel_frames = kernel > 0 ? (__u64)kernel / 8 : 0;
+	output_stack(c, s, true);
 }
 
 // What the task that leaves waits for. Returns what is waited for, to tell places apart.
@@ -554,6 +575,59 @@ int live_sample(struct bpf_perf_event_data *context)
 	if (c && task->pid && mark_of(task))
 		send_stack(context, c, task, RUNS, bpf_ktime_get_ns());
 	return 0;
+}
+
+// Goroutines wait without their threads: runtime/sema.go queues them. The registers are those of Go's ABIInternal
+// on amd64: the first argument is in AX, the goroutine in R14.
+#define REGISTER_AX 10
+#define REGISTER_R14 1
+
+static __always_inline int send_goroutine(__u32 reason, __u64 goroutine, __u64 address, __u64 place)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu_use *c = this_cpu();
+	__u64 now = bpf_ktime_get_ns();
+	struct stack_event *s;
+
+	if (!c || !mark_of(task))
+		return 0;
+	s = begin_stack(task, reason, now);
+	if (!s)
+		return 0;
+	s->call = -1;
+	s->kernel_frames = 0;
+	s->goroutine = goroutine;
+	s->address = address;
+	output_stack(c, s, is_chosen(c, task->tgid, reason << 16, place, now));
+	return 0;
+}
+
+static __always_inline __u64 user_register(__u32 index)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value),
+		(void *)bpf_task_pt_regs(bpf_get_current_task_btf()) + index * 8);
+	return value;
+}
+
+// runtime.semacquire1(addr *uint32, ...)
+SEC("uprobe")
+int go_waits(void *context)
+{
+	__u64 address = user_register(REGISTER_AX);
+
+	return send_goroutine(GOROUTINE_WAITS, user_register(REGISTER_R14), address, address);
+}
+
+// runtime.readyWithTime(s *sudog, ...): its first member is the goroutine.
+SEC("uprobe")
+int go_wakes(void *context)
+{
+	__u64 sudog = user_register(REGISTER_AX), goroutine = 0;
+
+	bpf_probe_read_user(&goroutine, sizeof(goroutine), (void *)sudog);
+	return send_goroutine(GOROUTINE_WAKES, goroutine, 0, 0);
 }
 
 struct bpf_iter__task {

@@ -1,12 +1,18 @@
 //! Events in the layout of live.bpf.c.
 
-use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken};
+use records::live::{
+    Arriving, GoroutineEvent, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken,
+};
 
 use crate::ledger::calls;
 
 /// `enum event_kind`.
 const SWITCH: u32 = 1;
 const STACK: u32 = 2;
+
+/// Reasons of a stack that are about goroutines.
+const GOROUTINE_WAITS: u32 = 4;
+const GOROUTINE_WAKES: u32 = 5;
 
 /// Bits of a switch.
 const PREV_FOLLOWED: u32 = 1;
@@ -68,6 +74,8 @@ struct StackHead {
     bp: u64,
     link: u64,
     registers: [u64; REGISTERS],
+    goroutine: u64,
+    address: u64,
     frames: [u64; KERNEL_FRAMES],
 }
 
@@ -95,11 +103,15 @@ pub struct RawStack {
     pub why: StackTaken,
     /// Addresses in the kernel, innermost first.
     pub kernel: Vec<u64>,
+    /// The system call that the task is in; empty outside of calls.
+    pub call: String,
     pub registers: UserRegisters,
     /// All registers, on x86-64.
     pub all_registers: [u64; REGISTERS],
     /// What lies at the program's stack pointer and above.
     pub stack: Vec<u8>,
+    /// What a goroutine does, if this is about one.
+    pub goroutine: Option<GoroutineEvent>,
 }
 
 /// The registers that walking a stack needs.
@@ -182,8 +194,16 @@ impl StackHead {
             1 => StackTaken::Sampled,
             2 => StackTaken::Waits,
             3 => StackTaken::Wakes,
+            GOROUTINE_WAITS => StackTaken::Waits,
+            GOROUTINE_WAKES => StackTaken::Wakes,
             _ => return None,
         };
+        let goroutine = (self.reason >= GOROUTINE_WAITS).then_some(GoroutineEvent {
+            at_ns: self.head.at_ns,
+            task: self.head.task,
+            goroutine: self.goroutine,
+            waits_at: (self.reason == GOROUTINE_WAITS).then_some(self.address),
+        });
         let frames = (self.kernel_frames as usize).min(KERNEL_FRAMES);
         Some(RawEvent::Stack(RawStack {
             at_ns: self.head.at_ns,
@@ -191,9 +211,11 @@ impl StackHead {
             process: self.head.process,
             why,
             kernel: self.frames[..frames].to_vec(),
+            call: u64::try_from(self.call).map(calls::name).unwrap_or_default(),
             registers: UserRegisters { ip: self.ip, sp: self.sp, bp: self.bp, link: self.link },
             all_registers: self.registers,
             stack: stack.get(..self.stack_bytes as usize)?.to_vec(),
+            goroutine,
         }))
     }
 }
