@@ -88,14 +88,12 @@ pub fn sentence(cause: &LiveCause) -> String {
                 fixed(cause.threads, 0)
             )
         }
-        LiveCauseKind::Quota => {
-            format!(
-                "The control group's {name} keeps threads that could run from the CPUs {share} of their time, {threads} at a time"
-            )
-        }
+        LiveCauseKind::Quota => format!(
+            "The control group has a {name}, of which {share} is used, and {threads} at a time could run besides"
+        ),
         LiveCauseKind::Affinity => {
             format!(
-                "Affinity: {name}, so {threads} at a time wait for these while {share} of the CPUs' time is unused"
+                "The {name}: they use {share} of these, and {threads} at a time could run besides"
             )
         }
         LiveCauseKind::OtherPrograms => {

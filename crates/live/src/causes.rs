@@ -261,7 +261,10 @@ impl<'o> Threads<'o> {
         let share = share.divided_by(f64::from(allowed.max(1)));
         let most = self.most_of_the_cpu_time();
         let gain = f64::from(online) / self.runs.max(0.1);
+        // Threads may be bound to one CPU each, and use all together.
+        let is_within = self.runs <= 1.1 * f64::from(allowed);
         let is_limit = allowed < online
+            && is_within
             && could_run >= FULL_MIN * f64::from(allowed)
             && most < ALONE_MIN
             && gain >= GAIN_MIN;

@@ -72,11 +72,15 @@ fn states(segments: &[Segment], process: u32, locks: &Locks, windows: &Windows) 
     states.collect()
 }
 
-/// The fewest CPUs that a thread which had to leave one was allowed.
+/// How many CPUs threads that leave one may use, in most cases.
 fn allowed_cpus(trace: &Trace) -> u32 {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     let leaving = trace.switches.iter().filter_map(|switch| switch.from.as_ref());
-    let allowed = leaving.map(|leaving| leaving.cpus_allowed).filter(|cpus| *cpus > 0);
-    allowed.min().unwrap_or(trace.online_cpus)
+    for cpus in leaving.map(|leaving| leaving.cpus_allowed).filter(|cpus| *cpus > 0) {
+        *counts.entry(cpus).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, times)| *times);
+    most.map_or(trace.online_cpus, |(cpus, _)| cpus)
 }
 
 /// The stacks of samples, each once with how often it was seen.

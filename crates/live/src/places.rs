@@ -278,13 +278,15 @@ pub fn kind_by_values(wait: &TracedWait) -> WaitKind {
     }
 }
 
-/// The place in the program: the first function that is no part of a lock, with its callers.
+/// The place in the program: the first function with a name that is no part of a lock, with its callers.
 pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
     let is_part = |function: &&&TracedFunction| {
-        is_part_of_lock(function) || is_allocator(&function.name) || is_unnamed_library(function)
+        is_part_of_lock(function) || is_allocator(&function.name) || !function.is_named
     };
     let lock = frames.iter().take_while(is_part).count();
-    let at = frames.get(lock).or_else(|| frames.last())?;
+    let first_of_program =
+        || frames.iter().find(|function| !is_part_of_lock(function)).or(frames.last());
+    let at = frames.get(lock).filter(|at| !is_start(&at.name)).or_else(first_of_program)?;
     let callers = frames.iter().skip(lock + 1).map(|function| function.name.clone());
     let callers = callers.take_while(|name| !is_start(name)).take(CALLERS).collect();
     Some(LockPlace { function: at.name.clone(), callers, times: 0, ns: 0 })

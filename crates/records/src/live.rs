@@ -222,7 +222,7 @@ pub struct Observation {
     pub means: ObservedBy,
     /// Number of CPUs that are online.
     pub online_cpus: u32,
-    /// The fewest CPUs that a busy thread may use.
+    /// How many CPUs most of the threads may use, by how often they leave one.
     pub allowed_cpus: u32,
     /// The CPUs' time that the control group of the processes may use, in CPUs; absent without a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
