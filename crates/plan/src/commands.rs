@@ -15,7 +15,7 @@ use records::{
     OutputSource, Point, Record, Scalar, Variant,
 };
 
-pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values};
+pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values, with_port};
 pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
 
 macro_rules! commands {
@@ -32,6 +32,7 @@ commands! {
     "fio",
     "fs_mark",
     "kernel_build",
+    "redis",
     "stress-ng",
     "xfs_repair",
 }
@@ -218,7 +219,10 @@ mod tests {
             assert_eq!(command.name, *name);
             assert!(!command.description.is_empty(), "{name} has no description");
             // What has no default is to be given.
-            let always = |name: &String| placeholders::ALWAYS.iter().any(|(n, _)| n == name);
+            let always = |name: &String| {
+                let mut names = placeholders::ALWAYS.iter().chain(&placeholders::OF_SERVERS);
+                names.any(|(n, _)| n == name)
+            };
             let all: Vec<String> = uses(&command).into_iter().filter(|n| !always(n)).collect();
             assert!(command.parameters.keys().all(|name| all.contains(name)), "{name}");
             check(&command, all.iter(), false).unwrap();

@@ -13,7 +13,7 @@ use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, command_job, split, values, words};
-use records::{Command, CommandJob, Program, Record, Variant};
+use records::{Command, CommandJob, Program, Record, ServerJob, Variant};
 
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
@@ -29,7 +29,7 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
         let Some(command) = record.command(point)? else { continue };
         let job = command_job(
             command,
-            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
             Path::new(FUTURE_SCRATCH),
         )
         .with_context(|| format!("in the command {}", command.name))?;
@@ -47,9 +47,15 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
         for line in &job.prepare {
             find_program(&line[0], &job, variant).context(cannot.clone())?;
         }
-        let program = measured_program(command, &job)?;
-        if let Some(path) = find_program(&program, &job, variant).context(cannot)? {
-            programs.insert(path.to_string_lossy().into_owned(), Program::default());
+        let mut measured = vec![measured_program(command, &job)?];
+        if let Some(ServerJob::Start(server)) = &job.server {
+            let lines = server.setup.iter().chain([&server.run]);
+            measured.extend(lines.map(|words| words[0].clone()));
+        }
+        for program in measured {
+            if let Some(path) = find_program(&program, &job, variant).context(cannot.clone())? {
+                programs.insert(path.to_string_lossy().into_owned(), Program::default());
+            }
         }
     }
     Ok(programs)
@@ -119,10 +125,10 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let Some(line) = &command.version else { continue };
         let job = command_job(
             command,
-            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
             Path::new(FUTURE_SCRATCH),
         )?;
-        let values = values(point, Path::new(FUTURE_SCRATCH), RunId::default());
+        let values = values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default());
         let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
         let program = measured_program(command, &job)?;
         let Some(path) = find_program(&program, &job, variant).ok().flatten() else {

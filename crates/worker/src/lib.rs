@@ -7,6 +7,7 @@
 mod allocations;
 mod board;
 mod command;
+mod cpu_users;
 mod durations;
 mod measure;
 mod output;
@@ -16,6 +17,7 @@ mod priority;
 mod profiler;
 mod program;
 mod scratch;
+mod server;
 mod task;
 mod tasks;
 mod usage;

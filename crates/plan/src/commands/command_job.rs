@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use host::{Cpu, Topology};
 use records::{
     Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Point, ProgramProbe,
+    Readiness, Scalar, Server, ServerJob, StartedServer, Stop, stop,
 };
 
 use super::placeholders::{IMAGE, Values, fill, words};
@@ -59,6 +61,7 @@ pub fn command_job(command: &Command, values: &Values, scratch: &Path) -> Result
     });
     Ok(CommandJob {
         operations: operations.transpose()?,
+        server: command.server.as_ref().map(|server| server_job(server, values)).transpose()?,
         run: run_words.clone(),
         prepare: lines(&command.prepare)?,
         cleanup: lines(&command.cleanup)?,
@@ -68,6 +71,65 @@ pub fn command_job(command: &Command, values: &Values, scratch: &Path) -> Result
         metrics: command.metrics.iter().map(extract).collect::<Result<_>>()?,
         directory,
     })
+}
+
+/// The server of a run, with the values of all placeholders.
+fn server_job(server: &Server, values: &Values) -> Result<ServerJob> {
+    if let Some(pid) = server.pid {
+        return Ok(ServerJob::Running(pid));
+    }
+    let value = |name: &str| {
+        values
+            .get(name)
+            .with_context(|| format!("a server cannot be started here: {{{name}}} is unknown"))
+    };
+    let line = |line: &CommandLine| words(line, false, values);
+    let command = |text: &CommandLine| line(text).map(CommandLine::Words);
+    let ready = match server.ready.as_ref().context("nothing says when the server is ready")? {
+        Readiness::Port(port) => Readiness::Port(Scalar(fill(&port.0, values)?)),
+        Readiness::Line(pattern) => Readiness::Line(pattern.clone()),
+        Readiness::File(path) => Readiness::File(fill(path, values)?),
+        Readiness::Command(text) => Readiness::Command(command(text)?),
+    };
+    let stop = match stop(&server.stop)? {
+        Stop::Signal(_) => server.stop.clone(),
+        Stop::Command(text) => command(text)?,
+    };
+    let environment = server.environment.iter();
+    let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, values)?)));
+    let template = server.template.as_ref().map(|path| fill(path, values)).transpose()?;
+    Ok(ServerJob::Start(Box::new(StartedServer {
+        run: line(&server.run)?,
+        data: value(DATA)?.into(),
+        template: template.map(PathBuf::from),
+        user: server.user.clone(),
+        setup: server.setup.iter().map(line).collect::<Result<_>>()?,
+        ready,
+        ready_timeout_s: server.ready_timeout_s,
+        warmup_s: server.warmup_s,
+        drain_s: server.drain_s,
+        stop,
+        stop_timeout_s: server.stop_timeout_s,
+        environment: environment.collect::<Result<_>>()?,
+        client_cpus: value(CLIENT_CPU_LIST)?
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()?,
+    })))
+}
+
+/// The CPUs of the client while the server has those of the point: the other ones, without hardware
+/// threads of the server's cores unless there are no others. Those of the server, if it has all.
+fn client_cpus(point: &Point, topology: &Topology) -> Vec<u32> {
+    let is_of_server = |cpu: &&Cpu| point.cpu_list.contains(&cpu.cpu);
+    let cores: Vec<u32> = topology.cpus.iter().filter(is_of_server).map(|cpu| cpu.core).collect();
+    let others = || topology.cpus.iter().filter(|cpu| !is_of_server(cpu));
+    let apart: Vec<&Cpu> = others().filter(|cpu| !cores.contains(&cpu.core)).collect();
+    let cpus = if apart.is_empty() { others().collect() } else { apart };
+    match cpus[..] {
+        [] => point.cpu_list.clone(),
+        _ => cpus.into_iter().map(|cpu| cpu.cpu).collect(),
+    }
 }
 
 /// Counts passes of a probe, in the program that is run unless the probe names another.
@@ -92,13 +154,28 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// The values of all placeholders in a run.
-pub fn values(point: &Point, scratch: &Path, run: RunId) -> Values {
-    let cpus: Vec<String> = point.cpu_list.iter().map(u32::to_string).collect();
+const PORT: &str = "port";
+const DATA: &str = "data";
+const CLIENT_CPU_LIST: &str = "client_cpu_list";
+
+/// The values with a port in the place of `{port}`, which is chosen when a run begins.
+pub fn with_port(mut values: Values, port: u16) -> Values {
+    values.insert(PORT.to_string(), port.to_string());
+    values
+}
+
+/// The values of all placeholders in a run on a host with these CPUs.
+pub fn values(point: &Point, topology: &Topology, scratch: &Path, run: RunId) -> Values {
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let client_cpus = client_cpus(point, topology);
     let always = [
         ("cpus", point.cpus.to_string()),
         ("tasks", point.tasks.to_string()),
-        ("cpu_list", cpus.join(",")),
+        ("cpu_list", list(&point.cpu_list)),
+        ("client_cpus", client_cpus.len().to_string()),
+        (CLIENT_CPU_LIST, list(&client_cpus)),
+        (PORT, format!("{{{PORT}}}")),
+        (DATA, scratch.join(DATA).display().to_string()),
         ("dir", point.dir.display().to_string()),
         ("scratch", scratch.display().to_string()),
         ("block", run.block.to_string()),
