@@ -40,6 +40,12 @@ commands! {
 /// The prefix of a command that comes with knee: some have the name of a workload.
 pub const PREFIX: &str = "command:";
 
+/// The key of the server's line in points: with another server, the same client measures something else.
+pub(crate) const SERVER: &str = "server";
+
+/// What points have in place of the line of a server that the user runs.
+pub(crate) const RUNS_ALREADY: &str = "runs already";
+
 /// The text of a command that comes with knee.
 pub fn built_in(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
@@ -220,8 +226,8 @@ mod tests {
             assert!(!command.description.is_empty(), "{name} has no description");
             // What has no default is to be given.
             let always = |name: &String| {
-                let mut names = placeholders::ALWAYS.iter().chain(&placeholders::OF_SERVERS);
-                names.any(|(n, _)| n == name)
+                let of_servers = placeholders::OF_CLIENTS.iter().chain(&placeholders::OF_SERVERS);
+                placeholders::ALWAYS.iter().chain(of_servers).any(|(n, _)| n == name)
             };
             let all: Vec<String> = uses(&command).into_iter().filter(|n| !always(n)).collect();
             assert!(command.parameters.keys().all(|name| all.contains(name)), "{name}");

@@ -10,6 +10,7 @@ use records::{
 };
 
 use super::placeholders::{IMAGE, Values, fill, words};
+use super::{RUNS_ALREADY, SERVER};
 
 /// Identifies one run of a record, with the seed that makes its random choices repeatable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,13 +120,21 @@ fn server_job(server: &Server, values: &Values) -> Result<ServerJob> {
 }
 
 /// The CPUs of the client while the server has those of the point: the other ones, without hardware
-/// threads of the server's cores unless there are no others. Those of the server, if it has all.
+/// threads of the server's cores unless there are no others. Those of the point, if the server has all, or runs
+/// wherever the user started it.
 fn client_cpus(point: &Point, topology: &Topology) -> Vec<u32> {
     let is_of_server = |cpu: &&Cpu| point.cpu_list.contains(&cpu.cpu);
     let cores: Vec<u32> = topology.cpus.iter().filter(is_of_server).map(|cpu| cpu.core).collect();
     let others = || topology.cpus.iter().filter(|cpu| !is_of_server(cpu));
     let apart: Vec<&Cpu> = others().filter(|cpu| !cores.contains(&cpu.core)).collect();
-    let cpus = if apart.is_empty() { others().collect() } else { apart };
+    let is_elsewhere = point.other.get(SERVER).is_some_and(|line| line == RUNS_ALREADY);
+    let cpus = if is_elsewhere {
+        Vec::new()
+    } else if apart.is_empty() {
+        others().collect()
+    } else {
+        apart
+    };
     match cpus[..] {
         [] => point.cpu_list.clone(),
         _ => cpus.into_iter().map(|cpu| cpu.cpu).collect(),

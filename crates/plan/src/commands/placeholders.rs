@@ -22,11 +22,15 @@ pub const ALWAYS: [(&str, &str); 8] = [
 ];
 
 /// The placeholders that a command with a server has besides.
-pub const OF_SERVERS: [(&str, &str); 4] = [
-    ("port", "a free TCP port of 127.0.0.1, chosen for each run"),
-    ("data", "the server's data directory, new for each run"),
+pub const OF_CLIENTS: [(&str, &str); 2] = [
     ("client_cpus", "number of the client's CPUs"),
     ("client_cpu_list", "the client's CPUs: 1,3,5"),
+];
+
+/// The placeholders that a command with a server that knee starts has besides.
+pub const OF_SERVERS: [(&str, &str); 2] = [
+    ("port", "a free TCP port of 127.0.0.1, chosen for each run"),
+    ("data", "the server's data directory, new for each run"),
 ];
 
 /// Stands for a run's copy of the experiment's image, if it has an image.
@@ -180,8 +184,12 @@ pub fn check<'a>(
 ) -> Result<()> {
     let uses = uses(command);
     let image = image.then_some(IMAGE);
-    let of_server = if command.server.is_some() { &OF_SERVERS[..] } else { &[] };
-    let always = || ALWAYS.iter().chain(of_server).map(|(name, _)| *name).chain(image);
+    let server = command.server.as_ref();
+    let of_client = server.map_or(&[][..], |_| &OF_CLIENTS[..]);
+    let of_server =
+        server.filter(|server| server.pid.is_none()).map_or(&[][..], |_| &OF_SERVERS[..]);
+    let always =
+        || ALWAYS.iter().chain(of_client).chain(of_server).map(|(name, _)| *name).chain(image);
     for name in parameters.clone() {
         ensure!(
             is_name(name),

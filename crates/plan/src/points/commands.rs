@@ -30,8 +30,10 @@ pub fn points(
         metric.check_pattern().map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
     }
     let axes = axes_for_command(command, axes, usable);
-    let server =
-        command.server.as_ref().map(|server| (SERVER.to_string(), server_in_words(server)));
+    let server = command
+        .server
+        .as_ref()
+        .map(|server| (commands::SERVER.to_string(), server_in_words(server)));
     let other: BTreeMap<String, serde_json::Value> = server.into_iter().collect();
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
@@ -66,12 +68,9 @@ pub fn points(
     Ok(points)
 }
 
-/// The key of the server's line in points: with another server, the same client measures something else.
-const SERVER: &str = "server";
-
 fn server_in_words(server: &Server) -> serde_json::Value {
     match server.pid {
-        Some(_) => "runs already".into(),
+        Some(_) => commands::RUNS_ALREADY.into(),
         None => server.run.text().into(),
     }
 }

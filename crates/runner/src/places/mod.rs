@@ -84,7 +84,7 @@ impl RunRequest<'_> {
         let work = match self.planned.work {
             PlannedWork::Command(command) => {
                 let mut values = values(point, &self.record.topology, &scratch, self.id);
-                if command.server.is_some() {
+                if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
                     values = with_port(values, ports::free(self.id.run)?);
                 }
                 Work::Command(command_job(command, &values, &scratch)?)
