@@ -290,7 +290,7 @@ pub fn run_helper(
             return Err(HelperError::Interrupted);
         }
         if left.is_zero() {
-            let name = words.join(" ");
+            let name = shown(words);
             let seconds = timeout.as_secs_f64();
             return Err(failed(format!("'{name}' took longer than {seconds:.0} s")));
         }
@@ -301,7 +301,17 @@ pub fn run_helper(
     }
     let last_words = output.text().map(|text| last_words(&text)).unwrap_or_default();
     let why = with_last_words(&described(status), &last_words);
-    Err(failed(format!("'{}' {why}", words.join(" "))))
+    Err(failed(format!("'{}' {why}", shown(words))))
+}
+
+/// The first line of a program and its arguments, for messages: a script of a shell may have many.
+fn shown(words: &[String]) -> String {
+    let text = words.join(" ");
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    match (lines.next(), lines.next()) {
+        (Some(first), Some(_)) => format!("{first} …"),
+        _ => text,
+    }
 }
 
 /// Why a program of the preparation or the cleanup did not succeed.

@@ -184,10 +184,9 @@ pub fn check<'a>(
 ) -> Result<()> {
     let uses = uses(command);
     let image = image.then_some(IMAGE);
-    let server = command.server.as_ref();
-    let of_client = server.map_or(&[][..], |_| &OF_CLIENTS[..]);
-    let of_server =
-        server.filter(|server| server.pid.is_none()).map_or(&[][..], |_| &OF_SERVERS[..]);
+    let started = command.server.as_ref().filter(|server| server.pid.is_none());
+    let of_client = command.server.as_ref().map_or(&[][..], |_| &OF_CLIENTS[..]);
+    let of_server = started.map_or(&[][..], |_| &OF_SERVERS[..]);
     let always =
         || ALWAYS.iter().chain(of_client).chain(of_server).map(|(name, _)| *name).chain(image);
     for name in parameters.clone() {
@@ -203,7 +202,7 @@ pub fn check<'a>(
             uses.contains(name),
             "no {{{name}}} is in '{}'{}, so no parameter of {} is called \"{name}\"{}",
             command.run.text(),
-            command.server.iter().map(|s| format!(" or '{}'", s.run.text())).collect::<String>(),
+            started.map(|server| format!(" or '{}'", server.run.text())).unwrap_or_default(),
             command.name,
             nearest(name, uses.iter().map(String::as_str))
         );

@@ -31,6 +31,9 @@ impl ServerFlags {
         for load in &mut experiment.loads {
             let Some(mut command) = commands::for_load(load)? else { continue };
             command.server = Some(Server::running(pid));
+            // Others were about the server that knee would have started.
+            let used = commands::uses(&command);
+            command.parameters.retain(|name, _| used.contains(name));
             load.work = LoadWork::from(command);
             is_for_a_command = true;
         }
