@@ -24,7 +24,7 @@ pub struct Used {
     pub usage: Usage,
     /// CPU time of all processes of the run on the CPUs of the job.
     pub on_measured_cpus_us: u64,
-    /// Of the other end, by metric.
+    /// Metrics of the other end: its CPU time and its CPUs.
     pub gauges: Vec<(String, f64)>,
 }
 

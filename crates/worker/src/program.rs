@@ -117,28 +117,18 @@ pub fn run_measured(
     mut served: Option<Served>,
 ) -> Result<ProgramRun, String> {
     let mut command = command(&job.run, &job.into());
+    place(&mut command, cpus, policy, profiler.marker());
     let mut file = output_file(job);
     let printed = file.as_ref().and_then(|file| file.for_child().ok());
     command.stdout(printed.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
     let begun = Begun::new();
-    let begun_at = begun.0.expose_provenance();
-    place(&mut command, cpus, policy, profiler.marker());
-    // SAFETY: between fork and exec only system calls, on data that is live.
-    unsafe {
-        command.pre_exec(move || {
-            if begun_at != 0 {
-                std::ptr::with_exposed_provenance_mut::<u64>(begun_at).write_volatile(now_ns());
-            }
-            Ok(())
-        });
-    }
+    begun.is_written_by(&mut command);
     let started_ns = now_ns();
     let mut child = command.spawn().map_err(|e| not_started(&job.run, &job.into(), &e))?;
     let ended = pidfd(&child)?;
     let mut stdout = Output::new(child.stdout.take());
     let mut stderr = Output::new(child.stderr.take());
-    let since = Instant::now();
-    let timeout = Duration::from_secs_f64(job.timeout_s);
+    let (since, timeout) = (Instant::now(), Duration::from_secs_f64(job.timeout_s));
     let mut threads = None;
     let (end, ended_ns, usage) = loop {
         let signalled = signals.descriptor();
@@ -239,6 +229,20 @@ impl Begun {
         let page =
             unsafe { libc::mmap(std::ptr::null_mut(), size_of::<u64>(), access, kind, -1, 0) };
         Begun(if page == libc::MAP_FAILED { std::ptr::null_mut() } else { page.cast() })
+    }
+
+    /// Has the child that a command starts write the time as its last step before exec.
+    fn is_written_by(&self, command: &mut Command) {
+        let page = self.0.expose_provenance();
+        // SAFETY: between fork and exec only system calls, on data that is live.
+        unsafe {
+            command.pre_exec(move || {
+                if page != 0 {
+                    std::ptr::with_exposed_provenance_mut::<u64>(page).write_volatile(now_ns());
+                }
+                Ok(())
+            });
+        }
     }
 
     fn at_ns(&self) -> Option<u64> {

@@ -284,25 +284,87 @@ mod tests {
     #[test]
     fn a_server_says_how_it_is_started_ready_and_stopped() {
         use expect_test::expect;
-        check("run = 'serve {port}'\nready = { port = '{port}' }", expect![[r#""#]]);
-        check("run = 'serve'\nready = { port = 80 }\nstop = 'SIGINT'", expect![[r#""#]]);
-        check("run = 'serve'\nready = { line = '^up$' }\nstop = ['ask', 'end']", expect![[r#""#]]);
-        check("run = 'serve'\nready = { file = 'socket' }", expect![[r#""#]]);
-        check("run = 'serve'\nready = { command = 'ask up' }", expect![[r#""#]]);
-        check("pid = 7", expect![[r#""#]]);
+        check(
+            "run = 'serve {port}'\nready = { port = '{port}' }",
+            expect![[r#"Some(Port(Scalar("{port}"))), SIGTERM"#]],
+        );
+        check(
+            "run = 'serve'\nready = { port = 80 }\nstop = 'SIGINT'",
+            expect![[r#"Some(Port(Scalar("80"))), SIGINT"#]],
+        );
+        check(
+            "run = 'serve'\nready = { line = '^up$' }\nstop = ['ask', 'end']",
+            expect![[r#"Some(Line("^up$")), ask end"#]],
+        );
+        check(
+            "run = 'serve'\nready = { file = 'socket' }",
+            expect![[r#"Some(File("socket")), SIGTERM"#]],
+        );
+        check(
+            "run = 'serve'\nready = { command = 'ask up' }",
+            expect![[r#"Some(Command(Text("ask up"))), SIGTERM"#]],
+        );
+        check("pid = 7", expect!["None, SIGTERM"]);
     }
 
     #[test]
     fn a_server_that_no_host_can_run_is_refused_with_what_to_write() {
         use expect_test::expect;
-        check("run = 'serve'", expect![[r#""#]]);
-        check("run = 'serve'\nready = 'soon'", expect![[r#""#]]);
-        check("run = 'serve'\nready = { port = 0 }", expect![[r#""#]]);
-        check("run = 'serve'\nready = { line = '(' }", expect![[r#""#]]);
-        check("run = ''\nready = { port = 1 }", expect![[r#""#]]);
-        check("run = 'serve'\nready = { port = 1 }\nstop = 'SIGNAL'", expect![[r#""#]]);
-        check("run = 'serve'\nready = { port = 1 }\nwarmup_s = -1", expect![[r#""#]]);
-        check("run = 'serve'\nready = { port = 1 }\nreadiness = 3", expect![[r#""#]]);
-        check("pid = 7\nuser = 'nobody'", expect![[r#""#]]);
+        check(
+            "run = 'serve'",
+            expect![[
+                r#"in the command 'ask': in its server: nothing says when the server is ready: give ready = { port = "{port}" }, { line = "REGEX" }, { file = "PATH" } or { command = "LINE" }"#
+            ]],
+        );
+        check(
+            "run = 'serve'\nready = 'soon'",
+            expect![[r#"
+            reading the experiment: TOML parse error at line 6, column 9
+              |
+            6 | ready = 'soon'
+              |         ^^^^^^
+            unknown variant `soon`, expected one of `port`, `line`, `file`, `command`
+        "#]],
+        );
+        check(
+            "run = 'serve'\nready = { port = 0 }",
+            expect![[
+                r#"in the command 'ask': in its server: the port that shows readiness is '0', must be 1 to 65535 or "{port}""#
+            ]],
+        );
+        check(
+            "run = 'serve'\nready = { line = '(' }",
+            expect![
+                "in the command 'ask': in its server: ready: the regex '(' is malformed: found open group without closing ')'"
+            ],
+        );
+        check(
+            "run = ''\nready = { port = 1 }",
+            expect![
+                "in the command 'ask': in its server: run is empty: name the program that serves, or give its pid"
+            ],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\nstop = 'SIGNAL'",
+            expect![
+                "in the command 'ask': in its server: stop is SIGNAL, must be SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL"
+            ],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\nwarmup_s = -1",
+            expect!["in the command 'ask': in its server: warmup_s is -1, must be 0 to 1 000 000"],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\nreadiness = 3",
+            expect![
+                "reading the experiment: line 7: unknown key `load.0.command.?.server.?.readiness`"
+            ],
+        );
+        check(
+            "pid = 7\nuser = 'nobody'",
+            expect![
+                "in the command 'ask': in its server: the server has a pid and other keys: knee starts and stops only what it starts itself, so give pid alone"
+            ],
+        );
     }
 }
