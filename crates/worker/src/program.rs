@@ -388,7 +388,13 @@ pub fn become_user(command: &mut Command, user: Option<(u32, u32)>) {
 }
 
 pub fn not_started(words: &[String], surroundings: &Surroundings, error: &io::Error) -> String {
-    format!("starting '{}' in {}: {error}", words.join(" "), surroundings.directory.display())
+    let user = surroundings.user.map(|(user, _)| format!(" as user {user}"));
+    format!(
+        "starting '{}' in {}{}: {error}",
+        words.join(" "),
+        surroundings.directory.display(),
+        user.unwrap_or_default()
+    )
 }
 
 /// A descriptor that becomes readable when the child has ended.
