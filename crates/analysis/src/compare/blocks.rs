@@ -146,8 +146,10 @@ fn others_percent(point: &Point, run: &Run) -> Option<f64> {
     let cpus = (time / (run.value("wall_s")? * TICKS_PER_S)).round();
     let outside = cpus - point.cpus as f64;
     let user = sum(&ALL_TICKS[..2])? - sum(&USER_TICKS)?;
-    let other_end = TICKS_PER_S * OTHER_END.iter().filter_map(|name| run.value(name)).sum::<f64>();
-    let busy = (user - other_end - TICKS_UNSURE).max(0.0);
+    // A client that shares the run's CPUs is not outside.
+    let is_outside = run.value("client.cpus") != Some(0.0);
+    let other_end = OTHER_END.iter().filter(|_| is_outside).filter_map(|name| run.value(name));
+    let busy = (user - TICKS_PER_S * other_end.sum::<f64>() - TICKS_UNSURE).max(0.0);
     (outside >= 1.0).then(|| 100.0 * busy / (time / cpus * outside))
 }
 

@@ -196,3 +196,48 @@ pub fn values(point: &Point, topology: &Topology, scratch: &Path, run: RunId) ->
     let always = always.into_iter().map(|(name, value)| (name.to_string(), value));
     always.chain(point.parameters.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use host::Placement;
+    use records::{Form, Pass, Until};
+
+    use super::*;
+
+    /// Two hardware threads for each of two cores.
+    fn topology() -> Topology {
+        let cpu = |cpu| Cpu { cpu, core: cpu & !1, llc: 0, node: 0, package: 0 };
+        Topology { cpus: (0..4).map(cpu).collect() }
+    }
+
+    fn check(server: &[u32], line: &str, client: &[u32]) {
+        let point = Point {
+            workload: "ask".into(),
+            semantics: 0,
+            parameters: BTreeMap::new(),
+            form: Form::Processes,
+            cpus: server.len() as u32,
+            placement: Placement::Cores,
+            cpu_list: server.to_vec(),
+            tasks: 1,
+            until: Until::End,
+            pass: Pass::Rate,
+            dir: "/tmp".into(),
+            variant: String::new(),
+            cell: None,
+            command: Some("ask".into()),
+            other: [(SERVER.to_string(), line.into())].into(),
+        };
+        assert_eq!(client_cpus(&point, &topology()), client, "{server:?} {line}");
+    }
+
+    #[test]
+    fn a_client_gets_cores_of_its_own_then_threads_then_the_servers_cpus() {
+        check(&[0], "serve", &[2, 3]);
+        check(&[0, 2], "serve", &[1, 3]);
+        check(&[0, 1, 2, 3], "serve", &[0, 1, 2, 3]);
+        check(&[0, 1], RUNS_ALREADY, &[0, 1]);
+    }
+}
