@@ -9,6 +9,7 @@ mod board;
 mod command;
 mod cpu_users;
 mod durations;
+mod guard;
 mod measure;
 mod output;
 mod own;

@@ -16,6 +16,7 @@ use probes::ledger::Marker;
 use records::{CommandLine, Readiness, StartedServer, Stop, Warning};
 use setup::ownership::DIRECTORY_PREFIX;
 
+use crate::guard::Guard;
 use crate::output::last_words;
 use crate::priority::SchedulingPolicy;
 use crate::program::{
@@ -38,6 +39,7 @@ pub struct RunningServer<'a> {
     output: BoundedOutput,
     /// How it ended, once it has been waited for.
     end: OnceCell<String>,
+    _guard: Guard,
 }
 
 impl<'a> RunningServer<'a> {
@@ -61,8 +63,10 @@ impl<'a> RunningServer<'a> {
         let child = program.spawn();
         let child = child.map_err(|e| not_started(&server.run, &surroundings, &e))?;
         let ended = pidfd(&child)?;
-        let mut running =
-            RunningServer { server, user, child, ended, output, end: OnceCell::new() };
+        // A session, and so a group, of its own.
+        let _guard = Guard::of_group(child.id() as i32)?;
+        let end = OnceCell::new();
+        let mut running = RunningServer { server, user, child, ended, output, end, _guard };
         running.wait_until_ready(signals)?;
         Ok(running)
     }

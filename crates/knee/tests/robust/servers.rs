@@ -246,12 +246,30 @@ fn check_killed(server: &str, processes: usize, kill_worker: bool, kill_knee: bo
 
 #[test]
 fn kill_9_leaves_neither_server_nor_client() {
-    // Knee, the worker; a shell and two sleeps each.
-    check_killed(LONG_SERVER, 8, false, true);
-    check_killed(LONG_SERVER, 8, true, false);
+    // Knee, the worker, the guard; a shell and two sleeps each.
+    check_killed(LONG_SERVER, 9, false, true);
+    check_killed(LONG_SERVER, 9, true, false);
     let never = LONG_SERVER.replace("\"up\" }", "\"never\" }");
-    check_killed(&never, 5, false, true);
-    check_killed(&never, 5, true, false);
+    check_killed(&never, 6, false, true);
+    check_killed(&never, 6, true, false);
+}
+
+#[test]
+fn kill_9_of_knee_and_worker_at_once_leaves_no_process_of_the_servers_group() {
+    let server = r#"run = ["sh", "-c", "sleep 605 & echo up; sleep 606"]
+ready = { line = "up" }"#;
+    let home = Home::new();
+    let running = home.start(&mut knee(&home, "run = 'sleep 607'", server, &["--blocks", "1"]));
+    wait_for("the client", || is_running(&home, "sleep 607 "));
+    let worker = running.worker().expect("the worker lives");
+    // A knee that is stopped cannot clean up after its worker.
+    running.signal(libc::SIGSTOP);
+    worker.kill(libc::SIGKILL);
+    running.signal(libc::SIGKILL);
+    running.end();
+    home.wait_for_quiet();
+    assert_eq!(home.run("run getppid --cpus 1 --blocks 1 --seconds 0.01").status.code(), Some(0));
+    home.check_nothing_is_left();
 }
 
 #[test]
