@@ -134,6 +134,7 @@ fn by_knee(knee: &Path, words: &[String]) -> Result<Times> {
             success: Success::Statuses(vec![0]),
             timeout_s: 60.0,
             metrics: Vec::new(),
+            server: None,
             operations: None,
         }),
         form: Form::Processes,

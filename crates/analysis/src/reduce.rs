@@ -12,7 +12,7 @@ use records::{
 
 use crate::{jain, warmup};
 use run_warning::{RunWarning, warnings};
-use ticks::{all_ticks, ticks};
+use ticks::{CLIENT_CPUS, all_ticks, ticks};
 
 /// The events of one run, reduced to what a record keeps.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,10 +254,14 @@ fn put_time(m: &mut Metrics, measured: &Measured, wall_s: f64) {
     m.put("time.system_time", system_s);
     m.put("time.elapsed_time", wall_s);
     m.put("time.percent_of_cpu_this_job_got", 100.0 * (user_s + system_s) / wall_s);
-    m.put("time.voluntary_context_switches", usage.voluntary_switches as f64);
-    m.put("time.involuntary_context_switches", usage.involuntary_switches as f64);
     m.put("time.minor_page_faults", usage.minor_faults as f64);
     m.put("time.major_page_faults", usage.major_faults as f64);
+    // Of a server, which goes on living, the kernel tells no more.
+    if measured.gauges.contains_key(CLIENT_CPUS) {
+        return;
+    }
+    m.put("time.voluntary_context_switches", usage.voluntary_switches as f64);
+    m.put("time.involuntary_context_switches", usage.involuntary_switches as f64);
     m.put("time.maximum_resident_set_size", usage.max_rss_kib as f64);
     m.put("time.file_system_inputs", usage.block_inputs as f64);
     m.put("time.file_system_outputs", usage.block_outputs as f64);

@@ -39,6 +39,65 @@ pub(crate) fn descendants() -> Vec<i32> {
     below(&processes(), &BTreeSet::new())
 }
 
+/// What processes have used, each with those of its children that it waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeUsage {
+    pub user_us: u64,
+    pub system_us: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+}
+
+impl TreeUsage {
+    /// What was used since an earlier reading. A process that ended unseen may have taken its part with it.
+    pub fn since(self, before: TreeUsage) -> TreeUsage {
+        TreeUsage {
+            user_us: self.user_us.saturating_sub(before.user_us),
+            system_us: self.system_us.saturating_sub(before.system_us),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+        }
+    }
+}
+
+/// What the living descendants of this process have used.
+pub fn usage() -> TreeUsage {
+    usage_of(&descendants())
+}
+
+/// What a process and its living descendants have used; `None` if there is no such process.
+pub fn usage_from(root: i32) -> Option<TreeUsage> {
+    let processes = processes();
+    processes.get(&root).filter(|process| !process.dead)?;
+    let mut tree = below_root(&processes, root, &BTreeSet::new());
+    tree.push(root);
+    Some(usage_of(&tree))
+}
+
+fn usage_of(pids: &[i32]) -> TreeUsage {
+    // SAFETY: sysconf has no preconditions.
+    let tick_us = 1_000_000 / unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    let mut sum = TreeUsage::default();
+    for pid in pids {
+        let Some([minor, of_children, major, of_children_too, times @ ..]) = counts(*pid) else {
+            continue;
+        };
+        sum.minor_faults += minor + of_children;
+        sum.major_faults += major + of_children_too;
+        sum.user_us += tick_us * (times[0] + times[2]);
+        sum.system_us += tick_us * (times[1] + times[3]);
+    }
+    sum
+}
+
+/// The fields minflt to cstime of /proc/PID/stat (proc_pid_stat(5)).
+fn counts(pid: i32) -> Option<[u64; 8]> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after) = stat.rsplit_once(") ")?;
+    let fields: Vec<u64> = after.split(' ').skip(7).take(8).flat_map(str::parse).collect();
+    fields.try_into().ok()
+}
+
 /// Kills and reaps all descendants except the `spared` processes and their descendants. The error
 /// names processes that are still alive after [`KILL_TIMEOUT`].
 pub fn kill(spared: &BTreeSet<i32>) -> Result<(), String> {
@@ -145,11 +204,15 @@ fn processes() -> BTreeMap<i32, Process> {
 /// The living descendants of this process, parents before children, without the `spared` ones and their
 /// descendants.
 fn below(processes: &BTreeMap<i32, Process>, spared: &BTreeSet<i32>) -> Vec<i32> {
+    below_root(processes, std::process::id() as i32, spared)
+}
+
+fn below_root(processes: &BTreeMap<i32, Process>, root: i32, spared: &BTreeSet<i32>) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (pid, process) in processes {
         children.entry(process.parent).or_default().push(*pid);
     }
-    let mut descendants = vec![std::process::id() as i32];
+    let mut descendants = vec![root];
     let mut next = 0;
     while let Some(parent) = descendants.get(next) {
         let found = children.remove(parent).unwrap_or_default();

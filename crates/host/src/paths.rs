@@ -76,6 +76,19 @@ pub fn home_of(user: u32) -> Option<PathBuf> {
     fs::metadata(&home).is_ok_and(|m| m.is_dir() && m.uid() == user).then_some(home)
 }
 
+/// The ids of a user and of the user's group in /etc/passwd.
+pub fn user_named(name: &str) -> Option<(u32, u32)> {
+    ids_in(&fs::read_to_string("/etc/passwd").ok()?, name)
+}
+
+fn ids_in(passwd: &str, name: &str) -> Option<(u32, u32)> {
+    passwd.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [known, _, user, group, ..] = fields[..] else { return None };
+        (known == name).then(|| Some((user.parse().ok()?, group.parse().ok()?)))?
+    })
+}
+
 /// The home folder that the environment names.
 pub fn home_given() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())

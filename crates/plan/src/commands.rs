@@ -15,7 +15,7 @@ use records::{
     OutputSource, Point, Record, Scalar, Variant,
 };
 
-pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values};
+pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values, with_port};
 pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
 
 macro_rules! commands {
@@ -31,13 +31,32 @@ commands! {
     "e2fsck",
     "fio",
     "fs_mark",
+    "hackbench",
+    "iperf3",
     "kernel_build",
+    "memcached",
+    "nginx",
+    "perf_futex_hash",
+    "perf_mem_memcpy",
+    "perf_sched_messaging",
+    "perf_sched_pipe",
+    "perf_syscall",
+    "postgresql",
+    "redis",
     "stress-ng",
+    "sysbench",
+    "sysbench_oltp",
     "xfs_repair",
 }
 
 /// The prefix of a command that comes with knee: some have the name of a workload.
 pub const PREFIX: &str = "command:";
+
+/// The key of the server's line in points: with another server, the same client measures something else.
+pub(crate) const SERVER: &str = "server";
+
+/// What points have in place of the line of a server that the user runs.
+pub(crate) const RUNS_ALREADY: &str = "runs already";
 
 /// The text of a command that comes with knee.
 pub fn built_in(name: &str) -> Option<&'static str> {
@@ -218,12 +237,17 @@ mod tests {
             assert_eq!(command.name, *name);
             assert!(!command.description.is_empty(), "{name} has no description");
             // What has no default is to be given.
-            let always = |name: &String| placeholders::ALWAYS.iter().any(|(n, _)| n == name);
+            let always = |name: &String| {
+                let of_servers = placeholders::OF_CLIENTS.iter().chain(&placeholders::OF_SERVERS);
+                placeholders::ALWAYS.iter().chain(of_servers).any(|(n, _)| n == name)
+            };
             let all: Vec<String> = uses(&command).into_iter().filter(|n| !always(n)).collect();
             assert!(command.parameters.keys().all(|name| all.contains(name)), "{name}");
             check(&command, all.iter(), false).unwrap();
             let primary = command.primary();
+            let is_counted = command.operations.is_some() && primary == records::RATE;
             let known = primary == records::WALL
+                || is_counted
                 || command.metrics.iter().any(|extract| extract.name == primary);
             assert!(known, "{name} decides by {primary}, which it does not yield");
         }

@@ -2,6 +2,8 @@
 //! its output. An experiment holds it with `{placeholders}`; a job holds it with their values filled
 //! in. docs/guide/commands.md explains both.
 
+mod server;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -13,6 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::metric::{Better, METRICS, MetricKind};
 use crate::program_probe::ProgramProbe;
 use crate::scalar::{Many, Scalar};
+
+pub use self::server::{Readiness, Server, ServerJob, StartedServer, Stop, has_line, stop};
 
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";
@@ -67,6 +71,9 @@ pub struct Command {
     /// Default values of parameters; a list makes an axis.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Many<Scalar>>,
+    /// The program that serves while this command, its client, is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
     /// Numbers to read from its output and files.
     #[serde(rename = "metric", skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Extract>,
@@ -90,6 +97,7 @@ impl Default for Command {
             operations: None,
             primary: None,
             parameters: BTreeMap::new(),
+            server: None,
             metrics: Vec::new(),
         }
     }
@@ -151,7 +159,16 @@ impl CommandLine {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn is_blank(&self) -> bool {
+    /// Its words where they are known, as in a job; else its text as one word.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            CommandLine::Text(text) => vec![text.clone()],
+            CommandLine::Words(words) => words.clone(),
+        }
+    }
+
+    /// Whether it names no program.
+    pub fn is_blank(&self) -> bool {
         match self {
             CommandLine::Text(text) => text.trim().is_empty(),
             CommandLine::Words(words) => words.first().is_none_or(|word| word.trim().is_empty()),
@@ -332,6 +349,9 @@ impl Command {
                 );
             }
         }
+        if let Some(server) = &self.server {
+            server.check().context("in its server")?;
+        }
         let mut names = BTreeSet::new();
         for extract in &self.metrics {
             extract.check()?;
@@ -409,6 +429,9 @@ pub struct CommandJob {
     /// How many operations the run does; absent if the run is the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationCount>,
+    /// The program that serves while the command, its client, is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerJob>,
 }
 
 /// Where the number of a command's operations comes from.
@@ -457,6 +480,7 @@ impl CommandJob {
             "timeout_s is {}, must be above 0 and at most 1 000 000",
             self.timeout_s
         );
+        self.server.iter().try_for_each(ServerJob::check)?;
         self.metrics.iter().try_for_each(Extract::check)
     }
 }

@@ -42,6 +42,8 @@ pub enum EffectKind {
     Version,
     /// A program runs before each run.
     Prepare,
+    /// A program serves while its client is measured.
+    Server,
     /// The program that is measured.
     Command,
     /// A program runs after each run.
@@ -73,6 +75,7 @@ impl EffectKind {
             EffectKind::Environment => "environment",
             EffectKind::Version => "version",
             EffectKind::Prepare => "prepare",
+            EffectKind::Server => "server",
             EffectKind::Command => "command",
             EffectKind::Cleanup => "cleanup",
             EffectKind::Build => "build",

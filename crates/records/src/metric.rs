@@ -160,7 +160,7 @@ metrics! {
     "steady_operations_per_s", "1/s", Higher, Sampled, Time, "operations per second after the detected warm-up";
     "idle_percent", "%", Neither, Sampled, Time, "idle share of the CPUs used, by tick";
     "steal_percent", "%", Lower, Sampled, Time, "share of the CPUs used that the hypervisor took, by tick";
-    "cpu_s", "s", Lower, Exact, Time, "CPU time of the tasks, user and system together, by the scheduler's clock, free of ticks; of a command, with the children that it waited for";
+    "cpu_s", "s", Lower, Exact, Time, "CPU time of the tasks, user and system together, by the scheduler's clock, free of ticks; of a command, with the children that it waited for; where knee starts a server, of that server";
     "instructions", "1", Lower, Exact, Count, "instructions of the tasks, user and system together, in virtual machines whose clock counts them (--metric instructions); with the few of timers that interrupt them";
     "slab_allocations", "1", Lower, Exact, Count, "objects that the kernel allocated from slabs for the tasks (tracepoints kmem:kmalloc, kmem:kmem_cache_alloc); counted where this metric or page_allocations is asked for, and the kernel permits it";
     "page_allocations", "1", Lower, Exact, Count, "blocks of pages that the kernel allocated for the tasks, for their slabs too (tracepoint kmem:mm_page_alloc); counted where this metric or slab_allocations is asked for, and the kernel permits it";
@@ -186,6 +186,14 @@ metrics! {
     "guest.ran_s", "s", Neither, Exact, Time, "host CPU time of the vCPUs of the run's virtual machine, from the start of its job to the end";
     "guest.waited_s", "s", Lower, Exact, Time, "time that these vCPUs were runnable but had no CPU of the host";
     "work.*", "ns", Neither, Sampled, Time, "real length of the work that this parameter asks for, measured after the run on its CPUs";
+    "client.cpu_s", "s", Neither, Exact, Time, "CPU time of the client of a server that knee started, user and system together";
+    "client.user_s", "s", Neither, Sampled, Time, "the part of client.cpu_s in user mode";
+    "client.system_s", "s", Neither, Sampled, Time, "the part of client.cpu_s in the kernel";
+    "client.cpus", "1", Neither, Exact, Level, "number of CPUs that the client had for itself; 0 if it shared the server's";
+    "client.busy_percent", "%", Neither, Exact, Time, "client.cpu_s over the wall time of the CPUs that the client can use: at most one for each of its threads";
+    "server.cpu_s", "s", Neither, Sampled, Time, "CPU time of the server that --server-pid names, user and system together";
+    "server.user_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in user mode";
+    "server.system_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in the kernel";
     "delayed_locks", "1", Neither, Exact, Time, "kernel locks of the dosed kind that tasks got after a wait; each was held longer by the dose";
     "delayed_s", "s", Neither, Exact, Time, "time that the dose added while these locks were held, by the clock";
     "exit_status", "1", Neither, Exact, Level, "exit status of a command";

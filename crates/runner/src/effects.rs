@@ -9,7 +9,7 @@ use plan::commands::{self, RunId, command_job, values, words};
 use plan::guest_config;
 use records::{
     Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned,
-    PlannedWork, Point, Record, Storage, Variant,
+    PlannedWork, Point, Readiness, Record, ServerJob, StartedServer, Stop, Storage, Variant, stop,
 };
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
@@ -131,11 +131,11 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         None => directory(point).join("0"),
     };
     let first = RunId { seed: record.seed, ..RunId::default() };
-    let job = command_job(command, &values(point, &scratch, first), &scratch)?;
+    let job = command_job(command, &values(point, &record.topology, &scratch, first), &scratch)?;
     let place = in_directory(&job.directory, &scratch);
     let mut effects = Vec::new();
     if let Some(line) = &command.version {
-        let words = words(line, command.shell, &values(point, &scratch, first))?;
+        let words = words(line, command.shell, &values(point, &record.topology, &scratch, first))?;
         effects.push(effect(EffectKind::Version, words, "once, before the first run"));
     }
     let environment = job.environment.iter().map(|(name, value)| format!("{name}={value}"));
@@ -148,6 +148,9 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         let place = place.clone();
         lines.into_iter().map(move |words| effect(kind, words, place.clone()))
     };
+    if let Some(ServerJob::Start(server)) = job.server {
+        effects.extend(of_server(*server));
+    }
     effects.extend(lines(EffectKind::Prepare, job.prepare));
     effects.extend(lines(EffectKind::Command, vec![job.run]));
     effects.extend(lines(EffectKind::Cleanup, job.cleanup));
@@ -161,6 +164,30 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         effects.push(effect(EffectKind::Uprobe, words, format!("in {}", file.display())));
     }
     Ok(effects)
+}
+
+/// The programs of a server, in the order in which they start.
+fn of_server(server: StartedServer) -> Vec<Effect> {
+    let user = server.user.map(|user| format!("as the user {user}, if knee runs as root"));
+    let user = user.unwrap_or_default();
+    let template = server.template.iter().map(|path| {
+        let words = vec![path.display().to_string()];
+        effect(EffectKind::Reads, words, "copied for each run")
+    });
+    let environment = server.environment.iter().map(|(name, value)| {
+        effect(EffectKind::Environment, vec![format!("{name}={value}")], "of the server")
+    });
+    let setup = server.setup.into_iter().map(|words| (EffectKind::Prepare, words));
+    let mut lines: Vec<(EffectKind, Vec<String>)> = setup.collect();
+    lines.push((EffectKind::Server, server.run));
+    if let Readiness::Command(line) = &server.ready {
+        lines.push((EffectKind::Prepare, line.words()));
+    }
+    if let Ok(Stop::Command(line)) = stop(&server.stop) {
+        lines.push((EffectKind::Cleanup, line.words()));
+    }
+    let lines = lines.into_iter().map(|(kind, words)| effect(kind, words, user.clone()));
+    template.chain(environment).chain(lines).collect()
 }
 
 /// Where a command's programs run, unless that is the scratch directory.

@@ -6,6 +6,7 @@ mod effects;
 pub mod history;
 mod images;
 pub mod places;
+mod ports;
 mod profiles;
 mod programs;
 pub mod progress;
@@ -23,7 +24,7 @@ use plan::commands::RunId;
 use plan::guest_config;
 use plan::schedule::{self, Assignment};
 use records::{
-    Command, Hypervisor, Outcome, Planned, PlannedWork, Point, Record, Run, Until, Warning,
+    Command, Hypervisor, Outcome, Planned, PlannedWork, Point, Record, Run, Server, Until, Warning,
     per_operation,
 };
 use setup::journal::Journal;
@@ -324,5 +325,10 @@ fn deadline(record: &Record, planned: &Planned) -> Duration {
 
 /// How long all programs of one run of a command may take together.
 fn programs_s(command: &Command) -> f64 {
-    command.timeout_s * (1 + command.prepare.len() + command.cleanup.len()) as f64
+    let own_s = command.timeout_s * (1 + command.prepare.len() + command.cleanup.len()) as f64;
+    let server_s = |server: &Server| {
+        let starts_s = server.ready_timeout_s * (1 + server.setup.len()) as f64;
+        starts_s + server.warmup_s + server.drain_s + 2.0 * server.stop_timeout_s
+    };
+    own_s + command.server.as_ref().map_or(0.0, server_s)
 }

@@ -13,7 +13,7 @@ use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, command_job, split, values, words};
-use records::{Command, CommandJob, Program, Record, Variant};
+use records::{Command, CommandJob, Program, Record, ServerJob, Variant};
 
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
@@ -29,7 +29,7 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
         let Some(command) = record.command(point)? else { continue };
         let job = command_job(
             command,
-            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
             Path::new(FUTURE_SCRATCH),
         )
         .with_context(|| format!("in the command {}", command.name))?;
@@ -44,12 +44,23 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             command.name,
             package.collect::<String>()
         );
+        let client = Surroundings { directory: &job.directory, environment: &job.environment };
         for line in &job.prepare {
-            find_program(&line[0], &job, variant).context(cannot.clone())?;
+            find_program(&line[0], client, variant).context(cannot.clone())?;
         }
-        let program = measured_program(command, &job)?;
-        if let Some(path) = find_program(&program, &job, variant).context(cannot)? {
-            programs.insert(path.to_string_lossy().into_owned(), Program::default());
+        let mut measured = vec![(measured_program(command, &job)?, client)];
+        if let Some(ServerJob::Start(server)) = &job.server {
+            let own = Surroundings { directory: &server.data, environment: &server.environment };
+            for line in &server.setup {
+                find_program(&line[0], own, variant).context(cannot.clone())?;
+            }
+            measured.push((server.run[0].clone(), own));
+        }
+        for (program, surroundings) in measured {
+            let path = find_program(&program, surroundings, variant).context(cannot.clone())?;
+            if let Some(path) = path {
+                programs.insert(path.to_string_lossy().into_owned(), Program::default());
+            }
         }
     }
     Ok(programs)
@@ -63,14 +74,21 @@ fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
     Ok(first.unwrap_or_else(|| job.run[0].clone()))
 }
 
+/// Where a program is started, and with which environment besides knee's own.
+#[derive(Clone, Copy)]
+struct Surroundings<'a> {
+    directory: &'a Path,
+    environment: &'a BTreeMap<String, String>,
+}
+
 /// The path of a program, as execvp(3) would find it; `None` if it may appear later.
 fn find_program(
     program: &str,
-    job: &CommandJob,
+    surroundings: Surroundings,
     variant: Option<&Variant>,
 ) -> Result<Option<PathBuf>> {
     if program.contains('/') {
-        let path = job.directory.join(program);
+        let path = surroundings.directory.join(program);
         if path.starts_with(FUTURE_SCRATCH) {
             return Ok(None);
         }
@@ -83,7 +101,7 @@ fn find_program(
     }
     let own = || std::env::var("PATH").unwrap_or_default();
     let variants = variant.and_then(|variant| variant.environment.get("PATH"));
-    let path = job.environment.get("PATH").or(variants.map(|word| &word.0));
+    let path = surroundings.environment.get("PATH").or(variants.map(|word| &word.0));
     let path = path.cloned().unwrap_or_else(own);
     let folders: Vec<&Path> =
         path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
@@ -119,15 +137,20 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let Some(line) = &command.version else { continue };
         let job = command_job(
             command,
-            &values(point, Path::new(FUTURE_SCRATCH), RunId::default()),
+            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
             Path::new(FUTURE_SCRATCH),
         )?;
-        let values = values(point, Path::new(FUTURE_SCRATCH), RunId::default());
+        let values = values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default());
         let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
         let program = measured_program(command, &job)?;
-        let Some(path) = find_program(&program, &job, variant).ok().flatten() else {
-            continue;
-        };
+        let client = Surroundings { directory: &job.directory, environment: &job.environment };
+        let mut path = find_program(&program, client, variant).ok().flatten();
+        if let Some(ServerJob::Start(server)) = &job.server {
+            // The version of what serves is the one that a reader asks for.
+            let own = Surroundings { directory: &server.data, environment: &server.environment };
+            path = find_program(&server.run[0], own, variant).ok().flatten().or(path);
+        }
+        let Some(path) = path else { continue };
         let path = path.to_string_lossy().into_owned();
         let missing = record.programs.get(&path).is_some_and(|known| known.version.is_none());
         if !missing || words.iter().any(|word| word.contains(FUTURE_SCRATCH)) {

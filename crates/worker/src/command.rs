@@ -1,5 +1,6 @@
 //! A command as the load: prepared, run on its CPUs, measured from outside and cleaned up after. Its
-//! numbers are read from its output, and every process that it started is dead before the run is over.
+//! numbers are read from its output, and every process that it started is dead before the run is over. If it has a
+//! server, that is started first and ended last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,15 +14,20 @@ use host::descendants;
 use host::marks::Marks;
 use probes::counters::Snapshot;
 use probes::{AllocationCounter, CountFrom, Passes};
-use records::{CommandJob, Event, Job, Measured, OperationCount, OutputSource, Warning};
+use records::{
+    CommandJob, Event, Job, Measured, OperationCount, OutputSource, ServerJob, StartedServer,
+    Warning,
+};
 
+use crate::cpu_users::{CpuUsers, Used};
 use crate::output::KeptOutput;
 use crate::priority::{self, SchedulingPolicy};
 use crate::profiler::Profiler;
 use crate::program::{
-    HelperError, ProgramEnd, ProgramRun, TerminationSignals, described, run_helper, run_measured,
-    with_last_words,
+    HelperError, INTERRUPTED, ProgramEnd, ProgramRun, TerminationSignals, described, run_helper,
+    run_measured, with_last_words,
 };
+use crate::server::RunningServer;
 use crate::{allocations, say, usage};
 
 /// A file that numbers are read from is read up to this size.
@@ -30,14 +36,18 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// How long each line of the cleanup may take after a signal to end.
 const HURRIED_CLEANUP: Duration = Duration::from_secs(10);
 
-const INTERRUPTED: &str = "the worker was asked to end";
+const SERVER_ENDED: &str = "the server ended while its client ran";
 
 /// Runs the command of a job and prints its events, from `ready` to `ended`.
 pub fn run(job: &Job, command_job: &CommandJob, started_ns: u64) -> Result<(), String> {
     let signals = TerminationSignals::block()?;
     descendants::adopt();
-    let result = prepare(command_job, &signals)
-        .and_then(|()| run_and_measure(job, command_job, &signals, started_ns));
+    let context = CommandRun { job, command_job, signals: &signals, started_ns };
+    let result = match &command_job.server {
+        Some(ServerJob::Start(server)) => run_with_server(&context, server),
+        Some(ServerJob::Running(pid)) => run_alone(&context, CpuUsers::BesideProcess(*pid)),
+        None => run_alone(&context, CpuUsers::Command),
+    };
     let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
     clean(command_job, interrupted);
     let none = BTreeSet::new();
@@ -48,18 +58,80 @@ pub fn run(job: &Job, command_job: &CommandJob, started_ns: u64) -> Result<(), S
     Ok(())
 }
 
+/// A command that is run for a job.
+struct CommandRun<'a> {
+    job: &'a Job,
+    command_job: &'a CommandJob,
+    signals: &'a TerminationSignals,
+    started_ns: u64,
+}
+
+/// Runs the command where the worker starts no server. Returns its events.
+fn run_alone(context: &CommandRun, cpu_users: CpuUsers) -> Result<Vec<Event>, String> {
+    prepare(context.command_job, context.signals)?;
+    run_and_measure(context, cpu_users, None)
+}
+
+/// Starts the server, runs the command as its client, and ends the server whatever happened. Returns their
+/// events.
+fn run_with_server(context: &CommandRun, server: &StartedServer) -> Result<Vec<Event>, String> {
+    let CommandRun { job, command_job, signals, .. } = *context;
+    // Before the server, so that it is marked as a part of the workload.
+    let mut profiler = Profiler::begin(job);
+    let mut running = RunningServer::start(server, &job.cpus, profiler.marker(), signals)?;
+    let result = prepare(command_job, signals)
+        .and_then(|()| warm_up(context, server, &mut running, &mut profiler))
+        .and_then(|()| {
+            let cpu_users = CpuUsers::Server(&mut running, &server.client_cpus);
+            run_and_measure(context, cpu_users, Some(profiler))
+        });
+    let result = match (result, running.check_alive()) {
+        (Err(why), _) if why == INTERRUPTED => Err(why),
+        (_, Err(why)) => Err(why),
+        (Err(why), Ok(())) => Err(running.with_last_words(why)),
+        (Ok(events), Ok(())) => Ok(events),
+    };
+    let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
+    let complaint = running.stop(interrupted, signals);
+    result.map(|events| [events, complaint.into_iter().map(Event::Warning).collect()].concat())
+}
+
+/// Runs the client until its server is warm.
+fn warm_up(
+    context: &CommandRun,
+    server: &StartedServer,
+    running: &mut RunningServer,
+    profiler: &mut Profiler,
+) -> Result<(), String> {
+    if server.warmup_s == 0.0 {
+        return Ok(());
+    }
+    let CommandRun { command_job, signals, .. } = *context;
+    let spared = descendants::living();
+    let job = CommandJob { timeout_s: server.warmup_s, ..command_job.clone() };
+    let policy = SchedulingPolicy::current();
+    let cpus = &server.client_cpus;
+    let run = run_measured(&job, cpus, policy, signals, profiler, Some(running.served()))?;
+    let killed = descendants::kill(&spared);
+    if !matches!(run.end, ProgramEnd::TimedOut) {
+        accepted_status(&job, &run).map_err(|why| format!("warming up: {why}"))?;
+    }
+    killed.map_err(|why| format!("after the warm-up, {why}"))
+}
+
 fn timeout(command_job: &CommandJob) -> Duration {
     Duration::from_secs_f64(command_job.timeout_s)
 }
 
 fn prepare(command_job: &CommandJob, signals: &TerminationSignals) -> Result<(), String> {
     for words in &command_job.prepare {
-        run_helper(words, command_job, timeout(command_job), Some(signals)).map_err(|error| {
-            match error {
+        let limit = timeout(command_job);
+        run_helper(words, &command_job.into(), limit, Some(signals)).map_err(
+            |error| match error {
                 HelperError::Failed(why) => format!("preparing the run: {why}"),
                 HelperError::Interrupted => INTERRUPTED.to_string(),
-            }
-        })?;
+            },
+        )?;
     }
     Ok(())
 }
@@ -69,27 +141,29 @@ fn clean(command_job: &CommandJob, interrupted: bool) {
     let timeout = timeout(command_job);
     let timeout = if interrupted { HURRIED_CLEANUP.min(timeout) } else { timeout };
     for words in &command_job.cleanup {
-        if let Err(HelperError::Failed(why)) = run_helper(words, command_job, timeout, None) {
+        if let Err(HelperError::Failed(why)) = run_helper(words, &command_job.into(), timeout, None)
+        {
             let advice = "check the cleanup of the command: later runs may not start alike";
             say(&Event::Warning(Warning::new(format!("cleaning up: {why}"), advice)));
         }
     }
 }
 
-/// Runs the command itself. Returns its events, to print when its processes are gone.
+/// Runs the command itself. Returns its events, to print when its processes are gone. Without a `profiler`, one is
+/// begun if the job asks for it.
 fn run_and_measure(
-    job: &Job,
-    command_job: &CommandJob,
-    signals: &TerminationSignals,
-    started_ns: u64,
+    context: &CommandRun,
+    mut cpu_users: CpuUsers,
+    profiler: Option<Profiler>,
 ) -> Result<Vec<Event>, String> {
-    // Servers that the preparation started live until the cleanup.
+    let CommandRun { job, command_job, signals, started_ns } = *context;
+    // Servers live until they are stopped, and those that the preparation started until the cleanup.
     let prepared = descendants::living();
     let policy = SchedulingPolicy::current();
     priority::raise();
     say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
     let root = Path::new("/");
-    let mut profiler = Profiler::begin(job);
+    let mut profiler = profiler.unwrap_or_else(|| Profiler::begin(job));
     let mut passes = match &command_job.operations {
         Some(OperationCount::Passes { file, probe }) => {
             Some(Passes::begin(file, probe, &job.cpus)?)
@@ -97,16 +171,21 @@ fn run_and_measure(
         _ => None,
     };
     let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
+    let server_before = cpu_users.server_usage()?;
     let own_before = usage::process();
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
     let marks = job.traced.then(Marks::arm).transpose();
     let marks = marks.map_err(|e| format!("mapping the page of marks: {e}"))?;
     marks.into_iter().for_each(Marks::program);
-    let run = run_measured(command_job, &job.cpus, policy, signals, &mut profiler);
+    let cpus = cpu_users.command_cpus(job);
+    let served = cpu_users.served();
+    let run = run_measured(command_job, &cpus, policy, signals, &mut profiler, served);
     marks.into_iter().for_each(|marks| marks.window(0));
-    let used_us = run.as_ref().map_or(0, |run| run.usage.user_us + run.usage.system_us);
-    profiler.edge_of_command(used_us)?;
+    let by_server = cpu_users.server_usage()?.since(server_before);
+    let used =
+        run.as_ref().map_or_else(|_| Used::default(), |run| cpu_users.used(job, run, by_server));
+    profiler.edge_of_command(used.on_measured_cpus_us)?;
     let after = Snapshot::after(root, &job.cpus);
     let own = usage::between(&own_before, &usage::process());
     let _ = policy.apply();
@@ -119,10 +198,10 @@ fn run_and_measure(
     let mut measured = Measured {
         wall_ns: run.wall_ns,
         drain_ns: None,
-        usage: run.usage,
+        usage: used.usage,
         worker_us: own.user_us + own.system_us,
         deltas: counters.deltas,
-        gauges: counters.gauges,
+        gauges: counters.gauges.into_iter().chain(used.gauges).collect(),
         unavailable: counters.unavailable,
     };
     if let Some(counter) = allocations {
@@ -158,6 +237,7 @@ fn accepted_status(command_job: &CommandJob, run: &ProgramRun) -> Result<ExitSta
             format!("took longer than {} s and was killed", command_job.timeout_s)
         }
         ProgramEnd::Interrupted => return Err(INTERRUPTED.to_string()),
+        ProgramEnd::ServerEnded => return Err(SERVER_ENDED.to_string()),
     };
     Err(with_last_words(&format!("{name} {why}"), &last_words()))
 }

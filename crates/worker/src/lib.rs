@@ -7,7 +7,9 @@
 mod allocations;
 mod board;
 mod command;
+mod cpu_users;
 mod durations;
+mod guard;
 mod measure;
 mod output;
 mod own;
@@ -16,6 +18,7 @@ mod priority;
 mod profiler;
 mod program;
 mod scratch;
+mod server;
 mod task;
 mod tasks;
 mod usage;

@@ -1,6 +1,8 @@
 //! One program of a command, from its start to its end: in a session of its own, with nothing on its
 //! standard input and with a timeout. The measured one is pinned to the CPUs of its point.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +22,32 @@ use crate::priority::SchedulingPolicy;
 use crate::profiler::Profiler;
 use crate::usage;
 
+/// Why a run has no result when knee asked its worker to end.
+pub const INTERRUPTED: &str = "the worker was asked to end";
+
+/// Where and how programs run.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub directory: &'a Path,
+    /// In addition to the worker's own.
+    pub environment: &'a BTreeMap<String, String>,
+    /// The user and the group to become; `None` for the worker's own.
+    pub user: Option<(u32, u32)>,
+}
+
+impl<'a> From<&'a CommandJob> for Surroundings<'a> {
+    fn from(job: &'a CommandJob) -> Surroundings<'a> {
+        Surroundings { directory: &job.directory, environment: &job.environment, user: None }
+    }
+}
+
+/// The server of a measured program, which is watched while the program runs.
+pub struct Served<'a> {
+    /// A descriptor that becomes readable when the server has ended.
+    pub ended: i32,
+    pub output: &'a mut BoundedOutput,
+}
+
 /// How a program ended.
 pub enum ProgramEnd {
     /// By itself.
@@ -28,6 +56,8 @@ pub enum ProgramEnd {
     TimedOut,
     /// A signal asked the worker to end. The program may still live.
     Interrupted,
+    /// Its server ended first. The program may still live.
+    ServerEnded,
 }
 
 /// The result of a measured program.
@@ -39,6 +69,8 @@ pub struct ProgramRun {
     pub usage: Usage,
     pub stdout: KeptOutput,
     pub stderr: KeptOutput,
+    /// The most threads that it was seen to have, looked at only beside a server; `None` if others of its processes work.
+    pub threads: Option<usize>,
 }
 
 /// SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable, instead of signals that kill the
@@ -70,7 +102,7 @@ impl TerminationSignals {
         }
     }
 
-    fn descriptor(&self) -> i32 {
+    pub fn descriptor(&self) -> i32 {
         self.0.as_raw_fd()
     }
 }
@@ -82,44 +114,40 @@ pub fn run_measured(
     policy: SchedulingPolicy,
     signals: &TerminationSignals,
     profiler: &mut Profiler,
+    mut served: Option<Served>,
 ) -> Result<ProgramRun, String> {
-    let mut command = command(&job.run, job);
+    let mut command = command(&job.run, &job.into());
+    place(&mut command, cpus, policy, profiler.marker());
     let mut file = output_file(job);
     let printed = file.as_ref().and_then(|file| file.for_child().ok());
     command.stdout(printed.map_or_else(Stdio::piped, Stdio::from)).stderr(Stdio::piped());
-    let mask = affinity::mask(cpus);
-    let marker = profiler.marker();
     let begun = Begun::new();
-    let begun_at = begun.0.expose_provenance();
-    // SAFETY: between fork and exec only system calls, on data that is live.
-    unsafe {
-        command.pre_exec(move || {
-            affinity::apply(0, &mask)?;
-            if !policy.is_default() {
-                policy.apply().map_err(|_| io::Error::last_os_error())?;
-            }
-            marker.map_or(Ok(()), Marker::mark)?;
-            if begun_at != 0 {
-                std::ptr::with_exposed_provenance_mut::<u64>(begun_at).write_volatile(now_ns());
-            }
-            Ok(())
-        });
-    }
+    begun.is_written_by(&mut command);
     let started_ns = now_ns();
-    let mut child = command.spawn().map_err(|e| not_started(&job.run, job, &e))?;
+    let mut child = command.spawn().map_err(|e| not_started(&job.run, &job.into(), &e))?;
     let ended = pidfd(&child)?;
     let mut stdout = Output::new(child.stdout.take());
     let mut stderr = Output::new(child.stderr.take());
-    let since = Instant::now();
-    let timeout = Duration::from_secs_f64(job.timeout_s);
+    let (since, timeout) = (Instant::now(), Duration::from_secs_f64(job.timeout_s));
+    let mut threads = None;
     let (end, ended_ns, usage) = loop {
         let signalled = signals.descriptor();
-        let fds = [ended.as_raw_fd(), signalled, stdout.descriptor(), stderr.descriptor()];
+        let server = served.as_ref().map_or(-1, |served| served.ended);
+        let fds = [ended.as_raw_fd(), signalled, server, stdout.descriptor(), stderr.descriptor()];
         let left = timeout.saturating_sub(since.elapsed());
-        let pause = if file.is_some() { left.min(FREE_INTERVAL) } else { left };
+        let pause = match (&file, &served) {
+            (_, Some(_)) => left.min(SERVED_INTERVAL),
+            (Some(_), None) => left.min(FREE_INTERVAL),
+            (None, None) => left,
+        };
         let ready = poll(&fds, profiler.drain_interval().map_or(pause, |time| time.min(pause)));
         profiler.drain();
         let _ = file.as_mut().map(BoundedOutput::free_middle);
+        if let Some(served) = &mut served {
+            let _ = served.output.free_middle();
+            // Once it has ended, it is a process with one thread.
+            threads = threads.max((!ready[0]).then(|| threads_of(child.id())).flatten());
+        }
         if ready[0] {
             let (status, usage) = collect(&child)?;
             break (ProgramEnd::Exited(status), now_ns(), usage);
@@ -129,6 +157,9 @@ pub fn run_measured(
         stderr.read(1);
         if ready[1] {
             break (ProgramEnd::Interrupted, now_ns(), Usage::default());
+        }
+        if ready[2] {
+            break (ProgramEnd::ServerEnded, now_ns(), Usage::default());
         }
         if left.is_zero() {
             break (ProgramEnd::TimedOut, now_ns(), Usage::default());
@@ -144,7 +175,39 @@ pub fn run_measured(
         usage,
         stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
+        threads,
     })
+}
+
+/// How often the output and the threads of a client and its server are looked at.
+const SERVED_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The number of threads of a process that has no children.
+fn threads_of(process: u32) -> Option<usize> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?.count();
+    (children.trim().is_empty() && threads > 0).then_some(threads)
+}
+
+/// Makes the child that a command starts run on these CPUs only, with this policy, as a task of the workload
+/// for the probes.
+pub fn place(
+    command: &mut Command,
+    cpus: &[u32],
+    policy: SchedulingPolicy,
+    marker: Option<Marker>,
+) {
+    let mask = affinity::mask(cpus);
+    // SAFETY: between fork and exec only system calls, on data that is live.
+    unsafe {
+        command.pre_exec(move || {
+            affinity::apply(0, &mask)?;
+            if !policy.is_default() {
+                policy.apply().map_err(|_| io::Error::last_os_error())?;
+            }
+            marker.map_or(Ok(()), Marker::mark)
+        });
+    }
 }
 
 /// The file in memory that a program prints to, where no number is read from what it prints. A pipe would make a program that
@@ -168,6 +231,20 @@ impl Begun {
         Begun(if page == libc::MAP_FAILED { std::ptr::null_mut() } else { page.cast() })
     }
 
+    /// Has the child that a command starts write the time as its last step before exec.
+    fn is_written_by(&self, command: &mut Command) {
+        let page = self.0.expose_provenance();
+        // SAFETY: between fork and exec only system calls, on data that is live.
+        unsafe {
+            command.pre_exec(move || {
+                if page != 0 {
+                    std::ptr::with_exposed_provenance_mut::<u64>(page).write_volatile(now_ns());
+                }
+                Ok(())
+            });
+        }
+    }
+
     fn at_ns(&self) -> Option<u64> {
         // SAFETY: null, or mapped as long as this lives.
         let at_ns = (!self.0.is_null()).then(|| unsafe { self.0.read_volatile() })?;
@@ -185,13 +262,13 @@ impl Drop for Begun {
 }
 
 /// How often the output of a program that prepares or cleans up is looked at.
-const FREE_INTERVAL: Duration = Duration::from_millis(100);
+pub const FREE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs a program of the preparation or the cleanup. Its output goes to a file in memory: a server
 /// that it leaves behind must not lose its output.
 pub fn run_helper(
     words: &[String],
-    job: &CommandJob,
+    surroundings: &Surroundings,
     timeout: Duration,
     signals: Option<&TerminationSignals>,
 ) -> Result<(), HelperError> {
@@ -199,9 +276,10 @@ pub fn run_helper(
     let output = BoundedOutput::in_memory();
     let mut output = output.map_err(|why| failed(format!("{why:#}")))?;
     let copy = || output.for_child().map_err(|e| failed(format!("dup: {e}")));
-    let mut command = command(words, job);
+    let mut command = command(words, surroundings);
     command.stdout(copy()?).stderr(copy()?);
-    let child = command.spawn().map_err(|e| failed(not_started(words, job, &e)))?;
+    become_user(&mut command, surroundings.user);
+    let child = command.spawn().map_err(|e| failed(not_started(words, surroundings, &e)))?;
     let ended = pidfd(&child).map_err(failed)?;
     let signalled = signals.map_or(-1, TerminationSignals::descriptor);
     let since = Instant::now();
@@ -216,7 +294,7 @@ pub fn run_helper(
             return Err(HelperError::Interrupted);
         }
         if left.is_zero() {
-            let name = words.join(" ");
+            let name = shown(words);
             let seconds = timeout.as_secs_f64();
             return Err(failed(format!("'{name}' took longer than {seconds:.0} s")));
         }
@@ -227,7 +305,17 @@ pub fn run_helper(
     }
     let last_words = output.text().map(|text| last_words(&text)).unwrap_or_default();
     let why = with_last_words(&described(status), &last_words);
-    Err(failed(format!("'{}' {why}", words.join(" "))))
+    Err(failed(format!("'{}' {why}", shown(words))))
+}
+
+/// The first line of a program and its arguments, for messages: a script of a shell may have many.
+fn shown(words: &[String]) -> String {
+    let text = words.join(" ");
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    match (lines.next(), lines.next()) {
+        (Some(first), Some(_)) => format!("{first} …"),
+        _ => text,
+    }
 }
 
 /// Why a program of the preparation or the cleanup did not succeed.
@@ -238,9 +326,9 @@ pub enum HelperError {
 
 /// The path of a program, as execvp(3) would find it. The child itself would try each folder of PATH, and each trial would be
 /// counted as a call of the program.
-fn found(program: &str, job: &CommandJob) -> PathBuf {
+fn found(program: &str, surroundings: &Surroundings) -> PathBuf {
     let own = || std::env::var("PATH").unwrap_or_default();
-    let path = job.environment.get("PATH").cloned().unwrap_or_else(own);
+    let path = surroundings.environment.get("PATH").cloned().unwrap_or_else(own);
     let is_program = |file: &PathBuf| {
         let metadata = file.metadata();
         metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
@@ -250,9 +338,11 @@ fn found(program: &str, job: &CommandJob) -> PathBuf {
     found.filter(|_| !program.contains('/')).unwrap_or_else(|| PathBuf::from(program))
 }
 
-fn command(words: &[String], job: &CommandJob) -> Command {
-    let mut command = Command::new(found(&words[0], job));
-    command.arg0(&words[0]).args(&words[1..]).envs(&job.environment).current_dir(&job.directory);
+/// A program in a session of its own, as the worker's user.
+pub fn command(words: &[String], surroundings: &Surroundings) -> Command {
+    let mut command = Command::new(found(&words[0], surroundings));
+    command.arg0(&words[0]).args(&words[1..]);
+    command.envs(surroundings.environment).current_dir(surroundings.directory);
     command.stdin(Stdio::null());
     let worker = std::process::id();
     // SAFETY: between fork and exec only system calls.
@@ -261,22 +351,54 @@ fn command(words: &[String], job: &CommandJob) -> Command {
             // A session of its own: no terminal can stop it, and its signals to its group do not hit
             // us. It dies with us, in case we have no time to kill it.
             libc::setsid();
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid() as u32 != worker {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
+            die_with(worker)?;
             children::clean_signals()
         });
     }
     command
 }
 
-fn not_started(words: &[String], job: &CommandJob, error: &io::Error) -> String {
-    format!("starting '{}' in {}: {error}", words.join(" "), job.directory.display())
+/// Asks the kernel to kill the calling child when the worker dies, which it may have done already.
+fn die_with(worker: u32) -> io::Result<()> {
+    // SAFETY: plain calls.
+    let parent = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::getppid()
+    };
+    if parent as u32 == worker { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// Makes the child that a command starts give up root's rights, as the last step before exec.
+pub fn become_user(command: &mut Command, user: Option<(u32, u32)>) {
+    let Some((user, group)) = user else { return };
+    let worker = std::process::id();
+    // SAFETY: between fork and exec only system calls.
+    unsafe {
+        command.pre_exec(move || {
+            let failed = libc::setgroups(0, std::ptr::null()) != 0
+                || libc::setgid(group) != 0
+                || libc::setuid(user) != 0;
+            if failed {
+                return Err(io::Error::last_os_error());
+            }
+            // A change of the user clears it (prctl(2)).
+            die_with(worker)
+        });
+    }
+}
+
+pub fn not_started(words: &[String], surroundings: &Surroundings, error: &io::Error) -> String {
+    let user = surroundings.user.map(|(user, _)| format!(" as user {user}"));
+    format!(
+        "starting '{}' in {}{}: {error}",
+        words.join(" "),
+        surroundings.directory.display(),
+        user.unwrap_or_default()
+    )
 }
 
 /// A descriptor that becomes readable when the child has ended.
-fn pidfd(child: &Child) -> Result<OwnedFd, String> {
+pub fn pidfd(child: &Child) -> Result<OwnedFd, String> {
     // SAFETY: plain numbers; the new descriptor is owned by nobody else.
     match unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) } {
         -1 => Err(format!("pidfd_open (Linux 5.3 or newer): {}", io::Error::last_os_error())),
@@ -286,7 +408,7 @@ fn pidfd(child: &Child) -> Result<OwnedFd, String> {
 }
 
 /// Waits until a descriptor is readable, at most for `time`. Returns which ones are.
-fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
+pub fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
     let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // Rounded up: 0 would be no wait at all.
     let ms = time.as_millis().min(1_000_000) as i32 + i32::from(!time.is_zero());
@@ -296,7 +418,7 @@ fn poll<const N: usize>(fds: &[i32; N], time: Duration) -> [bool; N] {
 }
 
 /// Reaps a child that has ended.
-fn collect(child: &Child) -> Result<(ExitStatus, Usage), String> {
+pub fn collect(child: &Child) -> Result<(ExitStatus, Usage), String> {
     let mut status = 0;
     // SAFETY: rusage is plain data, valid when zero; both are live.
     let (pid, usage) = unsafe {

@@ -12,6 +12,7 @@ use crate::comparison::Verdict;
 
 mod emulated;
 mod nodes;
+mod servers;
 mod sessions;
 mod stopping;
 mod taken;

@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use records::{Measured, Point, Until, Warmup, Warning};
 
-use super::ticks::other_busy_percent;
+use super::ticks::{CLIENT_CPUS, other_busy_percent};
 
 /// What limits the numbers of a run that still counts. Percentages are of the run's length or of its CPUs.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub enum RunWarning {
     /// CPU time of other tasks on the run's CPUs, in percent.
     OtherTasks(f64),
     NeverSteady,
+    /// CPU time of the client, in percent of the CPUs that it can use.
+    ClientIsLimit(f64),
+    /// The client of a server had no CPUs of its own.
+    SharedCpus,
     /// Work that took another time than its parameter asked for.
     WorkLength {
         parameter: String,
@@ -42,13 +46,14 @@ impl RunWarning {
     /// The number in the text.
     fn amount(&self) -> Option<f64> {
         match *self {
-            RunWarning::NoOperation | RunWarning::NeverSteady => None,
+            RunWarning::NoOperation | RunWarning::NeverSteady | RunWarning::SharedCpus => None,
             RunWarning::StartsApart(amount)
             | RunWarning::SlowStop(amount)
             | RunWarning::Steal(amount)
             | RunWarning::CpuQuota(amount)
             | RunWarning::Throttled(amount)
-            | RunWarning::OtherTasks(amount) => Some(amount),
+            | RunWarning::OtherTasks(amount)
+            | RunWarning::ClientIsLimit(amount) => Some(amount),
             RunWarning::WorkLength { asked_ns, real_ns, .. } => {
                 Some(off_percent(asked_ns, real_ns))
             }
@@ -75,6 +80,10 @@ impl RunWarning {
             RunWarning::NeverSteady => {
                 "run longer (--seconds), or read the run as one that ages its files"
             }
+            RunWarning::ClientIsLimit(_) => {
+                "the server may be faster than that: give the client more CPUs (fewer --cpus for the server) or threads"
+            }
+            RunWarning::SharedCpus => "leave CPUs to the client: give the server fewer (--cpus)",
             RunWarning::WorkLength { .. } => {
                 "ask for at least 200 ns, on CPUs of one kind and of constant frequency (`knee doctor`)"
             }
@@ -105,6 +114,10 @@ impl Display for RunWarning {
                 write!(f, "other tasks took {percent:.0} % of the CPUs used")
             }
             RunWarning::NeverSteady => write!(f, "the rate did not become steady within the run"),
+            RunWarning::ClientIsLimit(percent) => {
+                write!(f, "the client is the limit: its CPUs are {percent:.0} % used")
+            }
+            RunWarning::SharedCpus => write!(f, "client and server share CPUs"),
             RunWarning::WorkLength { parameter, asked_ns, real_ns } => {
                 let off = off_percent(*asked_ns, *real_ns);
                 write!(f, "the work of {parameter}={asked_ns} took {real_ns:.0} ns, {off:.0} % off")
@@ -138,6 +151,8 @@ pub fn warnings(
         // Of a command, this includes what it left running and did not wait for.
         above(other_busy_percent(measured), 5.0).map(RunWarning::OtherTasks),
         (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
+        above(value("client.busy_percent"), 90.0).map(RunWarning::ClientIsLimit),
+        (metrics.get(CLIENT_CPUS) == Some(&0.0)).then_some(RunWarning::SharedCpus),
     ];
     warnings.into_iter().flatten().chain(work_lengths(point, metrics)).collect()
 }

@@ -130,6 +130,70 @@ fn idle_and_steal_are_shares_of_the_cpus_used_and_absent_without_ticks() {
     );
 }
 
+/// The run of a server that used 1.8 s of two CPUs, and its client.
+fn with_client(ticks: &[(&str, i64)], gauges: &[(&str, f64)]) -> [Event; 3] {
+    let Event::Measured(mut measured) = measured(1000, ticks) else { unreachable!() };
+    measured.gauges = gauges.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+    let ended =
+        Event::Ended { exit_status: 0, values: [].into(), missing: [].into(), operations: None };
+    [Event::Measured(measured), ended, Event::Finished]
+}
+
+#[test]
+fn a_client_is_no_other_task_and_its_limits_are_warnings() {
+    let shown = ["cpu_s", "client.cpu_s", "time.voluntary_context_switches"];
+    let point = Point { command: Some("ask".to_string()), ..point(1, Until::End) };
+    let apart = [("client.cpu_s", 0.97), ("client.cpus", 1.0), ("client.busy_percent", 97.0)];
+    check(
+        &point,
+        &with_client(QUIET, &apart),
+        &shown,
+        expect![[r#"
+        cpu_s 1.8
+        client.cpu_s 0.97
+        time.voluntary_context_switches missing
+        warning: the client is the limit: its CPUs are 97 % used
+    "#]],
+    );
+    let shared = [("client.cpu_s", 0.2), ("client.cpus", 0.0)];
+    let busy = [("user", 40), ("system", 160), ("idle", 0)];
+    check(
+        &point,
+        &with_client(&busy, &shared),
+        &shown,
+        expect![[r#"
+        cpu_s 1.8
+        client.cpu_s 0.2
+        time.voluntary_context_switches missing
+        warning: client and server share CPUs
+    "#]],
+    );
+    // The same time of a client that has CPUs of its own is that of others.
+    let apart = [("client.cpu_s", 0.2), ("client.cpus", 2.0)];
+    check(
+        &point,
+        &with_client(&busy, &apart),
+        &shown,
+        expect![[r#"
+        cpu_s 1.8
+        client.cpu_s 0.2
+        time.voluntary_context_switches missing
+        warning: other tasks took 10 % of the CPUs used
+    "#]],
+    );
+    // A server of the user's may run anywhere.
+    check(
+        &point,
+        &with_client(&busy, &[("server.cpu_s", 0.2)]),
+        &shown,
+        expect![[r#"
+        cpu_s 1.8
+        client.cpu_s missing
+        time.voluntary_context_switches 0
+    "#]],
+    );
+}
+
 #[test]
 fn busy_time_that_tasks_and_worker_do_not_explain_is_a_warning() {
     let ticks = [("user", 30), ("system", 170), ("idle", 0)];

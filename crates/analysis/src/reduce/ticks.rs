@@ -16,11 +16,21 @@ pub fn all_ticks(measured: &Measured) -> f64 {
     ticks(measured, BUSY) + ticks(measured, &["idle", "iowait", "steal"])
 }
 
+/// The number of CPUs that a client had for itself; in runs without a server of knee's it is absent.
+pub const CLIENT_CPUS: &str = "client.cpus";
+
+/// CPU time, in s, of the other end of a run with a server, as far as it may be on the run's CPUs.
+fn other_end_s(measured: &Measured) -> f64 {
+    let value = |name: &str| measured.gauges.get(name).copied().unwrap_or(0.0);
+    let client_s = if value(CLIENT_CPUS) > 0.0 { 0.0 } else { value("client.cpu_s") };
+    client_s + value("server.cpu_s")
+}
+
 /// Busy time of the run's CPUs that the CPU time of tasks and worker does not explain, in
 /// percent of these CPUs. A tick is 1 % of a CPU in a second, so a little is rounding.
 pub fn other_busy_percent(measured: &Measured) -> f64 {
     let all = all_ticks(measured);
     let own = (measured.usage.user_us + measured.usage.system_us + measured.worker_us) as f64 / 1e4;
-    let rest = ticks(measured, BUSY) - own;
+    let rest = ticks(measured, BUSY) - own - 100.0 * other_end_s(measured);
     if all > 0.0 && rest > 4.0 { 100.0 * rest / all } else { 0.0 }
 }

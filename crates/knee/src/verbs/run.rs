@@ -5,6 +5,7 @@ mod dose;
 mod elsewhere;
 mod metal;
 mod on;
+mod server;
 mod value;
 
 use std::ops::ControlFlow;
@@ -184,6 +185,8 @@ pub struct Arguments {
     operations_from: Option<String>,
     #[command(flatten)]
     pub value: value::ValueFlags,
+    #[command(flatten)]
+    server: server::ServerFlags,
     /// Passes over all points [default: 5, variants 10]
     ///
     /// Each pass runs each point once, in random order. The default is 5, or 10 with variants.
@@ -539,6 +542,7 @@ fn changed(
          {{NAME}} with --axis"
     );
     count_operations(&mut experiment, arguments)?;
+    arguments.server.apply(&mut experiment)?;
     arguments.value.apply(&mut experiment)?;
     let many = |values: &Vec<u32>| (!values.is_empty()).then(|| Many(values.clone()));
     arguments.adaptive.apply(arguments.cpus.as_deref(), &mut experiment)?;

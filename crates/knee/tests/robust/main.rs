@@ -37,6 +37,7 @@ mod records;
 mod refusals;
 mod reports;
 mod scale;
+mod servers;
 mod serving;
 mod skip;
 mod snapshots;

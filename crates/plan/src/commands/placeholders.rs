@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::{nearest, unknown_of};
-use records::{Command, CommandLine, OutputSource, parse};
+use records::{Command, CommandLine, OutputSource, Readiness, Server, parse};
 
 /// The placeholders that every command has, and what they stand for.
 pub const ALWAYS: [(&str, &str); 8] = [
@@ -19,6 +19,18 @@ pub const ALWAYS: [(&str, &str); 8] = [
     ("block", "number of the block, from 0"),
     ("run", "number of the run, from 0"),
     ("seed", "a number below 2^31, the same for all runs of a block"),
+];
+
+/// The placeholders that a command with a server has besides.
+pub const OF_CLIENTS: [(&str, &str); 2] = [
+    ("client_cpus", "number of the client's CPUs"),
+    ("client_cpu_list", "the client's CPUs: 1,3,5"),
+];
+
+/// The placeholders that a command with a server that knee starts has besides.
+pub const OF_SERVERS: [(&str, &str); 2] = [
+    ("port", "a free TCP port of 127.0.0.1, chosen for each run"),
+    ("data", "the server's data directory, new for each run"),
 ];
 
 /// Stands for a run's copy of the experiment's image, if it has an image.
@@ -125,13 +137,8 @@ pub fn words(line: &CommandLine, shell: bool, values: &Values) -> Result<Vec<Str
 /// The names that a definition uses anywhere.
 pub fn uses(command: &Command) -> BTreeSet<String> {
     let lines = command.prepare.iter().chain(&command.cleanup).chain(&command.version);
-    let mut texts: Vec<&str> = Vec::new();
-    for line in lines.chain([&command.run]) {
-        match line {
-            CommandLine::Text(text) => texts.push(text),
-            CommandLine::Words(words) => texts.extend(words.iter().map(String::as_str)),
-        }
-    }
+    let mut texts: Vec<&str> = lines.chain([&command.run]).flat_map(texts_of).collect();
+    texts.extend(command.server.iter().flat_map(texts_of_server));
     texts.extend(command.directory.as_deref());
     texts.extend(command.operations.as_ref().map(|text| text.0.as_str()));
     texts.extend(command.environment.values().map(|word| word.0.as_str()));
@@ -146,6 +153,28 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
     names.collect()
 }
 
+fn texts_of(line: &CommandLine) -> Vec<&str> {
+    match line {
+        CommandLine::Text(text) => vec![text],
+        CommandLine::Words(words) => words.iter().map(String::as_str).collect(),
+    }
+}
+
+fn texts_of_server(server: &Server) -> Vec<&str> {
+    let lines = server.setup.iter().chain([&server.run, &server.stop]);
+    let mut texts: Vec<&str> = lines.flat_map(texts_of).collect();
+    texts.extend(server.template.as_deref());
+    texts.extend(server.environment.values().map(|word| word.0.as_str()));
+    match &server.ready {
+        Some(Readiness::Port(port)) => texts.push(&port.0),
+        Some(Readiness::File(path)) => texts.push(path),
+        Some(Readiness::Command(line)) => texts.extend(texts_of(line)),
+        // A regular expression has braces of its own.
+        Some(Readiness::Line(_)) | None => (),
+    }
+    texts
+}
+
 /// Refuses unknown placeholders, and parameters that are used nowhere. `image` says whether the
 /// experiment has one.
 pub fn check<'a>(
@@ -155,7 +184,11 @@ pub fn check<'a>(
 ) -> Result<()> {
     let uses = uses(command);
     let image = image.then_some(IMAGE);
-    let always = || ALWAYS.iter().map(|(name, _)| *name).chain(image);
+    let started = command.server.as_ref().filter(|server| server.pid.is_none());
+    let of_client = command.server.as_ref().map_or(&[][..], |_| &OF_CLIENTS[..]);
+    let of_server = started.map_or(&[][..], |_| &OF_SERVERS[..]);
+    let always =
+        || ALWAYS.iter().chain(of_client).chain(of_server).map(|(name, _)| *name).chain(image);
     for name in parameters.clone() {
         ensure!(
             is_name(name),
@@ -167,8 +200,9 @@ pub fn check<'a>(
         );
         ensure!(
             uses.contains(name),
-            "no {{{name}}} is in '{}', so no parameter of {} is called \"{name}\"{}",
+            "no {{{name}}} is in '{}'{}, so no parameter of {} is called \"{name}\"{}",
             command.run.text(),
+            started.map(|server| format!(" or '{}'", server.run.text())).unwrap_or_default(),
             command.name,
             nearest(name, uses.iter().map(String::as_str))
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, ensure};
 use host::Placement;
-use records::{Axes, Command, Form, Load, Many, Pass, Point, Scalar, Until};
+use records::{Axes, Command, Form, Load, Many, Pass, Point, Scalar, Server, Until};
 
 use super::{Usable, combinations, dirs, product, sizes, too_many, values};
 use crate::commands;
@@ -29,7 +29,12 @@ pub fn points(
     for metric in &command.metrics {
         metric.check_pattern().map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
     }
-    let axes = axes_for_command(command, axes);
+    let axes = axes_for_command(command, axes, usable);
+    let server = command
+        .server
+        .as_ref()
+        .map(|server| (commands::SERVER.to_string(), server_in_words(server)));
+    let other: BTreeMap<String, serde_json::Value> = server.into_iter().collect();
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
         .map(|placement| Ok((placement, sizes(&axes, None, usable, placement, points_max)?)))
@@ -55,7 +60,7 @@ pub fn points(
                 variant: String::new(),
                 cell: None,
                 command: Some(command.run.text()),
-                other: BTreeMap::new(),
+                other: other.clone(),
             });
             ensure!(points.len() <= points_max, too_many(points_max));
         }
@@ -63,10 +68,20 @@ pub fn points(
     Ok(points)
 }
 
-/// The axes as they apply to a command. By default a program has all CPUs, and the number of tasks is
-/// only a value that its line may mention.
-fn axes_for_command(command: &Command, axes: &Axes) -> Axes {
-    let all = || Many(vec![Scalar("all".to_string())]);
+fn server_in_words(server: &Server) -> serde_json::Value {
+    match server.pid {
+        Some(_) => commands::RUNS_ALREADY.into(),
+        None => server.run.text().into(),
+    }
+}
+
+/// The axes as they apply to a command. By default a program has all CPUs, but a server and its client
+/// have half of them each. The number of tasks is only a value that its line may mention.
+fn axes_for_command(command: &Command, axes: &Axes, usable: &Usable) -> Axes {
+    let is_started = command.server.as_ref().is_some_and(|server| server.pid.is_none());
+    let usable_cpus = usable.topology.cpus.len().min(usable.at_once.unwrap_or(u32::MAX) as usize);
+    let half = (usable_cpus / 2).max(1).to_string();
+    let all = || Many(vec![Scalar(if is_started { half } else { "all".to_string() })]);
     let mentioned = commands::uses(command).contains("tasks");
     Axes {
         cpus: axes.cpus.clone().or_else(|| Some(all())),

@@ -100,6 +100,18 @@ json = '/jobs/0/write/iops'
 [[load.command.metric]]
 name = 'rate'
 column = { heading = 'Files/sec', row = 2 }
+[load.command.server]
+run = 'serve --port {port} {data}'
+user = 'nobody'
+template = '{dir}/template'
+setup = ['touch {data}/x']
+ready = { port = '{port}' }
+ready_timeout_s = 5
+warmup_s = 1
+drain_s = 1
+stop = 'ask {port} {client_cpus} {client_cpu_list} end'
+stop_timeout_s = 1
+environment = { A = '{more}' }
 [[load]]
 workload = 'command:fs_mark'
 parameters = { files = [10, 20] }
@@ -165,7 +177,7 @@ fn check(
             // A command is refused or filled before anything runs.
             let filled = command_job(
                 command,
-                &values(point, Path::new("/scratch"), RunId::default()),
+                &values(point, &host.topology, Path::new("/scratch"), RunId::default()),
                 Path::new("/scratch"),
             );
             if let Some(Err(why)) = filled.ok().map(|job| job.check()) {

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use own_loads::Linkage;
-use plan::commands::{RunId, command_job, values};
+use plan::commands::{RunId, command_job, values, with_port};
 use records::{
     Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, PlannedWork, Point,
     ProfileKind, Record, Warning, Work,
 };
 
-use crate::profiles;
+use crate::{ports, profiles};
 
 /// A run to do.
 pub struct RunRequest<'a> {
@@ -83,7 +83,11 @@ impl RunRequest<'_> {
         let point = self.planned.point;
         let work = match self.planned.work {
             PlannedWork::Command(command) => {
-                Work::Command(command_job(command, &values(point, &scratch, self.id), &scratch)?)
+                let mut values = values(point, &self.record.topology, &scratch, self.id);
+                if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
+                    values = with_port(values, ports::free(self.id.run)?);
+                }
+                Work::Command(command_job(command, &values, &scratch)?)
             }
             PlannedWork::Own(own) => Work::Own(own_job(own, point)?),
             PlannedWork::Workload => Work::Workload(NativeJob {
