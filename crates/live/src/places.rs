@@ -88,6 +88,11 @@ const PARTS_OF_LOCKS: &[&str] = &[
     "MutexLocker",
     "ObjectMonitor::",
     "Parker::",
+    "PosixSemaphore",
+    "ObjectSynchronizer::",
+    "SharedRuntime::monitor_enter",
+    "SharedRuntime::complete_monitor",
+    "InterpreterRuntime::monitor",
     "runtime.sem",
     "runtime.ready",
     "sync.",
@@ -212,8 +217,15 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     if place.is_some_and(|function| is_allocator(&function.name)) {
         return Some(WaitKind::Allocator);
     }
-    let kinds: [(WaitKind, &[&str]); 6] = [
+    let kinds: [(WaitKind, &[&str]); 8] = [
         (WaitKind::Mutex, &["LWLock", "LockAcquire", "ProcSleep"]),
+        // HotSpot: its monitors (src/hotspot/share/runtime/objectMonitor.cpp), of which Object.wait() is none, and the
+        // semaphores at which its own threads wait for work and for safepoints.
+        (
+            WaitKind::Mutex,
+            &["ObjectMonitor::enter", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"],
+        ),
+        (WaitKind::Condition, &["PosixSemaphore", "ObjectMonitor::wait"]),
         (
             WaitKind::Condition,
             &[
