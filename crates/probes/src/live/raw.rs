@@ -2,6 +2,7 @@
 
 use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken};
 
+use super::user_stacks::UserRegisters;
 use crate::ledger::calls;
 
 /// `enum event_kind`.
@@ -100,17 +101,6 @@ pub struct RawStack {
     pub all_registers: [u64; REGISTERS],
     /// What lies at the program's stack pointer and above.
     pub stack: Vec<u8>,
-}
-
-/// The registers that walking a stack needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserRegisters {
-    pub ip: u64,
-    pub sp: u64,
-    /// The frame pointer, if the function keeps one.
-    pub bp: u64,
-    /// Where the innermost function returns to, on architectures that have it in a register.
-    pub link: u64,
 }
 
 impl RawEvent {
