@@ -98,15 +98,24 @@ fn segments<'s>(life: &Life<'s>, behinds: &Behinds<'s>) -> Vec<Segment<'s>> {
                 segments.push(Segment { from, to, what: Doing::Waits(wait, None) });
             }
             Sighted::Runnable(cpu) => {
-                let runs = from + ((to - from) as f64 * life.running_share(index)) as u64;
+                let running = life.running_share(index);
+                let (own, other) = behinds.on_cpu(at_ns, *cpu, running);
                 let quota = behinds.throttled_share(at_ns);
-                let throttled = runs + ((to - runs) as f64 * quota) as u64;
+                let part = |from: u64, share: f64| from + ((to - from) as f64 * share) as u64;
+                let runs = part(from, running);
+                let throttled = part(runs, quota);
+                let behind_own = part(throttled, own);
                 segments.push(Segment { from, to: runs, what: Doing::Runs });
-                let what = Doing::CouldRun(Behind::Quota);
-                segments.push(Segment { from: runs, to: throttled, what });
-                let behind = behinds.on_cpu(at_ns, *cpu);
-                let what = Doing::CouldRun(behind);
-                segments.push(Segment { from: throttled, to, what });
+                let waits = [
+                    (runs, throttled, Behind::Quota),
+                    (throttled, behind_own, Behind::Own),
+                    (behind_own, to, other),
+                ];
+                segments.extend(waits.map(|(from, to, behind)| Segment {
+                    from,
+                    to,
+                    what: Doing::CouldRun(behind),
+                }));
             }
         }
     }
@@ -145,17 +154,17 @@ struct Behinds<'s> {
     throttled: Vec<f64>,
     /// In each window, the busiest program that is not observed.
     others: Vec<Option<&'s str>>,
-    /// How many of the observed threads are runnable, by round and CPU.
-    runnable: HashMap<(u64, u32), u32>,
+    /// How much the observed threads that are runnable run, by round and CPU.
+    running: HashMap<(u64, u32), f64>,
 }
 
 impl<'s> Behinds<'s> {
     fn new(samples: &'s Samples, lives: &Lives) -> Behinds<'s> {
-        let mut runnable: HashMap<(u64, u32), u32> = HashMap::new();
-        for round in &samples.rounds {
-            for sighting in &round.sightings {
+        let mut running: HashMap<(u64, u32), f64> = HashMap::new();
+        for life in lives.0.values() {
+            for (index, (at_ns, sighting)) in life.sightings.iter().enumerate() {
                 if let Sighted::Runnable(cpu) = sighting.doing {
-                    *runnable.entry((round.at_ns, cpu)).or_default() += 1;
+                    *running.entry((*at_ns, cpu)).or_default() += life.running_share(index);
                 }
             }
         }
@@ -169,7 +178,7 @@ impl<'s> Behinds<'s> {
             edges_ns: &trace.edges_ns,
             throttled: throttled.collect(),
             others: others.collect(),
-            runnable,
+            running,
         }
     }
 
@@ -182,14 +191,18 @@ impl<'s> Behinds<'s> {
         self.throttled.get(self.window(at_ns).min(last)).copied().unwrap_or(0.0)
     }
 
-    /// Another observed thread that is runnable on the same CPU, else the busiest other program.
-    fn on_cpu(&self, at_ns: u64, cpu: u32) -> Behind<'s> {
-        if self.runnable.get(&(at_ns, cpu)).is_some_and(|threads| *threads > 1) {
-            return Behind::Own;
-        }
+    /// What a thread stands behind that runs for a share of the time: for which part of its waiting other observed threads
+    /// run on the same CPU; and what has the CPU for the rest, the busiest other program if there is one.
+    fn on_cpu(&self, at_ns: u64, cpu: u32, share: f64) -> (f64, Behind<'s>) {
+        let all = self.running.get(&(at_ns, cpu)).copied().unwrap_or(share);
+        let own = ((all - share) / (1.0 - share).max(1e-9)).clamp(0.0, 1.0);
         let last = self.others.len().saturating_sub(1);
         let other = self.others.get(self.window(at_ns).min(last)).copied().flatten();
-        other.map_or(Behind::Idle, Behind::Other)
+        match other {
+            Some(other) => (own, Behind::Other(other)),
+            None if own > 0.0 => (1.0, Behind::Own),
+            None => (0.0, Behind::Idle),
+        }
     }
 }
 

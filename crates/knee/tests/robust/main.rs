@@ -35,6 +35,7 @@ mod random;
 mod records;
 mod refusals;
 mod reports;
+mod running;
 mod scale;
 mod serving;
 mod skip;

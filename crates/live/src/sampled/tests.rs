@@ -110,6 +110,14 @@ fn a_thread_stands_behind_its_own_threads_or_behind_another_program() {
     };
     check(&[1], &ThreadState::BehindOther("hog".to_string()));
     check(&[1, 2], &ThreadState::BehindOwn);
+    // Two threads that hardly run wait for the same CPU: neither has it.
+    let mut samples = seen(&[1, 2], |_, _| (Sighted::Runnable(0), 1, 9));
+    for cpus in &mut samples.trace.cpus {
+        cpus.others = vec![OtherTask { name: "hog".to_string(), ns: 400 * MS }];
+    }
+    let observation = observe_samples(&samples);
+    let share = share(&observation, 1, &ThreadState::BehindOther("hog".to_string()));
+    assert!((share - 0.8).abs() < 0.02, "{share}");
 }
 
 #[test]

@@ -151,6 +151,10 @@ fn ancestors(of: u32, running: &BTreeMap<u32, RunningProcess>) -> BTreeSet<u32> 
 
 /// The quota of a control group in CPUs: the smallest of its own and those of the groups above it. `None` without one.
 pub fn quota_cpus(control_group: &str) -> Option<f64> {
+    let of_version_1 = quota_of_version_1(control_group);
+    if of_version_1.is_some() {
+        return of_version_1;
+    }
     let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
     let mount = mounts
         .into_iter()
@@ -161,6 +165,27 @@ pub fn quota_cpus(control_group: &str) -> Option<f64> {
     while group.starts_with(mount) && group != mount {
         let text = fs::read_to_string(group.join("cpu.max")).unwrap_or_default();
         if let Some(cpus) = quota(&text) {
+            least = Some(least.map_or(cpus, |known| known.min(cpus)));
+        }
+        group.pop();
+    }
+    least
+}
+
+/// The quota of a group in a hierarchy of version 1, where a group's quota is -1 if it has none.
+fn quota_of_version_1(control_group: &str) -> Option<f64> {
+    let mount = Path::new("/sys/fs/cgroup/cpu");
+    let mut group = mount.join(control_group.trim_start_matches('/'));
+    let mut least: Option<f64> = None;
+    while group.starts_with(mount) && group != mount {
+        let number = |name: &str| -> Option<f64> {
+            fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()
+        };
+        if let (Some(quota), Some(period)) =
+            (number("cpu.cfs_quota_us"), number("cpu.cfs_period_us"))
+            && let (true, true) = (quota > 0.0, period > 0.0)
+        {
+            let cpus: f64 = quota / period;
             least = Some(least.map_or(cpus, |known| known.min(cpus)));
         }
         group.pop();

@@ -15,7 +15,7 @@ use records::sampled::{Round, Samples, Sighted, Sighting};
 
 use super::clock_samples::ClockSamples;
 use super::host_use::{HostUse, own_cpu_ns};
-use super::task_files::{Counters, Place, Seen, TaskFiles, read_memory};
+use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
 use super::throttling::Throttling;
 use super::user_stacks::{UserRegisters, UserStacks, variables};
 use crate::ledger::programs::CodeLocation;
@@ -42,6 +42,8 @@ const STILL_MAX: u32 = 10;
 const CLOCK_AFTER_NS: u64 = 5_000_000;
 /// But no more threads than this: their samples take memory that the kernel bounds.
 const CLOCKS_MAX: usize = 32;
+/// Mutexes whose owners are looked at again in a round.
+const OWNERS_MAX: usize = 64;
 /// Nothing is taken for granted with so few threads.
 const FEW_THREADS: usize = 24;
 
@@ -227,6 +229,7 @@ impl ProcWatch {
                 None => drop(self.threads.remove(&task)),
             }
         }
+        self.find_owners(&mut round, &mut walks);
         self.take_clock_samples();
         self.samples.rounds.push(round);
         self.next_ns = began + self.interval_ns();
@@ -263,6 +266,65 @@ impl ProcWatch {
         thread.last = Some((counters, doing.clone(), stack));
         let Counters { run_ns, delay_ns, arrivals } = counters;
         Some(Sighting { task, run_ns, delay_ns, arrivals, doing, stack })
+    }
+
+    /// Looks at the owners of mutexes once more, right after their names are read: a round of many threads takes so long
+    /// that a mutex changes hands meanwhile.
+    fn find_owners(&mut self, round: &mut Round, walks: &mut Walks) {
+        let mut waiting: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
+        for (index, sighting) in round.sightings.iter().enumerate() {
+            if let (Some(address), Some(thread)) =
+                (mutex_of(&sighting.doing), self.threads.get(&sighting.task))
+            {
+                waiting.entry((thread.process, address)).or_default().push(index);
+            }
+        }
+        for ((process, address), waiters) in waiting.into_iter().take(OWNERS_MAX) {
+            let owner = self.owner(process, address, round, walks);
+            for index in waiters {
+                if let Sighted::Waits(wait) = &mut round.sightings[index].doing {
+                    wait.words[2] = owner;
+                }
+            }
+        }
+    }
+
+    /// The owner of a mutex, whose sighting is renewed; 0 if it is not known.
+    fn owner(&mut self, process: u32, address: u64, round: &mut Round, walks: &mut Walks) -> u32 {
+        const TRIES: usize = 3;
+        let mut owner = futex_words(process, address)[2];
+        for _ in 0..TRIES {
+            if owner == 0 {
+                return self.successor(address, round);
+            }
+            let Ok(index) = round.sightings.binary_search_by_key(&owner, |s| s.task) else {
+                return 0;
+            };
+            let Some((doing, stack)) = self.look(owner, walks) else { return 0 };
+            let now = futex_words(process, address)[2];
+            if now == owner {
+                // A thread that waits for what it owns has just got or given it.
+                if mutex_of(&doing) != Some(address) {
+                    round.sightings[index].doing = doing;
+                    round.sightings[index].stack = stack;
+                }
+                return owner;
+            }
+            owner = now;
+        }
+        owner
+    }
+
+    /// A thread that waited for a mutex in the round before and was woken: it is about to take the mutex. 0 if there is
+    /// none.
+    fn successor(&self, address: u64, round: &Round) -> u32 {
+        let Some(before) = self.samples.rounds.last() else { return 0 };
+        let was_waiting = before.sightings.iter().filter(|s| mutex_of(&s.doing) == Some(address));
+        let is_woken = |task: &u32| {
+            let now = round.sightings.binary_search_by_key(task, |sighting| sighting.task);
+            now.is_ok_and(|at| matches!(round.sightings[at].doing, Sighted::Runnable(_)))
+        };
+        was_waiting.map(|sighting| sighting.task).find(is_woken).unwrap_or(0)
     }
 
     /// What a thread does, with its stack if it waits.
@@ -436,6 +498,16 @@ impl Walks {
     }
 }
 
+/// The address of the mutex of the C library, or of one alike, that a thread waits for: its word is 2 then.
+fn mutex_of(doing: &Sighted) -> Option<u64> {
+    match doing {
+        Sighted::Waits(wait) if wait.call == "futex" && wait.words[0] == 2 => {
+            Some(wait.arguments[0])
+        }
+        _ => None,
+    }
+}
+
 /// Why a process may not be looked into, and what to do.
 fn refused(process: u32) -> String {
     let user = |number: &str| {
@@ -534,6 +606,51 @@ mod tests {
         check("0-63", Some(3));
         check("1,5", Some(1));
         assert_eq!(cpus_allowed("Name:\ta\n", &online), None);
+    }
+
+    /// A mutex that two threads of this process take in turns, each for a millisecond.
+    fn contend(until: std::time::Instant) -> u64 {
+        let mutex = Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        let address = Box::leak(mutex).get() as u64;
+        for _ in 0..2 {
+            std::thread::spawn(move || {
+                let mutex = address as *mut libc::pthread_mutex_t;
+                while std::time::Instant::now() < until {
+                    // SAFETY: an initialised mutex that lives for ever.
+                    unsafe { libc::pthread_mutex_lock(mutex) };
+                    std::thread::sleep(Duration::from_millis(1));
+                    // SAFETY: this thread has it.
+                    unsafe { libc::pthread_mutex_unlock(mutex) };
+                }
+            });
+        }
+        address
+    }
+
+    #[test]
+    fn a_mutex_of_this_process_is_seen_with_its_owner() {
+        const LOOK: Duration = Duration::from_millis(500);
+        let begin = std::time::Instant::now();
+        let address = contend(begin + 4 * LOOK);
+        let mut watch = ProcWatch::begin(&[std::process::id()]).unwrap();
+        while begin.elapsed() < LOOK {
+            std::thread::sleep(watch.drain());
+        }
+        watch.edge();
+        let result = watch.end();
+        let sightings = result.samples.rounds.iter().flat_map(|round| &round.sightings);
+        let owners = sightings.filter_map(|sighting| match &sighting.doing {
+            Sighted::Waits(wait) if mutex_of(&sighting.doing) == Some(address) => {
+                Some((sighting.task, wait.words[2]))
+            }
+            _ => None,
+        });
+        let owners: Vec<(u32, u32)> = owners.collect();
+        assert!(!owners.is_empty(), "nobody waits");
+        let tasks = &result.samples.trace.tasks;
+        let known =
+            owners.iter().filter(|(task, owner)| task != owner && tasks.contains_key(owner));
+        assert!(known.count() * 2 > owners.len(), "{owners:?}");
     }
 
     #[test]

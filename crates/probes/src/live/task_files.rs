@@ -132,7 +132,7 @@ impl TaskFiles {
 }
 
 /// The three words at an address of a process, as far as they can be read.
-fn futex_words(process: u32, address: u64) -> [u32; 3] {
+pub fn futex_words(process: u32, address: u64) -> [u32; 3] {
     let mut bytes = [0; 12];
     read_memory(process, address, &mut bytes);
     let word =

@@ -85,7 +85,7 @@ fn by_switches(followed: Followed) -> Observation {
 
 fn by_proc(sampled: SampledResult, why: &str) -> Observation {
     let mut missing = sampled.missing;
-    missing.insert("kernel locks, and waits shorter than a look".to_string(), gains(why));
+    missing.insert("kernel locks, and single waits".to_string(), gains(why));
     Observation {
         missing,
         whole_stacks: sampled.whole_stacks,
