@@ -1,6 +1,6 @@
 //! Sightings as data, and what they amount to.
 
-use records::live::{CpuUse, HolderState, OtherTask, TracedTask, WaitKind, WaitsOn};
+use records::live::{CpuUse, HolderState, OtherTask, Trace, TracedTask, WaitKind, WaitsOn};
 use records::sampled::Round;
 
 use super::*;

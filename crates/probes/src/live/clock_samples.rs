@@ -163,6 +163,7 @@ mod tests {
 
     #[test]
     fn this_thread_is_sampled_where_the_kernel_allows_it() {
+        // SAFETY: the call has no preconditions.
         let task = unsafe { libc::gettid() } as u32;
         let Ok(mut samples) = ClockSamples::begin(task) else { return };
         let mut taken = Vec::new();

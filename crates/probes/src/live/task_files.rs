@@ -271,6 +271,7 @@ mod tests {
 
     #[test]
     fn this_thread_runs_and_its_memory_can_be_read() {
+        // SAFETY: the call has no preconditions.
         let task = unsafe { libc::gettid() } as u32;
         let files = TaskFiles::open(std::process::id(), task).unwrap();
         assert!(matches!(files.seen(), Some(Seen::Runnable(_) | Seen::Waits(..))));
