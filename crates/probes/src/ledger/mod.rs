@@ -6,7 +6,7 @@
 //!
 //! README.md beside this file explains how to read the results.
 
-#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "the ledger needs BPF"))]
+#[cfg_attr(not(any(feature = "bpf", test)), expect(dead_code, reason = "the ledger needs BPF"))]
 pub(crate) mod calls;
 #[cfg(feature = "bpf")]
 mod counters;

@@ -7,7 +7,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::user_stacks::UserRegisters;
+use super::user_registers::UserRegisters;
 use crate::perf_event::{self, EventAttributes};
 
 /// Nanoseconds of a thread's CPU time between samples: 99 in a second.

@@ -18,6 +18,7 @@ mod task_files;
 mod throttling;
 #[cfg(feature = "bpf")]
 mod touches;
+mod user_registers;
 mod user_stacks;
 
 pub use sampled::{ProcWatch, SampledResult};

@@ -2,7 +2,7 @@
 
 use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken};
 
-use super::user_stacks::UserRegisters;
+use super::user_registers::UserRegisters;
 use crate::ledger::calls;
 
 /// `enum event_kind`.

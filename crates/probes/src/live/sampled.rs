@@ -17,7 +17,8 @@ use super::clock_samples::ClockSamples;
 use super::host_use::{HostUse, own_cpu_ns};
 use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
 use super::throttling::Throttling;
-use super::user_stacks::{UserRegisters, UserStacks, variables};
+use super::user_registers::UserRegisters;
+use super::user_stacks::{UserStacks, variables};
 use crate::ledger::programs::CodeLocation;
 
 /// No more rounds in a second than this.

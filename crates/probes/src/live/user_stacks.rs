@@ -20,21 +20,11 @@ use records::live::{StackTaken, Touch};
 use super::raw::RawStack;
 #[cfg(feature = "bpf")]
 use super::touches::{CODE_BYTES, touches};
+use super::user_registers::UserRegisters;
 use crate::ledger::programs::{CodeLocation, Programs};
 
 /// More frames than a stack of 8 KiB has.
 const FRAMES_MAX: usize = 96;
-
-/// The registers that walking a stack needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserRegisters {
-    pub ip: u64,
-    pub sp: u64,
-    /// The frame pointer, if the function keeps one.
-    pub bp: u64,
-    /// Where the innermost function returns to, on architectures that have it in a register.
-    pub link: u64,
-}
 
 /// What walking stacks of processes needs.
 #[derive(Default)]
