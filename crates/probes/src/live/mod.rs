@@ -10,6 +10,7 @@
 mod attach;
 mod clock_samples;
 mod host_use;
+mod kernel_waits;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;

@@ -57,7 +57,7 @@ pub struct ProcWatch {
     /// Walked stacks: those of the program's code, and whether they are whole.
     walked: Vec<WalkedStack>,
     /// The last stack that was walked from a place of a thread.
-    known: HashMap<(u32, Place), usize>,
+    known: HashMap<(u32, Place, String), usize>,
     futexes: BTreeSet<(u32, u64)>,
     host: HostUse,
     throttling: Throttling,
@@ -100,6 +100,8 @@ struct WalkedStack {
     task: u32,
     /// When its clock fired; `None` if the thread waits.
     sampled_ns: Option<u64>,
+    /// The kernel's function that waits for a lock; empty if it waits for none.
+    kernel: String,
     frames: Vec<CodeLocation>,
     is_whole: bool,
 }
@@ -338,15 +340,28 @@ impl ProcWatch {
                 if wait.call == "futex" {
                     self.futexes.insert((process, wait.arguments[0]));
                 }
-                let stack = place.and_then(|place| self.stack(process, task, place, walks));
+                let stack = place.and_then(|at| self.stack(process, task, (at, ""), walks));
+                (Sighted::Waits(wait), stack)
+            }
+            Seen::WaitsInKernel(wait, place, kernel) => {
+                let function = kernel.function.as_str();
+                let stack = place.and_then(|at| self.stack(process, task, (at, function), walks));
                 (Sighted::Waits(wait), stack)
             }
         })
     }
 
-    /// The stack of a thread that waits at a place: a new one as long as there is time for it, or the last one there.
-    fn stack(&mut self, process: u32, task: u32, place: Place, walks: &mut Walks) -> Option<usize> {
-        let known = self.known.get(&(task, place)).copied();
+    /// The stack of a thread that waits at a place, in a function of the kernel if that is known: a new one as long as
+    /// there is time for it, or the last one there.
+    fn stack(
+        &mut self,
+        process: u32,
+        task: u32,
+        (place, kernel): (Place, &str),
+        walks: &mut Walks,
+    ) -> Option<usize> {
+        let key = (task, place, kernel.to_string());
+        let known = self.known.get(&key).copied();
         if !walks.take(known.is_some()) {
             return known;
         }
@@ -354,16 +369,17 @@ impl ProcWatch {
         let length = read_memory(process, place.sp, &mut bytes);
         let registers = UserRegisters { ip: place.ip, sp: place.sp, bp: 0, link: 0 };
         let walked = self.stacks.walk_from(process, &registers, &bytes[..length]);
-        if walked.frames.is_empty() {
+        if walked.frames.is_empty() && kernel.is_empty() {
             return None;
         }
         let index = self.index(WalkedStack {
             task,
             sampled_ns: None,
+            kernel: kernel.to_string(),
             frames: walked.frames,
             is_whole: walked.is_whole,
         });
-        self.known.insert((task, place), index);
+        self.known.insert(key, index);
         Some(index)
     }
 
@@ -386,6 +402,7 @@ impl ProcWatch {
                 self.walked.push(WalkedStack {
                     task: *task,
                     sampled_ns: Some(sample.at_ns),
+                    kernel: String::new(),
                     frames: walked.frames,
                     is_whole: walked.is_whole,
                 });
@@ -395,7 +412,10 @@ impl ProcWatch {
 
     fn index(&mut self, stack: WalkedStack) -> usize {
         let same = |known: &WalkedStack| {
-            known.task == stack.task && known.sampled_ns.is_none() && known.frames == stack.frames
+            known.task == stack.task
+                && known.sampled_ns.is_none()
+                && known.kernel == stack.kernel
+                && known.frames == stack.frames
         };
         // Threads have few different stacks, and the last ones are the most likely.
         const LOOKED_AT: usize = 256;
@@ -568,12 +588,18 @@ fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
     let names = stacks.programs.functions(&locations);
     for stack in walked {
         let named = stack.frames.iter().filter_map(|at| names.get(at));
+        let kernel = (!stack.kernel.is_empty()).then(|| TracedFunction {
+            name: stack.kernel.clone(),
+            object: String::new(),
+            is_named: true,
+        });
+        let kernel_frames = u32::from(kernel.is_some());
         let functions = named.map(|(name, object)| TracedFunction {
             name: name.clone(),
             object: object.clone(),
             is_named: !name.starts_with(&format!("{object}+0x")),
         });
-        let frames = functions.map(|function| {
+        let frames = kernel.into_iter().chain(functions).map(|function| {
             let next = known.len() as u32;
             *known.entry(function.clone()).or_insert_with(|| {
                 trace.functions.push(function);
@@ -586,6 +612,7 @@ fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
             at_ns: stack.sampled_ns.unwrap_or(0),
             why: if stack.sampled_ns.is_some() { StackTaken::Sampled } else { StackTaken::Waits },
             frames,
+            kernel: kernel_frames,
             user_offset: stack.frames.first().map_or(0, |(_, offset)| *offset),
             is_whole: stack.is_whole,
             ..TracedStack::default()

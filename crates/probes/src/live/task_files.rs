@@ -9,11 +9,13 @@ use std::os::unix::fs::FileExt;
 
 use records::live::{TracedWait, WaitsOn};
 
+use super::kernel_waits::{KernelWait, kernel_wait};
 use crate::ledger::calls;
 
 /// The open files of a thread.
 pub struct TaskFiles {
     process: u32,
+    task: u32,
     schedstat: File,
     stat: File,
     /// Absent where it may not be read.
@@ -34,6 +36,8 @@ pub enum Seen {
     /// It runs on this CPU, or could.
     Runnable(u32),
     Waits(TracedWait, Option<Place>),
+    /// It waits for a lock of the kernel.
+    WaitsInKernel(TracedWait, Option<Place>, KernelWait),
 }
 
 /// Where a waiting thread is in its program.
@@ -51,7 +55,7 @@ impl TaskFiles {
     pub fn open(process: u32, task: u32) -> io::Result<TaskFiles> {
         let open = |name: &str| File::open(format!("/proc/{process}/task/{task}/{name}"));
         let syscall = open("syscall").ok().filter(|file| text(file, &mut [0; 256]).is_some());
-        Ok(TaskFiles { process, schedstat: open("schedstat")?, stat: open("stat")?, syscall })
+        Ok(TaskFiles { process, task, schedstat: open("schedstat")?, stat: open("stat")?, syscall })
     }
 
     /// Whether what the thread waits for can be read.
@@ -85,13 +89,23 @@ impl TaskFiles {
             _ if matches!(state, 'Z' | 'X' | 'x') => return None,
             Call::Unknown if state == 'R' => Seen::Runnable(cpu),
             Call::Unknown => Seen::Waits(self.wait(String::new(), [0; 6], state), None),
-            Call::Outside(place) => {
-                Seen::Waits(self.wait(String::new(), [0; 6], state), Some(place))
-            }
+            Call::Outside(place) => self.waiting(String::new(), [0; 6], state, place),
             Call::In(number, arguments, place) => {
-                Seen::Waits(self.wait(calls::name(number), arguments, state), Some(place))
+                self.waiting(calls::name(number), arguments, state, place)
             }
         })
+    }
+
+    fn waiting(&self, call: String, arguments: [u64; 6], state: char, place: Place) -> Seen {
+        let wait = self.wait(call, arguments, state);
+        let in_kernel = (state == 'D').then(|| kernel_wait(self.process, self.task)).flatten();
+        match in_kernel {
+            Some(kernel) => {
+                let wait = TracedWait { lock: kernel.lock, on: WaitsOn::Call, ..wait };
+                Seen::WaitsInKernel(wait, Some(place), kernel)
+            }
+            None => Seen::Waits(wait, Some(place)),
+        }
     }
 
     fn wait(&self, call: String, arguments: [u64; 6], state: char) -> TracedWait {
@@ -274,7 +288,7 @@ mod tests {
         // SAFETY: the call has no preconditions.
         let task = unsafe { libc::gettid() } as u32;
         let files = TaskFiles::open(std::process::id(), task).unwrap();
-        assert!(matches!(files.seen(), Some(Seen::Runnable(_) | Seen::Waits(..))));
+        assert!(files.seen().is_some());
         assert!(files.counters().unwrap().arrivals > 0);
         let words = [7_u32, 8, 9];
         assert_eq!(futex_words(std::process::id(), words.as_ptr() as u64), words);

@@ -85,7 +85,7 @@ fn by_switches(followed: Followed) -> Observation {
 
 fn by_proc(sampled: SampledResult, why: &str) -> Observation {
     let mut missing = sampled.missing;
-    missing.insert("kernel locks, and single waits".to_string(), gains(why));
+    missing.insert("who has kernel locks, and single waits".to_string(), gains(why));
     Observation {
         missing,
         whole_stacks: sampled.whole_stacks,
@@ -97,10 +97,10 @@ fn by_proc(sampled: SampledResult, why: &str) -> Observation {
 /// What would add to what /proc shows.
 fn gains(why: &str) -> String {
     if why.contains("built without BPF") {
-        return format!("{why}; with it, every wait is seen, and kernel locks");
+        return format!("{why}; with it, every wait is seen, and who has kernel locks");
     }
     if why.contains("was given") {
         return why.to_string();
     }
-    "root, or CAP_BPF and CAP_PERFMON, would show every wait, and kernel locks".to_string()
+    "root, or CAP_BPF and CAP_PERFMON, would show every wait, and who has kernel locks".to_string()
 }
