@@ -40,12 +40,14 @@ pub fn observe_samples(samples: &Samples) -> Observation {
     for lock in &mut locks.locks {
         lock.waits = 0;
     }
+    let idle = idle_shares(samples, &windows);
     let mut threads = Vec::new();
     for (task, segments) in &segments_of {
         let Some(known) = trace.tasks.get(task) else { continue };
         let sampled = states(segments, known.process, &locks, &windows);
         let life = &lives.0[task];
-        let mut states = calibrated(sampled, &life.counted(&trace.edges_ns, &windows));
+        let counted = life.counted(&trace.edges_ns, &windows);
+        let mut states = calibrated(sampled, &counted, &idle);
         count_entries(life, &mut states, |wait| state_of(&locks, known.process, wait));
         for time in &states {
             if let ThreadState::Lock(lock) = time.state {
@@ -237,8 +239,18 @@ fn throttled_share(samples: &Samples, lives: &Lives, window: usize) -> f64 {
     held / could_run
 }
 
+/// The share of the CPUs' time in each window that nothing uses.
+fn idle_shares(samples: &Samples, windows: &Windows) -> Vec<f64> {
+    let cpus = f64::from(samples.trace.online_cpus.max(1));
+    let share = |(window, ns): (usize, u64)| {
+        let idle_ns = samples.trace.cpus.get(window).map_or(0, |cpus| cpus.idle_ns);
+        (idle_ns as f64 / (cpus * ns.max(1) as f64)).min(1.0)
+    };
+    windows.lengths().into_iter().enumerate().map(share).collect()
+}
+
 /// Sets what was sampled to what the counters say: running, waiting for a CPU, and the rest.
-fn calibrated(sampled: Vec<StateTime>, counted: &[Counted]) -> Vec<StateTime> {
+fn calibrated(sampled: Vec<StateTime>, counted: &[Counted], idle: &[f64]) -> Vec<StateTime> {
     let mut states: BTreeMap<ThreadState, StateTime> = BTreeMap::new();
     for time in sampled {
         states.insert(time.state.clone(), time);
@@ -250,13 +262,13 @@ fn calibrated(sampled: Vec<StateTime>, counted: &[Counted]) -> Vec<StateTime> {
     }
     let mut states: Vec<StateTime> = states.into_values().collect();
     for (window, counted) in counted.iter().enumerate() {
-        calibrate(&mut states, window, *counted);
+        calibrate(&mut states, window, *counted, idle[window]);
     }
     states.retain(|time| time.ns.iter().any(|ns| *ns > 0));
     states
 }
 
-fn calibrate(states: &mut [StateTime], window: usize, counted: Counted) {
+fn calibrate(states: &mut [StateTime], window: usize, counted: Counted, idle: f64) {
     let is_delayed = |state: &ThreadState| {
         matches!(
             state,
@@ -284,12 +296,10 @@ fn calibrate(states: &mut [StateTime], window: usize, counted: Counted) {
         0
     };
     let delayed = counted.delay_ns.max(sampled).min(left);
-    let wakes_up = if sum(states, &is_delayed) == 0 {
-        delayed
-    } else {
-        delayed.min(counted.arrivals * WAKE_UP_NS).min(counted.delay_ns)
-    };
-    let wakes_up = if delayed - wakes_up < wakes_up { delayed } else { 0 };
+    // Delays that are short are those of wake-ups, as far as there are idle CPUs to wake up on.
+    let short = (counted.arrivals * WAKE_UP_NS) as f64 * idle;
+    let is_short = 2.0 * short > delayed as f64 || sum(states, &is_delayed) == 0;
+    let wakes_up = if is_short { delayed } else { 0 };
     set(states, window, &|state| *state == ThreadState::Running, runs);
     set(states, window, &is_delayed, delayed - wakes_up);
     set(states, window, &|state| *state == ThreadState::WakeUp, wakes_up);

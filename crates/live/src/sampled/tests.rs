@@ -131,6 +131,27 @@ fn a_quota_keeps_all_threads_of_its_group() {
 }
 
 #[test]
+fn short_delays_are_wake_ups_where_cpus_are_idle() {
+    let check = |idle_ms: u64, expected: &ThreadState| {
+        let mut samples = seen(&[1], |_, number| match number % 10 {
+            0 => (Sighted::Runnable(0), 0, 1),
+            _ => (sleeps(), 0, 0),
+        });
+        for round in &mut samples.rounds {
+            round.sightings[0].arrivals *= 10;
+        }
+        for cpus in &mut samples.trace.cpus {
+            cpus.idle_ns = idle_ms * MS;
+            cpus.others = vec![OtherTask { name: "hog".to_string(), ns: 1000 * MS }];
+        }
+        let share = share(&observe_samples(&samples), 1, expected);
+        assert!((share - 0.01).abs() < 0.002, "{expected:?}: {share}");
+    };
+    check(1000, &ThreadState::WakeUp);
+    check(0, &ThreadState::BehindOther("hog".to_string()));
+}
+
+#[test]
 fn threads_that_wait_for_clients_are_held_back_by_nothing() {
     let samples = seen(&[1, 2, 3, 4], |_, _| {
         let (call, on) = ("read".to_string(), WaitsOn::Socket);
