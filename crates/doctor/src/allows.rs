@@ -54,7 +54,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "BPF",
-        matters: "Exact counts and times of switches, lock waits, interrupts.",
+        matters: "Exact counts and times of switches, lock waits, interrupts. Without it, \
+                  `knee explain --pid` looks at processes of its own user in /proc.",
         judge: bpf,
     },
     Check {

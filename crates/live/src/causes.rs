@@ -349,7 +349,10 @@ impl<'o> Threads<'o> {
         let could_run = self.runs + self.behind_own + self.behind_others + self.throttled;
         let share = self.shares.of(|state| matches!(state, ThreadState::BehindOther(_)), could_run);
         let gain = self.gain_with(self.behind_others);
-        let is_limit = share.mean >= 2.0 * SHARE_MIN && gain >= GAIN_MIN && locks.is_empty();
+        // An idle server that is in the way of a burst once is not held back.
+        let is_steady = share.half.is_none_or(|half| share.mean > half);
+        let is_limit =
+            share.mean >= 2.0 * SHARE_MIN && is_steady && gain >= GAIN_MIN && locks.is_empty();
         is_limit.then(|| {
             let name = self.shares.first_other().unwrap_or_else(|| "other programs".to_string());
             let kind = LiveCauseKind::OtherPrograms;

@@ -5,10 +5,13 @@
 
 mod answer;
 mod causes;
+mod holds;
 mod lines;
+mod lives;
 mod locks;
 mod observe;
 mod places;
+mod sampled;
 mod shares;
 mod timelines;
 mod waits;
@@ -17,4 +20,5 @@ mod windows;
 pub use answer::{LiveAnswer, ThreadGroup, answer};
 pub use causes::{HolderShare, LiveCause, LiveCauseKind, causes};
 pub use observe::observe;
+pub use sampled::observe_samples;
 pub use shares::Share;

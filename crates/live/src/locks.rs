@@ -405,14 +405,16 @@ struct Piece {
 /// The owner that a mutex of the C library names, eight bytes behind its futex word (glibc,
 /// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)).
 fn owner(wait: &LockWait, kind: WaitKind) -> Option<u32> {
+    let words = wait.wait.filter(|_| kind == WaitKind::Mutex)?;
+    owner_by_words(words, wait.task)
+}
+
+/// The owner of what a task waits for, if it is a mutex.
+pub fn owner_by_words(wait: &TracedWait, task: u32) -> Option<u32> {
     const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
-    if kind != WaitKind::Mutex {
-        return None;
-    }
-    let words = wait.wait?.words;
-    let in_word = words[0] & FUTEX_TID_MASK;
-    let owner = if in_word > 2 { in_word } else { words[2] };
-    (owner != 0 && owner != wait.task).then_some(owner)
+    let in_word = wait.words[0] & FUTEX_TID_MASK;
+    let owner = if in_word > 2 { in_word } else { wait.words[2] };
+    (owner != 0 && owner != task).then_some(owner)
 }
 
 /// Moves the share of running that samples show in page faults.

@@ -28,7 +28,7 @@ pub fn observe(trace: &Trace) -> Observation {
             process: known.process,
             name: known.name.clone(),
             states,
-            samples: samples(trace, stacks.all_samples(*task)),
+            samples: samples_of(trace, stacks.all_samples(*task)),
         })
     });
     let threads = threads.collect();
@@ -49,7 +49,13 @@ pub fn observe(trace: &Trace) -> Observation {
     }
 }
 
-fn states(segments: &[Segment], process: u32, locks: &Locks, windows: &Windows) -> Vec<StateTime> {
+/// How long a thread was in each state.
+pub fn states(
+    segments: &[Segment],
+    process: u32,
+    locks: &Locks,
+    windows: &Windows,
+) -> Vec<StateTime> {
     let mut states: BTreeMap<ThreadState, (Vec<u64>, u64)> = BTreeMap::new();
     for segment in segments {
         let state = match &segment.what {
@@ -84,7 +90,7 @@ fn allowed_cpus(trace: &Trace) -> u32 {
 }
 
 /// The stacks of samples, each once with how often it was seen.
-fn samples(trace: &Trace, stacks: &[&TracedStack]) -> Vec<SampledAt> {
+pub fn samples_of(trace: &Trace, stacks: &[&TracedStack]) -> Vec<SampledAt> {
     let mut known: HashMap<(&[u32], u64), (&TracedStack, u64)> = HashMap::new();
     for stack in stacks {
         // In the kernel, where the program is does not matter.

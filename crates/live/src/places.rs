@@ -360,8 +360,13 @@ fn is_part_of_lock(function: &TracedFunction) -> bool {
 
 /// Whether this is code of the C library that no symbol names: distributions strip all but exported ones.
 fn is_unnamed_library(function: &TracedFunction) -> bool {
-    let is_library = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
-    !function.is_named && is_library.iter().any(|library| function.object.starts_with(library))
+    !function.is_named && is_c_library(&function.object)
+}
+
+/// Whether a file of this name is the C library, or a part of it.
+pub fn is_c_library(object: &str) -> bool {
+    let libraries = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
+    libraries.iter().any(|library| object.starts_with(library))
 }
 
 fn is_allocator(name: &str) -> bool {

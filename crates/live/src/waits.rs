@@ -25,6 +25,16 @@ impl<'t> StackIndex<'t> {
         StackIndex { waits: of(StackTaken::Waits), wake_ups: of(StackTaken::Wakes), samples }
     }
 
+    /// Stacks of waits by when they begin, and of threads by when they are taken to give a lock back; samples are those
+    /// of the trace.
+    pub fn of_sightings(
+        waits: HashMap<(u32, u64), &'t TracedStack>,
+        wake_ups: HashMap<(u32, u64), &'t TracedStack>,
+        trace: &'t Trace,
+    ) -> StackIndex<'t> {
+        StackIndex { waits, wake_ups, samples: StackIndex::new(trace).samples }
+    }
+
     /// The stack of a thread that began to wait then, if one was taken.
     pub fn of_wait(&self, task: u32, from: u64) -> Option<&'t TracedStack> {
         self.waits.get(&(task, from)).copied()

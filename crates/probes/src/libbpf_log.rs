@@ -31,3 +31,20 @@ pub fn with_log(attempt: &str, error: &libbpf_rs::Error) -> String {
         format!("{attempt}: {error} ({reason})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_end_of_the_verifiers_log() {
+        let log = "prog 'x': BPF program load failed: EPERM\n-- BEGIN PROG LOAD LOG --\n\
+                              0: R1=ctx()\n5: invalid access to memory\nprocessed 6 insns\n\
+                              -- END PROG LOAD LOG --\nprog 'x': failed to load: -1\n";
+        LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).push(log.to_string());
+        let error = libbpf_rs::Error::from_raw_os_error(libc::EPERM);
+        let message = with_log("loading knee's BPF programs", &error);
+        assert!(message.contains("invalid access to memory"), "{message}");
+        assert!(!message.contains("processed"), "{message}");
+    }
+}

@@ -40,7 +40,7 @@ pub(crate) const EXCLUDE_IDLE: u64 = 1 << 7;
 /// What a perf event watches: a process and a CPU; -1 is any.
 pub(crate) type PerfTarget = (libc::pid_t, libc::c_int);
 
-/// The first versions of perf_event_attr, which every kernel accepts.
+/// The first versions of perf_event_attr: kernels of 4.1 and newer accept them.
 #[repr(C)]
 pub(crate) struct EventAttributes {
     kind: u32,
@@ -56,9 +56,15 @@ pub(crate) struct EventAttributes {
     place: u64,
     /// Length of a breakpoint, or offset in a probed file.
     extent: u64,
+    branches: u64,
+    /// The registers of a sample, as bits.
+    user_registers: u64,
+    /// Bytes of the stack of a sample.
+    user_stack: u32,
+    clock: i32,
 }
 
-const _: () = assert!(size_of::<EventAttributes>() == 72, "PERF_ATTR_SIZE_VER1");
+const _: () = assert!(size_of::<EventAttributes>() == 96, "PERF_ATTR_SIZE_VER3");
 
 impl EventAttributes {
     pub(crate) fn new(kind: u32, config: u64, period: u64, flags: u64) -> EventAttributes {
@@ -74,6 +80,34 @@ impl EventAttributes {
             breakpoint_type: 0,
             place: 0,
             extent: 0,
+            branches: 0,
+            user_registers: 0,
+            user_stack: 0,
+            clock: 0,
+        }
+    }
+
+    /// Samples of a thread in user mode, one for each such CPU time, with these registers and so many bytes of its stack.
+    /// Times are CLOCK_MONOTONIC.
+    pub(crate) fn task_clock_in_user_mode(
+        period_ns: u64,
+        user_registers: u64,
+        user_stack: u32,
+    ) -> EventAttributes {
+        // Bits 5, 6 and 25 of the flags; bits of the type of samples.
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+        const USE_CLOCK: u64 = 1 << 25;
+        const TIME: u64 = 1 << 2;
+        const USER_REGISTERS: u64 = 1 << 12;
+        const USER_STACK: u64 = 1 << 13;
+        let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | USE_CLOCK;
+        EventAttributes {
+            sample_type: TIME | USER_REGISTERS | USER_STACK,
+            user_registers,
+            user_stack,
+            clock: libc::CLOCK_MONOTONIC,
+            ..EventAttributes::new(TYPE_SOFTWARE, COUNT_SW_TASK_CLOCK, period_ns, flags)
         }
     }
 

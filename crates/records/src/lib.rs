@@ -25,6 +25,7 @@ mod program_probe;
 mod record;
 pub mod recording;
 mod run;
+pub mod sampled;
 mod scalar;
 mod sizes;
 mod tasks;

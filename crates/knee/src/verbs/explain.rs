@@ -7,6 +7,7 @@ mod profiled;
 mod running;
 mod samples;
 mod source_lines;
+mod watched;
 
 use std::path::Path;
 use std::process::ExitCode;

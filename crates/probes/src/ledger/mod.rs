@@ -6,8 +6,7 @@
 //!
 //! README.md beside this file explains how to read the results.
 
-#[cfg(any(feature = "bpf", test))]
-#[cfg(feature = "bpf")]
+#[cfg_attr(not(any(feature = "bpf", test)), expect(dead_code, reason = "the ledger needs BPF"))]
 pub(crate) mod calls;
 #[cfg(feature = "bpf")]
 mod counters;
@@ -16,7 +15,7 @@ mod hardware;
 #[cfg(feature = "bpf")]
 mod load;
 mod mark;
-#[cfg(feature = "bpf")]
+#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "the ledger needs BPF"))]
 pub(crate) mod programs;
 #[cfg(feature = "bpf")]
 mod raw;

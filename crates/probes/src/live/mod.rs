@@ -8,14 +8,21 @@
 
 #[cfg(feature = "bpf")]
 mod attach;
+mod clock_samples;
+mod host_use;
+mod kernel_waits;
+pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;
+mod sampled;
+mod task_files;
+mod throttling;
 #[cfg(feature = "bpf")]
 mod touches;
-#[cfg(feature = "bpf")]
+mod user_registers;
 mod user_stacks;
 
-pub mod processes;
+pub use sampled::{ProcWatch, SampledResult};
 
 #[cfg(not(feature = "bpf"))]
 mod unsupported;

@@ -4,6 +4,7 @@ use records::live::{
     Arriving, GoroutineEvent, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken,
 };
 
+use super::user_registers::UserRegisters;
 use crate::ledger::calls;
 
 /// `enum event_kind`.
@@ -112,17 +113,6 @@ pub struct RawStack {
     pub stack: Vec<u8>,
     /// What a goroutine does, if this is about one.
     pub goroutine: Option<GoroutineEvent>,
-}
-
-/// The registers that walking a stack needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UserRegisters {
-    pub ip: u64,
-    pub sp: u64,
-    /// The frame pointer, if the function keeps one.
-    pub bp: u64,
-    /// Where the innermost function returns to, on architectures that have it in a register.
-    pub link: u64,
 }
 
 impl RawEvent {

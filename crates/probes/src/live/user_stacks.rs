@@ -13,10 +13,14 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, Module, UnwindRegsNative, Unwinder, UnwinderNative,
 };
 use perf_data::{ProgramTypes, UnwindTables, Variables};
+#[cfg(feature = "bpf")]
 use records::live::{StackTaken, Touch};
 
-use super::raw::{RawStack, UserRegisters};
+#[cfg(feature = "bpf")]
+use super::raw::RawStack;
+#[cfg(feature = "bpf")]
 use super::touches::{CODE_BYTES, touches};
+use super::user_registers::UserRegisters;
 use crate::ledger::programs::{CodeLocation, Programs};
 
 /// More frames than a stack of 8 KiB has.
@@ -67,27 +71,34 @@ impl UserStacks {
         self.fresh.clear();
     }
 
-    /// Walks a stack.
+    /// Walks the stack of an event.
+    #[cfg(feature = "bpf")]
     pub fn walk(&mut self, raw: &RawStack) -> Walked {
-        let ip = raw.registers.ip;
+        self.walk_from(raw.process, &raw.registers, &raw.stack)
+    }
+
+    /// Walks a stack of a process, from its registers and what lies at its stack pointer and above.
+    pub fn walk_from(&mut self, number: u32, registers: &UserRegisters, stack: &[u8]) -> Walked {
+        let ip = registers.ip;
         let is_known =
             |process: &Process| process.mappings.iter().any(|m| m.is_code && m.range.contains(&ip));
-        let known = self.processes.get(&raw.process).is_some_and(is_known);
-        if !known && self.fresh.insert(raw.process) {
-            self.read_maps(raw.process);
+        let known = self.processes.get(&number).is_some_and(is_known);
+        if !known && self.fresh.insert(number) {
+            self.read_maps(number);
         }
-        let Some(process) = self.processes.get_mut(&raw.process) else {
+        let Some(process) = self.processes.get_mut(&number) else {
             return Walked { frames: Vec::new(), is_whole: false };
         };
-        let (addresses, is_whole) = addresses(process, &raw.registers, &raw.stack);
+        let (addresses, is_whole) = addresses(process, registers, stack);
         // The programs that code lies in are read again by themselves.
         let mut fresh = BTreeSet::new();
-        let frames = self.programs.locations(raw.process, &addresses, &mut fresh);
+        let frames = self.programs.locations(number, &addresses, &mut fresh);
         let is_whole = is_whole && frames.len() == addresses.len();
         Walked { frames, is_whole }
     }
 
     /// What the instructions at the top of a sample access.
+    #[cfg(feature = "bpf")]
     pub fn touches(&mut self, raw: &RawStack, walked: &Walked) -> Vec<Touch> {
         let is_in_program = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
         let Some(at) = walked.frames.first().filter(|_| is_in_program) else { return Vec::new() };

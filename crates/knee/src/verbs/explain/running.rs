@@ -12,8 +12,9 @@ use host::signals;
 use host::terminal::hint;
 use pages::{Page, ViewFlags, explanation};
 use probes::live::processes::{self, RunningProcess, Subject};
-use probes::live::{Followed, LiveWatch};
-use records::live::{Observation, ObservedBy};
+use records::live::Observation;
+
+use super::watched::Watched;
 
 /// All processes of the host.
 type Running = BTreeMap<u32, RunningProcess>;
@@ -48,13 +49,14 @@ pub struct Options {
     /// Keep what was seen in a file
     #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     save: Option<PathBuf>,
+    /// Look in /proc alone, as without privileges
+    #[arg(long, help_heading = HEADING, hide_short_help = true)]
+    without_bpf: bool,
 }
 
 /// How long a look takes, in s.
 const SECONDS: f64 = 10.0;
 const SECONDS_MIN: f64 = 0.2;
-/// How often the ring of events is emptied.
-const DRAINED: Duration = Duration::from_millis(50);
 /// How often processes that have come to the subject are looked for.
 const SOUGHT: Duration = Duration::from_secs(1);
 /// Samples per second and CPU.
@@ -103,10 +105,10 @@ impl Options {
         let words = self.words(&chosen, &running);
         hint(format_args!("looking at {words} for {seconds} s"));
         let list: Vec<u32> = chosen.iter().copied().collect();
-        let mut watch = LiveWatch::begin(&list, HERTZ).map_err(anyhow::Error::msg)?;
+        let mut watch = Watched::begin(&list, HERTZ, self.without_bpf)?;
         follow(&mut watch, &subjects, seconds);
-        let followed = watch.end();
-        let mut observation = observation(followed, self.rate);
+        let mut observation = watch.end();
+        count_operations(&mut observation, self.rate);
         observation.subject = words;
         observation.at = at;
         observation.host = probes::host(Path::new("/")).hostname.unwrap_or_default();
@@ -174,7 +176,7 @@ fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
 }
 
 /// Follows the subjects for so long, or until a signal comes.
-fn follow(watch: &mut LiveWatch, subjects: &[Subject], seconds: f64) {
+fn follow(watch: &mut Watched, subjects: &[Subject], seconds: f64) {
     let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS);
     let window = Duration::from_secs_f64(seconds / windows);
     let begin = Instant::now();
@@ -182,8 +184,8 @@ fn follow(watch: &mut LiveWatch, subjects: &[Subject], seconds: f64) {
     for number in 1..=windows as u32 {
         let end = begin + window * number;
         while Instant::now() < end && signals::received().is_none() {
-            std::thread::sleep(DRAINED.min(end.saturating_duration_since(Instant::now())));
-            watch.drain();
+            let pause = watch.drain();
+            std::thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
             if sought.elapsed() >= SOUGHT {
                 sought = Instant::now();
                 let running = processes::all();
@@ -198,20 +200,10 @@ fn follow(watch: &mut LiveWatch, subjects: &[Subject], seconds: f64) {
     }
 }
 
-/// What threads and locks did, with what the trace alone does not know.
-fn observation(followed: Followed, rate: Option<f64>) -> Observation {
-    let mut observation = live::observe(&followed.trace);
-    observation.means = ObservedBy::Switches;
-    observation.missing = followed.missing;
-    observation.lost_events = followed.lost_events;
-    observation.whole_stacks = followed.whole_stacks;
-    observation.own_ns = followed.own_ns;
-    if let Some(rate) = rate {
-        for window in &mut observation.windows {
-            window.operations = Some(rate * window.ns as f64 / 1e9);
-        }
+fn count_operations(observation: &mut Observation, rate: Option<f64>) {
+    for window in &mut observation.windows {
+        window.operations = rate.map(|rate| rate * window.ns as f64 / 1e9);
     }
-    observation
 }
 
 fn page(part: explanations::ledger::LedgerPart) -> Page {

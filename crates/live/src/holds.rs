@@ -1,0 +1,106 @@
+//! Where threads are that have what others wait for, by sightings: a thread that waits itself has the stack of its wait,
+//! one that runs has the samples of its clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use records::live::{StackTaken, Trace, TracedFunction, TracedStack};
+use records::sampled::{Samples, Sighted, Sighting};
+
+use crate::lives::Lives;
+use crate::locks::owner_by_words;
+use crate::places::{is_c_library, place, user_frames};
+
+/// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.
+const NEAR_NS: u64 = 6_000_000;
+
+/// By a thread and the time at which a piece of waiting for it ends, its stack then.
+pub type HeldStacks = Vec<((u32, u64), TracedStack)>;
+
+pub struct Holds<'s> {
+    trace: &'s Trace,
+    lives: &'s Lives<'s>,
+    /// The functions that wait at each futex.
+    takers: BTreeMap<u64, BTreeSet<String>>,
+    /// Samples of the clock of each task, by time.
+    samples: BTreeMap<u32, Vec<&'s TracedStack>>,
+}
+
+impl<'s> Holds<'s> {
+    pub fn new(samples: &'s Samples, lives: &'s Lives<'s>) -> Holds<'s> {
+        let trace = &samples.trace;
+        let mut clock: BTreeMap<u32, Vec<&TracedStack>> = BTreeMap::new();
+        for stack in trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled) {
+            clock.entry(stack.task).or_default().push(stack);
+        }
+        let mut takers: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        let mut known: BTreeSet<(u64, usize)> = BTreeSet::new();
+        for sighting in samples.rounds.iter().flat_map(|round| &round.sightings) {
+            let Some((address, stack)) = futex(sighting) else { continue };
+            let taken = trace.stacks.get(stack).filter(|_| known.insert((address, stack)));
+            if let Some(place) = taken.and_then(|stack| place(&user_frames(trace, stack))) {
+                takers.entry(address).or_default().insert(place.function);
+            }
+        }
+        Holds { trace, lives, takers, samples: clock }
+    }
+
+    /// The stacks of all threads that have a mutex, at each sighting of one that waits for it.
+    pub fn stacks(&self) -> HeldStacks {
+        let mut held = HeldStacks::new();
+        for (task, life) in &self.lives.0 {
+            for ((_, to), (at_ns, sighting)) in life.bounds().into_iter().zip(&life.sightings) {
+                let Sighted::Waits(wait) = &sighting.doing else { continue };
+                if wait.call != "futex" {
+                    continue;
+                }
+                let Some(owner) = owner_by_words(wait, *task) else { continue };
+                if let Some(stack) = self.stack(owner, *at_ns, wait.arguments[0]) {
+                    held.push(((owner, to), stack));
+                }
+            }
+        }
+        held
+    }
+
+    /// The stack of a thread at a round, from the function on that takes such a lock, if it is there.
+    fn stack(&self, task: u32, at_ns: u64, address: u64) -> Option<TracedStack> {
+        let sightings = &self.lives.0.get(&task)?.sightings;
+        let found = sightings.binary_search_by_key(&at_ns, |(at, _)| *at).ok()?;
+        let sighting = sightings[found].1;
+        let stack = match sighting.doing {
+            Sighted::Waits(_) => self.trace.stacks.get(sighting.stack?)?,
+            Sighted::Runnable(_) => self.sample(task, at_ns)?,
+        };
+        let frames = user_frames(self.trace, stack);
+        let takers = self.takers.get(&address);
+        let takes = |function: &&TracedFunction| {
+            takers.is_some_and(|takers| takers.contains(&function.name))
+        };
+        // The C library says what a thread does, as fdatasync does, and not where.
+        let is_program = |function: &&TracedFunction| !is_c_library(&function.object);
+        let first = frames.iter().position(takes).or_else(|| frames.iter().position(is_program));
+        let kernel = stack.kernel as usize;
+        Some(TracedStack {
+            frames: stack.frames[kernel + first?..].to_vec(),
+            kernel: 0,
+            ..stack.clone()
+        })
+    }
+
+    /// The sample of a thread that is nearest to an instant, if one is near.
+    fn sample(&self, task: u32, at_ns: u64) -> Option<&'s TracedStack> {
+        let samples = self.samples.get(&task)?;
+        let after = samples.partition_point(|stack| stack.at_ns < at_ns);
+        let near = samples[after.saturating_sub(1)..].iter().take(2);
+        let nearest = near.min_by_key(|stack| stack.at_ns.abs_diff(at_ns))?;
+        (nearest.at_ns.abs_diff(at_ns) <= NEAR_NS).then_some(*nearest)
+    }
+}
+
+/// The address and the stack of a thread that waits at a futex.
+fn futex(sighting: &Sighting) -> Option<(u64, usize)> {
+    match &sighting.doing {
+        Sighted::Waits(wait) if wait.call == "futex" => Some((wait.arguments[0], sighting.stack?)),
+        _ => None,
+    }
+}

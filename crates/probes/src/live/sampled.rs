@@ -1,0 +1,692 @@
+//! Follows tasks that knee did not start without any privilege: reads the files of each of their threads in /proc, many
+//! times a second, and walks the stacks of those that wait.
+//!
+//! What this costs is measured, and the rate follows from it: knee shall use no more than a hundredth of the CPUs.
+//! The instants vary at random, so that threads which wake up by a clock are not always met in the same state.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::time::Duration;
+
+use host::clock::now_ns;
+use host::parse_cpu_list;
+use records::live::{StackTaken, Trace, TracedFunction, TracedStack, TracedTask};
+use records::sampled::{Round, Samples, Sighted, Sighting};
+
+use super::clock_samples::ClockSamples;
+use super::host_use::{HostUse, own_cpu_ns};
+use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
+use super::throttling::Throttling;
+use super::user_registers::UserRegisters;
+use super::user_stacks::{UserStacks, variables};
+use crate::ledger::programs::CodeLocation;
+
+/// No more rounds in a second than this.
+const ROUNDS_PER_S: u64 = 100;
+/// The share of all CPUs that knee may use.
+const OWN_SHARE: f64 = 0.008;
+/// The longest time between rounds.
+const INTERVAL_MAX_NS: u64 = 500_000_000;
+/// How often threads that have come or gone are looked for, at least.
+const SOUGHT_NS: u64 = 100_000_000;
+/// Bytes of a stack that are read: most locks are waited for within fewer.
+const STACK_BYTES: usize = 8 << 10;
+/// Stacks in a round that were walked before from the same place; those at new places come first.
+const WALKED_AGAIN: usize = 4;
+/// All stacks that are walked in a round.
+const WALKED_MAX: usize = 64;
+/// A thread that did not move for so many rounds is met there again without reading what it does.
+const STILL_ROUNDS: u32 = 3;
+/// But it is read after so many.
+const STILL_MAX: u32 = 10;
+/// A thread that ran for so long is sampled by its clock.
+const CLOCK_AFTER_NS: u64 = 5_000_000;
+/// But no more threads than this: their samples take memory that the kernel bounds.
+const CLOCKS_MAX: usize = 32;
+/// Mutexes whose owners are looked at again in a round.
+const OWNERS_MAX: usize = 64;
+/// Nothing is taken for granted with so few threads.
+const FEW_THREADS: usize = 24;
+
+/// Follows the threads of processes, and what they start, until it is dropped.
+pub struct ProcWatch {
+    wanted: BTreeSet<u32>,
+    threads: BTreeMap<u32, Thread>,
+    samples: Samples,
+    stacks: UserStacks,
+    /// Walked stacks: those of the program's code, and whether they are whole.
+    walked: Vec<WalkedStack>,
+    /// The last stack that was walked from a place of a thread.
+    known: HashMap<(u32, Place, String), usize>,
+    futexes: BTreeSet<(u32, u64)>,
+    host: HostUse,
+    throttling: Throttling,
+    sought_ns: u64,
+    next_ns: u64,
+    /// CPU time of this process when the watch began.
+    began: (u64, u64),
+    random: u64,
+    own_ns: u64,
+    /// Why no more threads are sampled.
+    refused: Option<String>,
+    pub(super) result: SampledResult,
+}
+
+/// What following tasks by /proc gave.
+#[derive(Debug, Default)]
+pub struct SampledResult {
+    pub samples: Samples,
+    /// Share of stacks that were walked to their end.
+    pub whole_stacks: f64,
+    /// What could not be read, and why.
+    pub missing: BTreeMap<String, String>,
+    /// CPU time that knee's own process used in each window, ns.
+    pub own_ns: Vec<u64>,
+}
+
+/// A followed thread.
+struct Thread {
+    process: u32,
+    files: TaskFiles,
+    last: Option<(Counters, Sighted, Option<usize>)>,
+    /// For how many rounds its counters have been the same.
+    still: u32,
+    /// CPU time since it was met.
+    ran_ns: u64,
+    clock: Option<ClockSamples>,
+}
+
+struct WalkedStack {
+    task: u32,
+    /// When its clock fired; `None` if the thread waits.
+    sampled_ns: Option<u64>,
+    /// The kernel's function that waits for a lock; empty if it waits for none.
+    kernel: String,
+    frames: Vec<CodeLocation>,
+    is_whole: bool,
+}
+
+impl ProcWatch {
+    /// Begins to follow the threads of these processes.
+    ///
+    /// # Errors
+    /// None of them may be looked into, or all have ended.
+    pub fn begin(processes: &[u32]) -> Result<ProcWatch, String> {
+        allow_open_files();
+        let online_cpus = online().len() as u32;
+        let mut watch = ProcWatch {
+            wanted: BTreeSet::new(),
+            threads: BTreeMap::new(),
+            samples: Samples {
+                trace: Trace { online_cpus, hertz: ROUNDS_PER_S as u32, ..Trace::default() },
+                ..Samples::default()
+            },
+            stacks: UserStacks::default(),
+            walked: Vec::new(),
+            known: HashMap::new(),
+            futexes: BTreeSet::new(),
+            host: HostUse::new(),
+            throttling: Throttling::default(),
+            sought_ns: 0,
+            next_ns: 0,
+            began: (now_ns(), own_cpu_ns()),
+            random: now_ns() | 1,
+            own_ns: 0,
+            refused: None,
+            result: SampledResult::default(),
+        };
+        watch.follow(processes);
+        if watch.threads.is_empty() {
+            return Err("none of the processes could be followed: they have ended".to_string());
+        }
+        watch.may_look()?;
+        watch.start();
+        Ok(watch)
+    }
+
+    /// Follows the threads of these processes too.
+    pub fn follow(&mut self, processes: &[u32]) {
+        self.wanted.extend(processes);
+        self.throttling.follow(processes);
+        self.seek();
+    }
+
+    /// Whether what threads wait for can be read of any process.
+    fn may_look(&mut self) -> Result<(), String> {
+        let shown = |shows: bool| {
+            let threads = self.threads.values().filter(move |t| t.files.shows_waits() == shows);
+            threads.map(|thread| thread.process).collect::<BTreeSet<u32>>()
+        };
+        let (seen, hidden) = (shown(true), shown(false));
+        let hidden: Vec<u32> = hidden.difference(&seen).copied().collect();
+        let Some(first) = hidden.first() else { return Ok(()) };
+        if seen.is_empty() {
+            return Err(refused(*first));
+        }
+        let list: Vec<String> = hidden.iter().map(u32::to_string).collect();
+        let what = format!("waits of processes {}", list.join(", "));
+        self.result.missing.insert(what, refused(*first));
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        self.round();
+        self.samples.rounds.drain(..self.samples.rounds.len() - 1);
+        self.own_ns = own_cpu_ns();
+        self.host.start();
+        self.throttling.start();
+        let at_ns = self.samples.rounds[0].at_ns;
+        self.samples.trace.edges_ns.push(at_ns);
+    }
+
+    /// Takes a round if it is time for one, and says after which time to call again.
+    pub fn drain(&mut self) -> Duration {
+        let now = now_ns();
+        if now >= self.next_ns {
+            self.round();
+        }
+        Duration::from_nanos(self.next_ns.saturating_sub(now_ns()))
+    }
+
+    /// Ends a window with a round, and begins the next.
+    pub fn edge(&mut self) {
+        self.round();
+        let Some(last) = self.samples.rounds.last() else { return };
+        self.samples.trace.edges_ns.push(last.at_ns);
+        let subject_ns = self.subject_ns();
+        self.samples.trace.cpus.push(self.host.window(&self.wanted, subject_ns));
+        self.samples.throttled_ns.push(self.throttling.window_ns());
+        let own_ns = own_cpu_ns();
+        self.result.own_ns.push(own_ns.saturating_sub(self.own_ns));
+        self.own_ns = own_ns;
+    }
+
+    /// CPU time of all threads in the window that has just ended.
+    fn subject_ns(&self) -> u64 {
+        let edges = &self.samples.trace.edges_ns;
+        let from = edges[edges.len() - 2];
+        let mut first: HashMap<u32, u64> = HashMap::new();
+        let mut last: HashMap<u32, u64> = HashMap::new();
+        let start = self.samples.rounds.partition_point(|round| round.at_ns < from);
+        for sighting in self.samples.rounds[start..].iter().flat_map(|round| &round.sightings) {
+            first.entry(sighting.task).or_insert(sighting.run_ns);
+            last.insert(sighting.task, sighting.run_ns);
+        }
+        last.iter().map(|(task, run_ns)| run_ns.saturating_sub(first[task])).sum()
+    }
+
+    /// Sees every thread once.
+    fn round(&mut self) {
+        let began = now_ns();
+        if began >= self.sought_ns {
+            self.seek();
+        }
+        self.stacks.begin_round();
+        let mut round = Round { at_ns: now_ns(), sightings: Vec::new() };
+        let mut walks = Walks { again: WALKED_AGAIN, all: WALKED_MAX };
+        let is_few = self.threads.len() <= FEW_THREADS;
+        let tasks: Vec<u32> = self.threads.keys().copied().collect();
+        for task in tasks {
+            match self.sighting(task, is_few, &mut walks) {
+                Some(sighting) => round.sightings.push(sighting),
+                None => drop(self.threads.remove(&task)),
+            }
+        }
+        self.find_owners(&mut round, &mut walks);
+        self.take_clock_samples();
+        self.samples.rounds.push(round);
+        self.next_ns = began + self.interval_ns();
+    }
+
+    /// The time to the next round: as long as the rounds so far allow, and up to a quarter more or less by chance.
+    fn interval_ns(&mut self) -> u64 {
+        let rounds = self.samples.rounds.len().max(1) as u64;
+        let used_ns = own_cpu_ns().saturating_sub(self.began.1) / rounds;
+        let cpus = f64::from(self.samples.trace.online_cpus.max(1));
+        let allowed_ns = (used_ns as f64 / (OWN_SHARE * cpus)) as u64;
+        let interval_ns = allowed_ns.clamp(1_000_000_000 / ROUNDS_PER_S, INTERVAL_MAX_NS);
+        // Marsaglia's xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        interval_ns * 3 / 4 + self.random % (interval_ns / 2)
+    }
+
+    fn sighting(&mut self, task: u32, is_few: bool, walks: &mut Walks) -> Option<Sighting> {
+        let thread = self.threads.get_mut(&task)?;
+        let counters = thread.files.counters()?;
+        let last = thread.last.as_ref().map_or(counters, |(last, ..)| *last);
+        let is_same = thread.last.is_some() && last == counters;
+        thread.ran_ns += counters.run_ns.saturating_sub(last.run_ns);
+        thread.still = if is_same { thread.still + 1 } else { 0 };
+        let is_still =
+            !is_few && thread.still >= STILL_ROUNDS && !thread.still.is_multiple_of(STILL_MAX);
+        let (doing, stack) = match &thread.last {
+            Some((_, doing @ Sighted::Waits(_), stack)) if is_still => (doing.clone(), *stack),
+            _ => self.look(task, walks)?,
+        };
+        let thread = self.threads.get_mut(&task)?;
+        thread.last = Some((counters, doing.clone(), stack));
+        let Counters { run_ns, delay_ns, arrivals } = counters;
+        Some(Sighting { task, run_ns, delay_ns, arrivals, doing, stack })
+    }
+
+    /// Looks at the owners of mutexes once more, right after their names are read: a round of many threads takes so long
+    /// that a mutex changes hands meanwhile.
+    fn find_owners(&mut self, round: &mut Round, walks: &mut Walks) {
+        let mut waiting: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
+        for (index, sighting) in round.sightings.iter().enumerate() {
+            if let (Some(address), Some(thread)) =
+                (mutex_of(&sighting.doing), self.threads.get(&sighting.task))
+            {
+                waiting.entry((thread.process, address)).or_default().push(index);
+            }
+        }
+        for ((process, address), waiters) in waiting.into_iter().take(OWNERS_MAX) {
+            let owner = self.owner(process, address, round, walks);
+            for index in waiters {
+                if let Sighted::Waits(wait) = &mut round.sightings[index].doing {
+                    wait.words[2] = owner;
+                }
+            }
+        }
+    }
+
+    /// The owner of a mutex, whose sighting is renewed; 0 if it is not known.
+    fn owner(&mut self, process: u32, address: u64, round: &mut Round, walks: &mut Walks) -> u32 {
+        const TRIES: usize = 3;
+        let mut owner = futex_words(process, address)[2];
+        for _ in 0..TRIES {
+            if owner == 0 {
+                return self.successor(address, round);
+            }
+            let Ok(index) = round.sightings.binary_search_by_key(&owner, |s| s.task) else {
+                return 0;
+            };
+            let Some((doing, stack)) = self.look(owner, walks) else { return 0 };
+            let now = futex_words(process, address)[2];
+            if now == owner {
+                // A thread that waits for what it owns has just got or given it.
+                if mutex_of(&doing) != Some(address) {
+                    round.sightings[index].doing = doing;
+                    round.sightings[index].stack = stack;
+                }
+                return owner;
+            }
+            owner = now;
+        }
+        owner
+    }
+
+    /// A thread that waited for a mutex in the round before and was woken: it is about to take the mutex. 0 if there is
+    /// none.
+    fn successor(&self, address: u64, round: &Round) -> u32 {
+        let Some(before) = self.samples.rounds.last() else { return 0 };
+        let was_waiting = before.sightings.iter().filter(|s| mutex_of(&s.doing) == Some(address));
+        let is_woken = |task: &u32| {
+            let now = round.sightings.binary_search_by_key(task, |sighting| sighting.task);
+            now.is_ok_and(|at| matches!(round.sightings[at].doing, Sighted::Runnable(_)))
+        };
+        was_waiting.map(|sighting| sighting.task).find(is_woken).unwrap_or(0)
+    }
+
+    /// What a thread does, with its stack if it waits.
+    fn look(&mut self, task: u32, walks: &mut Walks) -> Option<(Sighted, Option<usize>)> {
+        let thread = self.threads.get(&task)?;
+        let process = thread.process;
+        Some(match thread.files.seen()? {
+            Seen::Runnable(cpu) => (Sighted::Runnable(cpu), None),
+            Seen::Waits(wait, place) => {
+                if wait.call == "futex" {
+                    self.futexes.insert((process, wait.arguments[0]));
+                }
+                let stack = place.and_then(|at| self.stack(process, task, (at, ""), walks));
+                (Sighted::Waits(wait), stack)
+            }
+            Seen::WaitsInKernel(wait, place, kernel) => {
+                let function = kernel.function.as_str();
+                let stack = place.and_then(|at| self.stack(process, task, (at, function), walks));
+                (Sighted::Waits(wait), stack)
+            }
+        })
+    }
+
+    /// The stack of a thread that waits at a place, in a function of the kernel if that is known: a new one as long as
+    /// there is time for it, or the last one there.
+    fn stack(
+        &mut self,
+        process: u32,
+        task: u32,
+        (place, kernel): (Place, &str),
+        walks: &mut Walks,
+    ) -> Option<usize> {
+        let key = (task, place, kernel.to_string());
+        let known = self.known.get(&key).copied();
+        if !walks.take(known.is_some()) {
+            return known;
+        }
+        let mut bytes = vec![0; STACK_BYTES];
+        let length = read_memory(process, place.sp, &mut bytes);
+        let registers = UserRegisters { ip: place.ip, sp: place.sp, bp: 0, link: 0 };
+        let walked = self.stacks.walk_from(process, &registers, &bytes[..length]);
+        if walked.frames.is_empty() && kernel.is_empty() {
+            return None;
+        }
+        let index = self.index(WalkedStack {
+            task,
+            sampled_ns: None,
+            kernel: kernel.to_string(),
+            frames: walked.frames,
+            is_whole: walked.is_whole,
+        });
+        self.known.insert(key, index);
+        Some(index)
+    }
+
+    /// Walks what the clocks of threads sampled, and begins to sample those that have run for a while.
+    fn take_clock_samples(&mut self) {
+        let mut clocks = self.threads.values().filter(|thread| thread.clock.is_some()).count();
+        for (task, thread) in &mut self.threads {
+            let is_wanted = thread.ran_ns >= CLOCK_AFTER_NS && clocks < CLOCKS_MAX;
+            if thread.clock.is_none() && is_wanted && self.refused.is_none() {
+                match ClockSamples::begin(*task) {
+                    Ok(clock) => thread.clock = Some(clock),
+                    Err(why) => self.refused = Some(why),
+                }
+                clocks += 1;
+            }
+            let samples = thread.clock.as_mut().map(ClockSamples::take).unwrap_or_default();
+            for sample in samples {
+                let walked =
+                    self.stacks.walk_from(thread.process, &sample.registers, &sample.stack);
+                self.walked.push(WalkedStack {
+                    task: *task,
+                    sampled_ns: Some(sample.at_ns),
+                    kernel: String::new(),
+                    frames: walked.frames,
+                    is_whole: walked.is_whole,
+                });
+            }
+        }
+    }
+
+    fn index(&mut self, stack: WalkedStack) -> usize {
+        let same = |known: &WalkedStack| {
+            known.task == stack.task
+                && known.sampled_ns.is_none()
+                && known.kernel == stack.kernel
+                && known.frames == stack.frames
+        };
+        // Threads have few different stacks, and the last ones are the most likely.
+        const LOOKED_AT: usize = 256;
+        let recent = self.walked.iter().enumerate().rev().take(LOOKED_AT);
+        if let Some((index, _)) = recent.into_iter().find(|(_, known)| same(known)) {
+            return index;
+        }
+        self.walked.push(stack);
+        self.walked.len() - 1
+    }
+
+    /// Looks for threads that have come.
+    fn seek(&mut self) {
+        let online = online();
+        for process in self.wanted.clone() {
+            let tasks =
+                fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+            for task in tasks.filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()) {
+                self.meet(process, task, &online);
+            }
+        }
+        self.sought_ns = now_ns() + SOUGHT_NS.max(self.threads.len() as u64 * 1_000_000);
+    }
+
+    fn meet(&mut self, process: u32, task: u32, online: &BTreeSet<usize>) {
+        let is_new = !self.threads.contains_key(&task);
+        if is_new {
+            match TaskFiles::open(process, task) {
+                Ok(files) => {
+                    let thread =
+                        Thread { process, files, last: None, still: 0, ran_ns: 0, clock: None };
+                    self.threads.insert(task, thread);
+                }
+                Err(e) if e.raw_os_error() == Some(libc::EMFILE) => {
+                    let why = format!("{e} (ulimit -n)");
+                    self.result.missing.insert("some threads".to_string(), why);
+                    return;
+                }
+                // It has just ended.
+                Err(_) => return,
+            }
+        }
+        // Most threads are given their names and CPUs soon after their start.
+        const EVERY: u64 = 8;
+        if is_new || self.samples.rounds.len() as u64 % EVERY == u64::from(task) % EVERY {
+            self.name(process, task, online);
+        }
+    }
+
+    fn name(&mut self, process: u32, task: u32, online: &BTreeSet<usize>) {
+        let file = |name: &str| fs::read(format!("/proc/{process}/task/{task}/{name}"));
+        let Ok(name) = file("comm") else { return };
+        let name = String::from_utf8_lossy(&name).trim_end_matches('\n').to_string();
+        let since_ns = 0;
+        let known = self.samples.trace.tasks.entry(task);
+        known.or_insert(TracedTask { process, name: String::new(), waited: None, since_ns }).name =
+            name;
+        let status = file("status").unwrap_or_default();
+        if let Some(cpus) = cpus_allowed(&String::from_utf8_lossy(&status), online) {
+            self.samples.cpus_allowed.insert(task, cpus);
+        }
+    }
+
+    /// Ends: names the functions of all stacks.
+    pub fn end(mut self) -> SampledResult {
+        let trace = &mut self.samples.trace;
+        trace.variables = variables(&mut self.stacks, &self.futexes);
+        let whole = self.walked.iter().filter(|stack| stack.is_whole).count();
+        self.result.whole_stacks = whole as f64 / self.walked.len().max(1) as f64;
+        name_stacks(trace, &self.walked, &self.stacks);
+        if let Some(why) =
+            self.refused.filter(|_| self.walked.iter().all(|s| s.sampled_ns.is_none()))
+        {
+            self.result
+                .missing
+                .insert("functions of threads that run".to_string(), functions(&why));
+        }
+        let rounds = self.samples.rounds.len() as f64;
+        let edges = &trace.edges_ns;
+        let ns = edges.last().zip(edges.first()).map_or(1, |(last, first)| last - first);
+        trace.hertz = (rounds * 1e9 / ns.max(1) as f64).round() as u32;
+        SampledResult { samples: self.samples, ..self.result }
+    }
+}
+
+/// How many stacks may still be walked in a round.
+struct Walks {
+    again: usize,
+    all: usize,
+}
+
+impl Walks {
+    fn take(&mut self, is_again: bool) -> bool {
+        let left = if is_again { self.again.min(self.all) } else { self.all };
+        if left == 0 {
+            return false;
+        }
+        self.all -= 1;
+        self.again -= usize::from(is_again);
+        true
+    }
+}
+
+/// The address of the mutex of the C library, or of one alike, that a thread waits for: its word is 2 then.
+fn mutex_of(doing: &Sighted) -> Option<u64> {
+    match doing {
+        Sighted::Waits(wait) if wait.call == "futex" && wait.words[0] == 2 => {
+            Some(wait.arguments[0])
+        }
+        _ => None,
+    }
+}
+
+/// Why a process may not be looked into, and what to do.
+fn refused(process: u32) -> String {
+    let user = |number: &str| {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(format!("/proc/{number}")).ok().map(|metadata| metadata.uid())
+    };
+    match (user(&process.to_string()), user("self")) {
+        (Some(theirs), Some(own)) if theirs != own => format!(
+            "process {process} belongs to user {theirs}: what its threads wait for (/proc/{process}/syscall) is shown to \
+             that user and to root. Run knee as root, or as that user"
+        ),
+        _ => format!(
+            "the kernel does not show what the threads of process {process} wait for (/proc/{process}/syscall): \
+             ptrace(2) is restricted. Set kernel.yama.ptrace_scope=0, or run knee as root"
+        ),
+    }
+}
+
+/// Why running threads have no functions, and what would give them some.
+fn functions(why: &str) -> String {
+    let paranoia = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    match paranoia.trim().parse::<i32>() {
+        Ok(level) if level > 2 => {
+            format!("kernel.perf_event_paranoid is {level}; with 2 or less they are sampled")
+        }
+        _ => why.to_string(),
+    }
+}
+
+/// The number of online CPUs in the line `Cpus_allowed_list` of /proc/PID/status.
+fn cpus_allowed(status: &str, online: &BTreeSet<usize>) -> Option<u32> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let cpus = parse_cpu_list(list.trim())?;
+    Some(cpus.iter().filter(|cpu| online.contains(&(**cpu as usize))).count() as u32)
+}
+
+fn online() -> BTreeSet<usize> {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = parse_cpu_list(list.trim()).unwrap_or_default();
+    cpus.into_iter().map(|cpu| cpu as usize).collect()
+}
+
+/// Threads have three open files each: takes as many as this process may have.
+fn allow_open_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is live and written by the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the structure is live. If it fails, fewer threads are seen, which is said.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
+fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
+    let mut known: HashMap<TracedFunction, u32> = HashMap::new();
+    let locations = walked.iter().flat_map(|stack| stack.frames.iter().copied()).collect();
+    let names = stacks.programs.functions(&locations);
+    for stack in walked {
+        let named = stack.frames.iter().filter_map(|at| names.get(at));
+        let kernel = (!stack.kernel.is_empty()).then(|| TracedFunction {
+            name: stack.kernel.clone(),
+            object: String::new(),
+            is_named: true,
+        });
+        let kernel_frames = u32::from(kernel.is_some());
+        let functions = named.map(|(name, object)| TracedFunction {
+            name: name.clone(),
+            object: object.clone(),
+            is_named: !name.starts_with(&format!("{object}+0x")),
+        });
+        let frames = kernel.into_iter().chain(functions).map(|function| {
+            let next = known.len() as u32;
+            *known.entry(function.clone()).or_insert_with(|| {
+                trace.functions.push(function);
+                next
+            })
+        });
+        let frames = frames.collect();
+        trace.stacks.push(TracedStack {
+            task: stack.task,
+            at_ns: stack.sampled_ns.unwrap_or(0),
+            why: if stack.sampled_ns.is_some() { StackTaken::Sampled } else { StackTaken::Waits },
+            frames,
+            kernel: kernel_frames,
+            user_offset: stack.frames.first().map_or(0, |(_, offset)| *offset),
+            is_whole: stack.is_whole,
+            ..TracedStack::default()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allowed_cpus_are_those_that_are_online() {
+        let online = BTreeSet::from([0, 1, 2]);
+        let check = |list: &str, expected| {
+            let status = format!("Name:\ta\nCpus_allowed:\tff\nCpus_allowed_list:\t{list}\n");
+            assert_eq!(cpus_allowed(&status, &online), expected);
+        };
+        check("0-63", Some(3));
+        check("1,5", Some(1));
+        assert_eq!(cpus_allowed("Name:\ta\n", &online), None);
+    }
+
+    /// A mutex that two threads of this process take in turns, each for a millisecond.
+    fn contend(until: std::time::Instant) -> u64 {
+        let mutex = Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        let address = Box::leak(mutex).get() as u64;
+        for _ in 0..2 {
+            std::thread::spawn(move || {
+                let mutex = address as *mut libc::pthread_mutex_t;
+                while std::time::Instant::now() < until {
+                    // SAFETY: an initialised mutex that lives for ever.
+                    unsafe { libc::pthread_mutex_lock(mutex) };
+                    std::thread::sleep(Duration::from_millis(1));
+                    // SAFETY: this thread has it.
+                    unsafe { libc::pthread_mutex_unlock(mutex) };
+                }
+            });
+        }
+        address
+    }
+
+    #[test]
+    fn a_mutex_of_this_process_is_seen_with_its_owner() {
+        const LOOK: Duration = Duration::from_millis(500);
+        let begin = std::time::Instant::now();
+        let address = contend(begin + 4 * LOOK);
+        let mut watch = ProcWatch::begin(&[std::process::id()]).unwrap();
+        while begin.elapsed() < LOOK {
+            std::thread::sleep(watch.drain());
+        }
+        watch.edge();
+        let result = watch.end();
+        let sightings = result.samples.rounds.iter().flat_map(|round| &round.sightings);
+        let owners = sightings.filter_map(|sighting| match &sighting.doing {
+            Sighted::Waits(wait) if mutex_of(&sighting.doing) == Some(address) => {
+                Some((sighting.task, wait.words[2]))
+            }
+            _ => None,
+        });
+        let owners: Vec<(u32, u32)> = owners.collect();
+        assert!(!owners.is_empty(), "nobody waits");
+        let tasks = &result.samples.trace.tasks;
+        let known =
+            owners.iter().filter(|(task, owner)| task != owner && tasks.contains_key(owner));
+        assert!(known.count() * 2 > owners.len(), "{owners:?}");
+    }
+
+    #[test]
+    fn stacks_at_new_places_come_first() {
+        let mut walks = Walks { again: 1, all: 3 };
+        assert_eq!(
+            [true, true, false, false, false].map(|again| walks.take(again)),
+            [true, false, true, true, false]
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! The registers of a thread in its program.
+
+/// The registers that walking a stack needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserRegisters {
+    pub ip: u64,
+    pub sp: u64,
+    /// The frame pointer, if the function keeps one.
+    pub bp: u64,
+    /// Where the innermost function returns to, on architectures that have it in a register.
+    pub link: u64,
+}
