@@ -1,6 +1,6 @@
 //! What holds running tasks back, as a part of a page: the causes in sentences, threads, locks, and where the time goes.
 
-use live::{LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
+use live::{HolderShare, LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
 use records::live::{HolderState, LockPlace, ObservedBy, ObservedLock};
 use text::prose::counted;
 use text::quantity::{duration_ns, fixed, short};
@@ -149,7 +149,9 @@ fn places(cause: &LiveCause) -> String {
             list(&cause.held_in)
         );
     }
-    let reasons = cause.holder.iter().filter(|holder| holder.share >= SAID_MIN).take(3);
+    let is_said =
+        |holder: &&HolderShare| holder.share >= SAID_MIN && holder.reason != HolderState::Unknown;
+    let reasons = cause.holder.iter().filter(is_said).take(3);
     let reasons: Vec<String> = reasons
         .map(|holder| {
             format!(
@@ -182,7 +184,7 @@ fn does(reason: HolderState, by: Option<&str>) -> String {
         HolderState::Quota => "is kept from the CPUs by the quota".to_string(),
         HolderState::Stolen => "waits for the hypervisor".to_string(),
         HolderState::Sleeping => format!("sleeps ({by})"),
-        HolderState::Unknown => "is not known".to_string(),
+        HolderState::Unknown => "was not seen".to_string(),
     }
 }
 

@@ -18,14 +18,17 @@ use crate::shares::{Share, Shares};
 pub struct LiveAnswer {
     /// What was observed, as it was asked for.
     pub subject: String,
+    /// Name of the host.
     pub host: String,
     /// When it began.
     pub at: jiff::Timestamp,
+    /// How it was seen.
     pub means: ObservedBy,
     /// How long it was observed, in s.
     pub seconds: f64,
     /// Number of windows that the time is divided into; intervals are over these.
     pub windows: usize,
+    /// Number of CPUs that are online.
     pub online_cpus: u32,
     /// Operations per second, if anything counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +58,7 @@ pub struct LiveAnswer {
 /// Threads of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadGroup {
+    /// Their name, with # for numbers that tell them apart.
     pub name: String,
     /// How many there are.
     pub threads: usize,

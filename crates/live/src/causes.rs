@@ -16,6 +16,7 @@ use crate::shares::{Share, Shares};
 /// What holds threads back.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LiveCause {
+    /// The kind of cause.
     pub cause: LiveCauseKind,
     /// The lock, thread, program or function.
     pub name: String,
@@ -39,8 +40,9 @@ pub struct LiveCause {
 /// What a thread that has a lock does.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HolderShare {
+    /// What it does.
     pub reason: HolderState,
-    /// Of the time in which others wait.
+    /// The share of the time in which others wait.
     pub share: f64,
     /// By what: the program that has the CPU, the call, the other lock.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +63,8 @@ pub enum LiveCauseKind {
     AllocatorLock,
     /// One thread that is always busy while the others wait for work. Share: of the time in which it is busy.
     BusyThread,
-    /// The quota of a control group. Share: of the quota that is used.
+    /// The quota of a control group. Share: of the quota that is used; where it is not known, of the time of threads that
+    /// could run.
     Quota,
     /// CPUs that the threads may not use. Share: of the CPUs that they may use, how much they use.
     Affinity,
@@ -238,17 +241,21 @@ impl<'o> Threads<'o> {
         self.shares.sampled(is_its).mean * self.runs
     }
 
-    /// A quota that is used up: what keeps threads from CPUs then is not seen in every switch.
+    /// A quota that is used up, or that was seen to keep threads from CPUs: what does so is not seen in every switch.
     fn quota(&self) -> Option<LiveCause> {
         const USED_MIN: f64 = 0.85;
-        let cpus = self.observation.quota_cpus?;
+        let could_run = self.runs + self.behind_own + self.behind_others + self.throttled;
+        let kept = self.shares.of(|state| *state == ThreadState::Throttled, could_run);
         let used = self.shares.of_time(&self.shares.cpu_ns(|cpus| cpus.subject_ns));
-        let share = used.divided_by(cpus);
-        let kept = self.throttled + self.behind_own + self.behind_others;
-        let gain = self.gain_with(kept);
-        let is_limit = share.mean >= USED_MIN && gain >= GAIN_MIN;
-        let name = format!("quota of {cpus:.2} CPUs");
-        is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, kept))
+        let (name, share) = match self.observation.quota_cpus {
+            Some(cpus) => (format!("quota of {cpus:.2} CPUs"), used.divided_by(cpus)),
+            None => ("quota".to_string(), kept),
+        };
+        let is_used_up = self.observation.quota_cpus.is_some() && share.mean >= USED_MIN;
+        let gain = self.gain_with(could_run - self.runs);
+        let is_limit = (is_used_up || kept.mean >= SHARE_MIN) && gain >= GAIN_MIN;
+        let threads = could_run - self.runs;
+        is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, threads))
     }
 
     /// CPUs that are full while others are forbidden. A program that has only one busy thread is not held back by that.

@@ -6,7 +6,7 @@ use records::live::{ObservedLine, StackTaken, Trace};
 
 use crate::places::user_frames;
 
-/// Of x86-64, and of most arm64.
+/// The length of a line of x86-64, and of most arm64.
 const LINE_BYTES: u64 = 64;
 /// What is accessed together.
 const WORD_BYTES: u64 = 8;

@@ -8,6 +8,7 @@ use serde::Serialize;
 /// A share, with its 95 % interval over windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
+    /// The share over all windows.
     pub mean: f64,
     /// Half the width of the interval; absent with fewer than two windows, or where it is not over windows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,7 +20,7 @@ impl Share {
         Share { mean, half: None }
     }
 
-    /// Of samples: the interval is that of a binomial share.
+    /// A share of samples, with the interval of a binomial share.
     pub fn of_samples(some: u64, all: u64) -> Share {
         if all == 0 {
             return Share::default();

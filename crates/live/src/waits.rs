@@ -8,7 +8,7 @@ use records::live::{StackTaken, ThreadState, Trace, TracedStack, TracedWait, Wai
 pub struct StackIndex<'t> {
     waits: HashMap<(u32, u64), &'t TracedStack>,
     wake_ups: HashMap<(u32, u64), &'t TracedStack>,
-    /// Of each thread, by time.
+    /// Samples of each thread, by time.
     samples: HashMap<u32, Vec<&'t TracedStack>>,
 }
 

@@ -343,6 +343,7 @@ pub struct SampledAt {
 pub struct ObservedLock {
     /// The variable, or what it is and where it is waited for: `table_lock`, `mutex waited for in serve`.
     pub name: String,
+    /// What kind of lock it is.
     pub kind: WaitKind,
     /// The first of the processes that wait for it; 0 for a lock of the kernel.
     pub process: u32,
@@ -420,9 +421,11 @@ pub struct LockPlace {
 /// What the thread that had a lock did while others waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HolderTime {
+    /// What it did.
     pub reason: HolderState,
     /// By whom, or in what: the program that had the CPU, the system call, the other lock.
     pub by: String,
+    /// How long, in each window.
     pub ns: Vec<u64>,
 }
 

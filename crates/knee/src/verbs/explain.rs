@@ -44,10 +44,10 @@ pub struct Arguments {
     /// Sampling frequency per CPU [default: 199]
     ///
     /// Samples attribute the time that no event attributes.
-    #[arg(long, help_heading = EXPLAIN)]
+    #[arg(long, help_heading = EXPLAIN, hide_short_help = true)]
     hertz: Option<u32>,
     /// Windows to divide each profile into [default: 1]
-    #[arg(long, help_heading = EXPLAIN)]
+    #[arg(long, help_heading = EXPLAIN, hide_short_help = true)]
     windows: Option<u32>,
     /// Kernel functions whose calls to count
     ///

@@ -1,3 +1,5 @@
+//! Locks of small traces: who had them, and what these threads did.
+
 use records::live::{Arriving, Leaving, Left, Switch, TracedTask};
 
 use super::*;

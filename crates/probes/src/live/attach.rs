@@ -41,7 +41,7 @@ const FOLLOW: &str = "follow_wanted";
 /// The programs on functions of Go's runtime.
 const GO: [&str; 2] = ["go_waits", "go_wakes"];
 
-/// Of events that wait to be read.
+/// The size of the ring of events that wait to be read.
 const RING_BYTES: u32 = 64 << 20;
 /// Stacks in a hundredth of a second and CPU, beside those of samples.
 const STACKS: u32 = 3;

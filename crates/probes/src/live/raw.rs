@@ -91,7 +91,7 @@ pub enum RawEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawSwitch {
     pub switch: Switch,
-    /// Of the followed ones of the two: task, process, name.
+    /// Task, process and name of each of the two that is followed.
     pub tasks: Vec<(u32, u32, String)>,
 }
 
