@@ -87,7 +87,7 @@ const GAIN_MIN: f64 = 1.1;
 /// What holds back less is no cause.
 const SHARE_MIN: f64 = 0.1;
 /// A lock that threads wait for in less of the time limits nothing: other threads get on meanwhile.
-const CONTENDED_MIN: f64 = 0.35;
+const CONTENDED_MIN: f64 = 0.25;
 /// A thread that is busy for this share of the time limits those that wait for it.
 const BUSY_MIN: f64 = 0.85;
 const GARBAGE_MIN: f64 = 0.2;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use records::live::{Arriving, Left, Switch, Trace, TracedWait, Woken};
+use records::live::{Arriving, Leaving, Left, Switch, Trace, TracedWait, Woken};
 
 /// A part of a thread's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +54,14 @@ pub fn timelines(trace: &Trace) -> Timelines<'_> {
             Some(wait) => Doing::Waits(wait, None),
             None => Doing::CouldRun(Behind::Idle),
         };
-        threads.insert(*task, Thread { done: Vec::new(), since, what: Some(what) });
+        threads
+            .insert(*task, Thread { done: Vec::new(), since, ran_since: since, what: Some(what) });
     }
     for switch in trace.switches.iter().filter(|switch| switch.at_ns < *end) {
         if let Some(from) = &switch.from
             && let Some(thread) = threads.get_mut(&from.task)
         {
-            thread.leaves(switch, &from.why);
+            thread.leaves(switch, from);
         }
         if let Some(to) = &switch.to
             && let Some(thread) = threads.get_mut(&to.task)
@@ -75,18 +76,26 @@ pub fn timelines(trace: &Trace) -> Timelines<'_> {
 struct Thread<'a> {
     done: Vec<Segment<'a>>,
     since: u64,
+    /// When it last got a CPU.
+    ran_since: u64,
     /// `None` once it has ended.
     what: Option<Doing<'a>>,
 }
 
 impl<'a> Thread<'a> {
-    fn leaves(&mut self, switch: &'a Switch, why: &'a Left) {
-        // It ran until now, even if its arrival was not seen: then since when is not known, and what it did before is
-        // all that is known. At the first event of a thread that was found running, it is.
+    fn leaves(&mut self, switch: &'a Switch, from: &'a Leaving) {
+        // A thread that was found neither waiting nor running ran until now.
         if self.done.is_empty() && matches!(self.what, Some(Doing::CouldRun(Behind::Idle))) {
             self.what = Some(Doing::Runs);
         }
-        let next = match why {
+        // Kernels miss switches: one that leaves had the CPU, at the earliest since it was woken.
+        if let (Some(Doing::Waits(wait, _)), Some(woken)) = (&self.what, from.unseen)
+            && (self.since..=switch.at_ns).contains(&woken.at_ns)
+        {
+            self.what = Some(Doing::Waits(wait, Some(woken)));
+            self.turn(woken.at_ns, Some(Doing::Runs));
+        }
+        let next = match &from.why {
             Left::Ends => None,
             Left::Throttled => Some(Doing::CouldRun(Behind::Quota)),
             Left::Preempted => Some(Doing::CouldRun(behind(switch, switch.to.is_some()))),
@@ -97,13 +106,16 @@ impl<'a> Thread<'a> {
 
     fn arrives(&mut self, switch: &'a Switch, to: &Arriving) {
         if let Some(Doing::Waits(wait, _)) = self.what {
-            let woken = to.woken.filter(|woken| (self.since..=switch.at_ns).contains(&woken.at_ns));
+            // Another CPU may wake it while it still leaves its own: then it waited for no time.
+            let is_its = |woken: &Woken| (self.ran_since..=switch.at_ns).contains(&woken.at_ns);
+            let woken = to.woken.filter(is_its);
             self.what = Some(Doing::Waits(wait, woken));
             if let Some(woken) = woken {
                 let behind = behind(switch, switch.from.is_some());
                 self.turn(woken.at_ns, Some(Doing::CouldRun(behind)));
             }
         }
+        self.ran_since = switch.at_ns;
         self.turn(switch.at_ns, Some(Doing::Runs));
     }
 
@@ -145,7 +157,7 @@ pub fn during<'s, 'a>(
 
 #[cfg(test)]
 mod tests {
-    use records::live::{Leaving, TracedTask};
+    use records::live::TracedTask;
 
     use super::*;
 
@@ -156,7 +168,7 @@ mod tests {
     #[test]
     fn a_thread_runs_waits_and_waits_for_a_cpu_without_gaps() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
-        let leaves = |task, why| Some(Leaving { task, cpus_allowed: 2, why });
+        let leaves = |task, why| Some(Leaving { task, cpus_allowed: 2, unseen: None, why });
         let switches = vec![
             Switch {
                 at_ns: 20,
@@ -205,8 +217,50 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_woken_while_it_leaves_could_run_at_once() {
+        let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
+        let from = Leaving { task: 1, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
+        let woken = Some(Woken { at_ns: 19, waker: 2, futex: None });
+        let to = Arriving { task: 1, woken };
+        let trace = Trace {
+            edges_ns: vec![10, 50],
+            tasks: [(1, task(None))].into(),
+            switches: vec![
+                Switch { at_ns: 20, from: Some(from), ..Switch::default() },
+                Switch { at_ns: 30, to: Some(to), ..Switch::default() },
+            ],
+            ..Trace::default()
+        };
+        let segment = |from, to, what| Segment { from, to, what };
+        assert_eq!(
+            timelines(&trace)[&1],
+            [
+                segment(10, 20, Doing::Runs),
+                segment(20, 30, Doing::CouldRun(Behind::Idle)),
+                segment(30, 50, Doing::Runs),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thread_that_leaves_unseen_ran_since_it_was_woken() {
+        let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
+        let woken = Some(Woken { at_ns: 30, waker: 2, futex: None });
+        let from = Leaving { task: 1, cpus_allowed: 2, unseen: woken, why: Left::Ends };
+        let trace = Trace {
+            edges_ns: vec![10, 50],
+            tasks: [(1, task(Some(wait.clone())))].into(),
+            switches: vec![Switch { at_ns: 40, from: Some(from), ..Switch::default() }],
+            ..Trace::default()
+        };
+        let waits = Segment { from: 10, to: 30, what: Doing::Waits(&wait, woken) };
+        let runs = Segment { from: 30, to: 40, what: Doing::Runs };
+        assert_eq!(timelines(&trace)[&1], [waits, runs]);
+    }
+
+    #[test]
     fn a_thread_that_could_run_stands_behind_others_a_quota_or_an_idle_cpu() {
-        let leaves = |why| Some(Leaving { task: 1, cpus_allowed: 2, why });
+        let leaves = |why| Some(Leaving { task: 1, cpus_allowed: 2, unseen: None, why });
         let check = |why: Left, other: &str, expected: Behind| {
             let first = Switch { at_ns: 20, from: leaves(why), ..Switch::default() };
             let trace = Trace {

@@ -63,6 +63,8 @@ pub struct Leaving {
     pub task: u32,
     /// How many CPUs it may run on.
     pub cpus_allowed: u32,
+    /// Its last wake-up, if the switch to it after that was not seen.
+    pub unseen: Option<Woken>,
     pub why: Left,
 }
 

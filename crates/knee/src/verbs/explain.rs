@@ -125,6 +125,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
         );
         return arguments.running.run(&arguments.run.seconds, view);
     }
+    arguments.running.check_unused()?;
     if let Some(files) = named::recordings(&arguments.run.what)? {
         let operations = &arguments.run.operations;
         return perf_data::run(&files, operations, arguments.part, &arguments.recording, view);

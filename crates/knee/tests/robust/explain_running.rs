@@ -106,6 +106,8 @@ fn what_does_not_run_is_refused_with_what_to_do() {
     check("--name no-such-program", "no process is called no-such-program");
     check("--cgroup no-such-unit", "no process runs in a control group called no-such-unit");
     check("--pid 1 getppid", "leave out getppid");
+    check("getppid --rate 5", "name one by --pid, --name or --cgroup");
+    check("--pid 1 --rate 0", "--rate must be above 0");
     check("--pid 1 --seconds 0.01", "a look takes 0.2 s at least");
 }
 

@@ -24,8 +24,6 @@ pub struct Programs {
     mapped: HashMap<u32, Vec<MappedCode>>,
     /// Whether the instruction that ends at a location is a call.
     calls: HashMap<CodeLocation, bool>,
-    /// The code around locations.
-    code: HashMap<CodeLocation, Option<Vec<u8>>>,
 }
 
 /// The name of the vdso in lists of mapped code.
@@ -88,18 +86,6 @@ impl Programs {
         }
         let outer = outer.into_iter().filter(|location| !callers.contains(location)).collect();
         [vdso, callers.clone(), outer].concat()
-    }
-
-    /// The code from so many bytes before a location to as many behind it, each place read once.
-    pub fn code_around(&mut self, (file, offset): CodeLocation, bytes: usize) -> Option<Vec<u8>> {
-        let path = &self.files[file as usize];
-        let read = || {
-            let start = offset.checked_sub(bytes as u64)?;
-            let mut code = vec![0; 2 * bytes];
-            fs::File::open(path).ok()?.read_exact_at(&mut code, start).ok()?;
-            Some(code)
-        };
-        self.code.entry((file, offset)).or_insert_with(read).clone()
     }
 
     /// Whether the instruction that ends at this byte is a call.

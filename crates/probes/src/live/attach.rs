@@ -251,7 +251,7 @@ impl LiveWatch {
                         }
                     }
                     let walked = self.stacks.walk(&raw);
-                    let touches = self.stacks.touches(&raw, &walked);
+                    let touches = self.stacks.touches(&raw);
                     self.addresses.extend(touches.iter().map(|touch| (raw.process, touch.address)));
                     let RawStack { at_ns, task, why, kernel, call, .. } = raw;
                     let (user, is_whole) = (walked.frames, walked.is_whole);

@@ -75,6 +75,11 @@ struct switch_event {
 	__u32 cpus_allowed;
 	char prev_name[16];
 	char next_name[16];
+	// Who woke the task that leaves, if no switch to it was seen since: kernels were observed to miss some.
+	__u64 prev_woken_ns;
+	__u64 prev_waker_argument;
+	__u32 prev_waker;
+	__s32 prev_waker_call;
 };
 
 struct stack_event {
@@ -478,12 +483,20 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	e->waker_call = -1;
 	e->call = -1;
 	e->cpus_allowed = 0;
+	e->prev_woken_ns = 0;
+	e->prev_waker_argument = 0;
+	e->prev_waker = 0;
+	e->prev_waker_call = -1;
 	__builtin_memcpy(e->prev_name, prev->comm, 16);
 	__builtin_memcpy(e->next_name, next->comm, 16);
 	if (from) {
 		e->flags |= state_of(prev, preempt, next);
 		e->cpus_allowed = prev->nr_cpus_allowed;
 		address = describe_wait(e, prev);
+		e->prev_woken_ns = from->woken_ns;
+		e->prev_waker_argument = from->waker_argument;
+		e->prev_waker = from->waker;
+		e->prev_waker_call = from->waker_call;
 		e->lock = from->lock;
 		e->lock_flags = from->lock_flags;
 	}

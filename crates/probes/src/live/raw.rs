@@ -56,6 +56,10 @@ struct SwitchEvent {
     cpus_allowed: u32,
     prev_name: [u8; 16],
     next_name: [u8; 16],
+    prev_woken_ns: u64,
+    prev_waker_argument: u64,
+    prev_waker: u32,
+    prev_waker_call: i32,
 }
 
 const KERNEL_FRAMES: usize = 32;
@@ -133,7 +137,12 @@ impl SwitchEvent {
         let mut other = String::new();
         let from = has(PREV_FOLLOWED).then(|| {
             tasks.push((self.head.task, self.head.process, name(&self.prev_name)));
-            Leaving { task: self.head.task, cpus_allowed: self.cpus_allowed, why: self.why() }
+            Leaving {
+                task: self.head.task,
+                cpus_allowed: self.cpus_allowed,
+                unseen: self.unseen(),
+                why: self.why(),
+            }
         });
         let to = has(NEXT_FOLLOWED).then(|| {
             tasks.push((self.next, self.next_process, name(&self.next_name)));
@@ -171,11 +180,19 @@ impl SwitchEvent {
     }
 
     fn woken(&self) -> Option<Woken> {
-        let is_futex = i64::from(self.waker_call) == libc::SYS_futex;
-        let futex = is_futex.then_some(self.waker_argument);
-        let woken = Woken { at_ns: self.woken_ns, waker: self.waker, futex };
-        (self.woken_ns > 0).then_some(woken)
+        woken(self.woken_ns, self.waker, self.waker_call, self.waker_argument)
     }
+
+    fn unseen(&self) -> Option<Woken> {
+        woken(self.prev_woken_ns, self.prev_waker, self.prev_waker_call, self.prev_waker_argument)
+    }
+}
+
+/// A wake-up; `None` if there was none.
+fn woken(at_ns: u64, waker: u32, call: i32, argument: u64) -> Option<Woken> {
+    let is_futex = i64::from(call) == libc::SYS_futex;
+    let futex = is_futex.then_some(argument);
+    (at_ns > 0).then_some(Woken { at_ns, waker, futex })
 }
 
 impl StackHead {
@@ -266,7 +283,7 @@ mod tests {
             words: [2, 0, 8],
             ..TracedWait::default()
         };
-        let from = Leaving { task: 7, cpus_allowed: 2, why: Left::Waits(wait) };
+        let from = Leaving { task: 7, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
         assert_eq!(read.switch.from, Some(from));
         let woken = Woken { at_ns: 80, waker: 7, futex: Some(0x1000) };
         assert_eq!(read.switch.to, Some(Arriving { task: 8, woken: Some(woken) }));

@@ -19,6 +19,8 @@ use records::live::{StackTaken, Touch};
 #[cfg(feature = "bpf")]
 use super::raw::RawStack;
 #[cfg(feature = "bpf")]
+use super::task_files::read_memory;
+#[cfg(feature = "bpf")]
 use super::touches::{CODE_BYTES, touches};
 use super::user_registers::UserRegisters;
 use crate::ledger::programs::{CodeLocation, Programs};
@@ -97,12 +99,20 @@ impl UserStacks {
         Walked { frames, is_whole }
     }
 
-    /// What the instructions at the top of a sample access.
+    /// What the instructions at the top of a sample access. Their code is read from the process: a runtime may have
+    /// compiled it a moment ago.
     #[cfg(feature = "bpf")]
-    pub fn touches(&mut self, raw: &RawStack, walked: &Walked) -> Vec<Touch> {
-        let is_in_program = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
-        let Some(at) = walked.frames.first().filter(|_| is_in_program) else { return Vec::new() };
-        let Some(code) = self.programs.code_around(*at, CODE_BYTES) else { return Vec::new() };
+    pub fn touches(&self, raw: &RawStack) -> Vec<Touch> {
+        if raw.why != StackTaken::Sampled || !raw.kernel.is_empty() {
+            return Vec::new();
+        }
+        let mut code = [0; 2 * CODE_BYTES];
+        let Some(start) = raw.registers.ip.checked_sub(CODE_BYTES as u64) else {
+            return Vec::new();
+        };
+        if read_memory(raw.process, start, &mut code) < code.len() {
+            return Vec::new();
+        }
         touches(&code, CODE_BYTES, &raw.all_registers)
     }
 

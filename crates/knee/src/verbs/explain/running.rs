@@ -1,12 +1,11 @@
 //! `knee explain --pid 4711`: what holds back programs that already run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use explanations::live::live_part;
 use host::signals;
 use host::terminal::hint;
@@ -46,9 +45,6 @@ pub struct Options {
     /// Operations per second, so that costs are per operation
     #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true)]
     rate: Option<f64>,
-    /// Keep what was seen in a file
-    #[arg(long, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
-    save: Option<PathBuf>,
     /// Look in /proc alone, as without privileges
     #[arg(long, help_heading = HEADING, hide_short_help = true)]
     without_bpf: bool,
@@ -70,6 +66,19 @@ impl Options {
         !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
     }
 
+    /// Refuses what only applies to programs that run, where none is named.
+    ///
+    /// # Errors
+    /// Names the option.
+    pub fn check_unused(&self) -> Result<()> {
+        let unused = match (self.rate, self.without_bpf) {
+            (Some(_), _) => "--rate",
+            (None, true) => "--without-bpf",
+            (None, false) => return Ok(()),
+        };
+        bail!("{unused} is about programs that run already: name one by --pid, --name or --cgroup")
+    }
+
     /// Looks, and prints what holds the programs back.
     ///
     /// # Errors
@@ -84,12 +93,9 @@ impl Options {
             seconds >= SECONDS_MIN,
             "--seconds {seconds}: a look takes {SECONDS_MIN} s at least"
         );
+        ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         signals::catch();
         let observation = self.observe(seconds)?;
-        if let Some(path) = &self.save {
-            let text = serde_json::to_string(&observation).context("writing what was seen")?;
-            fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
-        }
         let answer = live::answer(&observation);
         let part = live_part(&answer);
         view.print(|| Ok(answer), || Ok(page(part)))?;
@@ -105,6 +111,10 @@ impl Options {
         let words = self.words(&chosen, &running);
         hint(format_args!("looking at {words} for {seconds} s"));
         let list: Vec<u32> = chosen.iter().copied().collect();
+        let quotas = chosen.iter().filter_map(|process| {
+            probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
+        });
+        let quota_cpus = quotas.min_by(f64::total_cmp);
         let mut watch = Watched::begin(&list, HERTZ, self.without_bpf)?;
         follow(&mut watch, &subjects, seconds);
         let mut observation = watch.end();
@@ -112,10 +122,7 @@ impl Options {
         observation.subject = words;
         observation.at = at;
         observation.host = probes::host(Path::new("/")).hostname.unwrap_or_default();
-        let quotas = chosen.iter().filter_map(|process| {
-            probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
-        });
-        observation.quota_cpus = quotas.min_by(f64::total_cmp);
+        observation.quota_cpus = quota_cpus;
         Ok(observation)
     }
 
