@@ -310,6 +310,8 @@ pub const NOT_OF_PLANS: &[&str] = &[
     "label",
     "note",
     "i_own_this_device",
+    // Of one host.
+    "server_pid",
     // Decided after each block, or compiled: no chunk can do that alone.
     "until_decided",
     "budget",
@@ -336,6 +338,7 @@ impl Arguments {
             (self.json, "--json"),
             (self.label.is_some(), "--label"),
             (self.note.is_some(), "--note"),
+            (self.server.is_given(), "--server-pid"),
             (self.file_systems.i_own_this_device, "--i-own-this-device"),
         ];
         given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))

@@ -20,6 +20,11 @@ pub struct ServerFlags {
 }
 
 impl ServerFlags {
+    /// Whether a server is named.
+    pub fn is_given(&self) -> bool {
+        self.server_pid.is_some()
+    }
+
     /// Has all commands of an experiment ask the process.
     pub fn apply(&self, experiment: &mut Experiment) -> Result<()> {
         let Some(pid) = self.server_pid else { return Ok(()) };
