@@ -1,7 +1,7 @@
 //! What holds running tasks back, as a part of a page: the causes in sentences, threads, locks, and where the time goes.
 
 use live::{HolderShare, LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
-use records::live::{HolderState, LockPlace, ObservedBy, ObservedLock};
+use records::live::{HolderState, LockPlace, OWN_THREADS, ObservedBy, ObservedLock};
 use text::prose::counted;
 use text::quantity::{duration_ns, fixed, short};
 use text::table::{Align, Table};
@@ -172,7 +172,7 @@ fn does(reason: HolderState, by: Option<&str>) -> String {
     let by = by.unwrap_or_default();
     match reason {
         HolderState::Running => "runs".to_string(),
-        HolderState::Preempted if by.starts_with("threads ") => {
+        HolderState::Preempted if by == OWN_THREADS => {
             format!("waits to run behind {by}")
         }
         HolderState::Preempted => format!("waits to run behind `{by}`"),

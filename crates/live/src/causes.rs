@@ -5,7 +5,8 @@
 //! active too, so the rate grows at most by `(active + waits) / active`, and by what the CPUs have left to give.
 
 use records::live::{
-    HolderState, LockPlace, Observation, ObservedLock, ObservedThread, ThreadState, WaitKind,
+    HolderState, LockPlace, OWN_THREADS, Observation, ObservedLock, ObservedThread, ThreadState,
+    WaitKind,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -184,11 +185,10 @@ impl<'o> Threads<'o> {
         let share = self.shares.of_time(&lock.contended_ns);
         let share = Share { mean: (share.mean + spins).min(1.0), ..share };
         // Where the quota or the affinity keeps the thread with the lock from a CPU, these are the cause.
-        let own = "threads of its own program";
         let is_pinned = self.observation.allowed_cpus < self.observation.online_cpus;
         let elsewhere = lock.holder.iter().filter(|time| {
             time.reason == HolderState::Quota
-                || (is_pinned && time.reason == HolderState::Preempted && time.by == own)
+                || (is_pinned && time.reason == HolderState::Preempted && time.by == OWN_THREADS)
         });
         let elsewhere: f64 = elsewhere.map(|time| self.shares.of_time(&time.ns).mean).sum();
         let active = (self.active - spins).max(1e-9);

@@ -15,8 +15,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use records::live::{
-    HolderState, HolderTime, LockPlace, ObservedLock, Trace, TracedFunction, TracedStack,
-    TracedWait, WaitKind, WaitsOn, Woken,
+    HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, Trace, TracedFunction,
+    TracedStack, TracedWait, WaitKind, WaitsOn, Woken,
 };
 
 use crate::places::{
@@ -365,7 +365,7 @@ impl<'t> LockWaits<'t> {
         let (wait, process) = match what {
             Doing::Runs => return (HolderState::Running, String::new()),
             Doing::CouldRun(Behind::Own) => {
-                return (HolderState::Preempted, "threads of its own program".to_string());
+                return (HolderState::Preempted, OWN_THREADS.to_string());
             }
             Doing::CouldRun(Behind::Other(name)) => {
                 return (HolderState::Preempted, (*name).to_string());

@@ -431,6 +431,9 @@ pub struct HolderTime {
     pub ns: Vec<u64>,
 }
 
+/// What [`HolderTime::by`] says where other threads of the same program have the CPU.
+pub const OWN_THREADS: &str = "threads of its own program";
+
 /// What a thread that has a lock does.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
