@@ -213,7 +213,7 @@ fn loads_in_c_and_commands_have_lines_of_program_and_kernel() {
     let check = |operation: usize, member: &str, sharing: &str, writes: std::ops::Range<f64>| {
         let lines = answer["traced"][operation]["lines"].as_array().unwrap();
         let row = lines.iter().find(|line| line["member"].as_str().unwrap().starts_with(member));
-        let row = row.unwrap_or_else(|| panic!("no {member} in {lines:#?}"));
+        let row = row.unwrap_or_else(|| panic!("no {member} in {:#}", answer["traced"][operation]));
         assert_eq!(row["sharing"], sharing, "{member}");
         assert!(writes.contains(&row["writes"].as_f64().unwrap()), "{row:#?}");
     };
