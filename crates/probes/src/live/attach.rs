@@ -21,7 +21,8 @@ use records::live::{
 };
 
 use super::Followed;
-use super::raw::{RawEvent, RawStack};
+use super::host_use::{own_cpu_ns, stolen_ns};
+use super::raw::{RawEvent, RawStack, name_of};
 use super::user_stacks::{UserStacks, variables};
 use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
@@ -363,11 +364,6 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-fn name_of(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
 fn cpu_use(before: &Totals, after: &Totals) -> CpuUse {
     let others = after.others.iter().map(|(name, ns)| OtherTask {
         name: name.clone(),
@@ -577,20 +573,4 @@ fn online() -> Result<Vec<u32>, String> {
     const ONLINE: &str = "/sys/devices/system/cpu/online";
     let list = fs::read_to_string(ONLINE).map_err(|e| format!("reading {ONLINE}: {e}"))?;
     parse_cpu_list(&list).ok_or_else(|| format!("{ONLINE} says {list:?}, which is no list of CPUs"))
-}
-
-/// CPU time of this process.
-fn own_cpu_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is live and written by the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// What the hypervisor took from all CPUs, by /proc/stat, whose unit is a hundredth of a second.
-fn stolen_ns() -> u64 {
-    const NS_PER_TICK: u64 = 10_000_000;
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = stat.split_whitespace().nth(8).and_then(|word| word.parse::<u64>().ok());
-    ticks.unwrap_or(0) * NS_PER_TICK
 }

@@ -34,8 +34,7 @@ struct CpuTicks {
 
 impl HostUse {
     pub fn new() -> HostUse {
-        let ns_per_tick = 1_000_000_000 / (ticks_per_second() as u64).max(1);
-        HostUse { last: Usage::default(), ns_per_tick }
+        HostUse { last: Usage::default(), ns_per_tick: ns_per_tick() }
     }
 
     /// Begins the first window.
@@ -113,6 +112,17 @@ fn process(stat: &str) -> Option<(String, u64)> {
     let name = before.split_once('(')?.1.to_string();
     let mut fields = rest.split(' ').skip(14 - 3).map(|field| field.parse::<u64>().ok());
     Some((name, fields.next()?? + fields.next()??))
+}
+
+/// What the hypervisor took from all CPUs since the host was booted.
+#[cfg(feature = "bpf")]
+pub fn stolen_ns() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    cpu_ticks(&stat).map_or(0, |ticks| ticks.stolen) * ns_per_tick()
+}
+
+fn ns_per_tick() -> u64 {
+    1_000_000_000 / (ticks_per_second() as u64).max(1)
 }
 
 /// CPU time of this process.

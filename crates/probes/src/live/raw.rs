@@ -136,7 +136,7 @@ impl SwitchEvent {
         let mut tasks = Vec::new();
         let mut other = String::new();
         let from = has(PREV_FOLLOWED).then(|| {
-            tasks.push((self.head.task, self.head.process, name(&self.prev_name)));
+            tasks.push((self.head.task, self.head.process, name_of(&self.prev_name)));
             Leaving {
                 task: self.head.task,
                 cpus_allowed: self.cpus_allowed,
@@ -145,13 +145,13 @@ impl SwitchEvent {
             }
         });
         let to = has(NEXT_FOLLOWED).then(|| {
-            tasks.push((self.next, self.next_process, name(&self.next_name)));
+            tasks.push((self.next, self.next_process, name_of(&self.next_name)));
             Arriving { task: self.next, woken: self.woken() }
         });
         if from.is_none() && self.head.task != 0 {
-            other = name(&self.prev_name);
+            other = name_of(&self.prev_name);
         } else if to.is_none() && !has(NEXT_IDLE) {
-            other = name(&self.next_name);
+            other = name_of(&self.next_name);
         }
         let switch = Switch { at_ns: self.head.at_ns, cpu: self.head.cpu, from, to, other };
         RawSwitch { switch, tasks }
@@ -235,7 +235,8 @@ fn copied<T: Copy + Default>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) })
 }
 
-fn name(bytes: &[u8; 16]) -> String {
+/// The name of a task, up to its end in a field of fixed length.
+pub fn name_of(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
