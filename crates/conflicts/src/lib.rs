@@ -16,6 +16,8 @@ mod memory;
 mod names;
 mod program;
 
+use std::collections::BTreeMap;
+
 use answers::{ConflictLine, Conflicts, Instructions};
 use described_hosts::DescribedHost;
 use guests::program::TracedProgram;
@@ -63,6 +65,7 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
     // Without operations, there is no rate.
     let hosts = if window_operations[0] > 0 { hosts } else { &[] };
     let ceiling = |host| ceiling::ceiling(&lines, host);
+    let on_one_cpu = if is_whole { on_one_cpu(trace) } else { None };
     Conflicts {
         operation: traced.operation.clone(),
         on: traced.on.clone(),
@@ -72,7 +75,7 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         ceilings: hosts.iter().filter_map(ceiling).collect(),
         least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
         lines,
-        warnings: [warnings(trace), without_types(image)].concat(),
+        warnings: [warnings(trace), on_one_cpu.into_iter().collect(), without_types(image)].concat(),
     }
 }
 
@@ -81,6 +84,25 @@ fn without_types(image: &dyn Image) -> Vec<String> {
     let warning = "the kernel does not carry its types, so objects have no names: take one that was built with \
                    CONFIG_DEBUG_INFO_BTF=y, as those of distributions are";
     if image.namer().is_none() { vec![warning.to_string()] } else { Vec::new() }
+}
+
+/// Says so if one CPU executed nearly all of a program: threads that take turns on a CPU contend for nothing.
+fn on_one_cpu(trace: &Trace) -> Option<String> {
+    const NEARLY_ALL: f64 = 0.95;
+    let mut of_cpus = BTreeMap::new();
+    for executed in trace.instructions.iter().filter(|executed| executed.actor == Actor::User) {
+        *of_cpus.entry(executed.cpu).or_insert(0) += executed.count;
+    }
+    let all: u64 = of_cpus.values().sum();
+    let (cpu, most) = of_cpus.into_iter().max_by_key(|(_, count)| *count)?;
+    let share = most as f64 / all as f64;
+    (share > NEARLY_ALL).then(|| {
+        format!(
+            "CPU {cpu} executed {:.0} % of the program: if it has more threads, they took turns there, and lines that they \
+             share do not show: trace it longer, or have it put each thread on a CPU of its own (sched_setaffinity(2))",
+            share * 100.0
+        )
+    })
 }
 
 /// How many transfers matter, where operations were counted or of a whole program.

@@ -72,9 +72,11 @@ fn contended_lines_have_names_and_exact_counts() {
     }
 }
 
-/// Two threads: a counter each in one line, one for both in another, one each in lines of their own.
+/// Two threads, each on a CPU of its own: a counter each in one line, one for both in another, one each in lines of their own.
 const PROGRAM: &str = "
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 static pthread_barrier_t begin;
 struct { volatile long first, second; char apart[48]; } neighbours __attribute__((aligned(64)));
 struct { _Atomic long count; char apart[56]; } both __attribute__((aligned(64)));
@@ -82,7 +84,11 @@ struct { volatile long count; char apart[56]; } own[2] __attribute__((aligned(64
 static void *work(void *mine)
 {
 	long me = (long)mine;
+	cpu_set_t own_cpu;
 
+	CPU_ZERO(&own_cpu);
+	CPU_SET(me, &own_cpu);
+	sched_setaffinity(0, sizeof own_cpu, &own_cpu);
 	pthread_barrier_wait(&begin);
 	for (int i = 0; i < 10000; i++) {
 		if (me)
