@@ -328,7 +328,11 @@ impl Case {
             self.fillings.text(role, size);
         }
         if self.variant == "low_load" {
-            self.pause_us = random.random_range(10_000..40_000);
+            // All connections together keep a CPU busy for a tenth to a quarter of the time: an interpreter's lock, too, is
+            // free for most of it.
+            let request_us = rounds * (hold_us + outside_us);
+            let load = random.random_range(0.1..0.25);
+            self.pause_us = (f64::from(self.connections * request_us) / load) as u64;
         }
     }
 
