@@ -54,10 +54,21 @@ struct mm_struct {
 	struct mm_context context;
 };
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	struct mm_struct *mm;
 	int pid;
 	int tgid;
+	struct pid *thread_pid;
+	struct task_struct *group_leader;
 	unsigned int __state;
 	unsigned in_iowait : 1;
 	unsigned in_memstall : 1;

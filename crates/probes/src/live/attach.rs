@@ -21,6 +21,7 @@ use records::live::{
 };
 
 use super::Followed;
+use super::compat_calls;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::raw::{RawEvent, RawStack, name_of};
 use super::user_stacks::{UserStacks, variables};
@@ -55,6 +56,7 @@ struct LiveConfig {
     file_calls: [i32; 4],
     stacks: u32,
     unused: u32,
+    compat_calls: [i16; compat_calls::COMPAT_CALLS],
 }
 
 /// `struct cpu_use` of live.bpf.c, in words.
@@ -400,6 +402,7 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
             .map(|call| call as i32),
         stacks: STACKS,
         unused: 0,
+        compat_calls: compat_calls::table(),
     };
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

@@ -24,6 +24,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define CHUNK 1024
 #define CHUNKS 8
 #define CALLS_MAX 1024
+#define COMPAT_CALLS 512
+// arch/x86/include/asm/segment.h, __USER32_CS: code of 32-bit programs.
+#define USER32_CS 0x23
+// The waker of a followed task that is not followed itself: its number means nothing here.
+#define STRANGER 0xffffffff
 
 // In the order of `EventKind` in raw.rs.
 enum event_kind { SWITCH = 1, STACK };
@@ -103,8 +108,11 @@ struct stack_event {
 	char stack[CHUNK * CHUNKS];
 };
 
-// The state of a followed task; other tasks have none.
+// The state of a followed task; other tasks have none. Its numbers are those that it has where knee lives, which in a
+// container differ from task->pid; a task that is about to end has lost them.
 struct mark {
+	__u32 task;
+	__u32 process;
 	__u64 woken_ns;
 	__u64 waker_argument;
 	__u64 lock;
@@ -208,14 +216,22 @@ const volatile struct {
 	// Stacks per hundredth of a second and CPU, beside those of samples.
 	__u32 stacks;
 	__u32 unused;
+	// The call of this architecture for each call of a 32-bit program on x86-64.
+	__s16 compat_calls[COMPAT_CALLS];
 } config = {};
+
+// How deep the PID namespace of knee lies below the first one: known from the first task that is followed on.
+static __u32 namespace_level;
 
 struct pt_regs___user {
 	unsigned long bp;
 	unsigned long si;
 	unsigned long di;
+	unsigned long bx;
+	unsigned long cx;
 	unsigned long orig_ax;
 	unsigned long ip;
+	unsigned long cs;
 	unsigned long sp;
 } __attribute__((preserve_access_index));
 
@@ -246,6 +262,37 @@ static __always_inline struct cpu_use *this_cpu(void)
 	value_; \
 })
 
+// The number of a thread, or with `of_process` of its process, in the PID namespace of knee; 0 if it has none there.
+static __always_inline __u32 number_of(struct task_struct *task, bool of_process)
+{
+	struct pid *pid = of_process ? BPF_CORE_READ(task, group_leader, thread_pid) : task->thread_pid;
+	__u32 level = namespace_level, number = 0;
+
+	if (!level)
+		return of_process ? task->tgid : task->pid;
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return 0;
+	bpf_probe_read_kernel(&number, sizeof(number),
+		(void *)pid + bpf_core_field_offset(struct pid, numbers) +
+			level * bpf_core_type_size(struct upid) + bpf_core_field_offset(struct upid, nr));
+	return number;
+}
+
+static __always_inline void follow(struct task_struct *task, __u32 process)
+{
+	struct mark *mark = bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (mark) {
+		mark->task = number_of(task, false);
+		mark->process = process;
+	}
+}
+
+static __always_inline bool is_compat(void *registers)
+{
+	return USER_REGISTER(registers, cs) == USER32_CS;
+}
+
 static __always_inline __s32 call_of(void *registers)
 {
 	long call = -1;
@@ -259,12 +306,19 @@ static __always_inline __s32 call_of(void *registers)
 			registers + bpf_core_field_offset(struct pt_regs___arm64, syscallno));
 		call = number;
 	}
+	if (is_compat(registers) && call >= 0)
+		call = call < COMPAT_CALLS ? config.compat_calls[call] : CALLS_MAX - 1;
 	return call < 0 || call >= CALLS_MAX ? -1 : call;
 }
 
 static __always_inline void read_arguments(void *registers, __u64 *arguments)
 {
 #ifdef __TARGET_ARCH_x86
+	if (is_compat(registers)) {
+		arguments[0] = (__u32)USER_REGISTER(registers, bx);
+		arguments[1] = (__u32)USER_REGISTER(registers, cx);
+		return;
+	}
 	arguments[0] = USER_REGISTER(registers, di);
 	arguments[1] = USER_REGISTER(registers, si);
 #else
@@ -373,7 +427,8 @@ static __always_inline void output_stack(struct cpu_use *c, struct stack_event *
 		c->lost++;
 }
 
-static __always_inline struct stack_event *begin_stack(struct task_struct *task, __u32 reason, __u64 now)
+static __always_inline struct stack_event *begin_stack(
+	struct mark *mark, struct task_struct *task, __u32 reason, __u64 now)
 {
 	__u32 zero = 0;
 	struct stack_event *s = bpf_map_lookup_elem(&scratch, &zero);
@@ -383,8 +438,8 @@ static __always_inline struct stack_event *begin_stack(struct task_struct *task,
 	s->head.at_ns = now;
 	s->head.kind = STACK;
 	s->head.cpu = bpf_get_smp_processor_id();
-	s->head.task = task->pid;
-	s->head.process = task->tgid;
+	s->head.task = mark->task;
+	s->head.process = mark->process;
 	s->reason = reason;
 	s->goroutine = 0;
 	s->address = 0;
@@ -393,9 +448,9 @@ static __always_inline struct stack_event *begin_stack(struct task_struct *task,
 }
 
 static __always_inline void send_stack(
-	void *context, struct cpu_use *c, struct task_struct *task, __u32 reason, __u64 now)
+	void *context, struct cpu_use *c, struct mark *mark, struct task_struct *task, __u32 reason, __u64 now)
 {
-	struct stack_event *s = begin_stack(task, reason, now);
+	struct stack_event *s = begin_stack(mark, task, reason, now);
 	long kernel;
 
 	if (!s)
@@ -403,7 +458,8 @@ static __always_inline void send_stack(
 	s->call = call_of((void *)bpf_task_pt_regs(task));
 	kernel = bpf_get_stack(context, s->frames, sizeof(s->frames), 0);
 	s->kernel_frames = kernel > 0 ? (__u64)kernel / 8 : 0;
-	output_stack(c, s, true);
+	// Stacks of 32-bit programs are not walked.
+	output_stack(c, s, !is_compat((void *)bpf_task_pt_regs(task)));
 }
 
 // What the task that leaves waits for. Returns what is waited for, to tell places apart.
@@ -471,10 +527,10 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	e->head.at_ns = now;
 	e->head.kind = SWITCH;
 	e->head.cpu = bpf_get_smp_processor_id();
-	e->head.task = prev->pid;
-	e->head.process = prev->tgid;
-	e->next = next->pid;
-	e->next_process = next->tgid;
+	e->head.task = from ? from->task : prev->pid;
+	e->head.process = from ? from->process : 0;
+	e->next = to ? to->task : 0;
+	e->next_process = to ? to->process : 0;
 	e->flags = (from ? PREV_FOLLOWED : 0) | (to ? NEXT_FOLLOWED : 0) | (next->pid ? 0 : NEXT_IDLE);
 	e->lock = 0;
 	e->waker = 0;
@@ -510,8 +566,8 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	if (bpf_ringbuf_output(&events, e, sizeof(*e), BPF_RB_NO_WAKEUP))
 		c->lost++;
 	if (from && !(e->flags & (RUNNABLE | ENDS)) &&
-	    is_chosen(c, prev->tgid, 1 + e->call, e->lock ? e->lock : address, now))
-		send_stack(ctx, c, prev, WAITS, now);
+	    is_chosen(c, from->process, 1 + e->call, e->lock ? e->lock : address, now))
+		send_stack(ctx, c, from, prev, WAITS, now);
 	return 0;
 }
 
@@ -519,7 +575,7 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 SEC("tp_btf/sched_waking")
 int BPF_PROG(live_waking, struct task_struct *task)
 {
-	struct mark *mark = mark_of(task);
+	struct mark *mark = mark_of(task), *by;
 	struct task_struct *waker;
 	__u64 now, arguments[2];
 	struct cpu_use *c;
@@ -528,12 +584,13 @@ int BPF_PROG(live_waking, struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
+	by = waker->pid ? mark_of(waker) : NULL;
 	mark->woken_ns = now;
-	mark->waker = waker->pid;
+	mark->waker = by ? by->task : waker->pid ? STRANGER : 0;
 	mark->waker_call = -1;
 	mark->waker_argument = 0;
 	c = this_cpu();
-	if (!waker->pid || !c || !mark_of(waker))
+	if (!by || !c)
 		return 0;
 	mark->waker_call = call_of((void *)bpf_task_pt_regs(waker));
 	if (mark->waker_call == config.futex) {
@@ -544,8 +601,8 @@ int BPF_PROG(live_waking, struct task_struct *task)
 	} else {
 		return 0;
 	}
-	if (is_chosen(c, waker->tgid, 0, arguments[0], now))
-		send_stack(ctx, c, waker, WAKES, now);
+	if (is_chosen(c, by->process, 0, arguments[0], now))
+		send_stack(ctx, c, by, waker, WAKES, now);
 	return 0;
 }
 
@@ -575,7 +632,7 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(live_fork, struct task_struct *parent, struct task_struct *child)
 {
 	if (mark_of(parent))
-		bpf_task_storage_get(&marks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		follow(child, number_of(child, true));
 	return 0;
 }
 
@@ -583,10 +640,11 @@ SEC("perf_event")
 int live_sample(struct bpf_perf_event_data *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct mark *mark = task->pid ? mark_of(task) : NULL;
 	struct cpu_use *c = this_cpu();
 
-	if (c && task->pid && mark_of(task))
-		send_stack(context, c, task, RUNS, bpf_ktime_get_ns());
+	if (c && mark)
+		send_stack(context, c, mark, task, RUNS, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -598,20 +656,21 @@ int live_sample(struct bpf_perf_event_data *context)
 static __always_inline int send_goroutine(__u32 reason, __u64 goroutine, __u64 address, __u64 place)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct mark *mark = mark_of(task);
 	struct cpu_use *c = this_cpu();
 	__u64 now = bpf_ktime_get_ns();
 	struct stack_event *s;
 
-	if (!c || !mark_of(task))
+	if (!c || !mark)
 		return 0;
-	s = begin_stack(task, reason, now);
+	s = begin_stack(mark, task, reason, now);
 	if (!s)
 		return 0;
 	s->call = -1;
 	s->kernel_frames = 0;
 	s->goroutine = goroutine;
 	s->address = address;
-	output_stack(c, s, is_chosen(c, task->tgid, reason << 16, place, now));
+	output_stack(c, s, is_chosen(c, mark->process, reason << 16, place, now));
 	return 0;
 }
 
@@ -657,8 +716,9 @@ int follow_wanted(struct bpf_iter__task *context)
 
 	if (!task)
 		return 0;
-	process = task->tgid;
-	if (process != config.knee && bpf_map_lookup_elem(&wanted, &process))
-		bpf_task_storage_get(&marks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	namespace_level = BPF_CORE_READ(bpf_get_current_task_btf(), thread_pid, level);
+	process = number_of(task, true);
+	if (process != config.knee && bpf_map_lookup_elem(&wanted, &process) && !mark_of(task))
+		follow(task, process);
 	return 0;
 }

@@ -9,6 +9,8 @@
 #[cfg(feature = "bpf")]
 mod attach;
 mod clock_samples;
+#[cfg(feature = "bpf")]
+mod compat_calls;
 mod host_use;
 mod kernel_waits;
 pub mod processes;

@@ -4,6 +4,7 @@ use records::live::{
     Arriving, GoroutineEvent, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken,
 };
 
+use super::compat_calls;
 use super::user_registers::UserRegisters;
 use crate::ledger::calls;
 
@@ -174,7 +175,7 @@ impl SwitchEvent {
             3 => WaitsOn::Device,
             _ => WaitsOn::Call,
         };
-        let call = u64::try_from(self.call).map(calls::name).unwrap_or_default();
+        let call = call_name(self.call);
         let (arguments, words) = (self.arguments, self.words);
         Left::Waits(TracedWait { call, arguments, words, on, lock: self.lock })
     }
@@ -185,6 +186,15 @@ impl SwitchEvent {
 
     fn unseen(&self) -> Option<Woken> {
         woken(self.prev_woken_ns, self.prev_waker, self.prev_waker_call, self.prev_waker_argument)
+    }
+}
+
+/// The name of a call; empty outside of calls.
+fn call_name(call: i32) -> String {
+    match u64::try_from(call) {
+        Ok(_) if call == i32::from(compat_calls::OTHER) => "a 32-bit call".to_string(),
+        Ok(number) => calls::name(number),
+        Err(_) => String::new(),
     }
 }
 
@@ -218,7 +228,7 @@ impl StackHead {
             process: self.head.process,
             why,
             kernel: self.frames[..frames].to_vec(),
-            call: u64::try_from(self.call).map(calls::name).unwrap_or_default(),
+            call: call_name(self.call),
             registers: UserRegisters { ip: self.ip, sp: self.sp, bp: self.bp, link: self.link },
             all_registers: self.registers,
             stack: stack.get(..self.stack_bytes as usize)?.to_vec(),
