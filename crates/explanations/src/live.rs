@@ -154,11 +154,8 @@ fn places(cause: &LiveCause) -> String {
     let reasons = cause.holder.iter().filter(is_said).take(3);
     let reasons: Vec<String> = reasons
         .map(|holder| {
-            format!(
-                "{} {:.0} % of that time",
-                does(holder.reason, holder.by.as_deref()),
-                100.0 * holder.share
-            )
+            let does = does(holder.reason, holder.by.as_deref());
+            format!("{does} {:.0} % of that time{}", 100.0 * holder.share, without(holder))
         })
         .collect();
     if !reasons.is_empty() {
@@ -188,13 +185,22 @@ fn does(reason: HolderState, by: Option<&str>) -> String {
     }
 }
 
+/// " (without that, at most 40 % more)": what somebody may remove and keep the lock. Work that has to be done is no such thing.
+fn without(holder: &HolderShare) -> String {
+    let is_work = matches!(holder.reason, HolderState::Running | HolderState::Lock);
+    if is_work { String::new() } else { format!(" (without that, {})", at_most(holder.gain)) }
+}
+
 fn gain(cause: &LiveCause) -> String {
-    match cause.gain {
-        Some(gain) if gain >= 2.0 => {
-            format!(". Without it, at most {} times the rate", fixed(gain, 1))
-        }
-        Some(gain) => format!(". Without it, at most {:.0} % more", 100.0 * (gain - 1.0)),
-        None => String::new(),
+    let gain = cause.gain.map(|gain| format!(". Without it, {}", at_most(gain)));
+    gain.unwrap_or_default()
+}
+
+fn at_most(gain: f64) -> String {
+    if gain >= 2.0 {
+        format!("at most {} times the rate", fixed(gain, 1))
+    } else {
+        format!("at most {:.0} % more", 100.0 * (gain - 1.0))
     }
 }
 

@@ -45,6 +45,8 @@ pub struct HolderShare {
     pub reason: HolderState,
     /// The share of the time in which others wait.
     pub share: f64,
+    /// The most by which the rate could grow if it never did this while it has the lock.
+    pub gain: f64,
     /// By what: the program that has the CPU, the call, the other lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -123,6 +125,22 @@ pub fn causes(observation: &Observation) -> Vec<LiveCause> {
     causes
 }
 
+/// Mean numbers of threads that wait for a lock whose holder waits for another.
+#[derive(Clone, Copy, Default)]
+struct Behind {
+    /// Of those that wait for this lock, how many in truth wait for another.
+    for_others: f64,
+    /// How many that wait for other locks in truth wait for this one.
+    for_this: f64,
+}
+
+/// The share of the time in which threads wait for a lock and its holder waits for the other.
+fn holders_wait(lock: &ObservedLock, other: &ObservedLock) -> f64 {
+    let waits = lock.holder.iter().filter(|t| t.reason == HolderState::Lock && t.by == other.name);
+    let ns: u64 = waits.flat_map(|time| &time.ns).sum();
+    ns as f64 / lock.contended_ns.iter().sum::<u64>().max(1) as f64
+}
+
 /// Mean numbers of threads, and what they are made of.
 struct Threads<'o> {
     observation: &'o Observation,
@@ -176,12 +194,26 @@ impl<'o> Threads<'o> {
 
     fn locks(&self) -> Vec<LiveCause> {
         let locks = self.observation.locks.iter();
-        locks.filter_map(|lock| self.lock(lock)).collect()
+        let limits: Vec<&ObservedLock> =
+            locks.filter(|lock| self.lock(lock, Behind::default()).is_some()).collect();
+        let in_line = limits.iter().map(|lock| self.lock(lock, self.behind(lock, &limits)));
+        in_line.flatten().collect()
     }
 
-    fn lock(&self, lock: &ObservedLock) -> Option<LiveCause> {
+    /// How a lock stands to others that limit: its waiters wait for those while its holder does.
+    fn behind(&self, lock: &ObservedLock, limits: &[&ObservedLock]) -> Behind {
+        let others = || limits.iter().filter(|other| other.name != lock.name);
+        let waits = self.shares.of_time(&lock.wait_ns).mean;
+        let for_others: f64 = others().map(|other| holders_wait(lock, other)).sum();
+        let for_this = others()
+            .map(|other| self.shares.of_time(&other.wait_ns).mean * holders_wait(other, lock));
+        Behind { for_others: waits * for_others, for_this: for_this.sum() }
+    }
+
+    fn lock(&self, lock: &ObservedLock, behind: Behind) -> Option<LiveCause> {
         let spins = self.spins(lock);
         let waits = self.shares.of_time(&lock.wait_ns).mean + spins;
+        let freed = (waits - behind.for_others).max(0.0) + behind.for_this;
         let share = self.shares.of_time(&lock.contended_ns);
         let share = Share { mean: (share.mean + spins).min(1.0), ..share };
         // Where the quota or the affinity keeps the thread with the lock from a CPU, these are the cause.
@@ -192,9 +224,9 @@ impl<'o> Threads<'o> {
         });
         let elsewhere: f64 = elsewhere.map(|time| self.shares.of_time(&time.ns).mean).sum();
         let active = (self.active - spins).max(1e-9);
-        let by_threads = (active + waits) / active;
+        let by_threads = (active + freed) / active;
         let runs = (self.runs - spins).max(1e-9);
-        let by_cpus = (self.active + waits).min(f64::from(self.observation.online_cpus)) / runs;
+        let by_cpus = (self.active + freed).min(f64::from(self.observation.online_cpus)) / runs;
         // A thread that sleeps with the lock needs no CPU.
         let sleeps = lock.holder.iter().filter(|time| {
             matches!(
@@ -225,7 +257,7 @@ impl<'o> Threads<'o> {
             threads: waits,
             waited_in: names(&lock.waited_in, lock.kind),
             held_in: names(&lock.held_in, lock.kind),
-            holder: holder(lock),
+            holder: holder(lock, share.mean, gain),
         })
     }
 
@@ -258,6 +290,15 @@ impl<'o> Threads<'o> {
         is_limit.then(|| self.simple(LiveCauseKind::Quota, name, share, gain, threads))
     }
 
+    /// Whether goroutines are what runs: Go's runtime has no more threads run than the CPUs that it may use
+    /// (runtime/proc.go, GOMAXPROCS), so that one thread may be all that a program could run.
+    fn is_go(&self) -> bool {
+        let share = self
+            .shares
+            .sampled(|stack| stack.last().is_some_and(|name| name.starts_with("runtime.goexit")));
+        share.mean > 0.5
+    }
+
     /// CPUs that are full while others are forbidden. A program that has only one busy thread is not held back by that.
     fn affinity(&self) -> Option<LiveCause> {
         const FULL_MIN: f64 = 0.8;
@@ -273,7 +314,7 @@ impl<'o> Threads<'o> {
         let is_limit = allowed < online
             && is_within
             && could_run >= FULL_MIN * f64::from(allowed)
-            && most < ALONE_MIN
+            && (most < ALONE_MIN || self.is_go())
             && gain >= GAIN_MIN;
         let name = format!("threads may use {allowed} of {online} CPUs");
         let kept = could_run - self.runs;
@@ -437,13 +478,17 @@ impl<'o> Threads<'o> {
 }
 
 /// What the threads that had a lock did, in shares; what took no hundredth is left out.
-fn holder(lock: &ObservedLock) -> Vec<HolderShare> {
+///
+/// While threads wait, the lock is handed on without a rest, so that what its holders do is what the others take turns in:
+/// the same turns without a part of it take that much less time. Without the lock, they take none.
+fn holder(lock: &ObservedLock, contended: f64, gain: f64) -> Vec<HolderShare> {
     const SHARE_MIN: f64 = 0.01;
     let whole = lock.contended_ns.iter().sum::<u64>().max(1) as f64;
-    let shares = lock.holder.iter().map(|time| HolderShare {
-        reason: time.reason,
-        share: time.ns.iter().sum::<u64>() as f64 / whole,
-        by: (!time.by.is_empty()).then(|| time.by.clone()),
+    let shares = lock.holder.iter().map(|time| {
+        let share = time.ns.iter().sum::<u64>() as f64 / whole;
+        let left = (1.0 - contended * share).max(1e-9);
+        let by = (!time.by.is_empty()).then(|| time.by.clone());
+        HolderShare { reason: time.reason, share, gain: gain.min(1.0 / left), by }
     });
     shares.filter(|share| share.share >= SHARE_MIN).collect()
 }
@@ -494,3 +539,6 @@ fn is_fault(function: &str) -> bool {
         || function == "asm_exc_page_fault_[k]"
         || function == "do_user_addr_fault_[k]"
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ use records::live::{
 use crate::places::{
     is_page_fault, kernel_frames, kernel_place, kind_by_stack, kind_by_values, place, user_frames,
 };
-use crate::timelines::{Behind, Doing, Timelines, during};
+use crate::timelines::{Behind, Doing, Timelines, before, during};
 use crate::waits::{StackIndex, is_disk_call};
 use crate::windows::Windows;
 
@@ -348,9 +348,15 @@ impl<'t> LockWaits<'t> {
                 continue;
             };
             let holder = piece.holder.unwrap_or_default();
+            let mut before = before(life, piece.from);
             for (from, to, what) in during(life, piece.from, piece.to) {
-                let (state, by) = self.did(seen, holder, what);
+                let (state, by) = if self.is_overtaken(before, what) {
+                    (HolderState::Running, String::new())
+                } else {
+                    self.did(seen, holder, what)
+                };
                 add(state, by, from, to);
+                before = Some(what);
             }
             samples.extend(seen.stacks.samples(holder, piece.from, piece.to));
         }
@@ -359,6 +365,15 @@ impl<'t> LockWaits<'t> {
         let mut times: Vec<HolderTime> = holders.into_iter().map(time).collect();
         times.sort_by_key(|time| std::cmp::Reverse(time.ns.iter().sum::<u64>()));
         times
+    }
+
+    /// Whether another thread has this lock of the kernel while the one that was woken for it could run: threads of its own
+    /// program on the CPUs spin for the lock, and get it before one that was woken (kernel/locking/mutex.c,
+    /// `__mutex_trylock`; rwsem.c, `rwsem_optimistic_spin`).
+    fn is_overtaken(&self, before: Option<&Doing>, what: &Doing) -> bool {
+        let is_this = |lock| self.places.iter().any(|(_, place)| *place == lock);
+        let waited = matches!(before, Some(Doing::Waits(wait, _)) if is_this(wait.lock));
+        self.is_kernel && waited && matches!(what, Doing::CouldRun(Behind::Own))
     }
 
     fn did(&self, seen: &Seen, holder: u32, what: &Doing) -> (HolderState, String) {

@@ -155,6 +155,12 @@ pub fn during<'s, 'a>(
     inside.map(move |segment| (segment.from.max(from), segment.to.min(to), &segment.what))
 }
 
+/// What a thread did just before an instant.
+pub fn before<'s, 'a>(segments: &'s [Segment<'a>], at: u64) -> Option<&'s Doing<'a>> {
+    let first = segments.partition_point(|segment| segment.to <= at);
+    Some(&segments[first.checked_sub(1)?].what)
+}
+
 #[cfg(test)]
 mod tests {
     use records::live::TracedTask;

@@ -96,3 +96,22 @@ fn a_wait_that_does_not_end_is_for_the_owner_that_the_mutex_names() {
     let switches = vec![switch(10, Some((1, Left::Waits(mutex()))), Some((3, None)))];
     check(switches, &[(HolderState::Running, "", 90)]);
 }
+
+#[test]
+fn a_kernel_lock_is_overtaken_while_its_woken_thread_waits_for_a_cpu() {
+    let wait = || Left::Waits(TracedWait { lock: LOCK, ..TracedWait::default() });
+    let switches = vec![
+        switch(10, Some((1, wait())), Some((3, None))),
+        // On another CPU.
+        switch(20, Some((2, wait())), None),
+        // Thread 3 wakes the first at 30, and goes on: it has the lock again before that one runs at 50.
+        switch(50, Some((3, Left::Preempted)), Some((1, woken(30, 3)))),
+        switch(80, Some((1, Left::Ends)), Some((2, woken(70, 1)))),
+    ];
+    let tasks = [(1, task("a")), (2, task("b")), (3, task("c"))].into();
+    let trace = Trace { edges_ns: vec![0, 100], tasks, switches, ..Trace::default() };
+    let locks = observe(&trace).locks;
+    let did: Vec<(HolderState, u64)> =
+        locks[0].holder.iter().map(|time| (time.reason, time.ns[0])).collect();
+    assert_eq!(did, [(HolderState::Running, 60)]);
+}

@@ -1,0 +1,72 @@
+use records::live::{HolderTime, ObservedWindow, StateTime};
+
+use super::*;
+
+/// One second on four CPUs, in which `runs` threads run and the others wait for these locks.
+fn observation(runs: usize, locks: Vec<ObservedLock>) -> Observation {
+    let thread = |state: ThreadState| ObservedThread {
+        states: vec![StateTime { state, ns: vec![1_000], times: 1 }],
+        ..ObservedThread::default()
+    };
+    Observation {
+        online_cpus: 4,
+        allowed_cpus: 4,
+        windows: vec![ObservedWindow { ns: 1_000, ..ObservedWindow::default() }],
+        threads: (0..runs).map(|_| thread(ThreadState::Running)).collect(),
+        locks,
+        ..Observation::default()
+    }
+}
+
+/// A lock for which so many threads wait all the time, and what its holder does in thousandths of it.
+fn lock(name: &str, waits: u64, holder: &[(HolderState, &str, u64)]) -> ObservedLock {
+    let time = |(reason, by, ns): &(HolderState, &str, u64)| HolderTime {
+        reason: *reason,
+        by: by.to_string(),
+        ns: vec![*ns],
+    };
+    ObservedLock {
+        name: name.to_string(),
+        wait_ns: vec![1_000 * waits],
+        contended_ns: vec![1_000],
+        holder: holder.iter().map(time).collect(),
+        ..ObservedLock::default()
+    }
+}
+
+/// Names of locks with their gains.
+fn gains(observation: &Observation) -> Vec<(String, f64)> {
+    let gain = |cause: &LiveCause| (cause.gain.unwrap() * 10.0).round() / 10.0;
+    causes(observation).iter().map(|cause| (cause.name.clone(), gain(cause))).collect()
+}
+
+#[test]
+fn a_lock_gains_its_waiters_or_the_cpus_that_are_left() {
+    let check = |waits, gain| {
+        let table = lock("table", waits, &[(HolderState::Running, "", 1_000)]);
+        assert_eq!(gains(&observation(1, vec![table])), [("table".to_string(), gain)]);
+    };
+    check(2, 3.0);
+    check(9, 4.0);
+}
+
+#[test]
+fn a_reason_gains_its_part_of_the_turns() {
+    let holder = [(HolderState::PageFault, "", 600), (HolderState::Running, "", 400)];
+    let causes = causes(&observation(1, vec![lock("table", 9, &holder)]));
+    let gains: Vec<f64> = causes[0].holder.iter().map(|holder| holder.gain).collect();
+    assert!((gains[0] - 2.5).abs() < 1e-9 && (gains[1] - 1.0 / 0.6).abs() < 1e-9, "{gains:?}");
+    // Never more than without the lock.
+    let all = lock("table", 2, &[(HolderState::PageFault, "", 1_000)]);
+    assert_eq!(super::causes(&observation(1, vec![all]))[0].holder[0].gain, 3.0);
+}
+
+#[test]
+fn a_lock_whose_holder_waits_for_another_comes_after_that() {
+    let outer =
+        lock("outer", 2, &[(HolderState::Lock, "inner", 900), (HolderState::Running, "", 100)]);
+    let inner = lock("inner", 1, &[(HolderState::Running, "", 1_000)]);
+    // Two of the waiters of the outer lock wait for the inner one, nine tenths of the time.
+    let expected = [("inner".to_string(), 3.8), ("outer".to_string(), 1.2)];
+    assert_eq!(gains(&observation(1, vec![outer, inner])), expected);
+}
