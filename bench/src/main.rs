@@ -38,6 +38,7 @@ mod shared_lines;
 mod simulated;
 mod tasks;
 mod turnover;
+mod watched;
 mod xattr;
 
 use std::path::{Path, PathBuf};
@@ -100,6 +101,9 @@ struct Options {
     /// Run this one of the servers until Ctrl-C, and print what is true of it
     #[arg(long, value_name = "INDEX")]
     show: Option<usize>,
+    /// Have nobody (65534) run the servers and knee
+    #[arg(long)]
+    unprivileged: bool,
     /// How long knee looks at each server, in seconds
     #[arg(long, default_value_t = 10.0)]
     attach_seconds: f64,
@@ -220,6 +224,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("pairs", pairs::measure),
     on_request("servers", servers::measure),
     on_request("shared-lines", shared_lines::measure),
+    on_request("watched", watched::measure),
     required("rebuild", |_, _| Ok(vec![rebuild::incremental()?])),
 ];
 

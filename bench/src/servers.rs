@@ -34,6 +34,7 @@ use case::{Case, Kind, drawn_cases};
 use case_folder::CaseFolder;
 use language::{Language, Program};
 use rates::{Rates, warm_up};
+pub use running::Process;
 use running::{Running, Tools};
 use verdict::Verdict;
 
@@ -46,7 +47,7 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         options.seed.context("servers need a --seed, so that their score can be repeated")?;
     interrupt::catch_signals();
     let cases = wanted_cases(seed, options)?;
-    let tools = Tools::build()?;
+    let tools = Tools::build(options.unprivileged)?;
     if let Some(index) = options.show {
         let case = cases.iter().find(|case| case.index == index);
         show(case.with_context(|| format!("no case {index} can be drawn here"))?, &tools)?;
@@ -58,7 +59,8 @@ pub fn measure(_: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     let verdicts = scores(&cases, &tools, options)?;
     println!("{}", verdict::csv(&verdicts));
     let verdicts: Vec<&Verdict> = verdicts.iter().map(|(_, _, verdict)| verdict).collect();
-    Ok(figures(seed, &verdicts))
+    let by = if options.unprivileged { ", without privileges" } else { "" };
+    Ok(figures(&format!("servers, seed {seed}{by}"), &verdicts))
 }
 
 fn wanted_cases(seed: u64, options: &Options) -> Result<Vec<Case>> {
@@ -180,15 +182,15 @@ fn show(case: &Case, tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-fn figures(seed: u64, verdicts: &[&Verdict]) -> Vec<Figure> {
+fn figures(servers: &str, verdicts: &[&Verdict]) -> Vec<Figure> {
     let judged = |name: &str, limit, of: &dyn Fn(&Verdict) -> Option<bool>| {
         let values = verdicts.iter().filter_map(|verdict| of(verdict)).collect();
-        share(&format!("servers, seed {seed}: {name}"), limit, values)
+        share(&format!("{servers}: {name}"), limit, values)
     };
     let seconds: Vec<f64> =
         verdicts.iter().map(|verdict| verdict.over_s).filter(|over_s| over_s.is_finite()).collect();
     let time = Figure {
-        name: format!("servers, seed {seed}: time to the answer, beyond the time looked at"),
+        name: format!("{servers}: time to the answer, beyond the time looked at"),
         unit: "s",
         limit: Limit::AtMost(5.0),
         values: seconds,

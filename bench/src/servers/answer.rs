@@ -63,6 +63,7 @@ impl Answer {
         {
             command.env(name, running.file(folder));
         }
+        running.as_its_user(&mut command);
         let start = Instant::now();
         let mut explain = Process::start(&mut command, &printed, None)?;
         while explain.ended()?.is_none() {

@@ -1,6 +1,7 @@
 //! Where a case is built: a folder that is removed afterwards, or one that is kept with what is true and what was said.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -33,6 +34,9 @@ impl CaseFolder {
     pub fn new(case: &Case, kept: Option<&Path>) -> Result<CaseFolder> {
         let Some(kept) = kept else {
             let fresh = fresh_directory(&folder()?)?;
+            // The server's user reads its program there.
+            let all_read = Permissions::from_mode(0o755);
+            fs::set_permissions(fresh.path(), all_read).context("opening the folder")?;
             let path = fresh.path().to_path_buf();
             return Ok(CaseFolder { path, is_kept: false, _fresh: Some(fresh) });
         };

@@ -2,7 +2,7 @@
 //! kills and removes all of that; it dies with the benchmark even if that is killed.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,15 +23,19 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// When real-time tasks end by themselves, in seconds, whatever happens to the benchmark.
 const HOG_MAX_S: u64 = 120;
 
-/// The programs beside a server.
+/// The programs beside a server, and who runs the server and knee.
 pub struct Tools {
     client: PathBuf,
     hog: PathBuf,
+    user: Option<u32>,
 }
 
+/// The user and the group `nobody` of Debian.
+const NOBODY: u32 = 65_534;
+
 impl Tools {
-    /// Compiles both.
-    pub fn build() -> Result<Tools> {
+    /// Compiles both. Without privileges, `nobody` runs the server and knee.
+    pub fn build(is_unprivileged: bool) -> Result<Tools> {
         let built = |name: &str| {
             let file = folder()?.join(format!("server-{name}"));
             let source = workspace().join(format!("bench/servers/{name}.c"));
@@ -39,7 +43,8 @@ impl Tools {
             output(Command::new("cc").args(flags).arg(&file).arg(source))?;
             anyhow::Ok(file)
         };
-        Ok(Tools { client: built("client")?, hog: built("hog")? })
+        let user = is_unprivileged.then_some(NOBODY);
+        Ok(Tools { client: built("client")?, hog: built("hog")?, user })
     }
 }
 
@@ -94,6 +99,12 @@ impl Drop for Process {
     }
 }
 
+fn become_user(command: &mut Command, user: Option<u32>) {
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+}
+
 /// Lets this process run on one CPU only.
 fn confine(cpu: usize) -> io::Result<()> {
     // SAFETY: a set is plain data, valid when zero; the calls take it by its size.
@@ -114,6 +125,7 @@ pub struct Running {
     home: TempDir,
     _memory: TempDir,
     is_batch: bool,
+    user: Option<u32>,
 }
 
 impl Running {
@@ -128,7 +140,13 @@ impl Running {
         let home = fresh_directory(&folder()?)?;
         let memory = fresh_directory(Path::new("/dev/shm"))?;
         symlink(memory.path(), home.path().join("memory")).context("linking to memory")?;
+        if let Some(user) = tools.user {
+            for folder in [home.path(), memory.path()] {
+                chown(folder, Some(user), Some(user)).context("giving the server its folder")?;
+            }
+        }
         let mut command = program.command(start)?;
+        become_user(&mut command, tools.user);
         command.arg(if is_limited { "1" } else { "0" }).arg(home.path());
         let server = Process::start(&mut command, &home.path().join("server.log"), start.cpu)?;
         let group = start.quota.map(|(share, period_us)| QuotaGroup::new(share, period_us));
@@ -140,6 +158,7 @@ impl Running {
             home,
             _memory: memory,
             is_batch: case.shape == Shape::Batch,
+            user: tools.user,
         };
         if !running.is_batch {
             running.client = Some(running.client(case, tools)?);
@@ -154,6 +173,11 @@ impl Running {
             running.hog = Some(Process::start(&mut hog, &running.file("hog.log"), None)?);
         }
         Ok(running)
+    }
+
+    /// Has the server's user run a command.
+    pub fn as_its_user(&self, command: &mut Command) {
+        become_user(command, self.user);
     }
 
     /// The process that knee is asked about.

@@ -75,7 +75,8 @@ pub fn of_guest(traced: &Traced, image: &dyn Image, hosts: &[DescribedHost]) -> 
         ceilings: hosts.iter().filter_map(ceiling).collect(),
         least_transfers: least_transfers(trace, *tasks, window_operations[0], is_whole),
         lines,
-        warnings: [warnings(trace), on_one_cpu.into_iter().collect(), without_types(image)].concat(),
+        warnings: [warnings(trace), on_one_cpu.into_iter().collect(), without_types(image)]
+            .concat(),
     }
 }
 
