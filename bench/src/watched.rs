@@ -176,7 +176,8 @@ impl Look {
             sleep(Duration::from_millis(20));
         }
         let said = fs::read_to_string(&self.said).context("reading what knee said")?;
-        let answer = said.lines().find(|line| line.starts_with('{')).unwrap_or(&said);
+        // Before it stands what it tells the user.
+        let answer = &said[said.find("\n{").unwrap_or_default()..];
         let seen = serde_json::from_str(answer).with_context(|| format!("knee said: {said}"))?;
         Ok((seen, since.elapsed().as_secs_f64()))
     }

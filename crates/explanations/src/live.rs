@@ -307,6 +307,13 @@ fn notes(answer: &LiveAnswer) -> Vec<String> {
         fixed(answer.seconds, 1),
         counted(answer.windows, "window")
     ));
+    if answer.unfollowed_seconds > 0.0 {
+        notes.push(format!(
+            "nothing was followed for {} s between the windows: its threads switch so often that following all would take \
+             more than 1 % of the CPUs' time",
+            fixed(answer.unfollowed_seconds, 1)
+        ));
+    }
     if answer.lost_events > 0 {
         notes.push(format!("{} events were lost: they came too fast", answer.lost_events));
     }

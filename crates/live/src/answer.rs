@@ -26,6 +26,8 @@ pub struct LiveAnswer {
     pub means: ObservedBy,
     /// How long it was observed, in s.
     pub seconds: f64,
+    /// How long nothing was followed between windows, in s, as following all would have taken too much of the CPUs' time.
+    pub unfollowed_seconds: f64,
     /// Number of windows that the time is divided into; intervals are over these.
     pub windows: usize,
     /// Number of CPUs that are online.
@@ -104,7 +106,9 @@ pub fn answer(observation: &Observation) -> LiveAnswer {
         missing: observation.missing.clone(),
         lost_events: observation.lost_events,
         whole_stacks: observation.whole_stacks,
-        own_share: own as f64 / (ns as f64 * f64::from(observation.online_cpus)).max(1.0),
+        own_share: own as f64
+            / ((ns + observation.gaps_ns) as f64 * f64::from(observation.online_cpus)).max(1.0),
+        unfollowed_seconds: observation.gaps_ns as f64 / 1e9,
     }
 }
 

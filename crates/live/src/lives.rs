@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use records::live::TracedStack;
 use records::sampled::{Samples, Sighting};
 
-use crate::windows::Windows;
-
 /// The sightings of each task, in the order of time.
 pub struct Lives<'s>(pub BTreeMap<u32, Life<'s>>);
 
@@ -82,8 +80,8 @@ impl<'s> Life<'s> {
     }
 
     /// The counters of each window, between its first and its last sighting.
-    pub fn counted(&self, edges_ns: &[u64], windows: &Windows) -> Vec<Counted> {
-        let mut counted = vec![Counted::default(); windows.zeros().len()];
+    pub fn counted(&self, edges_ns: &[u64]) -> Vec<Counted> {
+        let mut counted = vec![Counted::default(); edges_ns.len().saturating_sub(1)];
         for (window, edges) in edges_ns.windows(2).enumerate() {
             let first = self.sightings.partition_point(|(at, _)| *at < edges[0]);
             let end = self.sightings.partition_point(|(at, _)| *at <= edges[1]);

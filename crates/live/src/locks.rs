@@ -175,6 +175,10 @@ fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u
             continue;
         }
         let Some((from, task, address)) = begun.remove(&goroutine) else { continue };
+        // In a gap it may have been made ready, and have begun to wait for something else.
+        if trace.gaps_ns.iter().any(|(begin, _)| (from..event.at_ns).contains(begin)) {
+            continue;
+        }
         let woken = Woken { at_ns: event.at_ns, waker: event.task, futex: Some(address) };
         let wait = LockWait {
             // Tells goroutines apart; it is no thread.

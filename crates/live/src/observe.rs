@@ -16,7 +16,7 @@ use crate::windows::Windows;
 
 /// What threads and locks did. What the trace does not know (the subject, the host, what was missing) is left empty.
 pub fn observe(trace: &Trace) -> Observation {
-    let windows = Windows::new(&trace.edges_ns);
+    let windows = Windows::of(trace);
     let lives = timelines(trace);
     let stacks = StackIndex::new(trace);
     let locks = Locks::find(trace, &lives, &stacks, &windows);
@@ -42,6 +42,7 @@ pub fn observe(trace: &Trace) -> Observation {
         online_cpus: trace.online_cpus,
         allowed_cpus: allowed_cpus(trace),
         windows: windows.lengths().into_iter().zip(uses).map(window).collect(),
+        gaps_ns: trace.gaps_ns.iter().map(|(begin, end)| end - begin).sum(),
         threads,
         locks: locks.locks,
         lines: lines(trace),

@@ -30,7 +30,7 @@ const WAKE_UP_NS: u64 = 100_000;
 /// What threads and locks did. What samples do not know (the subject, the host, what was missing) is left empty.
 pub fn observe_samples(samples: &Samples) -> Observation {
     let trace = &samples.trace;
-    let windows = Windows::new(&trace.edges_ns);
+    let windows = Windows::of(trace);
     let lives = Lives::new(samples);
     let segments_of = timelines(samples, &lives);
     let held = Holds::new(samples, &lives).stacks();
@@ -46,7 +46,7 @@ pub fn observe_samples(samples: &Samples) -> Observation {
         let Some(known) = trace.tasks.get(task) else { continue };
         let sampled = states(segments, known.process, &locks, &windows);
         let life = &lives.0[task];
-        let counted = life.counted(&trace.edges_ns, &windows);
+        let counted = life.counted(&trace.edges_ns);
         let mut states = calibrated(sampled, &counted, &idle);
         count_entries(life, &mut states, |wait| state_of(&locks, known.process, wait));
         for time in &states {
@@ -220,9 +220,7 @@ fn throttled_share(samples: &Samples, lives: &Lives, window: usize) -> f64 {
     if throttled == 0.0 {
         return 0.0;
     }
-    let windows = Windows::new(&edges[window..=window + 1]);
-    let counted =
-        lives.0.values().map(|life| life.counted(&edges[window..=window + 1], &windows)[0]);
+    let counted = lives.0.values().map(|life| life.counted(&edges[window..=window + 1])[0]);
     let runs: u64 = counted.map(|counted| counted.run_ns).sum();
     let runs = runs as f64 / length;
     let rounds = samples.rounds.iter().filter(|round| (from..=to).contains(&round.at_ns));

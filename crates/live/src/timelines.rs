@@ -3,11 +3,16 @@
 //!     switch:        leaves ........ woken ....... arrives
 //!     thread:  Runs  |   Waits       |  CouldRun  |  Runs
 //!
-//! Segments follow each other without gaps, from where a thread is first known to the end of the trace.
+//! Segments follow each other without a rest, from where a thread is first known to the end of the trace. Where nothing was
+//! followed, there are none: after such a gap, a thread goes on with what it was found to do.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::slice::Iter;
 
-use records::live::{Arriving, Leaving, Left, Switch, Trace, TracedWait, Woken};
+use records::live::{
+    Arriving, FoundDoing, FoundTask, Leaving, Left, Switch, Trace, TracedWait, Woken,
+};
 
 /// A part of a thread's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +59,15 @@ pub fn timelines(trace: &Trace) -> Timelines<'_> {
             Some(wait) => Doing::Waits(wait, None),
             None => Doing::CouldRun(Behind::Idle),
         };
-        threads
-            .insert(*task, Thread { done: Vec::new(), since, ran_since: since, what: Some(what) });
+        threads.insert(
+            *task,
+            Thread { done: Vec::new(), since, ran_since: since, what: Some(what), is_lost: false },
+        );
     }
+    let mut gaps = trace.gaps_ns.iter().peekable();
+    let mut found = trace.found.iter().peekable();
     for switch in trace.switches.iter().filter(|switch| switch.at_ns < *end) {
+        across_gaps(&mut threads, &mut gaps, &mut found, switch.at_ns);
         if let Some(from) = &switch.from
             && let Some(thread) = threads.get_mut(&from.task)
         {
@@ -69,7 +79,26 @@ pub fn timelines(trace: &Trace) -> Timelines<'_> {
             thread.arrives(switch, to);
         }
     }
+    across_gaps(&mut threads, &mut gaps, &mut found, *end);
     threads.into_iter().map(|(task, thread)| (task, thread.ended(*end))).collect()
+}
+
+/// Loses all threads at each gap that begins until then, and takes them up again where they are found.
+fn across_gaps<'a>(
+    threads: &mut BTreeMap<u32, Thread<'a>>,
+    gaps: &mut Peekable<Iter<'a, (u64, u64)>>,
+    found: &mut Peekable<Iter<'a, FoundTask>>,
+    until: u64,
+) {
+    while let Some((from, _)) = gaps.next_if(|(from, _)| *from <= until) {
+        while let Some(found) = found.next_if(|found| found.at_ns <= *from) {
+            threads.get_mut(&found.task).into_iter().for_each(|thread| thread.find(found));
+        }
+        threads.values_mut().for_each(|thread| thread.lose(*from));
+    }
+    while let Some(found) = found.next_if(|found| found.at_ns <= until) {
+        threads.get_mut(&found.task).into_iter().for_each(|thread| thread.find(found));
+    }
 }
 
 /// A thread while its life is put together.
@@ -80,10 +109,34 @@ struct Thread<'a> {
     ran_since: u64,
     /// `None` once it has ended.
     what: Option<Doing<'a>>,
+    /// Whether nothing is known of it since a gap.
+    is_lost: bool,
 }
 
 impl<'a> Thread<'a> {
+    fn lose(&mut self, from: u64) {
+        self.turn(from, None);
+        self.is_lost = true;
+    }
+
+    fn find(&mut self, found: &'a FoundTask) {
+        if !self.is_lost {
+            return;
+        }
+        self.is_lost = false;
+        self.since = found.at_ns;
+        self.ran_since = found.at_ns;
+        self.what = Some(match &found.does {
+            FoundDoing::Runs => Doing::Runs,
+            FoundDoing::CouldRun => Doing::CouldRun(Behind::Own),
+            FoundDoing::Waits(wait) => Doing::Waits(wait, None),
+        });
+    }
+
     fn leaves(&mut self, switch: &'a Switch, from: &'a Leaving) {
+        if self.is_lost {
+            return;
+        }
         // A thread that was found neither waiting nor running ran until now.
         if self.done.is_empty() && matches!(self.what, Some(Doing::CouldRun(Behind::Idle))) {
             self.what = Some(Doing::Runs);
@@ -105,6 +158,9 @@ impl<'a> Thread<'a> {
     }
 
     fn arrives(&mut self, switch: &'a Switch, to: &Arriving) {
+        if self.is_lost {
+            return;
+        }
         if let Some(Doing::Waits(wait, _)) = self.what {
             // Another CPU may wake it while it still leaves its own: then it waited for no time.
             let is_its = |woken: &Woken| (self.ran_since..=switch.at_ns).contains(&woken.at_ns);
@@ -220,6 +276,40 @@ mod tests {
         );
         let cut: Vec<(u64, u64)> = during(&lives[&1], 15, 45).map(|(a, b, _)| (a, b)).collect();
         assert_eq!(cut, [(15, 20), (20, 40), (40, 45)]);
+    }
+
+    #[test]
+    fn after_a_gap_a_thread_goes_on_with_what_it_was_found_to_do() {
+        let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
+        let leaves = |at_ns| Switch {
+            at_ns,
+            from: Some(Leaving { task: 1, cpus_allowed: 2, unseen: None, why: Left::Preempted }),
+            ..Switch::default()
+        };
+        let found = FoundTask { at_ns: 62, task: 1, does: FoundDoing::Waits(wait.clone()) };
+        let woken = Some(Woken { at_ns: 80, waker: 2, futex: None });
+        let arrives =
+            Switch { at_ns: 90, to: Some(Arriving { task: 1, woken }), ..Switch::default() };
+        let trace = Trace {
+            edges_ns: vec![10, 30, 60, 100],
+            gaps_ns: vec![(30, 60)],
+            tasks: [(1, task(None))].into(),
+            // That at 61 comes before it is found.
+            switches: vec![leaves(20), leaves(61), arrives],
+            found: vec![found],
+            ..Trace::default()
+        };
+        let segment = |from, to, what| Segment { from, to, what };
+        assert_eq!(
+            timelines(&trace)[&1],
+            [
+                segment(10, 20, Doing::Runs),
+                segment(20, 30, Doing::CouldRun(Behind::Idle)),
+                segment(62, 80, Doing::Waits(&wait, woken)),
+                segment(80, 90, Doing::CouldRun(Behind::Idle)),
+                segment(90, 100, Doing::Runs),
+            ]
+        );
     }
 
     #[test]

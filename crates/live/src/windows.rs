@@ -1,35 +1,35 @@
 //! Windows of time: what lasts is divided among them.
 
-/// The windows of a trace.
-pub struct Windows {
-    edges_ns: Vec<u64>,
-}
+use records::live::Trace;
+
+/// The windows of a trace: from each edge to the next, but for gaps.
+pub struct Windows(Vec<(u64, u64)>);
 
 impl Windows {
-    /// Windows between each two of these instants.
-    pub fn new(edges_ns: &[u64]) -> Windows {
-        Windows { edges_ns: edges_ns.to_vec() }
+    pub fn of(trace: &Trace) -> Windows {
+        let between = trace.edges_ns.windows(2).map(|edges| (edges[0], edges[1]));
+        Windows(between.filter(|window| !trace.gaps_ns.contains(window)).collect())
     }
 
     /// A time of 0 in each window.
     pub fn zeros(&self) -> Vec<u64> {
-        vec![0; self.edges_ns.len().saturating_sub(1)]
+        vec![0; self.0.len()]
     }
 
     /// The length of each window.
     pub fn lengths(&self) -> Vec<u64> {
-        self.edges_ns.windows(2).map(|edges| edges[1] - edges[0]).collect()
+        self.0.iter().map(|(begin, end)| end - begin).collect()
     }
 
     /// Adds a time to the windows that it lies in.
     pub fn add(&self, ns: &mut [u64], from: u64, to: u64) {
-        let first = self.edges_ns.partition_point(|edge| *edge <= from).saturating_sub(1);
-        for (window, edges) in self.edges_ns.windows(2).enumerate().skip(first) {
-            let (from, to) = (from.max(edges[0]), to.min(edges[1]));
-            if from >= to {
+        let first = self.0.partition_point(|(_, end)| *end <= from);
+        for (window, (begin, end)) in self.0.iter().enumerate().skip(first) {
+            let (from, to) = (from.max(*begin), to.min(*end));
+            if *begin >= to {
                 break;
             }
-            ns[window] += to - from;
+            ns[window] += to.saturating_sub(from);
         }
     }
 }
@@ -40,15 +40,22 @@ mod tests {
 
     #[test]
     fn a_time_is_divided_among_its_windows() {
-        let windows = Windows::new(&[10, 20, 30, 40]);
+        let gap = Trace {
+            edges_ns: vec![10, 20, 25, 30, 40],
+            gaps_ns: vec![(20, 25)],
+            ..Trace::default()
+        };
+        let windows = Windows::of(&gap);
+        assert_eq!(windows.lengths(), [10, 5, 10]);
         let check = |from, to, expected: [u64; 3]| {
             let mut ns = windows.zeros();
             windows.add(&mut ns, from, to);
             assert_eq!(ns, expected, "{from} to {to}");
         };
         check(12, 15, [3, 0, 0]);
-        check(5, 35, [10, 10, 5]);
-        check(20, 30, [0, 10, 0]);
+        check(5, 35, [10, 5, 5]);
+        check(20, 30, [0, 5, 0]);
+        check(21, 24, [0, 0, 0]);
         check(40, 50, [0, 0, 0]);
     }
 }

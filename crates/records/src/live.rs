@@ -15,6 +15,10 @@ use serde::{Deserialize, Serialize};
 pub struct Trace {
     /// Where windows begin, and where the last one ends.
     pub edges_ns: Vec<u64>,
+    /// Times in which nothing was followed, each between two windows: from one edge to the next.
+    pub gaps_ns: Vec<(u64, u64)>,
+    /// What tasks did when they were followed again after a gap, by time.
+    pub found: Vec<FoundTask>,
     /// The tasks that were followed, by number.
     pub tasks: BTreeMap<u32, TracedTask>,
     pub switches: Vec<Switch>,
@@ -42,6 +46,23 @@ pub struct TracedTask {
     pub waited: Option<TracedWait>,
     /// When it was started, if that was seen.
     pub since_ns: u64,
+}
+
+/// What a task did at an instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundTask {
+    pub at_ns: u64,
+    pub task: u32,
+    pub does: FoundDoing,
+}
+
+/// What a task that was found does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FoundDoing {
+    #[default]
+    Runs,
+    CouldRun,
+    Waits(TracedWait),
 }
 
 /// A switch from one task to another on a CPU.
@@ -231,6 +252,9 @@ pub struct Observation {
     pub quota_cpus: Option<f64>,
     /// The windows, in the order of time.
     pub windows: Vec<ObservedWindow>,
+    /// How long nothing was followed between windows, ns, because following all would have taken too much of the CPUs' time.
+    #[serde(default)]
+    pub gaps_ns: u64,
     /// The threads that lived in any window.
     pub threads: Vec<ObservedThread>,
     /// What threads waited for that another thread had to give back.

@@ -1,5 +1,8 @@
 //! Names of system calls by number, and what a task waits for in them.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// More than there are system calls: CALLS_MAX of `state.bpf.h`.
 const CALLS_MAX: u64 = 1024;
 
@@ -37,8 +40,12 @@ pub fn waiting_in(number: u64) -> String {
 
 /// The name of a system call on this architecture.
 pub fn name(number: u64) -> String {
-    let call = EVERYWHERE.iter().chain(ONLY_HERE).find(|(known, _)| *known as u64 == number);
-    call.map_or_else(|| format!("system call {number}"), |(_, name)| name[4..].to_string())
+    static NAMES: LazyLock<HashMap<u64, &str>> = LazyLock::new(|| {
+        let all = EVERYWHERE.iter().chain(ONLY_HERE);
+        all.map(|(number, name)| (*number as u64, &name[4..])).collect()
+    });
+    let known = NAMES.get(&number).map(|name| name.to_string());
+    known.unwrap_or_else(|| format!("system call {number}"))
 }
 
 /// The numbers and names of system calls.

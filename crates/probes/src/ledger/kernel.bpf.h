@@ -70,6 +70,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
 	unsigned int __state;
+	int on_cpu;
 	unsigned in_iowait : 1;
 	unsigned in_memstall : 1;
 	int nr_cpus_allowed;

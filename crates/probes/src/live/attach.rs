@@ -8,6 +8,7 @@ use std::mem::take;
 use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use host::clock::now_ns;
 use host::parse_cpu_list;
@@ -16,14 +17,14 @@ use libbpf_rs::{
 };
 use perf_data::Symbols;
 use records::live::{
-    CpuUse, Leaving, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction,
-    TracedStack, TracedTask, TracedWait, WaitsOn,
+    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction, TracedStack,
+    TracedTask, TracedWait, WaitsOn,
 };
 
 use super::Followed;
 use super::compat_calls;
 use super::host_use::{own_cpu_ns, stolen_ns};
-use super::raw::{RawEvent, RawStack, name_of};
+use super::raw::{RawEvent, RawStack, RawTask, name_of};
 use super::user_stacks::{UserStacks, variables};
 use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
@@ -39,6 +40,13 @@ const ATTACHED: [&str; 5] =
 const ESSENTIAL: [&str; 3] = ["live_fork", "live_waking", "live_switch"];
 const SAMPLER: &str = "live_sample";
 const FOLLOW: &str = "follow_wanted";
+const FIND: &str = "find_followed";
+
+/// The share of the CPUs' time that following may take.
+const BUDGET: f64 = 0.01;
+/// What the BPF programs and the end of a look take for a switch with its wake-up, in ns: measured with bpf_stats_enabled(5) and a
+/// profile of knee, of PostgreSQL with 50 000 switches a second.
+const SWITCH_NS: f64 = 1500.0;
 
 /// The programs on functions of Go's runtime.
 const GO: [&str; 2] = ["go_waits", "go_wakes"];
@@ -79,7 +87,12 @@ pub struct LiveWatch {
     trace: Trace,
     /// What the CPUs' totals were at the last edge.
     last: Totals,
+    /// CPU time of knee's process at the last edge.
     own_ns: u64,
+    window_ns: f64,
+    is_paused: bool,
+    /// Number of switches that were seen before this window.
+    switches_before: usize,
     followed: Followed,
 }
 
@@ -107,11 +120,11 @@ struct Totals {
 }
 
 impl LiveWatch {
-    /// Begins to follow the threads of these processes, with so many samples per second and CPU.
+    /// Begins to follow the threads of these processes, with so many samples per second and CPU. Windows are about so long.
     ///
     /// # Errors
     /// Says what the kernel lacks or refuses.
-    pub fn begin(processes: &[u32], hertz: u32) -> Result<LiveWatch, String> {
+    pub fn begin(processes: &[u32], hertz: u32, window: Duration) -> Result<LiveWatch, String> {
         libbpf_log::keep();
         let mut open = ObjectBuilder::default()
             .open_memory(PROGRAMS)
@@ -159,6 +172,9 @@ impl LiveWatch {
             trace: Trace { hertz, online_cpus: online()?.len() as u32, ..Trace::default() },
             last: Totals::default(),
             own_ns: 0,
+            window_ns: window.as_nanos() as f64,
+            is_paused: false,
+            switches_before: 0,
             followed,
         };
         watch.follow(processes);
@@ -193,7 +209,12 @@ impl LiveWatch {
 
     /// Marks the threads that are there; those that they start later inherit it.
     fn mark_wanted(&self) -> Result<(), String> {
-        let link = program(&self.object, FOLLOW)?.attach();
+        self.walk_threads(FOLLOW)
+    }
+
+    /// Runs a BPF program on each thread of the host.
+    fn walk_threads(&self, name: &str) -> Result<(), String> {
+        let link = program(&self.object, name)?.attach();
         let link = link.map_err(|e| with_log("walking the threads", &e))?;
         let mut walk = Iter::new(&link).map_err(|e| with_log("walking the threads", &e))?;
         walk.read_to_end(&mut Vec::new()).map_err(|e| format!("walking the threads: {e}"))?;
@@ -218,32 +239,28 @@ impl LiveWatch {
         self.walked.clear();
         self.last = self.totals();
         self.own_ns = own_cpu_ns();
-        self.trace.edges_ns.push(self.last.at_ns);
+        self.begin_window();
     }
 
     /// Empties the ring, and walks stacks while their processes live.
-    pub fn drain(&mut self) {
+    fn drain(&mut self) {
         // What cannot be read now is read next time, or counted as lost.
         let _ = self.ring.consume();
         self.stacks.begin_round();
-        for event in take(&mut *self.arrived.borrow_mut()) {
+        let arrived = take(&mut *self.arrived.borrow_mut());
+        for event in arrived {
             match event {
                 RawEvent::Switch(raw) => {
-                    for (task, process, name) in raw.tasks {
-                        let at_ns = raw.switch.at_ns;
-                        let known = self.trace.tasks.entry(task);
-                        let known = known.or_insert_with(|| TracedTask {
-                            process,
-                            name: name.clone(),
-                            waited: None,
-                            since_ns: at_ns,
-                        });
-                        known.name = name;
-                        if let Some(address) = futex_of(&raw.switch, task) {
-                            self.addresses.insert((process, address));
-                        }
+                    raw.tasks.iter().flatten().for_each(|task| self.know(task, raw.switch.at_ns));
+                    if let ([Some(leaving), _], Some(address)) = (raw.tasks, futex_of(&raw.switch))
+                    {
+                        self.addresses.insert((leaving.process, address));
                     }
                     self.trace.switches.push(raw.switch);
+                }
+                RawEvent::Found(task, found) => {
+                    self.know(&task, found.at_ns);
+                    self.trace.found.push(found);
                 }
                 RawEvent::Stack(raw) => {
                     if let Some(event) = raw.goroutine {
@@ -273,15 +290,75 @@ impl LiveWatch {
         }
     }
 
-    /// Ends a window, and begins the next.
+    /// Notes that a task is followed, and what it is called now.
+    fn know(&mut self, raw: &RawTask, at_ns: u64) {
+        let name = raw.name();
+        let known = self.trace.tasks.entry(raw.task).or_insert_with(|| TracedTask {
+            process: raw.process,
+            since_ns: at_ns,
+            ..TracedTask::default()
+        });
+        if known.name != name {
+            known.name = name.into_owned();
+        }
+    }
+
+    /// Takes in what there is, and pauses if following has cost what a window may cost.
+    pub fn take_in(&mut self) {
+        self.drain();
+        if !self.is_paused
+            && self.cost_ns() > BUDGET * f64::from(self.trace.online_cpus) * self.window_ns
+        {
+            self.end_window();
+            self.pause(true);
+        }
+    }
+
+    /// CPU time that following has taken since the window began, in ns: knee's own, and that of the BPF programs.
+    fn cost_ns(&self) -> f64 {
+        let events = self.trace.switches.len() - self.switches_before;
+        own_cpu_ns().saturating_sub(self.own_ns) as f64 + events as f64 * SWITCH_NS
+    }
+
+    /// Ends a window, and begins the next; after a pause, with what threads do then.
     pub fn edge(&mut self) {
         self.drain();
+        if !self.is_paused {
+            return self.end_window();
+        }
+        self.pause(false);
+        if let Err(why) = self.walk_threads(FIND) {
+            self.followed.missing.insert("what threads did after a pause".to_string(), why);
+        }
+        self.drain();
+        self.last = self.totals();
+        let gap = (self.trace.edges_ns.last().copied().unwrap_or_default(), self.last.at_ns);
+        self.trace.gaps_ns.push(gap);
+        self.begin_window();
+    }
+
+    fn begin_window(&mut self) {
+        self.trace.edges_ns.push(self.last.at_ns);
+        self.switches_before = self.trace.switches.len();
+    }
+
+    fn end_window(&mut self) {
         let (now, own_ns) = (self.totals(), own_cpu_ns());
-        self.trace.edges_ns.push(now.at_ns);
         self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns));
         self.followed.lost_events += now.lost - self.last.lost;
         self.trace.cpus.push(cpu_use(&self.last, &now));
         (self.last, self.own_ns) = (now, own_ns);
+        self.begin_window();
+    }
+
+    /// Has the BPF programs follow nobody, or everybody again.
+    fn pause(&mut self, is_paused: bool) {
+        let value = u32::from(is_paused).to_ne_bytes();
+        let done = map(&self.object, "paused").and_then(|map| {
+            map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY).map_err(|e| e.to_string())
+        });
+        // If it cannot be, all goes on as before.
+        self.is_paused = is_paused && done.is_ok();
     }
 
     /// Ends: names the functions of all stacks.
@@ -294,6 +371,7 @@ impl LiveWatch {
         name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), &self.stacks);
         // Events of different CPUs reach the ring in about the order of time.
         self.trace.switches.sort_by_key(|switch| switch.at_ns);
+        self.trace.found.sort_by_key(|found| found.at_ns);
         self.trace.stacks.sort_by_key(|stack| stack.at_ns);
         self.trace.goroutines.sort_by_key(|event| event.at_ns);
         let in_user = self.walked.iter().filter(|stack| !stack.user.is_empty());
@@ -382,14 +460,10 @@ fn cpu_use(before: &Totals, after: &Totals) -> CpuUse {
     }
 }
 
-/// The address of the futex that a task of a switch begins to wait at.
-fn futex_of(switch: &Switch, task: u32) -> Option<u64> {
-    match switch.from.as_ref()? {
-        Leaving { task: leaving, why: Left::Waits(wait), .. }
-            if *leaving == task && wait.call == "futex" =>
-        {
-            Some(wait.arguments[0])
-        }
+/// The address of the futex that the task that leaves begins to wait at.
+fn futex_of(switch: &Switch) -> Option<u64> {
+    match &switch.from.as_ref()?.why {
+        Left::Waits(wait) if wait.call == "futex" => Some(wait.arguments[0]),
         _ => None,
     }
 }

@@ -31,7 +31,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define STRANGER 0xffffffff
 
 // In the order of `EventKind` in raw.rs.
-enum event_kind { SWITCH = 1, STACK };
+enum event_kind { SWITCH = 1, STACK, FOUND };
 
 // Bits of `struct switch_event.flags`, as in raw.rs.
 enum {
@@ -43,7 +43,9 @@ enum {
 	THROTTLED = 32,
 	ENDS = 64,
 	STOPPED = 128,
-	NEXT_IDLE = 256
+	NEXT_IDLE = 256,
+	// Of a task that is found: it has a CPU.
+	ON_CPU = 512
 };
 
 // Why a stack was taken, in the order of `StackReason` in raw.rs.
@@ -207,6 +209,14 @@ struct {
 	__type(value, __u32);
 } wanted SEC(".maps");
 
+// Not 0 while nothing is to be followed: knee itself would take too much of the CPUs.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} paused SEC(".maps");
+
 // Set by the loader, in the order of `LiveConfig` in attach.rs.
 const volatile struct {
 	// knee itself: its threads are never followed.
@@ -251,6 +261,13 @@ static __always_inline struct cpu_use *this_cpu(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&uses, &zero);
+}
+
+static __always_inline bool is_paused(void)
+{
+	__u32 zero = 0, *value = bpf_map_lookup_elem(&paused, &zero);
+
+	return value && *value;
 }
 
 // A member of the registers with which a task entered the kernel; 0 where this architecture has none.
@@ -463,7 +480,7 @@ static __always_inline void send_stack(
 }
 
 // What the task that leaves waits for. Returns what is waited for, to tell places apart.
-static __always_inline __u64 describe_wait(struct switch_event *e, struct task_struct *prev)
+static __always_inline __u64 describe_wait(struct switch_event *e, struct task_struct *prev, bool is_current)
 {
 	void *registers = (void *)bpf_task_pt_regs(prev);
 
@@ -474,12 +491,28 @@ static __always_inline __u64 describe_wait(struct switch_event *e, struct task_s
 	if (e->call < 0)
 		return 0;
 	read_arguments(registers, e->arguments);
-	if (e->call == config.futex)
+	if (e->call == config.futex && is_current)
 		bpf_probe_read_user(e->words, sizeof(e->words), (void *)e->arguments[0]);
 	else if (e->call == config.file_calls[0] || e->call == config.file_calls[1] ||
 		 e->call == config.file_calls[2] || e->call == config.file_calls[3])
 		e->file_kind = file_kind_of(prev, e->arguments[0]);
 	return e->arguments[0];
+}
+
+static __always_inline __u32 waiting_flags(struct task_struct *task)
+{
+	__u32 state = task->__state, flags = 0;
+
+	if (state & TASK_DEAD)
+		flags |= ENDS;
+	// __TASK_STOPPED and __TASK_TRACED
+	if (state & 12)
+		flags |= STOPPED;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		flags |= FOR_IO;
+	if (bpf_core_field_exists(task->in_memstall) && BPF_CORE_READ_BITFIELD(task, in_memstall))
+		flags |= FOR_MEMORY;
+	return flags;
 }
 
 static __always_inline __u32 state_of(struct task_struct *prev, bool preempt, struct task_struct *next)
@@ -494,16 +527,7 @@ static __always_inline __u32 state_of(struct task_struct *prev, bool preempt, st
 			flags |= THROTTLED;
 		return flags;
 	}
-	if (state & TASK_DEAD)
-		flags |= ENDS;
-	// __TASK_STOPPED and __TASK_TRACED
-	if (state & 12)
-		flags |= STOPPED;
-	if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
-		flags |= FOR_IO;
-	if (bpf_core_field_exists(prev->in_memstall) && BPF_CORE_READ_BITFIELD(prev, in_memstall))
-		flags |= FOR_MEMORY;
-	return flags;
+	return waiting_flags(prev);
 }
 
 SEC("tp_btf/sched_switch")
@@ -521,6 +545,11 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	c->now = to ? 0 : next->pid ? 1 : 2;
 	if (!from && !to)
 		return 0;
+	if (is_paused()) {
+		if (to)
+			to->woken_ns = 0;
+		return 0;
+	}
 	e = bpf_map_lookup_elem(&switches, &zero);
 	if (!e)
 		return 0;
@@ -548,7 +577,7 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	if (from) {
 		e->flags |= state_of(prev, preempt, next);
 		e->cpus_allowed = prev->nr_cpus_allowed;
-		address = describe_wait(e, prev);
+		address = describe_wait(e, prev, true);
 		e->prev_woken_ns = from->woken_ns;
 		e->prev_waker_argument = from->waker_argument;
 		e->prev_waker = from->waker;
@@ -580,7 +609,7 @@ int BPF_PROG(live_waking, struct task_struct *task)
 	__u64 now, arguments[2];
 	struct cpu_use *c;
 
-	if (!mark)
+	if (!mark || is_paused())
 		return 0;
 	now = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
@@ -661,7 +690,7 @@ static __always_inline int send_goroutine(__u32 reason, __u64 goroutine, __u64 a
 	__u64 now = bpf_ktime_get_ns();
 	struct stack_event *s;
 
-	if (!c || !mark)
+	if (!c || !mark || is_paused())
 		return 0;
 	s = begin_stack(mark, task, reason, now);
 	if (!s)
@@ -720,5 +749,36 @@ int follow_wanted(struct bpf_iter__task *context)
 	process = number_of(task, true);
 	if (process != config.knee && bpf_map_lookup_elem(&wanted, &process) && !mark_of(task))
 		follow(task, process);
+	return 0;
+}
+
+// Run by knee after a pause: what each followed thread does.
+SEC("iter/task")
+int find_followed(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	struct mark *mark = task ? mark_of(task) : NULL;
+	struct switch_event e = {};
+	struct cpu_use *c = this_cpu();
+
+	if (!mark || !c)
+		return 0;
+	e.head.at_ns = bpf_ktime_get_ns();
+	e.head.kind = FOUND;
+	e.head.task = mark->task;
+	e.head.process = mark->process;
+	e.call = -1;
+	__builtin_memcpy(e.prev_name, task->comm, 16);
+	if (task->on_cpu)
+		e.flags = ON_CPU;
+	else
+		e.flags = task->__state ? waiting_flags(task) : RUNNABLE;
+	if (!(e.flags & (ON_CPU | RUNNABLE))) {
+		describe_wait(&e, task, false);
+		e.lock = mark->lock;
+		e.lock_flags = mark->lock_flags;
+	}
+	if (bpf_ringbuf_output(&events, &e, sizeof(e), BPF_RB_NO_WAKEUP))
+		c->lost++;
 	return 0;
 }

@@ -1,7 +1,10 @@
 //! Events in the layout of live.bpf.c.
 
+use std::borrow::Cow;
+
 use records::live::{
-    Arriving, GoroutineEvent, Leaving, Left, StackTaken, Switch, TracedWait, WaitsOn, Woken,
+    Arriving, FoundDoing, FoundTask, GoroutineEvent, Leaving, Left, StackTaken, Switch, TracedWait,
+    WaitsOn, Woken,
 };
 
 use super::compat_calls;
@@ -11,6 +14,7 @@ use crate::ledger::calls;
 /// `enum event_kind`.
 const SWITCH: u32 = 1;
 const STACK: u32 = 2;
+const FOUND: u32 = 3;
 
 /// Reasons of a stack that are about goroutines.
 const GOROUTINE_WAITS: u32 = 4;
@@ -26,6 +30,7 @@ const THROTTLED: u32 = 32;
 const ENDS: u32 = 64;
 const STOPPED: u32 = 128;
 const NEXT_IDLE: u32 = 256;
+const ON_CPU: u32 = 512;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,14 +95,31 @@ struct StackHead {
 pub enum RawEvent {
     Switch(RawSwitch),
     Stack(RawStack),
+    /// A task that is followed again.
+    Found(RawTask, FoundTask),
 }
 
 /// A switch, with the processes and names of its tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawSwitch {
     pub switch: Switch,
-    /// Task, process and name of each of the two that is followed.
-    pub tasks: Vec<(u32, u32, String)>,
+    /// Those of the two that are followed: the one that leaves, the one that arrives.
+    pub tasks: [Option<RawTask>; 2],
+}
+
+/// A followed task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawTask {
+    pub task: u32,
+    pub process: u32,
+    name: [u8; 16],
+}
+
+impl RawTask {
+    /// Its name, as far as it is text: most often one that is known already.
+    pub fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(up_to_end(&self.name))
+    }
 }
 
 /// A stack before it is walked.
@@ -125,6 +147,7 @@ impl RawEvent {
     pub fn read(bytes: &[u8]) -> Option<RawEvent> {
         match copied::<Head>(bytes)?.kind {
             SWITCH => Some(RawEvent::Switch(copied::<SwitchEvent>(bytes)?.read())),
+            FOUND => Some(copied::<SwitchEvent>(bytes)?.found()),
             STACK => copied::<StackHead>(bytes)?.read(&bytes[size_of::<StackHead>()..]),
             _ => None,
         }
@@ -134,21 +157,16 @@ impl RawEvent {
 impl SwitchEvent {
     fn read(&self) -> RawSwitch {
         let has = |flag: u32| self.flags & flag != 0;
-        let mut tasks = Vec::new();
         let mut other = String::new();
-        let from = has(PREV_FOLLOWED).then(|| {
-            tasks.push((self.head.task, self.head.process, name_of(&self.prev_name)));
-            Leaving {
-                task: self.head.task,
-                cpus_allowed: self.cpus_allowed,
-                unseen: self.unseen(),
-                why: self.why(),
-            }
+        let from = has(PREV_FOLLOWED).then(|| Leaving {
+            task: self.head.task,
+            cpus_allowed: self.cpus_allowed,
+            unseen: self.unseen(),
+            why: self.why(),
         });
-        let to = has(NEXT_FOLLOWED).then(|| {
-            tasks.push((self.next, self.next_process, name_of(&self.next_name)));
-            Arriving { task: self.next, woken: self.woken() }
-        });
+        let to = has(NEXT_FOLLOWED).then(|| Arriving { task: self.next, woken: self.woken() });
+        let next = RawTask { task: self.next, process: self.next_process, name: self.next_name };
+        let tasks = [from.is_some().then_some(self.prev()), to.is_some().then_some(next)];
         if from.is_none() && self.head.task != 0 {
             other = name_of(&self.prev_name);
         } else if to.is_none() && !has(NEXT_IDLE) {
@@ -156,6 +174,20 @@ impl SwitchEvent {
         }
         let switch = Switch { at_ns: self.head.at_ns, cpu: self.head.cpu, from, to, other };
         RawSwitch { switch, tasks }
+    }
+
+    fn prev(&self) -> RawTask {
+        RawTask { task: self.head.task, process: self.head.process, name: self.prev_name }
+    }
+
+    fn found(&self) -> RawEvent {
+        let does = match self.flags {
+            flags if flags & ON_CPU != 0 => FoundDoing::Runs,
+            flags if flags & RUNNABLE != 0 => FoundDoing::CouldRun,
+            _ => FoundDoing::Waits(self.wait()),
+        };
+        let found = FoundTask { at_ns: self.head.at_ns, task: self.head.task, does };
+        RawEvent::Found(self.prev(), found)
     }
 
     fn why(&self) -> Left {
@@ -166,6 +198,11 @@ impl SwitchEvent {
         if has(RUNNABLE) {
             return if has(THROTTLED) { Left::Throttled } else { Left::Preempted };
         }
+        Left::Waits(self.wait())
+    }
+
+    fn wait(&self) -> TracedWait {
+        let has = |flag: u32| self.flags & flag != 0;
         let on = match self.file_kind {
             _ if has(STOPPED) => WaitsOn::Stopped,
             _ if has(FOR_MEMORY) => WaitsOn::Memory,
@@ -177,7 +214,7 @@ impl SwitchEvent {
         };
         let call = call_name(self.call);
         let (arguments, words) = (self.arguments, self.words);
-        Left::Waits(TracedWait { call, arguments, words, on, lock: self.lock })
+        TracedWait { call, arguments, words, on, lock: self.lock }
     }
 
     fn woken(&self) -> Option<Woken> {
@@ -247,8 +284,12 @@ fn copied<T: Copy + Default>(bytes: &[u8]) -> Option<T> {
 
 /// The name of a task, up to its end in a field of fixed length.
 pub fn name_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(up_to_end(bytes)).into_owned()
+}
+
+fn up_to_end(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    &bytes[..end]
 }
 
 #[cfg(test)]
@@ -287,7 +328,9 @@ mod tests {
             ..SwitchEvent::default()
         };
         let Some(RawEvent::Switch(read)) = RawEvent::read(&bytes(&futex)) else { panic!() };
-        assert_eq!(read.tasks, [(7, 6, "a".to_string()), (8, 6, "b".to_string())]);
+        let tasks = read.tasks.map(|task| task.unwrap());
+        let told = tasks.each_ref().map(|task| (task.task, task.process, task.name()));
+        assert_eq!(told, [(7, 6, "a".into()), (8, 6, "b".into())]);
         let wait = TracedWait {
             call: "futex".to_string(),
             arguments: [0x1000, 128],

@@ -1,5 +1,7 @@
 //! Stands for the watcher in a build without BPF.
 
+use std::time::Duration;
+
 use super::Followed;
 
 /// Follows tasks; this build cannot.
@@ -8,7 +10,7 @@ pub enum LiveWatch {}
 
 impl LiveWatch {
     /// Always fails: says what the build lacks.
-    pub fn begin(_processes: &[u32], _hertz: u32) -> Result<LiveWatch, String> {
+    pub fn begin(_processes: &[u32], _hertz: u32, _window: Duration) -> Result<LiveWatch, String> {
         Err("this knee was built without BPF (make setup installs clang and libelf-dev)"
             .to_string())
     }
@@ -19,7 +21,7 @@ impl LiveWatch {
     }
 
     /// Never called: there is no such value.
-    pub fn drain(&mut self) {
+    pub fn take_in(&mut self) {
         match *self {}
     }
 

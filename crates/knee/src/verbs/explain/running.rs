@@ -115,8 +115,10 @@ impl Options {
             probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
         });
         let quota_cpus = quotas.min_by(f64::total_cmp);
-        let mut watch = Watched::begin(&list, HERTZ, self.without_bpf)?;
-        follow(&mut watch, &subjects, seconds);
+        let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS) as u32;
+        let window = Duration::from_secs_f64(seconds) / windows;
+        let mut watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
+        follow(&mut watch, &subjects, window, windows);
         let mut observation = watch.end();
         count_operations(&mut observation, self.rate);
         observation.subject = words;
@@ -182,13 +184,11 @@ fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
     subjects.iter().flat_map(|subject| subject.processes(running)).collect()
 }
 
-/// Follows the subjects for so long, or until a signal comes.
-fn follow(watch: &mut Watched, subjects: &[Subject], seconds: f64) {
-    let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS);
-    let window = Duration::from_secs_f64(seconds / windows);
+/// Follows the subjects for so many windows of this length, or until a signal comes.
+fn follow(watch: &mut Watched, subjects: &[Subject], window: Duration, windows: u32) {
     let begin = Instant::now();
     let mut sought = begin;
-    for number in 1..=windows as u32 {
+    for number in 1..=windows {
         let end = begin + window * number;
         while Instant::now() < end && signals::received().is_none() {
             let pause = watch.drain();

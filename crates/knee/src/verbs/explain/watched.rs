@@ -18,15 +18,20 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// Begins to watch by BPF, with so many samples per second and CPU, or else by /proc.
+    /// Begins to watch by BPF, with so many samples per second and CPU and in windows of this length, or else by /proc.
     ///
     /// # Errors
     /// The kernel allows neither.
-    pub fn begin(processes: &[u32], hertz: u32, without_bpf: bool) -> Result<Watched> {
+    pub fn begin(
+        processes: &[u32],
+        hertz: u32,
+        window: Duration,
+        without_bpf: bool,
+    ) -> Result<Watched> {
         let why = if without_bpf {
             "--without-bpf was given".to_string()
         } else {
-            match LiveWatch::begin(processes, hertz) {
+            match LiveWatch::begin(processes, hertz, window) {
                 Ok(watch) => return Ok(Watched::Switches(Box::new(watch))),
                 Err(why) => why,
             }
@@ -49,7 +54,7 @@ impl Watched {
     pub fn drain(&mut self) -> Duration {
         match self {
             Watched::Switches(watch) => {
-                watch.drain();
+                watch.take_in();
                 DRAINED
             }
             Watched::Proc(watch, _) => watch.drain(),
