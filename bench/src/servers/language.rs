@@ -137,7 +137,7 @@ impl Program {
     }
 
     /// The command line of the program, before its own arguments.
-    pub fn command(&self, start: &Start) -> Result<Command> {
+    pub fn command(&self, start: &Start, is_unprivileged: bool) -> Result<Command> {
         let mut command = match self.language {
             Language::Java => {
                 let mut java = Command::new("java");
@@ -145,7 +145,7 @@ impl Program {
                 java
             }
             Language::Python => {
-                let mut python = Command::new(interpreter()?);
+                let mut python = Command::new(interpreter(is_unprivileged)?);
                 python.arg(&self.file);
                 python
             }
@@ -192,8 +192,12 @@ fn build_command(language: Language, has_debug: bool, source: &Path, file: &Path
     command
 }
 
-/// The interpreter itself: the program in PATH may be a script that looks for it.
-fn interpreter() -> Result<String> {
+/// The interpreter itself: the program in PATH may be a script that looks for it. That of another user is no program for
+/// nobody.
+fn interpreter(is_unprivileged: bool) -> Result<String> {
+    if is_unprivileged {
+        return Ok("/usr/bin/python3".to_string());
+    }
     let said = output(Command::new("python3").args(["-c", "import sys; print(sys.executable)"]))?;
     Ok(String::from_utf8(said.stdout)?.trim().to_string())
 }

@@ -145,7 +145,7 @@ impl Running {
                 chown(folder, Some(user), Some(user)).context("giving the server its folder")?;
             }
         }
-        let mut command = program.command(start)?;
+        let mut command = program.command(start, tools.user.is_some())?;
         become_user(&mut command, tools.user);
         command.arg(if is_limited { "1" } else { "0" }).arg(home.path());
         let server = Process::start(&mut command, &home.path().join("server.log"), start.cpu)?;

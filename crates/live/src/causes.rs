@@ -245,9 +245,7 @@ impl<'o> Threads<'o> {
                 WaitKind::Kernel => LiveCauseKind::KernelLock,
                 WaitKind::Interpreter => LiveCauseKind::InterpreterLock,
                 WaitKind::Allocator => LiveCauseKind::AllocatorLock,
-                _ if lock.waited_in.iter().any(|place| is_collecting(&place.function)) => {
-                    LiveCauseKind::GarbageCollection
-                }
+                _ if is_for_collection(lock) => LiveCauseKind::GarbageCollection,
                 _ => LiveCauseKind::Lock,
             },
             name: lock.name.clone(),
@@ -514,10 +512,18 @@ fn is_collector(thread: &str) -> bool {
     COLLECTORS.iter().any(|name| thread.starts_with(name))
 }
 
+/// Whether threads wait for a lock until garbage is collected: at the lock, or where it is held.
+fn is_for_collection(lock: &ObservedLock) -> bool {
+    let places = || lock.waited_in.iter().chain(&lock.held_in);
+    let mut functions =
+        places().flat_map(|place| std::iter::once(&place.function).chain(&place.callers));
+    functions.any(|function| is_collecting(function))
+}
+
 /// Functions that collect garbage: of Go's runtime (runtime/mgc*.go), of CPython (Modules/gcmodule.c, Python/gc.c), of
 /// HotSpot (src/hotspot/share/gc).
 fn is_collecting(function: &str) -> bool {
-    const COLLECTING: [&str; 12] = [
+    const COLLECTING: [&str; 17] = [
         "runtime.gcBgMarkWorker",
         "runtime.gcAssist",
         "runtime.gcDrain",
@@ -530,6 +536,11 @@ fn is_collecting(function: &str) -> bool {
         "collect_generations",
         "_PyGC_Collect",
         "gc_collect_generations",
+        "VM_GC_Operation",
+        "VM_CollectForAllocation",
+        "VM_GenCollect",
+        "VM_ParallelGC",
+        "VM_G1",
     ];
     COLLECTING.iter().any(|name| function.starts_with(name)) || function.contains("CollectedHeap")
 }

@@ -1,7 +1,7 @@
 //! Where threads are that have what others wait for, by sightings: a thread that waits itself has the stack of its wait,
 //! one that runs has the samples of its clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use records::live::{StackTaken, Trace, TracedFunction, TracedStack};
 use records::sampled::{Samples, Sighted, Sighting};
@@ -13,8 +13,18 @@ use crate::places::{is_c_library, place, user_frames};
 /// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.
 const NEAR_NS: u64 = 6_000_000;
 
-/// By a thread and the time at which a piece of waiting for it ends, its stack then.
-pub type HeldStacks = Vec<((u32, u64), TracedStack)>;
+/// With more threads, it is not guessed which of them has a lock: each would be looked at for each that waits.
+const GUESSED_MAX: usize = 128;
+
+/// A thread that has what another waits for.
+pub struct Held {
+    pub waiter: u32,
+    pub owner: u32,
+    /// Until when the sighting of the waiter counts.
+    pub to: u64,
+    /// The owner's stack then.
+    pub stack: Option<TracedStack>,
+}
 
 pub struct Holds<'s> {
     trace: &'s Trace,
@@ -44,33 +54,62 @@ impl<'s> Holds<'s> {
         Holds { trace, lives, takers, samples: clock }
     }
 
-    /// The stacks of all threads that have a mutex, at each sighting of one that waits for it.
-    pub fn stacks(&self) -> HeldStacks {
-        let mut held = HeldStacks::new();
-        for (task, life) in &self.lives.0 {
+    /// Who has the lock, at each sighting of a thread that waits for it: as the lock says, or else the one thread that is in a
+    /// function that takes it.
+    pub fn all(&self) -> Vec<Held> {
+        let mut guesses: HashMap<(u64, u64), Option<u32>> = HashMap::new();
+        let mut held = Vec::new();
+        for (waiter, life) in &self.lives.0 {
             for ((_, to), (at_ns, sighting)) in life.bounds().into_iter().zip(&life.sightings) {
                 let Sighted::Waits(wait) = &sighting.doing else { continue };
                 if wait.call != "futex" {
                     continue;
                 }
-                let Some(owner) = owner_by_words(wait, *task) else { continue };
-                if let Some(stack) = self.stack(owner, *at_ns, wait.arguments[0]) {
-                    held.push(((owner, to), stack));
+                let address = wait.arguments[0];
+                let named = owner_by_words(wait, *waiter).filter(|o| self.lives.0.contains_key(o));
+                let owner = named.or_else(|| {
+                    let guess = guesses.entry((address, *at_ns));
+                    *guess.or_insert_with(|| self.guess(*at_ns, address))
+                });
+                if let Some(owner) = owner {
+                    let stack = self.stack(owner, *at_ns, address);
+                    held.push(Held { waiter: *waiter, owner, to, stack });
                 }
             }
         }
         held
     }
 
-    /// The stack of a thread at a round, from the function on that takes such a lock, if it is there.
-    fn stack(&self, task: u32, at_ns: u64, address: u64) -> Option<TracedStack> {
+    /// The one thread that does not wait for a lock at a round, and is in a function that takes it.
+    fn guess(&self, at_ns: u64, address: u64) -> Option<u32> {
+        let takers = self.takers.get(&address)?;
+        if self.lives.0.len() > GUESSED_MAX {
+            return None;
+        }
+        let is_inside = |task: &&u32| {
+            let stack = self.stack_at(**task, at_ns, address);
+            let frames = stack.map(|stack| user_frames(self.trace, stack)).unwrap_or_default();
+            frames.iter().any(|function| takers.contains(&function.name))
+        };
+        let mut inside = self.lives.0.keys().filter(is_inside);
+        inside.next().filter(|_| inside.next().is_none()).copied()
+    }
+
+    /// The stack of a thread at a round, if it does not wait for the lock at this address itself.
+    fn stack_at(&self, task: u32, at_ns: u64, address: u64) -> Option<&'s TracedStack> {
         let sightings = &self.lives.0.get(&task)?.sightings;
         let found = sightings.binary_search_by_key(&at_ns, |(at, _)| *at).ok()?;
         let sighting = sightings[found].1;
-        let stack = match sighting.doing {
-            Sighted::Waits(_) => self.trace.stacks.get(sighting.stack?)?,
-            Sighted::Runnable(_) => self.sample(task, at_ns)?,
-        };
+        match &sighting.doing {
+            Sighted::Waits(wait) if wait.call == "futex" && wait.arguments[0] == address => None,
+            Sighted::Waits(_) => self.trace.stacks.get(sighting.stack?),
+            Sighted::Runnable(_) => self.sample(task, at_ns),
+        }
+    }
+
+    /// The stack of a thread at a round, from the function on that takes such a lock, if it is there.
+    fn stack(&self, task: u32, at_ns: u64, address: u64) -> Option<TracedStack> {
+        let stack = self.stack_at(task, at_ns, address)?;
         let frames = user_frames(self.trace, stack);
         let takers = self.takers.get(&address);
         let takes = |function: &&TracedFunction| {

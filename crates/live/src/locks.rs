@@ -255,7 +255,7 @@ impl<'t> LockWaits<'t> {
     }
 
     fn observed(&self, seen: &Seen<'_, 't>, kind: WaitKind) -> ObservedLock {
-        let pieces = self.pieces(kind);
+        let pieces = self.pieces(seen, kind);
         let waited = Weighed::new(self.waits.iter().filter_map(|wait| {
             let frames = user_frames(seen.trace, wait.stack?);
             Some((self.place_of(seen.trace, wait.stack?, &frames)?, wait.to - wait.from))
@@ -304,7 +304,7 @@ impl<'t> LockWaits<'t> {
     }
 
     /// The times in which at least one thread waited, cut at wake-ups, each with the thread that had the lock.
-    fn pieces(&self, kind: WaitKind) -> Vec<Piece> {
+    fn pieces(&self, seen: &Seen<'_, 't>, kind: WaitKind) -> Vec<Piece> {
         let mut wake_ups: Vec<(u64, u32)> =
             self.waits.iter().filter_map(|wait| Some((wait.to, self.releaser(wait)?))).collect();
         wake_ups.sort_unstable();
@@ -319,7 +319,8 @@ impl<'t> LockWaits<'t> {
                 from = *at;
             }
             if from < wait.to {
-                pieces.push(Piece { from, to: wait.to, holder: owner(wait, kind) });
+                let owner = seen.stacks.owner(wait.task, wait.to).or_else(|| owner(wait, kind));
+                pieces.push(Piece { from, to: wait.to, holder: owner });
             }
             until = until.max(wait.to);
         }

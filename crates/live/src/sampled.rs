@@ -17,6 +17,7 @@ use records::live::{
 use records::sampled::{Samples, Sighted, Sighting};
 
 use crate::holds::Holds;
+use crate::lines::lines;
 use crate::lives::{Counted, Life, Lives};
 use crate::locks::Locks;
 use crate::observe::{samples_of, states};
@@ -33,9 +34,8 @@ pub fn observe_samples(samples: &Samples) -> Observation {
     let windows = Windows::of(trace);
     let lives = Lives::new(samples);
     let segments_of = timelines(samples, &lives);
-    let held = Holds::new(samples, &lives).stacks();
-    let given_back = held.iter().map(|(when, stack)| (*when, stack)).collect();
-    let index = StackIndex::of_sightings(lives.stacks(samples), given_back, trace);
+    let held = Holds::new(samples, &lives).all();
+    let index = StackIndex::of_sightings(lives.stacks(samples), &held, trace);
     let mut locks = Locks::find(trace, &segments_of, &index, &windows);
     for lock in &mut locks.locks {
         lock.waits = 0;
@@ -73,6 +73,7 @@ pub fn observe_samples(samples: &Samples) -> Observation {
         windows: lengths.map(|(ns, cpus)| ObservedWindow { ns, operations: None, cpus }).collect(),
         threads,
         locks: locks.locks,
+        lines: lines(trace),
         ..Observation::default()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::holds::Held;
 use records::live::{StackTaken, ThreadState, Trace, TracedStack, TracedWait, WaitsOn};
 
 /// Stacks by the thread, the time and the reason.
@@ -10,6 +11,8 @@ pub struct StackIndex<'t> {
     wake_ups: HashMap<(u32, u64), &'t TracedStack>,
     /// Samples of each thread, by time.
     samples: HashMap<u32, Vec<&'t TracedStack>>,
+    /// Who has what a thread waits for, by the waiter and until when it was seen to wait; only of sightings.
+    owners: HashMap<(u32, u64), u32>,
 }
 
 impl<'t> StackIndex<'t> {
@@ -22,17 +25,32 @@ impl<'t> StackIndex<'t> {
         for stack in trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled) {
             samples.entry(stack.task).or_default().push(stack);
         }
-        StackIndex { waits: of(StackTaken::Waits), wake_ups: of(StackTaken::Wakes), samples }
+        StackIndex {
+            waits: of(StackTaken::Waits),
+            wake_ups: of(StackTaken::Wakes),
+            samples,
+            owners: HashMap::new(),
+        }
     }
 
-    /// Stacks of waits by when they begin, and of threads by when they are taken to give a lock back; samples are those
-    /// of the trace.
+    /// Stacks of waits by when they begin, and of threads that have what others wait for; samples are those of the trace.
     pub fn of_sightings(
         waits: HashMap<(u32, u64), &'t TracedStack>,
-        wake_ups: HashMap<(u32, u64), &'t TracedStack>,
+        held: &'t [Held],
         trace: &'t Trace,
     ) -> StackIndex<'t> {
-        StackIndex { waits, wake_ups, samples: StackIndex::new(trace).samples }
+        let stack = |held: &'t Held| Some(((held.owner, held.to), held.stack.as_ref()?));
+        StackIndex {
+            waits,
+            wake_ups: held.iter().filter_map(stack).collect(),
+            owners: held.iter().map(|held| ((held.waiter, held.to), held.owner)).collect(),
+            ..StackIndex::new(trace)
+        }
+    }
+
+    /// Who has what a thread was seen to wait for until then.
+    pub fn owner(&self, waiter: u32, to: u64) -> Option<u32> {
+        self.owners.get(&(waiter, to)).copied()
     }
 
     /// The stack of a thread that began to wait then, if one was taken.

@@ -25,7 +25,7 @@ use super::Followed;
 use super::compat_calls;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::raw::{RawEvent, RawStack, RawTask, name_of};
-use super::user_stacks::{UserStacks, variables};
+use super::user_stacks::{UserStacks, touched, variables};
 use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
@@ -271,7 +271,10 @@ impl LiveWatch {
                         }
                     }
                     let walked = self.stacks.walk(&raw);
-                    let touches = self.stacks.touches(&raw);
+                    let is_sample = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
+                    let touches = is_sample
+                        .then(|| touched(raw.process, raw.registers.ip, &raw.all_registers));
+                    let touches = touches.unwrap_or_default();
                     self.addresses.extend(touches.iter().map(|touch| (raw.process, touch.address)));
                     let RawStack { at_ns, task, why, kernel, call, .. } = raw;
                     let (user, is_whole) = (walked.frames, walked.is_whole);

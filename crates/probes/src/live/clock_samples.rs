@@ -7,7 +7,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::user_registers::UserRegisters;
+use super::user_registers::{REGISTERS as ALL_REGISTERS, UserRegisters};
 use crate::perf_event::{self, EventAttributes};
 
 /// Nanoseconds of a thread's CPU time between samples: 99 in a second.
@@ -28,6 +28,8 @@ pub struct ClockSamples {
 pub struct ClockSample {
     pub at_ns: u64,
     pub registers: UserRegisters,
+    /// For what its instruction accesses.
+    pub all_registers: [u64; ALL_REGISTERS],
     pub stack: Vec<u8>,
 }
 
@@ -106,9 +108,9 @@ impl Drop for ClockSamples {
     }
 }
 
-/// The registers of a sample as bits, in the order of uapi/asm/perf_regs.h: frame pointer, stack pointer, place.
+/// The registers of a sample as bits, in the order of uapi/asm/perf_regs.h: AX, BX, CX, DX, SI, DI, BP, SP, IP, R8 to R15.
 #[cfg(target_arch = "x86_64")]
-const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+const REGISTERS: u64 = 0x1ff | 0xff << 16;
 /// Frame pointer, link, stack pointer, place.
 #[cfg(target_arch = "aarch64")]
 const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
@@ -132,16 +134,30 @@ fn sample(bytes: &[u8]) -> Option<ClockSample> {
     let first = 8 * (3 + registers);
     let stack = bytes.get(first..first + length)?;
     let used = word((first + length) / 8).unwrap_or(length as u64) as usize;
+    let values: Option<Vec<u64>> = (0..registers).map(register).collect();
+    let (registers, all_registers) = sorted(&values?)?;
     Some(ClockSample {
         at_ns: word(0)?,
-        registers: UserRegisters {
-            bp: register(0)?,
-            link: if registers == 4 { register(1)? } else { 0 },
-            sp: register(registers - 2)?,
-            ip: register(registers - 1)?,
-        },
+        registers,
+        all_registers,
         stack: stack[..used.min(length)].to_vec(),
     })
+}
+
+/// The registers that walking needs, and all in the order of struct pt_regs.
+#[cfg(target_arch = "x86_64")]
+fn sorted(values: &[u64]) -> Option<(UserRegisters, [u64; ALL_REGISTERS])> {
+    let &[ax, bx, cx, dx, si, di, bp, sp, ip, r8, r9, r10, r11, r12, r13, r14, r15] = values else {
+        return None;
+    };
+    let all = [r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, 0, ip];
+    Some((UserRegisters { ip, sp, bp, link: 0 }, all))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn sorted(values: &[u64]) -> Option<(UserRegisters, [u64; ALL_REGISTERS])> {
+    let &[bp, link, sp, ip] = values else { return None };
+    Some((UserRegisters { ip, sp, bp, link }, [0; ALL_REGISTERS]))
 }
 
 #[cfg(test)]
@@ -151,11 +167,13 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_sample_is_read_as_the_kernel_writes_it() {
-        let words: [u64; 9] = [77, 2, 0xb, 0x5, 0x1, 16, 1, 2, 8];
+        let registers = (100..117).collect::<Vec<u64>>();
+        let words = [vec![77, 2], registers, vec![16, 1, 2, 8]].concat();
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let read = sample(&bytes).unwrap();
-        assert_eq!((read.at_ns, read.registers.ip, read.registers.sp), (77, 1, 5));
-        assert_eq!((read.registers.bp, read.stack.len()), (0xb, 8));
+        assert_eq!((read.at_ns, read.registers.ip, read.registers.sp), (77, 108, 107));
+        assert_eq!((read.registers.bp, read.stack.len()), (106, 8));
+        assert_eq!((read.all_registers[0], read.all_registers[10]), (116, 100));
         assert!(sample(&bytes[..40]).is_none());
         let in_kernel: Vec<u8> = [77_u64, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert!(sample(&in_kernel).is_none());

@@ -19,7 +19,6 @@ mod raw;
 mod sampled;
 mod task_files;
 mod throttling;
-#[cfg(feature = "bpf")]
 mod touches;
 mod user_registers;
 mod user_stacks;

@@ -8,7 +8,7 @@ use records::live::{
 };
 
 use super::compat_calls;
-use super::user_registers::UserRegisters;
+use super::user_registers::{REGISTERS, UserRegisters};
 use crate::ledger::calls;
 
 /// `enum event_kind`.
@@ -69,8 +69,6 @@ struct SwitchEvent {
 }
 
 const KERNEL_FRAMES: usize = 32;
-/// General registers of x86-64 in the order of struct pt_regs, with the instruction pointer.
-pub const REGISTERS: usize = 17;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

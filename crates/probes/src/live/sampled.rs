@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use host::clock::now_ns;
 use host::parse_cpu_list;
-use records::live::{StackTaken, Trace, TracedFunction, TracedStack, TracedTask};
+use records::live::{StackTaken, Touch, Trace, TracedFunction, TracedStack, TracedTask};
 use records::sampled::{Round, Samples, Sighted, Sighting};
 
 use super::clock_samples::ClockSamples;
@@ -18,7 +18,7 @@ use super::host_use::{HostUse, own_cpu_ns};
 use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
 use super::throttling::Throttling;
 use super::user_registers::UserRegisters;
-use super::user_stacks::{UserStacks, variables};
+use super::user_stacks::{UserStacks, touched, variables};
 use crate::ledger::programs::CodeLocation;
 
 /// No more rounds in a second than this.
@@ -58,7 +58,8 @@ pub struct ProcWatch {
     walked: Vec<WalkedStack>,
     /// The last stack that was walked from a place of a thread.
     known: HashMap<(u32, Place, String), usize>,
-    futexes: BTreeSet<(u32, u64)>,
+    /// Addresses of futexes, and those that samples access, by process.
+    addresses: BTreeSet<(u32, u64)>,
     host: HostUse,
     throttling: Throttling,
     sought_ns: u64,
@@ -104,6 +105,7 @@ struct WalkedStack {
     kernel: String,
     frames: Vec<CodeLocation>,
     is_whole: bool,
+    touches: Vec<Touch>,
 }
 
 impl ProcWatch {
@@ -124,7 +126,7 @@ impl ProcWatch {
             stacks: UserStacks::default(),
             walked: Vec::new(),
             known: HashMap::new(),
-            futexes: BTreeSet::new(),
+            addresses: BTreeSet::new(),
             host: HostUse::new(),
             throttling: Throttling::default(),
             sought_ns: 0,
@@ -338,7 +340,7 @@ impl ProcWatch {
             Seen::Runnable(cpu) => (Sighted::Runnable(cpu), None),
             Seen::Waits(wait, place) => {
                 if wait.call == "futex" {
-                    self.futexes.insert((process, wait.arguments[0]));
+                    self.addresses.insert((process, wait.arguments[0]));
                 }
                 let stack = place.and_then(|at| self.stack(process, task, (at, ""), walks));
                 (Sighted::Waits(wait), stack)
@@ -378,6 +380,7 @@ impl ProcWatch {
             kernel: kernel.to_string(),
             frames: walked.frames,
             is_whole: walked.is_whole,
+            touches: Vec::new(),
         });
         self.known.insert(key, index);
         Some(index)
@@ -399,12 +402,15 @@ impl ProcWatch {
             for sample in samples {
                 let walked =
                     self.stacks.walk_from(thread.process, &sample.registers, &sample.stack);
+                let touches = touched(thread.process, sample.registers.ip, &sample.all_registers);
+                self.addresses.extend(touches.iter().map(|touch| (thread.process, touch.address)));
                 self.walked.push(WalkedStack {
                     task: *task,
                     sampled_ns: Some(sample.at_ns),
                     kernel: String::new(),
                     frames: walked.frames,
                     is_whole: walked.is_whole,
+                    touches,
                 });
             }
         }
@@ -482,7 +488,7 @@ impl ProcWatch {
     /// Ends: names the functions of all stacks.
     pub fn end(mut self) -> SampledResult {
         let trace = &mut self.samples.trace;
-        trace.variables = variables(&mut self.stacks, &self.futexes);
+        trace.variables = variables(&mut self.stacks, &self.addresses);
         let whole = self.walked.iter().filter(|stack| stack.is_whole).count();
         self.result.whole_stacks = whole as f64 / self.walked.len().max(1) as f64;
         name_stacks(trace, &self.walked, &self.stacks);
@@ -615,6 +621,7 @@ fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
             kernel: kernel_frames,
             user_offset: stack.frames.first().map_or(0, |(_, offset)| *offset),
             is_whole: stack.is_whole,
+            touches: stack.touches.clone(),
             ..TracedStack::default()
         });
     }

@@ -6,7 +6,7 @@
 
 use records::live::Touch;
 
-use super::raw::REGISTERS;
+use super::user_registers::REGISTERS;
 
 /// Code that is read before and behind a sample.
 pub const CODE_BYTES: usize = 64;

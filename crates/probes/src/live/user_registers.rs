@@ -10,3 +10,6 @@ pub struct UserRegisters {
     /// Where the innermost function returns to, on architectures that have it in a register.
     pub link: u64,
 }
+
+/// General registers of x86-64 in the order of struct pt_regs, with the instruction pointer; zeros elsewhere.
+pub const REGISTERS: usize = 17;

@@ -13,16 +13,13 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, Module, UnwindRegsNative, Unwinder, UnwinderNative,
 };
 use perf_data::{ProgramTypes, UnwindTables, Variables};
-#[cfg(feature = "bpf")]
-use records::live::{StackTaken, Touch};
+use records::live::Touch;
 
 #[cfg(feature = "bpf")]
 use super::raw::RawStack;
-#[cfg(feature = "bpf")]
 use super::task_files::read_memory;
-#[cfg(feature = "bpf")]
 use super::touches::{CODE_BYTES, touches};
-use super::user_registers::UserRegisters;
+use super::user_registers::{REGISTERS, UserRegisters};
 use crate::ledger::programs::{CodeLocation, Programs};
 
 /// More frames than a stack of 8 KiB has.
@@ -47,6 +44,17 @@ struct Process {
     unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
     mappings: Vec<Mapping>,
+}
+
+/// What the instructions at the top of a sample in a program access. Their code is read from the process: a runtime may have
+/// compiled it a moment ago.
+pub fn touched(process: u32, ip: u64, registers: &[u64; REGISTERS]) -> Vec<Touch> {
+    let mut code = [0; 2 * CODE_BYTES];
+    let Some(start) = ip.checked_sub(CODE_BYTES as u64) else { return Vec::new() };
+    if read_memory(process, start, &mut code) < code.len() {
+        return Vec::new();
+    }
+    touches(&code, CODE_BYTES, registers)
 }
 
 /// A part of a process's memory.
@@ -97,23 +105,6 @@ impl UserStacks {
         let frames = self.programs.locations(number, &addresses, &mut fresh);
         let is_whole = is_whole && frames.len() == addresses.len();
         Walked { frames, is_whole }
-    }
-
-    /// What the instructions at the top of a sample access. Their code is read from the process: a runtime may have
-    /// compiled it a moment ago.
-    #[cfg(feature = "bpf")]
-    pub fn touches(&self, raw: &RawStack) -> Vec<Touch> {
-        if raw.why != StackTaken::Sampled || !raw.kernel.is_empty() {
-            return Vec::new();
-        }
-        let mut code = [0; 2 * CODE_BYTES];
-        let Some(start) = raw.registers.ip.checked_sub(CODE_BYTES as u64) else {
-            return Vec::new();
-        };
-        if read_memory(raw.process, start, &mut code) < code.len() {
-            return Vec::new();
-        }
-        touches(&code, CODE_BYTES, &raw.all_registers)
     }
 
     fn read_maps(&mut self, number: u32) {
