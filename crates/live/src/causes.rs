@@ -128,9 +128,9 @@ pub fn causes(observation: &Observation) -> Vec<LiveCause> {
 /// Mean numbers of threads that wait for a lock whose holder waits for another.
 #[derive(Clone, Copy, Default)]
 struct Behind {
-    /// Of those that wait for this lock, how many in truth wait for another.
+    /// How many of this lock's waiters in truth wait for another.
     for_others: f64,
-    /// How many that wait for other locks in truth wait for this one.
+    /// How many waiters of other locks in truth wait for this one.
     for_this: f64,
 }
 

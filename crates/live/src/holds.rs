@@ -9,22 +9,13 @@ use records::sampled::{Samples, Sighted, Sighting};
 use crate::lives::Lives;
 use crate::locks::owner_by_words;
 use crate::places::{is_c_library, place, user_frames};
+use crate::waits::Held;
 
 /// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.
 const NEAR_NS: u64 = 6_000_000;
 
 /// With more threads, it is not guessed which of them has a lock: each would be looked at for each that waits.
 const GUESSED_MAX: usize = 128;
-
-/// A thread that has what another waits for.
-pub struct Held {
-    pub waiter: u32,
-    pub owner: u32,
-    /// Until when the sighting of the waiter counts.
-    pub to: u64,
-    /// The owner's stack then.
-    pub stack: Option<TracedStack>,
-}
 
 pub struct Holds<'s> {
     trace: &'s Trace,

@@ -2,8 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::holds::Held;
 use records::live::{StackTaken, ThreadState, Trace, TracedStack, TracedWait, WaitsOn};
+
+/// A thread that has what another waits for.
+pub struct Held {
+    pub waiter: u32,
+    pub owner: u32,
+    /// Until when the sighting of the waiter counts.
+    pub to: u64,
+    /// The owner's stack then.
+    pub stack: Option<TracedStack>,
+}
 
 /// Stacks by the thread, the time and the reason.
 pub struct StackIndex<'t> {

@@ -1,3 +1,5 @@
+//! Causes of small observations, and their gains.
+
 use records::live::{HolderTime, ObservedWindow, StateTime};
 
 use super::*;
