@@ -12,7 +12,7 @@
 //! had it in between, without waiting, is not seen.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use records::live::{
     HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, Trace, TracedFunction,
@@ -20,7 +20,8 @@ use records::live::{
 };
 
 use crate::places::{
-    is_page_fault, kernel_frames, kernel_place, kind_by_stack, kind_by_values, place, user_frames,
+    database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
+    kind_by_values, place, user_frames,
 };
 use crate::timelines::{Behind, Doing, Timelines, before, during};
 use crate::waits::{StackIndex, is_disk_call};
@@ -33,6 +34,8 @@ pub struct Locks {
     of: HashMap<(u32, u64), Option<usize>>,
     /// By address in the kernel.
     of_kernel: HashMap<u64, usize>,
+    /// Waits for locks of a database, by the thread and when they begin.
+    of_latches: HashMap<(u32, u64), usize>,
 }
 
 /// A wait for a lock.
@@ -51,15 +54,29 @@ struct LockWaits<'t> {
     /// Processes and addresses of the futex words, or of locks of the kernel, whose process is 0: a read-write lock has two
     /// words, and processes may share one.
     places: Vec<(u32, u64)>,
-    is_kernel: bool,
+    at: WaitsAt,
     /// By the time at which they begin.
     waits: Vec<LockWait<'t>>,
+}
+
+/// What threads wait at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum WaitsAt {
+    Futex,
+    Kernel,
+    /// Another process sets the latch of one that waits, and sends it a signal.
+    Latch,
 }
 
 impl Locks {
     /// Finds the locks of a trace.
     pub fn find(trace: &Trace, lives: &Timelines, stacks: &StackIndex, windows: &Windows) -> Locks {
-        let mut found = Locks { locks: Vec::new(), of: HashMap::new(), of_kernel: HashMap::new() };
+        let mut found = Locks {
+            locks: Vec::new(),
+            of: HashMap::new(),
+            of_kernel: HashMap::new(),
+            of_latches: HashMap::new(),
+        };
         let mut named: BTreeMap<(String, WaitKind), LockWaits> = BTreeMap::new();
         for group in groups(trace, lives, stacks) {
             let kind = group.kind(trace);
@@ -75,10 +92,13 @@ impl Locks {
         }
         for (index, ((name, kind), group)) in named.iter().enumerate() {
             for place in &group.places {
-                if group.is_kernel {
-                    found.of_kernel.insert(place.1, index);
-                } else {
-                    found.of.insert(*place, Some(index));
+                match group.at {
+                    WaitsAt::Kernel => drop(found.of_kernel.insert(place.1, index)),
+                    WaitsAt::Futex => drop(found.of.insert(*place, Some(index))),
+                    WaitsAt::Latch => {
+                        let waits = group.waits.iter().map(|wait| ((wait.task, wait.from), index));
+                        found.of_latches.extend(waits);
+                    }
                 }
             }
             let (name, process) = (name.clone(), group.places[0].0);
@@ -96,6 +116,11 @@ impl Locks {
             found.locks[index] = ObservedLock { name, kind, process, ..observed };
         }
         found
+    }
+
+    /// The lock of a database that a wait is for.
+    pub fn of_latch(&self, task: u32, from: u64) -> Option<usize> {
+        self.of_latches.get(&(task, from)).copied()
     }
 
     /// The lock that a wait is for: `None` if it is for no lock and no condition, `Some(None)` for a condition.
@@ -123,20 +148,28 @@ fn groups<'t>(
     lives: &Timelines<'t>,
     stacks: &StackIndex<'t>,
 ) -> Vec<LockWaits<'t>> {
-    let mut groups: BTreeMap<(bool, u32, u64), LockWaits> = BTreeMap::new();
+    let mut groups: BTreeMap<(WaitsAt, u32, u64), LockWaits> = BTreeMap::new();
+    let waiters = waiters_at_latches(trace, stacks);
     for (task, segments) in lives {
         let Some(process) = trace.tasks.get(task).map(|task| task.process) else { continue };
         for segment in segments {
             let Doing::Waits(wait, woken) = &segment.what else { continue };
-            let is_kernel = wait.lock != 0;
-            if !is_kernel && !wait.call.starts_with("futex") {
-                continue;
-            }
-            let (process, address) =
-                if is_kernel { (0, wait.lock) } else { (process, wait.arguments[0]) };
-            let group = groups.entry((is_kernel, process, address)).or_insert_with(|| LockWaits {
+            let is_latch = || {
+                let stack = stacks.of_wait(*task, segment.from);
+                waiters.contains(task)
+                    && stack.map_or(woken.is_some_and(|woken| woken.by_signal), |stack| {
+                        is_database_lock(&user_frames(trace, stack))
+                    })
+            };
+            let (at, process, address) = match wait.lock {
+                0 if wait.call.starts_with("futex") => (WaitsAt::Futex, process, wait.arguments[0]),
+                0 if is_latch() => (WaitsAt::Latch, 0, 0),
+                0 => continue,
+                lock => (WaitsAt::Kernel, 0, lock),
+            };
+            let group = groups.entry((at, process, address)).or_insert_with(|| LockWaits {
                 places: vec![(process, address)],
-                is_kernel,
+                at,
                 waits: Vec::new(),
             });
             group.waits.push(LockWait {
@@ -150,9 +183,10 @@ fn groups<'t>(
         }
     }
     for (process, address, wait) in goroutine_waits(trace, stacks) {
-        let group = groups.entry((false, process, address)).or_insert_with(|| LockWaits {
+        let place = (WaitsAt::Futex, process, address);
+        let group = groups.entry(place).or_insert_with(|| LockWaits {
             places: vec![(process, address)],
-            is_kernel: false,
+            at: WaitsAt::Futex,
             waits: Vec::new(),
         });
         group.waits.push(wait);
@@ -160,6 +194,12 @@ fn groups<'t>(
     let mut groups: Vec<LockWaits> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
     groups
+}
+
+/// The threads that were seen to wait for a lock of a database.
+fn waiters_at_latches(trace: &Trace, stacks: &StackIndex) -> BTreeSet<u32> {
+    let waits = stacks.waits().filter(|stack| is_database_lock(&user_frames(trace, stack)));
+    waits.map(|stack| stack.task).collect()
 }
 
 /// The waits of goroutines, with process and address: from the call that queues one until another thread makes it ready.
@@ -179,7 +219,8 @@ fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u
         if trace.gaps_ns.iter().any(|(begin, _)| (from..event.at_ns).contains(begin)) {
             continue;
         }
-        let woken = Woken { at_ns: event.at_ns, waker: event.task, futex: Some(address) };
+        let woken =
+            Woken { at_ns: event.at_ns, waker: event.task, futex: Some(address), by_signal: false };
         let wait = LockWait {
             // Tells goroutines apart; it is no thread.
             task: (event.goroutine >> 3) as u32,
@@ -197,8 +238,10 @@ fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u
 impl<'t> LockWaits<'t> {
     /// The kind that most stacks tell, or the values at the address.
     fn kind(&self, trace: &Trace) -> WaitKind {
-        if self.is_kernel {
-            return WaitKind::Kernel;
+        match self.at {
+            WaitsAt::Kernel => return WaitKind::Kernel,
+            WaitsAt::Latch => return WaitKind::Database,
+            WaitsAt::Futex => {}
         }
         let mut counts: BTreeMap<WaitKind, u64> = BTreeMap::new();
         for wait in &self.waits {
@@ -241,7 +284,13 @@ impl<'t> LockWaits<'t> {
                 _ => place(&user_frames(trace, stack)).map(|place| place.function),
             }
         });
+        let of_database = || {
+            let stacks = self.waits.iter().filter_map(|wait| wait.stack);
+            most_frequent(stacks.map(|s| database_lock(&user_frames(trace, s)).to_string()))
+        };
+        let of_database = if kind == WaitKind::Database { of_database() } else { None };
         let what = match kind {
+            _ if of_database.is_some() => of_database.as_deref().unwrap_or_default(),
             WaitKind::Mutex => "mutex",
             WaitKind::ReadWriteLock => "read-write lock",
             WaitKind::Semaphore => "semaphore",
@@ -295,7 +344,7 @@ impl<'t> LockWaits<'t> {
         frames: &[&TracedFunction],
     ) -> Option<LockPlace> {
         let of_program = place(frames);
-        if !self.is_kernel {
+        if self.at != WaitsAt::Kernel {
             return of_program;
         }
         let function = kernel_place(&kernel_frames(trace, stack))?;
@@ -331,7 +380,8 @@ impl<'t> LockWaits<'t> {
     fn releaser(&self, wait: &LockWait) -> Option<u32> {
         let woken = wait.woken?;
         let gave = match woken.futex {
-            _ if self.is_kernel => woken.waker != 0 && woken.waker != wait.task,
+            _ if self.at == WaitsAt::Kernel => woken.waker != 0 && woken.waker != wait.task,
+            _ if self.at == WaitsAt::Latch => woken.by_signal,
             Some(address) => self.places.iter().any(|(_, known)| *known == address),
             None => false,
         };
@@ -378,7 +428,7 @@ impl<'t> LockWaits<'t> {
     fn is_overtaken(&self, before: Option<&Doing>, what: &Doing) -> bool {
         let is_this = |lock| self.places.iter().any(|(_, place)| *place == lock);
         let waited = matches!(before, Some(Doing::Waits(wait, _)) if is_this(wait.lock));
-        self.is_kernel && waited && matches!(what, Doing::CouldRun(Behind::Own))
+        self.at == WaitsAt::Kernel && waited && matches!(what, Doing::CouldRun(Behind::Own))
     }
 
     fn did(&self, seen: &Seen, holder: u32, what: &Doing) -> (HolderState, String) {

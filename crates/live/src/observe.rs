@@ -22,7 +22,7 @@ pub fn observe(trace: &Trace) -> Observation {
     let locks = Locks::find(trace, &lives, &stacks, &windows);
     let threads = lives.iter().filter_map(|(task, segments)| {
         let known = trace.tasks.get(task)?;
-        let states = states(segments, known.process, &locks, &windows);
+        let states = states(segments, (*task, known.process), &locks, &windows);
         (!states.is_empty()).then(|| ObservedThread {
             task: *task,
             process: known.process,
@@ -53,7 +53,7 @@ pub fn observe(trace: &Trace) -> Observation {
 /// How long a thread was in each state.
 pub fn states(
     segments: &[Segment],
-    process: u32,
+    (task, process): (u32, u32),
     locks: &Locks,
     windows: &Windows,
 ) -> Vec<StateTime> {
@@ -68,7 +68,10 @@ pub fn states(
             Doing::Waits(wait, _) => match locks.of_wait(process, wait) {
                 Some(Some(lock)) => ThreadState::Lock(lock),
                 Some(None) => ThreadState::Condition,
-                None => state(wait),
+                None => {
+                    let latch = locks.of_latch(task, segment.from);
+                    latch.map_or_else(|| state(wait), ThreadState::Lock)
+                }
             },
         };
         let known = states.entry(state).or_insert_with(|| (windows.zeros(), 0));

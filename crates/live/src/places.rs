@@ -99,15 +99,47 @@ const PARTS_OF_LOCKS: &[&str] = &[
     "internal/sync.",
     "internal/poll.runtime_Sem",
     "try_to_wake_up",
-    // PostgreSQL, src/backend/storage/lmgr: a process waits for a lock at a semaphore of its own.
+    // PostgreSQL, src/backend/storage/lmgr: a process waits for a light-weight lock at a semaphore of its own, and for one on
+    // rows or tables until its latch is set (src/backend/storage/ipc/latch.c).
     "PGSemaphore",
     "LWLock",
+    "epoll_wait",
+    "WaitEventSetWait",
+    "WaitLatch",
     "ProcSleep",
     "WaitOnLock",
     "LockAcquire",
     "LockTuple",
-    "XactLockTableWait",
+    "LockRelation",
+    "XactLockTable",
+    "heap_acquire_tuplock",
+    "heap_lock_tuple",
+    "kill",
+    "SetLatch",
+    "sendSelfPipe",
+    "ProcWakeup",
+    "ProcLockWakeup",
+    "CleanUpLock",
+    "LockRefindAndRelease",
+    "LockRelease",
+    "ProcReleaseLocks",
+    "ResourceOwnerRelease",
 ];
+
+/// Whether a stack waits for a lock of PostgreSQL on rows or tables.
+pub fn is_database_lock(frames: &[&TracedFunction]) -> bool {
+    frames.iter().any(|function| function.name == "ProcSleep")
+}
+
+/// What such a lock is on, by the functions that take it (src/backend/storage/lmgr/lmgr.c).
+pub fn database_lock(frames: &[&TracedFunction]) -> &'static str {
+    let has = |part: &str| frames.iter().any(|function| function.name.starts_with(part));
+    match () {
+        () if has("XactLockTableWait") || has("LockTuple") => "row lock",
+        () if has("LockRelation") => "table lock",
+        () => "database lock",
+    }
+}
 
 /// Functions of memory allocators.
 const ALLOCATORS: &[&str] = &[
@@ -218,7 +250,7 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
         return Some(WaitKind::Allocator);
     }
     let kinds: [(WaitKind, &[&str]); 8] = [
-        (WaitKind::Mutex, &["LWLock", "LockAcquire", "ProcSleep"]),
+        (WaitKind::Mutex, &["LWLock"]),
         // HotSpot: its monitors (src/hotspot/share/runtime/objectMonitor.cpp), of which Object.wait() is none, and the
         // semaphores at which its own threads wait for work and for safepoints.
         (

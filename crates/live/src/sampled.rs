@@ -44,7 +44,7 @@ pub fn observe_samples(samples: &Samples) -> Observation {
     let mut threads = Vec::new();
     for (task, segments) in &segments_of {
         let Some(known) = trace.tasks.get(task) else { continue };
-        let sampled = states(segments, known.process, &locks, &windows);
+        let sampled = states(segments, (*task, known.process), &locks, &windows);
         let life = &lives.0[task];
         let counted = life.counted(&trace.edges_ns);
         let mut states = calibrated(sampled, &counted, &idle);

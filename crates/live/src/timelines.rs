@@ -243,7 +243,7 @@ mod tests {
                 from: leaves(2, Left::Preempted),
                 to: Some(Arriving {
                     task: 1,
-                    woken: Some(Woken { at_ns: 40, waker: 2, futex: None }),
+                    woken: Some(Woken { at_ns: 40, waker: 2, futex: None, by_signal: false }),
                 }),
                 ..Switch::default()
             },
@@ -255,7 +255,7 @@ mod tests {
             ..Trace::default()
         };
         let lives = timelines(&trace);
-        let woken = Some(Woken { at_ns: 40, waker: 2, futex: None });
+        let woken = Some(Woken { at_ns: 40, waker: 2, futex: None, by_signal: false });
         let segment = |from, to, what| Segment { from, to, what };
         assert_eq!(
             lives[&1],
@@ -287,7 +287,7 @@ mod tests {
             ..Switch::default()
         };
         let found = FoundTask { at_ns: 62, task: 1, does: FoundDoing::Waits(wait.clone()) };
-        let woken = Some(Woken { at_ns: 80, waker: 2, futex: None });
+        let woken = Some(Woken { at_ns: 80, waker: 2, futex: None, by_signal: false });
         let arrives =
             Switch { at_ns: 90, to: Some(Arriving { task: 1, woken }), ..Switch::default() };
         let trace = Trace {
@@ -316,7 +316,7 @@ mod tests {
     fn a_thread_that_is_woken_while_it_leaves_could_run_at_once() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
         let from = Leaving { task: 1, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
-        let woken = Some(Woken { at_ns: 19, waker: 2, futex: None });
+        let woken = Some(Woken { at_ns: 19, waker: 2, futex: None, by_signal: false });
         let to = Arriving { task: 1, woken };
         let trace = Trace {
             edges_ns: vec![10, 50],
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_thread_that_leaves_unseen_ran_since_it_was_woken() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
-        let woken = Some(Woken { at_ns: 30, waker: 2, futex: None });
+        let woken = Some(Woken { at_ns: 30, waker: 2, futex: None, by_signal: false });
         let from = Leaving { task: 1, cpus_allowed: 2, unseen: woken, why: Left::Ends };
         let trace = Trace {
             edges_ns: vec![10, 50],

@@ -62,6 +62,11 @@ impl<'t> StackIndex<'t> {
         self.owners.get(&(waiter, to)).copied()
     }
 
+    /// All stacks of waits.
+    pub fn waits(&self) -> impl Iterator<Item = &'t TracedStack> {
+        self.waits.values().copied()
+    }
+
     /// The stack of a thread that began to wait then, if one was taken.
     pub fn of_wait(&self, task: u32, from: u64) -> Option<&'t TracedStack> {
         self.waits.get(&(task, from)).copied()

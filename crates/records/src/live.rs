@@ -148,6 +148,8 @@ pub struct Woken {
     pub waker: u32,
     /// The address that the waker gave to futex(2), if it is in that call and followed.
     pub futex: Option<u64>,
+    /// Whether the waker is followed, and in a call that sends a signal, as kill(2).
+    pub by_signal: bool,
 }
 
 /// A stack.
@@ -408,6 +410,8 @@ pub enum WaitKind {
     Allocator,
     /// A runtime's lock whose kind is not known.
     Futex,
+    /// A lock of a database, on rows or tables: a process that waits for it is woken by a signal.
+    Database,
     /// A lock of the kernel.
     Kernel,
     /// A condition variable, a queue, the end of another thread: no lock.

@@ -28,7 +28,7 @@ fn switch(at_ns: u64, from: Option<(u32, Left)>, to: Option<(u32, Option<Woken>)
 }
 
 fn woken(at_ns: u64, waker: u32) -> Option<Woken> {
-    Some(Woken { at_ns, waker, futex: Some(LOCK) })
+    Some(Woken { at_ns, waker, futex: Some(LOCK), by_signal: false })
 }
 
 /// What the threads with the lock did, in ns.
@@ -80,7 +80,7 @@ fn waiters_at_the_same_time_are_counted_once_by_the_clock() {
 #[test]
 fn storage_under_a_lock_is_what_its_thread_waits_for() {
     let sync = TracedWait { call: "fdatasync".to_string(), ..TracedWait::default() };
-    let by_disk = Woken { at_ns: 60, waker: 0, futex: None };
+    let by_disk = Woken { at_ns: 60, waker: 0, futex: None, by_signal: false };
     let switches = vec![
         switch(10, Some((1, Left::Waits(mutex()))), Some((3, None))),
         switch(20, Some((3, Left::Waits(sync))), None),

@@ -24,7 +24,7 @@ use records::live::{
 use super::Followed;
 use super::compat_calls;
 use super::host_use::{own_cpu_ns, stolen_ns};
-use super::raw::{RawEvent, RawStack, RawTask, name_of};
+use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
 use super::user_stacks::{UserStacks, touched, variables};
 use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
@@ -62,6 +62,7 @@ struct LiveConfig {
     knee: u32,
     futex: i32,
     file_calls: [i32; 4],
+    signal_calls: [i32; 4],
     stacks: u32,
     unused: u32,
     compat_calls: [i16; compat_calls::COMPAT_CALLS],
@@ -477,6 +478,7 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
         futex: libc::SYS_futex as i32,
         file_calls: [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev]
             .map(|call| call as i32),
+        signal_calls: SIGNAL_CALLS.map(|call| call as i32),
         stacks: STACKS,
         unused: 0,
         compat_calls: compat_calls::table(),

@@ -223,6 +223,7 @@ const volatile struct {
 	__u32 knee;
 	__s32 futex;
 	__s32 file_calls[4];
+	__s32 signal_calls[4];
 	// Stacks per hundredth of a second and CPU, beside those of samples.
 	__u32 stacks;
 	__u32 unused;
@@ -627,6 +628,9 @@ int BPF_PROG(live_waking, struct task_struct *task)
 		mark->waker_argument = arguments[0];
 	} else if (mark->lock) {
 		arguments[0] = mark->lock;
+	} else if (mark->waker_call == config.signal_calls[0] || mark->waker_call == config.signal_calls[1] ||
+		   mark->waker_call == config.signal_calls[2] || mark->waker_call == config.signal_calls[3]) {
+		arguments[0] = 0;
 	} else {
 		return 0;
 	}

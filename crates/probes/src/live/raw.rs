@@ -233,11 +233,16 @@ fn call_name(call: i32) -> String {
     }
 }
 
+/// The calls that send signals: those of `config.signal_calls`.
+pub const SIGNAL_CALLS: [i64; 4] =
+    [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_pidfd_send_signal];
+
 /// A wake-up; `None` if there was none.
 fn woken(at_ns: u64, waker: u32, call: i32, argument: u64) -> Option<Woken> {
     let is_futex = i64::from(call) == libc::SYS_futex;
     let futex = is_futex.then_some(argument);
-    (at_ns > 0).then_some(Woken { at_ns, waker, futex })
+    let by_signal = SIGNAL_CALLS.contains(&i64::from(call));
+    (at_ns > 0).then_some(Woken { at_ns, waker, futex, by_signal })
 }
 
 impl StackHead {
@@ -337,7 +342,7 @@ mod tests {
         };
         let from = Leaving { task: 7, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
         assert_eq!(read.switch.from, Some(from));
-        let woken = Woken { at_ns: 80, waker: 7, futex: Some(0x1000) };
+        let woken = Woken { at_ns: 80, waker: 7, futex: Some(0x1000), by_signal: false };
         assert_eq!(read.switch.to, Some(Arriving { task: 8, woken: Some(woken) }));
         let preempted = SwitchEvent {
             flags: PREV_FOLLOWED | RUNNABLE,
