@@ -103,29 +103,38 @@ impl Options {
     }
 
     fn observe(&self, seconds: f64) -> Result<Observation> {
+        let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS) as u32;
+        let mut look = self.begin(Duration::from_secs_f64(seconds) / windows)?;
+        hint(format_args!("looking at {} for {seconds} s", look.words));
+        for _ in 0..windows {
+            if !look.follow() {
+                break;
+            }
+        }
+        let mut observation = look.end();
+        count_operations(&mut observation, self.rate);
+        Ok(observation)
+    }
+
+    /// Begins a look, in windows of this length.
+    ///
+    /// # Errors
+    /// No such process; or the kernel allows no look at it.
+    pub fn begin(&self, window: Duration) -> Result<Look> {
         let running = processes::all();
         let subjects = self.subjects(&running)?;
         let chosen = chosen(&subjects, &running);
         ensure!(!chosen.is_empty(), "{}", self.nothing(&running));
         let at = jiff::Timestamp::now();
         let words = self.words(&chosen, &running);
-        hint(format_args!("looking at {words} for {seconds} s"));
         let list: Vec<u32> = chosen.iter().copied().collect();
         let quotas = chosen.iter().filter_map(|process| {
             probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
         });
         let quota_cpus = quotas.min_by(f64::total_cmp);
-        let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS) as u32;
-        let window = Duration::from_secs_f64(seconds) / windows;
-        let mut watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
-        follow(&mut watch, &subjects, window, windows);
-        let mut observation = watch.end();
-        count_operations(&mut observation, self.rate);
-        observation.subject = words;
-        observation.at = at;
-        observation.host = probes::host(Path::new("/")).hostname.unwrap_or_default();
-        observation.quota_cpus = quota_cpus;
-        Ok(observation)
+        let watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
+        let now = Instant::now();
+        Ok(Look { watch, subjects, words, at, quota_cpus, window, edge: now, sought: now })
     }
 
     fn subjects(&self, running: &Running) -> Result<Vec<Subject>> {
@@ -184,25 +193,47 @@ fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
     subjects.iter().flat_map(|subject| subject.processes(running)).collect()
 }
 
-/// Follows the subjects for so many windows of this length, or until a signal comes.
-fn follow(watch: &mut Watched, subjects: &[Subject], window: Duration, windows: u32) {
-    let begin = Instant::now();
-    let mut sought = begin;
-    for number in 1..=windows {
-        let end = begin + window * number;
-        while Instant::now() < end && signals::received().is_none() {
-            let pause = watch.drain();
-            std::thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
-            if sought.elapsed() >= SOUGHT {
-                sought = Instant::now();
+/// A look at running programs, which goes on window by window.
+pub struct Look {
+    watch: Watched,
+    subjects: Vec<Subject>,
+    /// What is looked at, in words.
+    pub words: String,
+    at: jiff::Timestamp,
+    quota_cpus: Option<f64>,
+    window: Duration,
+    /// When the last window should have ended: windows do not drift.
+    edge: Instant,
+    /// When processes that have come to the subjects were last looked for.
+    sought: Instant,
+}
+
+impl Look {
+    /// Follows for one window, or until a signal comes, and says whether to go on.
+    pub fn follow(&mut self) -> bool {
+        self.edge += self.window;
+        while Instant::now() < self.edge && signals::received().is_none() {
+            let pause = self.watch.drain();
+            std::thread::sleep(pause.min(self.edge.saturating_duration_since(Instant::now())));
+            if self.sought.elapsed() >= SOUGHT {
+                self.sought = Instant::now();
                 let running = processes::all();
-                let list: Vec<u32> = chosen(subjects, &running).into_iter().collect();
-                watch.follow(&list);
+                let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
+                self.watch.follow(&list);
             }
         }
-        watch.edge();
-        if signals::received().is_some() {
-            break;
+        self.watch.edge();
+        signals::received().is_none()
+    }
+
+    /// What threads and locks did in all windows.
+    pub fn end(self) -> Observation {
+        Observation {
+            subject: self.words,
+            at: self.at,
+            host: probes::host(Path::new("/")).hostname.unwrap_or_default(),
+            quota_cpus: self.quota_cpus,
+            ..self.watch.end()
         }
     }
 }
