@@ -63,11 +63,12 @@ pub fn unwind_tables(path: &Path) -> Result<UnwindTables> {
 }
 
 impl UnwindTables {
-    /// The address, in the file, of a place where a mapping begins. A mapping begins at a page, a segment need not.
+    /// The address, in the file, of a place where a mapping begins. A mapping begins at a page, a segment need not: the page may
+    /// have the end of the segment before, too.
     pub fn address_of(&self, place: u64) -> Option<u64> {
         let within =
             |(range, _): &&(Range<u64>, u64)| (range.start & !0xfff..range.end).contains(&place);
-        let (range, address) = self.segments.iter().find(within)?;
+        let (range, address) = self.segments.iter().rev().find(within)?;
         Some(address.wrapping_sub(range.start.wrapping_sub(place)))
     }
 }
@@ -85,10 +86,11 @@ mod tests {
 
     #[test]
     fn a_mapping_begins_at_the_page_of_its_segment() {
-        let segments = vec![(0x1040..0x3000, 0x401040)];
+        let segments = vec![(0..0x1040, 0x400000), (0x1040..0x3000, 0x402040)];
         let tables = UnwindTables { text: None, frames: None, index: None, segments };
-        assert_eq!(tables.address_of(0x1000), Some(0x401000));
-        assert_eq!(tables.address_of(0x2000), Some(0x402000));
+        assert_eq!(tables.address_of(0), Some(0x400000));
+        assert_eq!(tables.address_of(0x1000), Some(0x402000));
+        assert_eq!(tables.address_of(0x2000), Some(0x403000));
         assert_eq!(tables.address_of(0x4000), None);
     }
 }
