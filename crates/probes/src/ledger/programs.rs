@@ -88,6 +88,12 @@ impl Programs {
         [vdso, callers.clone(), outer].concat()
     }
 
+    /// Whether code goes on here after a call.
+    pub fn follows_a_call(&mut self, process: u32, address: u64) -> bool {
+        let before = address.checked_sub(1).and_then(|before| self.location(process, before));
+        before.is_some_and(|location| self.ends_a_call(location))
+    }
+
     /// Whether the instruction that ends at this byte is a call.
     fn ends_a_call(&mut self, (file, offset): CodeLocation) -> bool {
         let path = &self.files[file as usize];

@@ -96,15 +96,36 @@ impl UserStacks {
         if !known && self.fresh.insert(number) {
             self.read_maps(number);
         }
+        let bp = match registers.bp {
+            0 => self.frame_pointer(number, registers.sp, stack),
+            known => known,
+        };
         let Some(process) = self.processes.get_mut(&number) else {
             return Walked { frames: Vec::new(), is_whole: false };
         };
-        let (addresses, is_whole) = addresses(process, registers, stack);
+        let (addresses, is_whole) = addresses(process, &UserRegisters { bp, ..*registers }, stack);
         // The programs that code lies in are read again by themselves.
         let mut fresh = BTreeSet::new();
         let frames = self.programs.locations(number, &addresses, &mut fresh);
         let is_whole = is_whole && frames.len() == addresses.len();
         Walked { frames, is_whole }
+    }
+
+    /// The frame pointer where it is not known, as in /proc: that of the innermost function that keeps one, for the unwind tables
+    /// of functions with one ask for it. It points to the caller's and to where the caller goes on. 0 if there is none near.
+    fn frame_pointer(&mut self, number: u32, sp: u64, stack: &[u8]) -> u64 {
+        const SEARCHED: usize = 512;
+        const WORD: usize = size_of::<u64>();
+        let words: Vec<u64> = stack
+            .chunks_exact(WORD)
+            .take(SEARCHED / WORD)
+            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)))
+            .collect();
+        let programs = &mut self.programs;
+        let found = words.windows(2).position(|pair| {
+            programs.follows_a_call(number, pair[1]) && !programs.follows_a_call(number, pair[0])
+        });
+        found.map_or(0, |at| sp + (WORD * at) as u64)
     }
 
     fn read_maps(&mut self, number: u32) {
