@@ -101,6 +101,7 @@ pub fn state(wait: &TracedWait) -> ThreadState {
         WaitsOn::Disk => ThreadState::Disk(call()),
         WaitsOn::Pipe => ThreadState::Call(format!("{} of a pipe", wait.call)),
         WaitsOn::Socket => ThreadState::Call(format!("{} of a socket", wait.call)),
+        WaitsOn::Device if wait.call.is_empty() => ThreadState::Call("an unknown call".to_string()),
         WaitsOn::Device => ThreadState::Call(format!("{} of a device", wait.call)),
         WaitsOn::Call if wait.call.is_empty() => ThreadState::PageFault,
         WaitsOn::Call if is_disk_call(&wait.call) => ThreadState::Disk(call()),

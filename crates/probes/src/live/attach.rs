@@ -18,15 +18,15 @@ use libbpf_rs::{
 use perf_data::Symbols;
 use records::live::{
     CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction, TracedStack,
-    TracedTask, TracedWait, WaitsOn,
+    TracedTask, TracedWait,
 };
 
 use super::Followed;
 use super::compat_calls;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
+use super::task_files::{Seen, TaskFiles};
 use super::user_stacks::{UserStacks, touched, variables};
-use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
 use crate::perf_event::{self, EventAttributes};
@@ -580,28 +580,13 @@ fn ring(object: &Object, into: Rc<RefCell<Vec<RawEvent>>>) -> Result<RingBuffer<
 
 /// The name of a thread, and what it waits for, by /proc.
 fn state_of(process: u32, task: u32) -> (String, Option<TracedWait>) {
-    let file = |name: &str| fs::read_to_string(format!("/proc/{process}/task/{task}/{name}"));
-    let name = file("comm").unwrap_or_default().trim_end().to_string();
-    let state = file("stat").unwrap_or_default();
-    let state = state.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('R');
-    if state == 'R' {
-        return (name, None);
-    }
-    let text = file("syscall").unwrap_or_default();
-    let mut words = text.split_whitespace();
-    let call = words.next().and_then(|word| word.parse::<u64>().ok()).map(calls::name);
-    let mut argument = || {
-        let word = words.next()?.trim_start_matches("0x");
-        u64::from_str_radix(word, 16).ok()
+    let name = fs::read_to_string(format!("/proc/{process}/task/{task}/comm"));
+    let seen = TaskFiles::open(process, task).ok().and_then(|files| files.seen());
+    let waited = match seen {
+        Some(Seen::Waits(wait, _) | Seen::WaitsInKernel(wait, ..)) => Some(wait),
+        Some(Seen::Runnable(_)) | None => None,
     };
-    let arguments = [argument().unwrap_or(0), argument().unwrap_or(0)];
-    let on = match state {
-        'T' | 't' => WaitsOn::Stopped,
-        'D' => WaitsOn::Disk,
-        _ => WaitsOn::Call,
-    };
-    let call = call.unwrap_or_default();
-    (name, Some(TracedWait { call, arguments, on, ..TracedWait::default() }))
+    (name.unwrap_or_default().trim_end().to_string(), waited)
 }
 
 /// Names the frames of stacks, each function once.
