@@ -120,7 +120,7 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
     if arguments.running.is_given() {
         ensure!(
             arguments.run.what.is_empty() && arguments.run.commands.is_empty(),
-            "--pid, --name and --cgroup look at what runs already: leave out {}",
+            "--pid, --name, --cgroup and --host look at what runs already: leave out {}",
             [&arguments.run.what[..], &arguments.run.commands[..]].concat().join(" ")
         );
         return arguments.running.run(&arguments.run.seconds, view);

@@ -1,5 +1,5 @@
 //! Which processes belong to what the user named: a process and its descendants, a control group, a systemd unit, a
-//! container, or all of a name.
+//! container, all of a name, or all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,6 +13,8 @@ pub enum Subject {
     ControlGroup(String),
     /// All processes of a name, with their descendants.
     Named(String),
+    /// All programs of the host. Threads of the kernel are none.
+    Host,
 }
 
 /// A running process.
@@ -23,6 +25,9 @@ pub struct RunningProcess {
     /// Its control group (version 2), or that of its CPU controller (version 1).
     pub control_group: String,
 }
+
+/// The parent of the kernel's threads (kernel/kthread.c).
+const KTHREADD: u32 = 2;
 
 /// All running processes, by number.
 pub fn all() -> BTreeMap<u32, RunningProcess> {
@@ -62,6 +67,7 @@ impl Subject {
             Subject::Process(wanted) => number == *wanted,
             Subject::Named(name) => process.name == *name,
             Subject::ControlGroup(path) => is_below(&process.control_group, path),
+            Subject::Host => number != KTHREADD && process.parent != KTHREADD,
         };
         let mut chosen: BTreeSet<u32> = running
             .iter()
@@ -167,6 +173,8 @@ mod tests {
             (11, 10, "postgres", "/system.slice/postgresql.service/worker"),
             (12, 11, "sort", "/user.slice"),
             (13, 1, "other", "/system.slice/postgresql.service2"),
+            (2, 0, "kthreadd", "/"),
+            (14, 2, "kworker/0:1", "/"),
         ]);
         let check = |subject: &Subject, expected: &[u32]| {
             assert_eq!(subject.processes(&running).into_iter().collect::<Vec<_>>(), expected);
@@ -175,6 +183,7 @@ mod tests {
         check(&Subject::Process(12), &[12]);
         check(&Subject::Named("postgres".into()), &[10, 11, 12]);
         check(&Subject::ControlGroup("/system.slice/postgresql.service".into()), &[10, 11]);
+        check(&Subject::Host, &[10, 11, 12, 13]);
         let unit = Subject::in_group("postgresql", &running).unwrap();
         assert_eq!(unit, Subject::ControlGroup("/system.slice/postgresql.service".into()));
         assert!(Subject::in_group("nginx", &running).unwrap_err().contains("called nginx"));

@@ -22,7 +22,7 @@ type Running = BTreeMap<u32, RunningProcess>;
 pub const HEADING: &str = "Running programs";
 
 /// The options that say which.
-pub const SUBJECTS: [&str; 3] = ["pids", "named", "cgroup"];
+pub const SUBJECTS: [&str; 4] = ["pids", "named", "cgroup", "host"];
 
 /// Which running programs, and how to look at them.
 #[derive(clap::Args, Debug, Default)]
@@ -40,8 +40,12 @@ pub struct Options {
     /// Control group, systemd unit or container
     ///
     /// A path as in /proc/PID/cgroup, the name of a unit, or the first digits of a container's number.
-    #[arg(long, value_name = "GROUP", help_heading = HEADING, conflicts_with_all = ["pids", "named"])]
+    #[arg(long, value_name = "GROUP", visible_aliases = ["unit", "container"], help_heading = HEADING,
+          conflicts_with_all = ["pids", "named"])]
     cgroup: Option<String>,
+    /// All programs of this host
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["pids", "named", "cgroup"])]
+    host: bool,
     /// Operations per second, so that costs are per operation
     #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true)]
     rate: Option<f64>,
@@ -63,7 +67,7 @@ const WINDOWS: f64 = 10.0;
 impl Options {
     /// Whether the user names anything that runs.
     pub fn is_given(&self) -> bool {
-        !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
+        self.host || !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
     }
 
     /// Refuses what only applies to programs that run, where none is named.
@@ -76,7 +80,9 @@ impl Options {
             (None, true) => "--without-bpf",
             (None, false) => return Ok(()),
         };
-        bail!("{unused} is about programs that run already: name one by --pid, --name or --cgroup")
+        bail!(
+            "{unused} is about programs that run already: name one by --pid, --name or --cgroup, or all by --host"
+        )
     }
 
     /// Looks, and prints what holds the programs back.
@@ -138,6 +144,9 @@ impl Options {
     }
 
     fn subjects(&self, running: &Running) -> Result<Vec<Subject>> {
+        if self.host {
+            return Ok(vec![Subject::Host]);
+        }
         if let Some(name) = &self.named {
             return Ok(vec![Subject::Named(name.clone())]);
         }
@@ -168,12 +177,16 @@ impl Options {
                 format!("no process is called {name}{}", host::nearest(name, names))
             }
             (None, Some(group)) => format!("no process runs in the control group {group}"),
+            (None, None) if self.host => "nothing runs here but knee".to_string(),
             (None, None) => "these processes are knee's own".to_string(),
         }
     }
 
     /// What is looked at, in words.
     fn words(&self, chosen: &BTreeSet<u32>, running: &Running) -> String {
+        if self.host {
+            return format!("all programs of this host ({} processes)", chosen.len());
+        }
         let name = |pid: &u32| running.get(pid).map_or("", |process| process.name.as_str());
         if let Some(group) = &self.cgroup {
             return format!("{group} ({} processes)", chosen.len());
