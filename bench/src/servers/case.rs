@@ -234,6 +234,7 @@ impl Case {
         case.draw_words(random);
         case.draw_sizes(random);
         case.draw_starts(random);
+        case.draw_pools(random);
         case.truth = Truth::of(&case)?;
         Ok(case)
     }
@@ -334,6 +335,12 @@ impl Case {
             let load = random.random_range(0.1..0.25);
             self.pause_us = (f64::from(self.connections * request_us) / load) as u64;
         }
+    }
+
+    /// Draws whether there is a pool of threads without work, and whether Python's workers are those of its library.
+    fn draw_pools(&mut self, random: &mut Random) {
+        let pools = ["idle_pool", "executor"];
+        pools.into_iter().filter(|_| random.random()).for_each(|word| self.fillings.word(word));
     }
 
     fn draw_starts(&mut self, random: &mut Random) {

@@ -5,8 +5,8 @@
 //! active too, so the rate grows at most by `(active + waits) / active`, and by what the CPUs have left to give.
 
 use records::live::{
-    HolderState, LockPlace, OWN_THREADS, Observation, ObservedLock, ObservedThread, ThreadState,
-    WaitKind,
+    HolderState, HolderTime, LockPlace, OWN_THREADS, Observation, ObservedLock, ObservedThread,
+    ThreadState, WORK_QUEUE, WaitKind,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -213,33 +213,38 @@ impl<'o> Threads<'o> {
     fn lock(&self, lock: &ObservedLock, behind: Behind) -> Option<LiveCause> {
         let spins = self.spins(lock);
         let waits = self.shares.of_time(&lock.wait_ns).mean + spins;
-        let freed = (waits - behind.for_others).max(0.0) + behind.for_this;
         let share = self.shares.of_time(&lock.contended_ns);
         let share = Share { mean: (share.mean + spins).min(1.0), ..share };
+        let held = |is: &dyn Fn(&HolderTime) -> bool| -> f64 {
+            let times = lock.holder.iter().filter(|time| is(time));
+            times.map(|time| self.shares.of_time(&time.ns).mean).sum()
+        };
+        let idle = held(&waits_for_work);
+        let for_work = waits * idle / share.mean.max(1e-9);
+        let freed = (waits - behind.for_others - for_work).max(0.0) + behind.for_this;
         // Where the quota or the affinity keeps the thread with the lock from a CPU, these are the cause.
         let is_pinned = self.observation.allowed_cpus < self.observation.online_cpus;
-        let elsewhere = lock.holder.iter().filter(|time| {
+        let elsewhere = held(&|time| {
             time.reason == HolderState::Quota
                 || (is_pinned && time.reason == HolderState::Preempted && time.by == OWN_THREADS)
         });
-        let elsewhere: f64 = elsewhere.map(|time| self.shares.of_time(&time.ns).mean).sum();
         let active = (self.active - spins).max(1e-9);
         let by_threads = (active + freed) / active;
         let runs = (self.runs - spins).max(1e-9);
         let by_cpus = (self.active + freed).min(f64::from(self.observation.online_cpus)) / runs;
         // A thread that sleeps with the lock needs no CPU.
-        let sleeps = lock.holder.iter().filter(|time| {
+        let sleeps = held(&|time| {
             matches!(
                 time.reason,
                 HolderState::InputOutput | HolderState::Sleeping | HolderState::PageFault
             )
         });
-        let sleeps: f64 = sleeps.map(|time| self.shares.of_time(&time.ns).mean).sum();
         let gain = if sleeps > 0.5 * share.mean { by_threads } else { by_threads.min(by_cpus) };
         // Threads also wait for an interpreter that is idle most of the time, as its timers wake many at once.
         let is_used = lock.kind != WaitKind::Interpreter
             || self.runs + self.behind_own + self.behind_others >= INTERPRETER_MIN;
-        let is_limit = share.mean - elsewhere >= CONTENDED_MIN && gain >= GAIN_MIN && is_used;
+        let is_limit =
+            share.mean - elsewhere - idle >= CONTENDED_MIN && gain >= GAIN_MIN && is_used;
         is_limit.then(|| LiveCause {
             cause: match lock.kind {
                 WaitKind::Kernel => LiveCauseKind::KernelLock,
@@ -503,6 +508,23 @@ fn names(places: &[LockPlace], kind: WaitKind) -> Vec<String> {
         }
     }
     names
+}
+
+/// Whether a thread has a lock while there is no work: threads of a pool take turns to wait for it.
+fn waits_for_work(holder: &HolderTime) -> bool {
+    const CALLS: [&str; 10] = [
+        "accept",
+        "accept4",
+        "epoll_wait",
+        "epoll_pwait",
+        "epoll_pwait2",
+        "poll",
+        "ppoll",
+        "select",
+        "pselect6",
+        WORK_QUEUE,
+    ];
+    holder.reason == HolderState::Sleeping && CALLS.contains(&holder.by.as_str())
 }
 
 /// Threads of virtual machines that collect garbage: HotSpot's, by their names (src/hotspot/share/gc).

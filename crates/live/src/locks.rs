@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use records::live::{
     HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, Trace, TracedFunction,
-    TracedStack, TracedWait, WaitKind, WaitsOn, Woken,
+    TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
 };
 
 use crate::places::{
     database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
-    kind_by_values, place, user_frames,
+    kind_by_values, place, user_frames, waits_for_work,
 };
 use crate::timelines::{Behind, Doing, Timelines, before, during};
 use crate::waits::{StackIndex, is_disk_call};
@@ -32,6 +32,8 @@ pub struct Locks {
     pub locks: Vec<ObservedLock>,
     /// By process and address: a lock, or `None` for a condition.
     of: HashMap<(u32, u64), Option<usize>>,
+    /// The conditions, by process and address, at which threads wait for work.
+    queues: BTreeSet<(u32, u64)>,
     /// By address in the kernel.
     of_kernel: HashMap<u64, usize>,
     /// Waits for locks of a database, by the thread and when they begin.
@@ -74,6 +76,7 @@ impl Locks {
         let mut found = Locks {
             locks: Vec::new(),
             of: HashMap::new(),
+            queues: BTreeSet::new(),
             of_kernel: HashMap::new(),
             of_latches: HashMap::new(),
         };
@@ -82,6 +85,9 @@ impl Locks {
             let kind = group.kind(trace);
             if kind == WaitKind::Condition {
                 found.of.insert(group.places[0], None);
+                if group.waits_for_work(trace) {
+                    found.queues.insert(group.places[0]);
+                }
                 continue;
             }
             let name = group.name(trace, kind);
@@ -253,12 +259,29 @@ impl<'t> LockWaits<'t> {
         let by_stacks = counts.into_iter().max_by_key(|(_, times)| *times).map(|(kind, _)| kind);
         let kind =
             by_stacks.unwrap_or_else(|| self.waits[0].wait.map_or(WaitKind::Mutex, kind_by_values));
-        // A semaphore that only one thread ever waits for is how a runtime puts that thread to sleep: CPython's conditions.
-        let is_one_threads = self.waits.iter().all(|wait| wait.task == self.waits[0].task);
         match kind {
-            WaitKind::Semaphore if is_one_threads => WaitKind::Condition,
+            WaitKind::Semaphore if !self.is_handed_on() => WaitKind::Condition,
             kind => kind,
         }
+    }
+
+    /// Whether threads that wait here also give back what they waited for, as with a lock.
+    ///
+    /// At a queue of work, others wake those that wait, or nobody does while there is none: a pool of CPython. A semaphore that
+    /// only one thread ever waits for is how a runtime puts that thread to sleep: CPython's conditions.
+    fn is_handed_on(&self) -> bool {
+        let waiters: BTreeSet<u32> = self.waits.iter().map(|wait| wait.task).collect();
+        let mut releasers = self.waits.iter().filter_map(|wait| self.releaser(wait)).peekable();
+        let is_known = releasers.peek().is_some();
+        // What is seen in /proc has no wake-ups, but waits that end.
+        let ends = self.waits.len() > waiters.len();
+        waiters.len() > 1
+            && if is_known { releasers.any(|task| waiters.contains(&task)) } else { ends }
+    }
+
+    fn waits_for_work(&self, trace: &Trace) -> bool {
+        let mut stacks = self.waits.iter().filter_map(|wait| wait.stack);
+        stacks.any(|stack| waits_for_work(&user_frames(trace, stack)))
     }
 
     /// Adds the waits for another lock of the same name.
@@ -449,6 +472,9 @@ impl<'t> LockWaits<'t> {
         match seen.locks.of_wait(process, wait) {
             Some(Some(lock)) => {
                 return (HolderState::Lock, seen.locks.locks[lock].name.clone());
+            }
+            Some(None) if seen.locks.queues.contains(&(process, wait.arguments[0])) => {
+                return (HolderState::Sleeping, WORK_QUEUE.to_string());
             }
             Some(None) => return (HolderState::Sleeping, "futex".to_string()),
             None => {}

@@ -39,6 +39,7 @@ const PARTS_OF_LOCKS: &[&str] = &[
     "std::thread",
     "parking_lot",
     "lock_api",
+    "crossbeam_channel",
     "<parking_lot",
     "<lock_api",
     "core::",
@@ -69,6 +70,8 @@ const PARTS_OF_LOCKS: &[&str] = &[
     "_PyMutex",
     "PyMutex",
     "_PySemaphore",
+    "_queue_SimpleQueue",
+    "simplequeue_",
     "_PyParkingLot",
     "take_gil",
     "drop_gil",
@@ -237,6 +240,16 @@ fn functions<'t>(trace: &'t Trace, frames: &[u32]) -> Vec<&'t TracedFunction> {
     frames.iter().filter_map(|frame| trace.functions.get(*frame as usize)).collect()
 }
 
+/// Whether a stack waits at a queue for what other threads put there: at channels of Rust, which all threads of a pool may take
+/// from with one lock.
+pub fn waits_for_work(frames: &[&TracedFunction]) -> bool {
+    const QUEUES: [&str; 3] = ["sync::mpsc::", "sync::mpmc::", "crossbeam_channel::"];
+    frames.iter().take_while(|function| is_part_of_lock(function)).any(|function| {
+        let name = &function.name;
+        name.contains("recv") && QUEUES.iter().any(|queue| name.contains(queue))
+    })
+}
+
 /// What a program's stack waits for; `None` if the stack does not tell.
 pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     let lock = frames.iter().take_while(|function| is_part_of_lock(function));
@@ -267,6 +280,8 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
                 "cond_timedwait",
                 "cond_clockwait",
                 "condition_variable",
+                "_queue_SimpleQueue",
+                "simplequeue_",
                 "Condvar",
                 "cnd_",
             ],
@@ -386,8 +401,10 @@ fn is_start(name: &str) -> bool {
 }
 
 fn is_part_of_lock(function: &TracedFunction) -> bool {
+    // The compiler puts what a thread runs into the function of Rust's library that starts it.
+    let is_program = function.name.contains("::__rust_begin_short_backtrace");
     is_unnamed_library(function)
-        || PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part))
+        || (PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part)) && !is_program)
 }
 
 /// Whether this is code of the C library that no symbol names: distributions strip all but exported ones.
@@ -442,7 +459,32 @@ mod tests {
             interpreter,
             "f",
         );
+        let queue = "_queue_SimpleQueue_get_impl";
+        check(
+            &["sem_clockwait@libc.so.6", "PyThread_acquire_lock_timed", queue, "f"],
+            condition,
+            "f",
+        );
+        let inlined = "std::sys::backtrace::__rust_begin_short_backtrace";
+        check(&["std::sys::sync::mutex::futex::Mutex::lock_contended", inlined], mutex, inlined);
         check(&["serve"], None, "serve");
+    }
+
+    #[test]
+    fn a_channel_that_is_received_from_waits_for_work() {
+        let check = |channel: &str, expected: bool| {
+            let function = |name: &str| TracedFunction {
+                name: name.to_string(),
+                object: String::new(),
+                is_named: true,
+            };
+            let functions = ["std::sys::futex::futex_wait", channel, "serve"].map(function);
+            let frames: Vec<&TracedFunction> = functions.iter().collect();
+            assert_eq!(waits_for_work(&frames), expected, "{channel}");
+        };
+        check("std::sync::mpmc::array::Channel<T>::recv", true);
+        check("std::sync::mpmc::array::Channel<T>::send", false);
+        check("std::sync::Condvar::wait", false);
     }
 
     #[test]

@@ -462,6 +462,9 @@ pub struct HolderTime {
 /// What [`HolderTime::by`] says where other threads of the same program have the CPU.
 pub const OWN_THREADS: &str = "threads of its own program";
 
+/// What [`HolderTime::by`] says where the thread sleeps until others bring work.
+pub const WORK_QUEUE: &str = "a queue of work";
+
 /// What a thread that has a lock does.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

@@ -72,3 +72,16 @@ fn a_lock_whose_holder_waits_for_another_comes_after_that() {
     let expected = [("inner".to_string(), 3.8), ("outer".to_string(), 1.2)];
     assert_eq!(gains(&observation(1, vec![outer, inner])), expected);
 }
+
+#[test]
+fn a_lock_whose_holder_waits_for_work_limits_nothing() {
+    let check = |by: &str, expected: &[&str]| {
+        let table = lock("table", 2, &[(HolderState::Sleeping, by, 1_000)]);
+        let names: Vec<String> =
+            gains(&observation(2, vec![table])).into_iter().map(|g| g.0).collect();
+        assert_eq!(names, expected, "{by}");
+    };
+    check(WORK_QUEUE, &[]);
+    check("accept4", &[]);
+    check("recvfrom", &["table"]);
+}

@@ -1,6 +1,6 @@
 //! Locks of small traces: who had them, and what these threads did.
 
-use records::live::{Arriving, Leaving, Left, Switch, TracedTask};
+use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedTask};
 
 use super::*;
 use crate::observe;
@@ -114,4 +114,45 @@ fn a_kernel_lock_is_overtaken_while_its_woken_thread_waits_for_a_cpu() {
     let did: Vec<(HolderState, u64)> =
         locks[0].holder.iter().map(|time| (time.reason, time.ns[0])).collect();
     assert_eq!(did, [(HolderState::Running, 60)]);
+}
+
+#[test]
+fn a_semaphore_is_a_lock_if_threads_that_wait_for_it_also_give_it_back() {
+    let check = |waker: Option<u32>, ends: bool, expected: Option<WaitKind>| {
+        let wait = || Left::Waits(mutex());
+        let mut switches = vec![
+            switch(10, Some((1, wait())), Some((3, None))),
+            switch(20, Some((2, wait())), None),
+        ];
+        let by = |at_ns| waker.and_then(|waker| woken(at_ns, waker));
+        if ends {
+            switches.push(switch(50, Some((3, Left::Preempted)), Some((1, by(50)))));
+            switches.push(switch(60, Some((1, wait())), Some((2, by(60)))));
+        }
+        let stack = |task, at_ns| TracedStack {
+            at_ns,
+            task,
+            why: StackTaken::Waits,
+            frames: vec![0, 1],
+            ..TracedStack::default()
+        };
+        let function = |name: &str| TracedFunction {
+            name: name.to_string(),
+            object: String::new(),
+            is_named: true,
+        };
+        let trace = Trace {
+            edges_ns: vec![0, 100],
+            tasks: [(1, task("a")), (2, task("b")), (3, task("c"))].into(),
+            switches,
+            stacks: vec![stack(1, 10), stack(2, 20)],
+            functions: vec![function("sem_wait"), function("take")],
+            ..Trace::default()
+        };
+        let kinds: Vec<WaitKind> = observe(&trace).locks.iter().map(|lock| lock.kind).collect();
+        assert_eq!(kinds, expected.into_iter().collect::<Vec<_>>(), "woken by {waker:?}");
+    };
+    check(Some(2), true, Some(WaitKind::Semaphore));
+    check(Some(3), true, None);
+    check(None, false, None);
 }
