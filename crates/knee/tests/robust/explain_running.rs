@@ -39,7 +39,7 @@ int main(void)
 "#;
 
 /// A running program, which ends with this value.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -58,7 +58,7 @@ fn server(home: &Home) -> Running {
 }
 
 /// The answer about a process; nothing where this host lets nobody look.
-fn looked_at(home: &Home, words: &str) -> Option<Value> {
+pub fn looked_at(home: &Home, words: &str) -> Option<Value> {
     let ended = home.run(&format!("explain {words} --seconds 2 --json"));
     if ended.status.code() != Some(0) && ended.stderr.contains("BPF") {
         skip("explain --pid", ended.stderr.lines().last().unwrap_or_default());

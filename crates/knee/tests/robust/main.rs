@@ -20,6 +20,7 @@ mod fleet;
 mod fleet_remote;
 mod gate;
 mod guests;
+mod holder_reasons;
 mod home;
 mod import;
 mod installed;
