@@ -1,6 +1,7 @@
 //! Where a program waits and what for, by the functions on its stack: those of the C library, of the standard libraries
 //! of C++ and Rust, and of runtimes say which kind of lock it is; the first other function is the place.
 
+use crate::java_locks::{self, JavaWait};
 use records::live::{LockPlace, Trace, TracedFunction, TracedStack, TracedWait, WaitKind};
 
 /// How many callers of a place are kept.
@@ -243,6 +244,11 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     let lock: Vec<&str> = lock.map(|function| function.name.as_str()).collect();
     let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
     let place = frames.get(lock.len());
+    match java_locks::wait(&lock) {
+        Some(JavaWait::Lock(kind, _)) => return Some(kind),
+        Some(JavaWait::Condition) => return Some(WaitKind::Condition),
+        None => {}
+    }
     if has(&["take_gil"]) || frames.iter().take(lock.len() + 1).any(|f| f.name == "take_gil") {
         return Some(WaitKind::Interpreter);
     }
@@ -304,6 +310,13 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     ];
     let known = kinds.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
     known.or_else(|| has(&["runtime.lock"]).then_some(WaitKind::Futex))
+}
+
+/// What a thread of Java waits for.
+pub fn java_wait(frames: &[&TracedFunction]) -> Option<JavaWait> {
+    let lock = frames.iter().take_while(|function| is_part_of_lock(function));
+    let lock: Vec<&str> = lock.map(|function| function.name.as_str()).collect();
+    java_locks::wait(&lock)
 }
 
 /// What a wait at a futex is for, by the values that libraries use, where no stack tells.
@@ -387,12 +400,15 @@ fn is_start(name: &str) -> bool {
 
 fn is_part_of_lock(function: &TracedFunction) -> bool {
     is_unnamed_library(function)
+        || java_locks::is_part(&function.name)
         || PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part))
 }
 
-/// Whether this is code of the C library that no symbol names: distributions strip all but exported ones.
+/// Whether this is code of the C library or of Java's virtual machine that no symbol names: distributions strip all but
+/// exported ones.
 fn is_unnamed_library(function: &TracedFunction) -> bool {
-    !function.is_named && is_c_library(&function.object)
+    let is_library = is_c_library(&function.object) || function.object == "libjvm.so";
+    !function.is_named && is_library
 }
 
 /// Whether a file of this name is the C library, or a part of it.
