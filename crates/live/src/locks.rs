@@ -19,6 +19,7 @@ use records::live::{
     TracedStack, TracedWait, WaitKind, WaitsOn, Woken,
 };
 
+use self::java::by_java_locks;
 use crate::java_locks::JavaWait;
 use crate::places::{
     database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
@@ -221,7 +222,7 @@ fn groups<'t>(
     }
     let mut groups: Vec<LockWaits> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
-    groups.into_iter().flat_map(|group| group.by_java_lock(trace)).collect()
+    by_java_locks(groups, trace, stacks)
 }
 
 /// The threads that were seen to wait for a lock of a database.
@@ -368,7 +369,7 @@ impl<'t> LockWaits<'t> {
             waits: self.waits.len() as u64,
             wait_ns,
             contended_ns,
-            held_in: where_taken(given_back.places(contended), &waited_in),
+            held_in: where_taken(given_back.places(contended), &waited_in, self.java.is_some()),
             waited_in,
             holder: self.holders(seen, &pieces),
             ..ObservedLock::default()
@@ -571,14 +572,18 @@ impl Weighed {
 }
 
 /// The places where a lock was given back, by the functions that had taken it: a function whose last act is to give it
-/// back has left the stack by then, so that its caller seems to have done it (a tail call).
-fn where_taken(given_back: Vec<LockPlace>, taken: &[LockPlace]) -> Vec<LockPlace> {
+/// back has left the stack by then, so that its caller seems to have done it (a tail call). Compilers of Java put the
+/// function into its callers, and do not record where it gives a monitor back: then the outermost seems to have done it.
+fn where_taken(given_back: Vec<LockPlace>, taken: &[LockPlace], is_java: bool) -> Vec<LockPlace> {
     let known = |function: &String| taken.iter().any(|place| place.function == *function);
     let mut places = Vec::new();
     for place in given_back {
         let is_caller = |taken: &&LockPlace| {
-            taken.callers.first() == Some(&place.function)
-                && taken.callers[1..].iter().zip(&place.callers).all(|(a, b)| a == b)
+            let depths = if is_java { taken.callers.len() } else { 1 };
+            let callers = &taken.callers[..depths.min(taken.callers.len())];
+            callers.iter().position(|caller| *caller == place.function).is_some_and(|depth| {
+                taken.callers[depth + 1..].iter().zip(&place.callers).all(|(a, b)| a == b)
+            })
         };
         let one = match taken.iter().find(is_caller) {
             Some(taken) if !known(&place.function) => {
