@@ -205,6 +205,7 @@ impl LiveWatch {
         for process in new {
             self.wanted.insert(process);
             self.find_threads(process);
+            self.stacks.prepare(process);
         }
     }
 

@@ -111,6 +111,14 @@ impl UserStacks {
         self.fresh.clear();
     }
 
+    /// Reads what takes long of the processes of virtual machines, so that following them begins with it.
+    pub fn prepare(&mut self, number: u32) {
+        let maps = fs::read_to_string(format!("/proc/{number}/maps")).unwrap_or_default();
+        if maps.contains(hotspot::LIBRARY) {
+            self.read_maps(number);
+        }
+    }
+
     /// Walks the stack of an event.
     #[cfg(feature = "bpf")]
     pub fn walk(&mut self, raw: &RawStack) -> Walked {
@@ -185,15 +193,19 @@ impl UserStacks {
     /// Finds the virtual machine of Java in a process, if there is one: where its library lies.
     fn find_java(&mut self, number: u32, mappings: &[Mapping], root: &str) -> Option<u64> {
         let is_library = |path: &str| path.rsplit('/').next() == Some(hotspot::LIBRARY);
-        let library = mappings.iter().find(|mapping| is_library(&mapping.path))?;
+        let is_code = |mapping: &&Mapping| mapping.is_code && is_library(&mapping.path);
+        let library = mappings.iter().find(is_code)?;
         let start = library.range.start;
         if !self.java.contains_key(&(number, start)) {
             let path = PathBuf::from(format!("{root}{}", library.path));
-            let variables = self.variables.entry(path.clone());
-            let variables = variables.or_insert_with(|| perf_data::variables(&path).ok()).as_ref();
+            let variables = perf_data::exported_variables(&path, hotspot::EXPORTED);
+            let variables = variables.unwrap_or_default();
+            let tables = self.tables.get(&path).and_then(Option::as_ref);
+            let bias = tables
+                .and_then(|tables| Some(start.wrapping_sub(tables.address_of(library.offset)?)));
             let exported = |name: &str| {
-                let named = variables?.variables.iter().find(|variable| variable.name == name)?;
-                Some(named.address.wrapping_add(bias(library, variables?)?))
+                let (_, address) = variables.iter().find(|(known, _)| known == name)?;
+                Some(address.wrapping_add(bias?))
             };
             let found = Hotspot::find(number, &exported);
             let lacks = |why: &String| format!("virtual machine of process {number}: {why}");

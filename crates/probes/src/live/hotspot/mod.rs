@@ -30,6 +30,8 @@ const VERSIONS: std::ops::RangeInclusive<i32> = 17..=25;
 
 /// The library that is the virtual machine.
 pub const LIBRARY: &str = "libjvm.so";
+/// What the names of the variables begin with that lead to its tables.
+pub const EXPORTED: &str = "gHotSpotVM";
 /// Stands in stacks where a thread enters a monitor: virtual machines are stripped of the names of their own functions.
 const MONITORENTER: &str = "monitorenter";
 

@@ -8,7 +8,7 @@ use super::vm_structs::VmStructs;
 /// More methods than the compilers put into each other.
 const DEPTH_MAX: usize = 64;
 /// More bytes than the places of one method take.
-const PLACES_MAX: u64 = 4 << 20;
+const PLACES_MAX: u64 = 1 << 20;
 /// The first version whose numbers avoid zero bytes (JDK-8292758).
 const WITHOUT_ZEROS: i32 = 20;
 
