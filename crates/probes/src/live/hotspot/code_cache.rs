@@ -215,3 +215,50 @@ impl Layout {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_blob_of_an_address_is_found_by_going_back_from_its_segment() {
+        let mut code = [0_u64; 128];
+        let low = code.as_ptr() as u64;
+        let name = c"nmethod";
+        // A block of 3 segments of 128 bytes behind the first, which is free: length, whether it is used, and the blob.
+        code[16] = 3;
+        code[17] = 1;
+        let blob = &mut code[18..];
+        blob[..5].copy_from_slice(&[name.as_ptr() as u64, low + 256, low + 384, 4, 24]);
+        let segments = [FREE, 0, 1, 2, FREE, FREE, FREE, FREE];
+        let heap = [low, low + 1024, segments.as_ptr() as u64, 7];
+        let heaps = [(&raw const heap) as u64];
+        let array = [1, heaps.as_ptr() as u64];
+        let array = (&raw const array) as u64;
+        let members = [
+            ("CodeCache._heaps", (&raw const array) as u64),
+            ("GrowableArrayBase._len", 0),
+            ("GrowableArray<int>._data", 8),
+            ("CodeHeap._memory", 0),
+            ("CodeHeap._segmap", 16),
+            ("CodeHeap._log2_segment_size", 24),
+            ("VirtualSpace._low", 0),
+            ("VirtualSpace._high_boundary", 8),
+            ("HeapBlock._header", 0),
+            ("HeapBlock::Header._used", 8),
+            ("CodeBlob._name", 0),
+            ("CodeBlob._code_begin", 8),
+            ("CodeBlob._code_end", 16),
+            ("CodeBlob._frame_size", 24),
+            ("CodeBlob._frame_complete_offset", 32),
+        ];
+        let structs = VmStructs::with(&members, &[("HeapBlock", 16), ("nmethod", 64)]);
+        let mut cache = CodeCache::find(Memory(std::process::id()), &structs).unwrap();
+        let found = cache.blob_at(low + 300).unwrap();
+        assert_eq!((found.is_method(), found.frame_bytes, found.frame_complete), (true, 32, 24));
+        assert_eq!(found.code, low + 256..low + 384);
+        assert!(cache.blob_at(low + 200).is_none(), "in front of its code");
+        assert!(cache.blob_at(low + 600).is_none(), "free");
+        assert!(!cache.covers(low + 1024));
+    }
+}

@@ -146,3 +146,47 @@ fn caller(blob: &Blob, at: Registers, is_innermost: bool, stack: &Stack) -> Opti
         _ => none().or_else(pushed).or_else(whole),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALLER: Registers = Registers { ip: 0x1500, sp: 0x7020, bp: 0xb0 };
+
+    fn check(
+        frame_bytes: u64,
+        at: (u64, u64, u64),
+        is_innermost: bool,
+        expected: Option<Registers>,
+    ) {
+        let blob = Blob {
+            address: 0xf00,
+            name: "nmethod".into(),
+            code: 0x1000..0x2000,
+            frame_bytes,
+            frame_complete: 8,
+            header: Vec::new(),
+        };
+        let words = [(0x7010, CALLER.bp), (0x7018, CALLER.ip)];
+        let word = |address| words.iter().find(|(at, _)| *at == address).map(|(_, word)| *word);
+        let is_code = |address| (0x1000..0x2000).contains(&address);
+        let stack = Stack { word: &word, is_code: &is_code };
+        let at = Registers { ip: at.0, sp: at.1, bp: at.2 };
+        assert_eq!(caller(&blob, at, is_innermost, &stack), expected, "{frame_bytes} {at:x?}");
+    }
+
+    #[test]
+    fn a_caller_is_found_from_calls_and_from_the_first_and_last_instructions() {
+        check(0x20, (0x1234, 0x7000, 7), false, Some(CALLER));
+        check(0x20, (0x1234, 0x7000, 7), true, Some(CALLER));
+        // Before the frame pointer is saved, behind that, and before the function returns.
+        check(0x20, (0x1000, 0x7018, CALLER.bp), true, Some(CALLER));
+        check(0x20, (0x1001, 0x7010, CALLER.bp), true, Some(CALLER));
+        check(0x20, (0x1800, 0x7018, CALLER.bp), true, Some(CALLER));
+        // A stub keeps the frame pointer of its caller, or has no frame.
+        check(0, (0x1234, 0x7000, 0x7010), false, Some(CALLER));
+        check(0, (0x1234, 0x7018, CALLER.bp), true, Some(CALLER));
+        check(0x40, (0x1234, 0x7000, 7), false, None);
+        check(0, (0x1234, 0x7000, 0x10), false, None);
+    }
+}

@@ -135,6 +135,17 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
+impl VmStructs {
+    /// Tables with these members and sizes.
+    pub fn with(members: &[(&str, u64)], sizes: &[(&str, u64)]) -> VmStructs {
+        let named = |all: &[(&str, u64)]| {
+            all.iter().map(|(name, value)| ((*name).to_string(), *value)).collect()
+        };
+        VmStructs { members: named(members), sizes: named(sizes) }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
