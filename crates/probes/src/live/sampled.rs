@@ -148,7 +148,11 @@ impl ProcWatch {
 
     /// Follows the threads of these processes too.
     pub fn follow(&mut self, processes: &[u32]) {
-        self.wanted.extend(processes);
+        for process in processes {
+            if self.wanted.insert(*process) {
+                self.stacks.prepare(*process);
+            }
+        }
         self.throttling.follow(processes);
         self.seek();
     }
