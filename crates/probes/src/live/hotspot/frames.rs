@@ -167,9 +167,10 @@ mod tests {
             frame_complete: 8,
             header: Vec::new(),
         };
-        let words = [(0x7010, CALLER.bp), (0x7018, CALLER.ip)];
-        let word = |address| words.iter().find(|(at, _)| *at == address).map(|(_, word)| *word);
-        let is_code = |address| (0x1000..0x2000).contains(&address);
+        let words: [(u64, u64); 2] = [(0x7010, CALLER.bp), (0x7018, CALLER.ip)];
+        let word =
+            |address: u64| words.iter().find(|(at, _)| *at == address).map(|(_, word)| *word);
+        let is_code = |address: u64| (0x1000..0x2000).contains(&address);
         let stack = Stack { word: &word, is_code: &is_code };
         let at = Registers { ip: at.0, sp: at.1, bp: at.2 };
         assert_eq!(caller(&blob, at, is_innermost, &stack), expected, "{frame_bytes} {at:x?}");
