@@ -11,6 +11,9 @@ const MONITORENTER: &str = "monitorenter";
 const PARTS: &[&str] = &[
     MONITORENTER,
     "java.util.concurrent.",
+    "java.util.Collections$Synchronized",
+    "java.util.Hashtable.",
+    "java.util.Vector.",
     "jdk.internal.misc.Unsafe.park",
     "jdk.internal.misc.Unsafe.unpark",
     "java.lang.Object.wait",
