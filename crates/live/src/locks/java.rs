@@ -2,7 +2,7 @@
 //! them apart.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use records::live::Trace;
 
@@ -83,7 +83,7 @@ fn joined<'t>(
     trace: &Trace,
     stacks: &StackIndex<'t>,
 ) -> Vec<LockWaits<'t>> {
-    let indices: HashMap<(u32, For), usize> =
+    let indices: BTreeMap<(u32, For), usize> =
         java.keys().cloned().enumerate().map(|(index, key)| (key, index)).collect();
     // The first of the locks that are the same, for each.
     let mut same: Vec<usize> = (0..java.len()).collect();
