@@ -73,9 +73,12 @@ pub fn wait(lock: &[&str]) -> Option<JavaWait> {
     }
     // Latches are acquired by all that wait for them, as the locks of readers are.
     let is_shared = has("Synchronizer.acquireShared");
-    Some(known.unwrap_or(match is_shared {
-        true => JavaWait::Condition,
-        false => JavaWait::Lock(WaitKind::Mutex, "lock".to_string()),
+    Some(known.unwrap_or_else(|| {
+        if is_shared {
+            JavaWait::Condition
+        } else {
+            JavaWait::Lock(WaitKind::Mutex, "lock".to_string())
+        }
     }))
 }
 
