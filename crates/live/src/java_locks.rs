@@ -47,6 +47,15 @@ pub enum JavaWait {
     Lock(WaitKind, String),
 }
 
+impl JavaWait {
+    pub fn kind(&self) -> WaitKind {
+        match self {
+            JavaWait::Condition => WaitKind::Condition,
+            JavaWait::Lock(kind, _) => *kind,
+        }
+    }
+}
+
 /// What the innermost functions of a stack wait for; `None` if they are no methods of Java.
 pub fn wait(lock: &[&str]) -> Option<JavaWait> {
     let has = |part: &str| lock.iter().any(|name| name.contains(part));

@@ -272,10 +272,8 @@ impl<'t> LockWaits<'t> {
             WaitsAt::Latch => return WaitKind::Database,
             WaitsAt::Futex => {}
         }
-        match &self.java {
-            Some(JavaWait::Lock(kind, _)) => return *kind,
-            Some(JavaWait::Condition) => return WaitKind::Condition,
-            None => {}
+        if let Some(java) = &self.java {
+            return java.kind();
         }
         let mut counts: BTreeMap<WaitKind, u64> = BTreeMap::new();
         for wait in &self.waits {

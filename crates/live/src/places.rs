@@ -248,10 +248,8 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     let lock = lock_of(frames);
     let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
     let place = frames.get(lock.len());
-    match java_locks::wait(&lock) {
-        Some(JavaWait::Lock(kind, _)) => return Some(kind),
-        Some(JavaWait::Condition) => return Some(WaitKind::Condition),
-        None => {}
+    if let Some(wait) = java_locks::wait(&lock) {
+        return Some(wait.kind());
     }
     if has(&["take_gil"]) || frames.iter().take(lock.len() + 1).any(|f| f.name == "take_gil") {
         return Some(WaitKind::Interpreter);

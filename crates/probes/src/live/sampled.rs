@@ -148,11 +148,7 @@ impl ProcWatch {
 
     /// Follows the threads of these processes too.
     pub fn follow(&mut self, processes: &[u32]) {
-        for process in processes {
-            if self.wanted.insert(*process) {
-                self.stacks.prepare(*process);
-            }
-        }
+        self.wanted.extend(processes);
         self.throttling.follow(processes);
         self.seek();
     }

@@ -112,6 +112,7 @@ impl UserStacks {
     }
 
     /// Reads what takes long of the processes of virtual machines, so that following them begins with it.
+    #[cfg(feature = "bpf")]
     pub fn prepare(&mut self, number: u32) {
         let maps = fs::read_to_string(format!("/proc/{number}/maps")).unwrap_or_default();
         if maps.contains(hotspot::LIBRARY) {
