@@ -1,8 +1,8 @@
 //! Waits of Java: a thread is parked at one place of its own for all locks and conditions, so that the place does not tell
 //! them apart.
 
-use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use records::live::Trace;
 
