@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use records::live::{StackTaken, Trace, TracedFunction, TracedStack};
 use records::sampled::{Samples, Sighted, Sighting};
 
+use crate::java_locks::JavaWait;
 use crate::lives::Lives;
 use crate::locks::owner_by_words;
-use crate::places::{is_c_library, place, user_frames};
+use crate::places::{is_c_library, java_wait, place, user_frames};
 use crate::waits::Held;
 
 /// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.
@@ -80,7 +81,8 @@ impl<'s> Holds<'s> {
         let is_inside = |task: &&u32| {
             let stack = self.stack_at(**task, at_ns, address);
             let frames = stack.map(|stack| user_frames(self.trace, stack)).unwrap_or_default();
-            frames.iter().any(|function| takers.contains(&function.name))
+            !waits_for_java_lock(&frames, takers)
+                && frames.iter().any(|function| takers.contains(&function.name))
         };
         let mut inside = self.lives.0.keys().filter(is_inside);
         inside.next().filter(|_| inside.next().is_none()).copied()
@@ -125,6 +127,12 @@ impl<'s> Holds<'s> {
         let nearest = near.min_by_key(|stack| stack.at_ns.abs_diff(at_ns))?;
         (nearest.at_ns.abs_diff(at_ns) <= NEAR_NS).then_some(*nearest)
     }
+}
+
+/// Whether a thread of Java waits for the lock itself that is taken in these functions, at a place of its own.
+fn waits_for_java_lock(frames: &[&TracedFunction], takers: &BTreeSet<String>) -> bool {
+    let is_lock = matches!(java_wait(frames), Some(JavaWait::Lock(..)));
+    is_lock && place(frames).is_some_and(|place| takers.contains(&place.function))
 }
 
 /// The address and the stack of a thread that waits at a futex.

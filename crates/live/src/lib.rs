@@ -6,6 +6,7 @@
 mod answer;
 mod causes;
 mod holds;
+mod java_locks;
 mod lines;
 mod lives;
 mod locks;

@@ -19,6 +19,8 @@ use records::live::{
     TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
 };
 
+use self::java::by_java_locks;
+use crate::java_locks::JavaWait;
 use crate::places::{
     database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
     kind_by_values, place, user_frames, waits_for_work,
@@ -38,6 +40,8 @@ pub struct Locks {
     of_kernel: HashMap<u64, usize>,
     /// Waits for locks of a database, by the thread and when they begin.
     of_latches: HashMap<(u32, u64), usize>,
+    /// Waits of Java, by the thread and when they begin: for a lock, or `None` for a condition.
+    of_java: BTreeMap<(u32, u64), Option<usize>>,
 }
 
 /// A wait for a lock.
@@ -57,6 +61,8 @@ struct LockWaits<'t> {
     /// words, and processes may share one.
     places: Vec<(u32, u64)>,
     at: WaitsAt,
+    /// What a program in Java waits for.
+    java: Option<JavaWait>,
     /// By the time at which they begin.
     waits: Vec<LockWait<'t>>,
 }
@@ -79,12 +85,13 @@ impl Locks {
             queues: BTreeSet::new(),
             of_kernel: HashMap::new(),
             of_latches: HashMap::new(),
+            of_java: BTreeMap::new(),
         };
         let mut named: BTreeMap<(String, WaitKind), LockWaits> = BTreeMap::new();
         for group in groups(trace, lives, stacks) {
             let kind = group.kind(trace);
             if kind == WaitKind::Condition {
-                found.of.insert(group.places[0], None);
+                found.insert(&group, None);
                 if group.waits_for_work(trace) {
                     found.queues.insert(group.places[0]);
                 }
@@ -97,16 +104,7 @@ impl Locks {
             }
         }
         for (index, ((name, kind), group)) in named.iter().enumerate() {
-            for place in &group.places {
-                match group.at {
-                    WaitsAt::Kernel => drop(found.of_kernel.insert(place.1, index)),
-                    WaitsAt::Futex => drop(found.of.insert(*place, Some(index))),
-                    WaitsAt::Latch => {
-                        let waits = group.waits.iter().map(|wait| ((wait.task, wait.from), index));
-                        found.of_latches.extend(waits);
-                    }
-                }
-            }
+            found.insert(group, Some(index));
             let (name, process) = (name.clone(), group.places[0].0);
             found.locks.push(ObservedLock {
                 name,
@@ -124,18 +122,47 @@ impl Locks {
         found
     }
 
+    /// Notes what the waits of a group are for: a lock, or `None` for a condition.
+    fn insert(&mut self, group: &LockWaits, lock: Option<usize>) {
+        let waits = || group.waits.iter().map(|wait| (wait.task, wait.from));
+        if group.java.is_some() {
+            self.of_java.extend(waits().map(|wait| (wait, lock)));
+            return;
+        }
+        match (group.at, lock) {
+            (WaitsAt::Futex, _) => self.of.extend(group.places.iter().map(|place| (*place, lock))),
+            (WaitsAt::Kernel, Some(lock)) => {
+                self.of_kernel.extend(group.places.iter().map(|place| (place.1, lock)));
+            }
+            (WaitsAt::Latch, Some(lock)) => {
+                self.of_latches.extend(waits().map(|wait| (wait, lock)))
+            }
+            (WaitsAt::Kernel | WaitsAt::Latch, None) => {}
+        }
+    }
+
     /// The lock of a database that a wait is for.
     pub fn of_latch(&self, task: u32, from: u64) -> Option<usize> {
         self.of_latches.get(&(task, from)).copied()
     }
 
-    /// The lock that a wait is for: `None` if it is for no lock and no condition, `Some(None)` for a condition.
-    pub fn of_wait(&self, process: u32, wait: &TracedWait) -> Option<Option<usize>> {
+    /// The lock that a thread waits for at some time: `None` if it is for no lock and no condition, `Some(None)` for a
+    /// condition.
+    pub fn of_wait(
+        &self,
+        (task, process): (u32, u32),
+        at_ns: u64,
+        wait: &TracedWait,
+    ) -> Option<Option<usize>> {
         if wait.lock != 0 {
             return self.of_kernel.get(&wait.lock).map(|index| Some(*index));
         }
-        let is_futex = wait.call.starts_with("futex");
-        is_futex.then(|| self.of.get(&(process, wait.arguments[0])).copied().flatten())
+        let java = || {
+            let mut begun = self.of_java.range((task, 0)..=(task, at_ns));
+            begun.next_back().and_then(|(_, lock)| *lock)
+        };
+        let known = || self.of.get(&(process, wait.arguments[0])).copied();
+        wait.call.starts_with("futex").then(|| known().unwrap_or_else(java))
     }
 }
 
@@ -176,6 +203,7 @@ fn groups<'t>(
             let group = groups.entry((at, process, address)).or_insert_with(|| LockWaits {
                 places: vec![(process, address)],
                 at,
+                java: None,
                 waits: Vec::new(),
             });
             group.waits.push(LockWait {
@@ -193,13 +221,14 @@ fn groups<'t>(
         let group = groups.entry(place).or_insert_with(|| LockWaits {
             places: vec![(process, address)],
             at: WaitsAt::Futex,
+            java: None,
             waits: Vec::new(),
         });
         group.waits.push(wait);
     }
     let mut groups: Vec<LockWaits> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| group.waits.sort_by_key(|wait| wait.from));
-    groups
+    by_java_locks(groups, trace, stacks)
 }
 
 /// The threads that were seen to wait for a lock of a database.
@@ -248,6 +277,9 @@ impl<'t> LockWaits<'t> {
             WaitsAt::Kernel => return WaitKind::Kernel,
             WaitsAt::Latch => return WaitKind::Database,
             WaitsAt::Futex => {}
+        }
+        if let Some(java) = &self.java {
+            return java.kind();
         }
         let mut counts: BTreeMap<WaitKind, u64> = BTreeMap::new();
         for wait in &self.waits {
@@ -312,7 +344,12 @@ impl<'t> LockWaits<'t> {
             most_frequent(stacks.map(|s| database_lock(&user_frames(trace, s)).to_string()))
         };
         let of_database = if kind == WaitKind::Database { of_database() } else { None };
+        let of_java = match &self.java {
+            Some(JavaWait::Lock(_, class)) => Some(class.as_str()),
+            _ => None,
+        };
         let what = match kind {
+            _ if of_java.is_some() => of_java.unwrap_or_default(),
             _ if of_database.is_some() => of_database.as_deref().unwrap_or_default(),
             WaitKind::Mutex => "mutex",
             WaitKind::ReadWriteLock => "read-write lock",
@@ -353,7 +390,7 @@ impl<'t> LockWaits<'t> {
             waits: self.waits.len() as u64,
             wait_ns,
             contended_ns,
-            held_in: where_taken(given_back.places(contended), &waited_in),
+            held_in: where_taken(given_back.places(contended), &waited_in, self.java.is_some()),
             waited_in,
             holder: self.holders(seen, &pieces),
             ..ObservedLock::default()
@@ -391,12 +428,20 @@ impl<'t> LockWaits<'t> {
                 from = *at;
             }
             if from < wait.to {
-                let owner = seen.stacks.owner(wait.task, wait.to).or_else(|| owner(wait, kind));
+                let owner =
+                    seen.stacks.owner(wait.task, wait.to).or_else(|| self.owner(wait, kind));
                 pieces.push(Piece { from, to: wait.to, holder: owner });
             }
             until = until.max(wait.to);
         }
         pieces
+    }
+
+    /// The owner that a mutex of the C library names, eight bytes behind its futex word (glibc,
+    /// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)).
+    fn owner(&self, wait: &LockWait, kind: WaitKind) -> Option<u32> {
+        let names_owner = kind == WaitKind::Mutex && self.java.is_none();
+        owner_by_words(wait.wait.filter(|_| names_owner)?, wait.task)
     }
 
     /// The thread that gave the lock back, if its wake-up shows it.
@@ -431,7 +476,7 @@ impl<'t> LockWaits<'t> {
                 let (state, by) = if self.is_overtaken(before, what) {
                     (HolderState::Running, String::new())
                 } else {
-                    self.did(seen, holder, what)
+                    self.did(seen, (holder, from), what)
                 };
                 add(state, by, from, to);
                 before = Some(what);
@@ -454,7 +499,7 @@ impl<'t> LockWaits<'t> {
         self.at == WaitsAt::Kernel && waited && matches!(what, Doing::CouldRun(Behind::Own))
     }
 
-    fn did(&self, seen: &Seen, holder: u32, what: &Doing) -> (HolderState, String) {
+    fn did(&self, seen: &Seen, (holder, at_ns): (u32, u64), what: &Doing) -> (HolderState, String) {
         let (wait, process) = match what {
             Doing::Runs => return (HolderState::Running, String::new()),
             Doing::CouldRun(Behind::Own) => {
@@ -469,7 +514,7 @@ impl<'t> LockWaits<'t> {
                 (wait, seen.trace.tasks.get(&holder).map_or(0, |task| task.process))
             }
         };
-        match seen.locks.of_wait(process, wait) {
+        match seen.locks.of_wait((holder, process), at_ns, wait) {
             Some(Some(lock)) => {
                 return (HolderState::Lock, seen.locks.locks[lock].name.clone());
             }
@@ -496,13 +541,6 @@ struct Piece {
     from: u64,
     to: u64,
     holder: Option<u32>,
-}
-
-/// The owner that a mutex of the C library names, eight bytes behind its futex word (glibc,
-/// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)).
-fn owner(wait: &LockWait, kind: WaitKind) -> Option<u32> {
-    let words = wait.wait.filter(|_| kind == WaitKind::Mutex)?;
-    owner_by_words(words, wait.task)
 }
 
 /// The owner of what a task waits for, if it is a mutex.
@@ -558,14 +596,18 @@ impl Weighed {
 }
 
 /// The places where a lock was given back, by the functions that had taken it: a function whose last act is to give it
-/// back has left the stack by then, so that its caller seems to have done it (a tail call).
-fn where_taken(given_back: Vec<LockPlace>, taken: &[LockPlace]) -> Vec<LockPlace> {
+/// back has left the stack by then, so that its caller seems to have done it (a tail call). Compilers of Java put the
+/// function into its callers, and do not record where it gives a monitor back: then the outermost seems to have done it.
+fn where_taken(given_back: Vec<LockPlace>, taken: &[LockPlace], is_java: bool) -> Vec<LockPlace> {
     let known = |function: &String| taken.iter().any(|place| place.function == *function);
     let mut places = Vec::new();
     for place in given_back {
         let is_caller = |taken: &&LockPlace| {
-            taken.callers.first() == Some(&place.function)
-                && taken.callers[1..].iter().zip(&place.callers).all(|(a, b)| a == b)
+            let depths = if is_java { taken.callers.len() } else { 1 };
+            let callers = &taken.callers[..depths.min(taken.callers.len())];
+            callers.iter().position(|caller| *caller == place.function).is_some_and(|depth| {
+                taken.callers[depth + 1..].iter().zip(&place.callers).all(|(a, b)| a == b)
+            })
         };
         let one = match taken.iter().find(is_caller) {
             Some(taken) if !known(&place.function) => {
@@ -600,5 +642,6 @@ fn add_places(known: &mut Vec<LockPlace>, others: Vec<LockPlace>) {
     known.sort_by_key(|place| std::cmp::Reverse(place.ns));
 }
 
+mod java;
 #[cfg(test)]
 mod tests;

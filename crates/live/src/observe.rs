@@ -65,7 +65,7 @@ pub fn states(
             Doing::CouldRun(Behind::Other(name)) => ThreadState::BehindOther((*name).to_string()),
             Doing::CouldRun(Behind::Quota) => ThreadState::Throttled,
             Doing::CouldRun(Behind::Idle) => ThreadState::WakeUp,
-            Doing::Waits(wait, _) => match locks.of_wait(process, wait) {
+            Doing::Waits(wait, _) => match locks.of_wait((task, process), segment.from, wait) {
                 Some(Some(lock)) => ThreadState::Lock(lock),
                 Some(None) => ThreadState::Condition,
                 None => {

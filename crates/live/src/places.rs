@@ -3,8 +3,14 @@
 
 use records::live::{LockPlace, Trace, TracedFunction, TracedStack, TracedWait, WaitKind};
 
+use crate::java_locks::{self, JavaWait};
+
 /// How many callers of a place are kept.
 const CALLERS: usize = 3;
+
+/// The library that is Java's virtual machine, and what methods that it executes are told to be of.
+const JVM: &str = "libjvm.so";
+const METHODS: &str = "[runtime]";
 
 /// Names, or beginnings of names, of functions that are part of locks.
 const PARTS_OF_LOCKS: &[&str] = &[
@@ -252,10 +258,12 @@ pub fn waits_for_work(frames: &[&TracedFunction]) -> bool {
 
 /// What a program's stack waits for; `None` if the stack does not tell.
 pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
-    let lock = frames.iter().take_while(|function| is_part_of_lock(function));
-    let lock: Vec<&str> = lock.map(|function| function.name.as_str()).collect();
+    let lock = lock_of(frames);
     let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
     let place = frames.get(lock.len());
+    if let Some(wait) = java_locks::wait(&lock) {
+        return Some(wait.kind());
+    }
     if has(&["take_gil"]) || frames.iter().take(lock.len() + 1).any(|f| f.name == "take_gil") {
         return Some(WaitKind::Interpreter);
     }
@@ -321,6 +329,17 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     known.or_else(|| has(&["runtime.lock"]).then_some(WaitKind::Futex))
 }
 
+/// What a thread of Java waits for.
+pub fn java_wait(frames: &[&TracedFunction]) -> Option<JavaWait> {
+    java_locks::wait(&lock_of(frames))
+}
+
+/// The innermost functions of a stack that are part of a lock.
+fn lock_of<'t>(frames: &[&'t TracedFunction]) -> Vec<&'t str> {
+    let is_part = part_of_lock(frames);
+    frames.iter().take_while(|f| is_part(f)).map(|function| function.name.as_str()).collect()
+}
+
 /// What a wait at a futex is for, by the values that libraries use, where no stack tells.
 ///
 /// The C library's mutexes wait by FUTEX_WAIT for a word of 2, its conditions, semaphores and read-write locks by
@@ -339,12 +358,12 @@ pub fn kind_by_values(wait: &TracedWait) -> WaitKind {
 
 /// The place in the program: the first function with a name that is no part of a lock, with its callers.
 pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
+    let is_of_lock = part_of_lock(frames);
     let is_part = |function: &&&TracedFunction| {
-        is_part_of_lock(function) || is_allocator(&function.name) || !function.is_named
+        is_of_lock(function) || is_allocator(&function.name) || !function.is_named
     };
     let lock = frames.iter().take_while(is_part).count();
-    let first_of_program =
-        || frames.iter().find(|function| !is_part_of_lock(function)).or(frames.last());
+    let first_of_program = || frames.iter().find(|f| !is_of_lock(f)).or(frames.last());
     let at = frames.get(lock).filter(|at| !is_start(&at.name)).or_else(first_of_program)?;
     let callers = frames.iter().skip(lock + 1).map(|function| function.name.clone());
     let callers = callers.take_while(|name| !is_start(name)).take(CALLERS).collect();
@@ -400,16 +419,25 @@ fn is_start(name: &str) -> bool {
     STARTS.iter().any(|start| name.starts_with(start))
 }
 
+/// Whether a function of this stack is part of a lock. All that methods of Java call of their virtual machine is.
+fn part_of_lock(frames: &[&TracedFunction]) -> impl Fn(&TracedFunction) -> bool {
+    let has_methods = frames.iter().any(|function| function.object == METHODS);
+    move |function| is_part_of_lock(function) || (has_methods && function.object == JVM)
+}
+
 fn is_part_of_lock(function: &TracedFunction) -> bool {
     // The compiler puts what a thread runs into the function of Rust's library that starts it.
     let is_program = function.name.contains("::__rust_begin_short_backtrace");
     is_unnamed_library(function)
+        || java_locks::is_part(&function.name)
         || (PARTS_OF_LOCKS.iter().any(|part| function.name.starts_with(part)) && !is_program)
 }
 
-/// Whether this is code of the C library that no symbol names: distributions strip all but exported ones.
+/// Whether this is code of the C library or of Java's virtual machine that no symbol names: distributions strip all but
+/// exported ones.
 fn is_unnamed_library(function: &TracedFunction) -> bool {
-    !function.is_named && is_c_library(&function.object)
+    let is_library = is_c_library(&function.object) || function.object == JVM;
+    !function.is_named && is_library
 }
 
 /// Whether a file of this name is the C library, or a part of it.
@@ -468,6 +496,19 @@ mod tests {
         let inlined = "std::sys::backtrace::__rust_begin_short_backtrace";
         check(&["std::sys::sync::mutex::futex::Mutex::lock_contended", inlined], mutex, inlined);
         check(&["serve"], None, "serve");
+        let parked =
+            ["pthread_cond_wait@libc.so.6", "Parker::park@libjvm.so", "Unsafe_Park@libjvm.so"];
+        let methods =
+            ["ReentrantLock.lock", "AbstractQueuedSynchronizer.acquire", "LockSupport.park"];
+        let methods =
+            methods.map(|method| format!("java.util.concurrent.locks.{method}@[runtime]"));
+        let mut java: Vec<&str> = parked.to_vec();
+        java.extend(methods.iter().rev().map(String::as_str));
+        java.push("Cache.put@[runtime]");
+        check(&java, mutex, "Cache.put");
+        let enter = "Runtime1::monitorenter@libjvm.so";
+        let enters = [parked[0], enter, "monitorenter@[runtime]", "Table.add@[runtime]"];
+        check(&enters, mutex, "Table.add");
     }
 
     #[test]

@@ -48,7 +48,9 @@ pub fn observe_samples(samples: &Samples) -> Observation {
         let life = &lives.0[task];
         let counted = life.counted(&trace.edges_ns);
         let mut states = calibrated(sampled, &counted, &idle);
-        count_entries(life, &mut states, |wait| state_of(&locks, known.process, wait));
+        count_entries(life, &mut states, |at_ns, wait| {
+            state_of(&locks, (*task, known.process), at_ns, wait)
+        });
         for time in &states {
             if let ThreadState::Lock(lock) = time.state {
                 locks.locks[lock].waits += time.times;
@@ -78,8 +80,8 @@ pub fn observe_samples(samples: &Samples) -> Observation {
     }
 }
 
-fn state_of(locks: &Locks, process: u32, wait: &TracedWait) -> ThreadState {
-    match locks.of_wait(process, wait) {
+fn state_of(locks: &Locks, task: (u32, u32), at_ns: u64, wait: &TracedWait) -> ThreadState {
+    match locks.of_wait(task, at_ns, wait) {
         Some(Some(lock)) => ThreadState::Lock(lock),
         Some(None) => ThreadState::Condition,
         None => crate::waits::state(wait),
@@ -131,17 +133,17 @@ fn segments<'s>(life: &Life<'s>, behinds: &Behinds<'s>) -> Vec<Segment<'s>> {
 fn count_entries(
     life: &Life,
     states: &mut [StateTime],
-    state_of: impl Fn(&TracedWait) -> ThreadState,
+    state_of: impl Fn(u64, &TracedWait) -> ThreadState,
 ) {
     states.iter_mut().for_each(|time| time.times = 0);
     let mut last: Option<&Sighting> = None;
-    for (_, sighting) in &life.sightings {
+    for (at_ns, sighting) in &life.sightings {
         let arrivals = last.map_or(1, |last| sighting.arrivals.saturating_sub(last.arrivals));
         let is_other = last.is_none_or(|last| last.doing != sighting.doing);
         let entered = arrivals.max(u64::from(is_other));
         let state = match &sighting.doing {
             Sighted::Runnable(_) => ThreadState::Running,
-            Sighted::Waits(wait) => state_of(wait),
+            Sighted::Waits(wait) => state_of(*at_ns, wait),
         };
         if let Some(time) = states.iter_mut().find(|time| time.state == state) {
             time.times += entered;

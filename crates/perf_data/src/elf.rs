@@ -149,6 +149,24 @@ pub fn function_places(path: &Path, names: &[&str]) -> Result<Vec<Option<u64>>> 
     })
 }
 
+/// The variables that a library exports whose names begin so, with their addresses in the file.
+///
+/// # Errors
+/// The file cannot be read, or is no ELF file.
+pub fn exported_variables(path: &Path, prefix: &str) -> Result<Vec<(String, u64)>> {
+    let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
+    caught("ELF", || {
+        with(path, &question, |elf| {
+            let symbols = elf.dynamic_symbols().take(SYMBOLS_MAX);
+            let exported = symbols.filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| name.starts_with(prefix))?;
+                (symbol.kind() == SymbolKind::Data).then(|| (name.to_string(), symbol.address()))
+            });
+            Ok(exported.collect())
+        })
+    })
+}
+
 /// The place in the file of what lies at an address.
 fn file_offset(elf: &Elf, address: u64) -> Option<u64> {
     elf.segments().find_map(|segment| {

@@ -36,7 +36,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use records::recording::Recording;
 
 pub use crate::container::recognise;
-pub use elf::{ProbeSite, function_places, probe_sites};
+pub use elf::{ProbeSite, exported_variables, function_places, probe_sites};
 pub use kernel_symbols::Symbols;
 pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
 pub use program_types::{ProgramMember, ProgramTypes};

@@ -171,3 +171,91 @@ fn a_process_that_ends_meanwhile_has_an_answer_all_the_same() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(home.said("stdout").contains("Nothing holds it back"), "{}", home.said("stdout"));
 }
+
+/// Threads that take turns with a monitor, and others with a lock of java.util.concurrent; all else waits for work.
+const JAVA_SERVER: &str = r#"
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.locks.ReentrantLock;
+
+public class Server {
+    static final Object table = new Object();
+    static final ReentrantLock lock = new ReentrantLock();
+    static final LinkedBlockingQueue<Runnable> jobs = new LinkedBlockingQueue<>();
+
+    static void pause() {
+        try {
+            Thread.sleep(1);
+        } catch (InterruptedException end) {
+            throw new IllegalStateException(end);
+        }
+    }
+
+    static void updateTable() {
+        synchronized (table) {
+            pause();
+        }
+    }
+
+    static void putCache() {
+        lock.lock();
+        try {
+            pause();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    static void start(String name, Runnable task) {
+        new Thread(() -> {
+            for (;;)
+                task.run();
+        }, name).start();
+    }
+
+    static void idle() {
+        try {
+            jobs.take().run();
+        } catch (InterruptedException end) {
+            throw new IllegalStateException(end);
+        }
+    }
+
+    public static void main(String[] arguments) {
+        for (int number = 0; number < 3; number++) {
+            start("update-" + number, Server::updateTable);
+            start("put-" + number, Server::putCache);
+            start("idle-" + number, Server::idle);
+        }
+    }
+}
+"#;
+
+#[test]
+fn locks_of_java_are_named_by_the_methods_that_take_them() {
+    let home = Home::new();
+    let source = home.path("Server.java");
+    fs::write(&source, JAVA_SERVER).unwrap();
+    let mut compiler = Command::new("javac");
+    compiler.arg("-d").arg(home.path("")).arg(&source);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skip("locks of Java", "javac: there is no JDK");
+    }
+    let mut java = Command::new("java");
+    java.args(["-Xmx64m", "-cp"]).arg(home.path("")).arg("Server");
+    let server = Running(java.spawn().unwrap());
+    // The virtual machine starts.
+    std::thread::sleep(Duration::from_secs(2));
+    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
+    let causes = answer["causes"].as_array().unwrap();
+    for (name, method) in [
+        ("monitor waited for in Server.updateTable", "Server.updateTable"),
+        ("ReentrantLock waited for in Server.putCache", "Server.putCache"),
+    ] {
+        let cause = causes.iter().find(|cause| cause["name"] == name);
+        let cause = cause.unwrap_or_else(|| panic!("no {name}: {causes:#?}"));
+        assert_eq!(cause["waited_in"][0], method);
+        assert_eq!(cause["held_in"][0], method);
+    }
+    let idle = causes.iter().filter_map(|cause| cause["name"].as_str());
+    assert_eq!(idle.filter(|name| name.contains("idle")).count(), 0, "{causes:#?}");
+}

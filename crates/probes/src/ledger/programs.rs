@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::rc::Rc;
 
 use perf_data::functions_of;
 
@@ -24,8 +25,14 @@ pub struct Programs {
     mapped: HashMap<u32, Vec<MappedCode>>,
     /// Whether the instruction that ends at a location is a call.
     calls: HashMap<CodeLocation, bool>,
+    /// Functions that are known by name alone, and where each is in this list.
+    named: Vec<Rc<str>>,
+    places: HashMap<Rc<str>, u64>,
 }
 
+/// The file of functions that are known by name alone, and its name.
+const NAMED: u32 = u32::MAX;
+const RUNTIME: &str = "[runtime]";
 /// The name of the vdso in lists of mapped code.
 const VDSO: &str = "[vdso]";
 /// How many callers of a vdso function are taken from the stack: the C library's, and its caller.
@@ -62,6 +69,16 @@ impl Programs {
             self.location(process, address - u64::from(depth > 0).min(*address))
         });
         locations.collect()
+    }
+
+    /// A place that stands for a function of generated code, whose name its virtual machine told.
+    pub fn generated(&mut self, name: &Rc<str>) -> CodeLocation {
+        let next = self.named.len() as u64;
+        let place = *self.places.entry(name.clone()).or_insert(next);
+        if place == next {
+            self.named.push(name.clone());
+        }
+        (NAMED, place)
     }
 
     /// A call chain that begins in the vdso, with the callers that it lacks: those in the C library, which keeps no
@@ -159,6 +176,10 @@ impl Programs {
         locations: &BTreeSet<CodeLocation>,
     ) -> HashMap<CodeLocation, (String, String)> {
         let mut functions = HashMap::new();
+        for location in locations.iter().filter(|(file, _)| *file == NAMED) {
+            let name = self.named.get(location.1 as usize).map(|name| name.to_string());
+            functions.insert(*location, (name.unwrap_or_default(), RUNTIME.to_string()));
+        }
         for (index, path) in self.files.iter().enumerate() {
             let in_file: Vec<CodeLocation> =
                 locations.iter().filter(|(file, _)| *file as usize == index).copied().collect();

@@ -205,6 +205,7 @@ impl LiveWatch {
         for process in new {
             self.wanted.insert(process);
             self.find_threads(process);
+            self.stacks.prepare(process);
         }
     }
 
@@ -371,6 +372,7 @@ impl LiveWatch {
         if let Err(why) = &symbols {
             self.followed.missing.insert("names of kernel functions".to_string(), why.clone());
         }
+        self.followed.missing.append(&mut self.stacks.missing);
         self.trace.variables = variables(&mut self.stacks, &self.addresses);
         name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), &self.stacks);
         // Events of different CPUs reach the ring in about the order of time.

@@ -12,6 +12,7 @@ mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
 mod host_use;
+mod hotspot;
 mod kernel_waits;
 pub mod processes;
 #[cfg(feature = "bpf")]

@@ -489,6 +489,7 @@ impl ProcWatch {
     pub fn end(mut self) -> SampledResult {
         let trace = &mut self.samples.trace;
         trace.variables = variables(&mut self.stacks, &self.addresses);
+        self.result.missing.append(&mut self.stacks.missing);
         let whole = self.walked.iter().filter(|stack| stack.is_whole).count();
         self.result.whole_stacks = whole as f64 / self.walked.len().max(1) as f64;
         name_stacks(trace, &self.walked, &self.stacks);

@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use framehop::{
-    CacheNative, ExplicitModuleSectionInfo, Module, UnwindRegsNative, Unwinder, UnwinderNative,
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, Module, UnwindRegsNative, Unwinder,
+    UnwinderNative,
 };
 use perf_data::{ProgramTypes, UnwindTables, Variables};
 use records::live::Touch;
 
+use super::hotspot::{self, Hotspot, Inner, Registers, Stack};
 #[cfg(feature = "bpf")]
 use super::raw::RawStack;
 use super::task_files::read_memory;
@@ -36,6 +39,10 @@ pub struct UserStacks {
     /// Types of files, by path.
     types: HashMap<PathBuf, Option<ProgramTypes>>,
     pub programs: Programs,
+    /// Virtual machines of Java, by process and where their library lies; `None` if they show no methods.
+    java: HashMap<(u32, u64), Option<Hotspot>>,
+    /// What stacks lack, and why.
+    pub missing: BTreeMap<String, String>,
     /// Processes whose maps were read in this round.
     fresh: BTreeSet<u32>,
 }
@@ -44,6 +51,29 @@ struct Process {
     unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
     mappings: Vec<Mapping>,
+    /// Where the library of its virtual machine of Java lies.
+    java: Option<u64>,
+}
+
+/// A frame of a stack.
+enum Frame {
+    /// The address of its instruction.
+    Address(u64),
+    /// The name of a method that a virtual machine executes.
+    Method(Rc<str>),
+}
+
+impl Frame {
+    fn address(&self) -> Option<u64> {
+        match self {
+            Frame::Address(address) => Some(*address),
+            Frame::Method(_) => None,
+        }
+    }
+
+    fn is_address(&self) -> bool {
+        self.address().is_some()
+    }
 }
 
 /// What the instructions at the top of a sample in a program access. Their code is read from the process: a runtime may have
@@ -81,6 +111,15 @@ impl UserStacks {
         self.fresh.clear();
     }
 
+    /// Reads what takes long of the processes of virtual machines, so that following them begins with it.
+    #[cfg(feature = "bpf")]
+    pub fn prepare(&mut self, number: u32) {
+        let maps = fs::read_to_string(format!("/proc/{number}/maps")).unwrap_or_default();
+        if maps.contains(hotspot::LIBRARY) {
+            self.read_maps(number);
+        }
+    }
+
     /// Walks the stack of an event.
     #[cfg(feature = "bpf")]
     pub fn walk(&mut self, raw: &RawStack) -> Walked {
@@ -103,12 +142,35 @@ impl UserStacks {
         let Some(process) = self.processes.get_mut(&number) else {
             return Walked { frames: Vec::new(), is_whole: false };
         };
-        let (addresses, is_whole) = addresses(process, &UserRegisters { bp, ..*registers }, stack);
+        let java = process.java.and_then(|at| self.java.get_mut(&(number, at))?.as_mut());
+        let (found, is_whole) = frames(process, java, &UserRegisters { bp, ..*registers }, stack);
+        let frames = self.located(number, &found);
+        let is_whole = is_whole && frames.len() == found.len();
+        Walked { frames, is_whole }
+    }
+
+    /// Where frames are, up to the first that is in no known code.
+    fn located(&mut self, number: u32, frames: &[Frame]) -> Vec<CodeLocation> {
         // The programs that code lies in are read again by themselves.
         let mut fresh = BTreeSet::new();
-        let frames = self.programs.locations(number, &addresses, &mut fresh);
-        let is_whole = is_whole && frames.len() == addresses.len();
-        Walked { frames, is_whole }
+        let mut located = Vec::new();
+        for run in frames.chunk_by(|a, b| a.is_address() && b.is_address()) {
+            if let [Frame::Method(name)] = run {
+                located.push(self.programs.generated(name));
+                continue;
+            }
+            // A caller's address is that of the instruction after the call: all but the innermost are callers.
+            let before = u64::from(!located.is_empty());
+            let mut addresses: Vec<u64> = run.iter().filter_map(Frame::address).collect();
+            addresses.iter_mut().take(1).for_each(|first| *first -= before.min(*first));
+            let found = self.programs.locations(number, &addresses, &mut fresh);
+            let is_cut = found.len() < addresses.len();
+            located.extend(found);
+            if is_cut {
+                break;
+            }
+        }
+        located
     }
 
     /// The frame pointer where it is not known, as in /proc: that of the innermost function that keeps one, for the unwind tables
@@ -146,7 +208,35 @@ impl UserStacks {
             }
         }
         let cache = CacheNative::new();
-        self.processes.insert(number, Process { unwinder, cache, mappings });
+        let java = self.find_java(number, &mappings, &root);
+        self.processes.insert(number, Process { unwinder, cache, mappings, java });
+    }
+
+    /// Finds the virtual machine of Java in a process, if there is one: where its library lies.
+    fn find_java(&mut self, number: u32, mappings: &[Mapping], root: &str) -> Option<u64> {
+        let is_library = |path: &str| path.rsplit('/').next() == Some(hotspot::LIBRARY);
+        let is_code = |mapping: &&Mapping| mapping.is_code && is_library(&mapping.path);
+        let library = mappings.iter().find(is_code)?;
+        let start = library.range.start;
+        if !self.java.contains_key(&(number, start)) {
+            let path = PathBuf::from(format!("{root}{}", library.path));
+            let variables = perf_data::exported_variables(&path, hotspot::EXPORTED);
+            let variables = variables.unwrap_or_default();
+            let tables = self.tables.get(&path).and_then(Option::as_ref);
+            let bias = tables
+                .and_then(|tables| Some(start.wrapping_sub(tables.address_of(library.offset)?)));
+            let exported = |name: &str| {
+                let (_, address) = variables.iter().find(|(known, _)| known == name)?;
+                Some(address.wrapping_add(bias?))
+            };
+            let found = Hotspot::find(number, &exported);
+            let lacks = |why: &String| format!("virtual machine of process {number}: {why}");
+            let missing = found.as_ref().err().map(lacks);
+            let what = || "names of Java methods".to_string();
+            self.missing.extend(missing.map(|why| (what(), why)));
+            self.java.insert((number, start), found.ok());
+        }
+        Some(start)
     }
 
     /// The variable at an address of a process: `table_lock`, `pool.lock`. `None` on the heap and on stacks, and in
@@ -213,28 +303,61 @@ fn module(mapping: &Mapping, tables: &UnwindTables) -> Option<Module<Arc<[u8]>>>
     Some(Module::new(mapping.path.clone(), mapping.range.clone(), base, sections))
 }
 
-/// The addresses of a stack's frames, innermost first, each within its instruction; and whether the walk came to the end.
-fn addresses(process: &mut Process, registers: &UserRegisters, stack: &[u8]) -> (Vec<u64>, bool) {
-    let mut read = |address: u64| {
+/// The frames of a stack, innermost first, and whether the walk came to the end.
+fn frames(
+    process: &mut Process,
+    mut java: Option<&mut Hotspot>,
+    registers: &UserRegisters,
+    stack: &[u8],
+) -> (Vec<Frame>, bool) {
+    let word = |address: u64| {
         let at = address.checked_sub(registers.sp).and_then(|at| usize::try_from(at).ok());
         let word = at.and_then(|at| stack.get(at..at.checked_add(8)?)?.try_into().ok());
-        word.map(u64::from_ne_bytes).ok_or(())
+        word.map(u64::from_ne_bytes)
     };
-    #[cfg(target_arch = "aarch64")]
-    let at_first = UnwindRegsNative::new(registers.link, registers.sp, registers.bp);
-    #[cfg(not(target_arch = "aarch64"))]
-    let at_first = UnwindRegsNative::new(registers.ip, registers.sp, registers.bp);
-    let Process { unwinder, cache, .. } = process;
-    let mut frames = unwinder.iter_frames(registers.ip, at_first, cache, &mut read);
-    let mut addresses = Vec::new();
-    loop {
-        match frames.next() {
-            // The location of a caller is looked up one byte before where it goes on.
-            Ok(Some(frame)) if addresses.len() < FRAMES_MAX => addresses.push(frame.address()),
-            Ok(Some(_)) | Err(_) => return (addresses, false),
-            Ok(None) => return (addresses, true),
-        }
+    let first = if cfg!(target_arch = "aarch64") { registers.link } else { registers.ip };
+    let mut now = UnwindRegsNative::new(first, registers.sp, registers.bp);
+    let Process { unwinder, cache, mappings, .. } = process;
+    let is_code = |address| mappings.iter().any(|m| m.is_code && m.range.contains(&address));
+    let mut frames = Vec::new();
+    let mut at = FrameAddress::from_instruction_pointer(registers.ip);
+    let mut inner = Inner::Nothing;
+    for _ in 0..FRAMES_MAX {
+        let caller = match &mut java {
+            Some(java) if java.covers(at.address_for_lookup()) => {
+                let before = pointers(at.address(), &now);
+                let stack = Stack { word: &word, is_code: &is_code };
+                let (methods, caller) = java.step(before, inner, &stack);
+                frames.extend(methods.into_iter().map(Frame::Method));
+                let Some(caller) = caller.filter(|caller| caller.sp > before.sp) else {
+                    return (frames, false);
+                };
+                (now, inner) =
+                    (UnwindRegsNative::new(caller.ip, caller.sp, caller.bp), Inner::Compiled);
+                Ok(Some(caller.ip))
+            }
+            _ => {
+                frames.push(Frame::Address(at.address()));
+                inner = Inner::Native;
+                unwinder.unwind_frame(at, &mut now, cache, &mut |at| word(at).ok_or(()))
+            }
+        };
+        at = match caller.map(|caller| caller.map(FrameAddress::from_return_address)) {
+            Ok(Some(Some(caller))) => caller,
+            Ok(None) => return (frames, true),
+            Ok(Some(None)) | Err(_) => return (frames, false),
+        };
     }
+    (frames, false)
+}
+
+/// The registers with which a frame is walked on.
+fn pointers(ip: u64, now: &UnwindRegsNative) -> Registers {
+    #[cfg(target_arch = "aarch64")]
+    let bp = now.fp();
+    #[cfg(not(target_arch = "aarch64"))]
+    let bp = now.bp();
+    Registers { ip, sp: now.sp(), bp }
 }
 
 /// Parses lines `START-END rwxp OFFSET DEVICE INODE   PATH`.
