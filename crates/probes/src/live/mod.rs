@@ -11,11 +11,13 @@ mod attach;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
+mod cpython;
 mod host_use;
 mod kernel_waits;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;
+mod refusals;
 mod sampled;
 mod task_files;
 mod throttling;
