@@ -11,6 +11,7 @@ mod lives;
 mod locks;
 mod observe;
 mod places;
+mod python;
 mod sampled;
 mod shares;
 mod timelines;
