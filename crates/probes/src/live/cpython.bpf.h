@@ -39,7 +39,7 @@ struct python_thread {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u32);
 	__type(value, struct python);
@@ -120,4 +120,13 @@ static __noinline __u32 read_python(__u64 *words, __u32 process)
 		frame = user_word(frame + python->previous);
 	}
 	return frames;
+}
+
+// A child has what its parent has, at the same addresses, until it calls exec.
+static __always_inline void inherit_python(__u32 parent, __u32 child)
+{
+	struct python *python = parent == child ? NULL : bpf_map_lookup_elem(&pythons, &parent);
+
+	if (python)
+		bpf_map_update_elem(&pythons, &child, python, BPF_ANY);
 }

@@ -669,8 +669,14 @@ int BPF_PROG(live_contention_end, void *lock)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(live_fork, struct task_struct *parent, struct task_struct *child)
 {
-	if (mark_of(parent))
-		follow(child, number_of(child, true));
+	struct mark *mark = mark_of(parent);
+	__u32 process;
+
+	if (mark) {
+		process = number_of(child, true);
+		follow(child, process);
+		inherit_python(mark->process, process);
+	}
 	return 0;
 }
 
