@@ -12,6 +12,7 @@ mod lives;
 mod locks;
 mod observe;
 mod places;
+mod python;
 mod sampled;
 mod shares;
 mod timelines;

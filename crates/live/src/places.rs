@@ -4,6 +4,7 @@
 use records::live::{LockPlace, Trace, TracedFunction, TracedStack, TracedWait, WaitKind};
 
 use crate::java_locks::{self, JavaWait};
+use crate::python;
 
 /// How many callers of a place are kept.
 const CALLERS: usize = 3;
@@ -258,6 +259,9 @@ pub fn waits_for_work(frames: &[&TracedFunction]) -> bool {
 
 /// What a program's stack waits for; `None` if the stack does not tell.
 pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
+    if let Some(kind) = python::kind(frames) {
+        return Some(kind);
+    }
     let lock = lock_of(frames);
     let has = |words: &[&str]| lock.iter().any(|name| words.iter().any(|word| name.contains(word)));
     let place = frames.get(lock.len());
@@ -267,7 +271,7 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     if has(&["take_gil"]) || frames.iter().take(lock.len() + 1).any(|f| f.name == "take_gil") {
         return Some(WaitKind::Interpreter);
     }
-    if place.is_some_and(|function| is_allocator(&function.name)) {
+    if place.is_some_and(|function| is_allocator(function)) {
         return Some(WaitKind::Allocator);
     }
     let kinds: [(WaitKind, &[&str]); 8] = [
@@ -359,14 +363,26 @@ pub fn kind_by_values(wait: &TracedWait) -> WaitKind {
 /// The place in the program: the first function with a name that is no part of a lock, with its callers.
 pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
     let is_of_lock = part_of_lock(frames);
+    let has_python = frames.iter().any(|function| python::is_python(function));
+    // What a Python function does by the C library, it does itself.
+    let is_of_interpreter =
+        |f: &TracedFunction| has_python && (python::is_interpreter(f) || is_c_library(&f.object));
     let is_part = |function: &&&TracedFunction| {
-        is_of_lock(function) || is_allocator(&function.name) || !function.is_named
+        is_of_lock(function)
+            || is_allocator(function)
+            || !function.is_named
+            || is_of_interpreter(function)
     };
     let lock = frames.iter().take_while(is_part).count();
-    let first_of_program = || frames.iter().find(|f| !is_of_lock(f)).or(frames.last());
-    let at = frames.get(lock).filter(|at| !is_start(&at.name)).or_else(first_of_program)?;
-    let callers = frames.iter().skip(lock + 1).map(|function| function.name.clone());
-    let callers = callers.take_while(|name| !is_start(name)).take(CALLERS).collect();
+    let first_of_program = || {
+        let is_its = |f: &&&TracedFunction| !is_of_lock(f) && !is_of_interpreter(f);
+        let mut python = frames.iter().filter(|function| python::is_python(function));
+        frames.iter().find(is_its).or(python.next()).or(frames.last())
+    };
+    let at = frames.get(lock).filter(|at| !is_start(at)).or_else(first_of_program)?;
+    let callers = frames.iter().skip(lock + 1).filter(|function| !is_of_interpreter(function));
+    let callers = callers.take_while(|f| !is_start(f)).map(|f| f.name.clone());
+    let callers = callers.take(CALLERS).collect();
     Some(LockPlace { function: at.name.clone(), callers, times: 0, ns: 0 })
 }
 
@@ -405,7 +421,7 @@ pub fn is_page_fault(frames: &[&TracedFunction]) -> bool {
 }
 
 /// Where threads begin.
-fn is_start(name: &str) -> bool {
+fn is_start(function: &TracedFunction) -> bool {
     const STARTS: [&str; 8] = [
         "start_thread",
         "clone",
@@ -416,7 +432,10 @@ fn is_start(name: &str) -> bool {
         "__libc_start_call_main",
         "runtime.goexit",
     ];
-    STARTS.iter().any(|start| name.starts_with(start))
+    if python::is_python(function) {
+        return python::is_start(function);
+    }
+    STARTS.iter().any(|start| function.name.starts_with(start))
 }
 
 /// Whether a function of this stack is part of a lock. All that methods of Java call of their virtual machine is.
@@ -426,6 +445,9 @@ fn part_of_lock(frames: &[&TracedFunction]) -> impl Fn(&TracedFunction) -> bool 
 }
 
 fn is_part_of_lock(function: &TracedFunction) -> bool {
+    if python::is_python(function) {
+        return python::is_part_of_lock(function);
+    }
     // The compiler puts what a thread runs into the function of Rust's library that starts it.
     let is_program = function.name.contains("::__rust_begin_short_backtrace");
     is_unnamed_library(function)
@@ -446,7 +468,11 @@ pub fn is_c_library(object: &str) -> bool {
     libraries.iter().any(|library| object.starts_with(library))
 }
 
-fn is_allocator(name: &str) -> bool {
+fn is_allocator(function: &TracedFunction) -> bool {
+    let name = function.name.as_str();
+    if python::is_python(function) {
+        return false;
+    }
     ALLOCATORS.iter().any(|part| name == *part || (part.ends_with('_') && name.starts_with(part)))
         || name.starts_with("operator new")
         || name.starts_with("operator delete")

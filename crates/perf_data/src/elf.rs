@@ -216,7 +216,7 @@ pub fn after_system_call(path: &Path, offsets: &[u64]) -> Vec<bool> {
     is_after
 }
 
-type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
+pub type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
 /// Opens a file, if it is of the wanted version.
 pub fn with<T>(path: &Path, question: &Question, ask: impl Fn(&Elf) -> Result<T>) -> Result<T> {

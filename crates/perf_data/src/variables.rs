@@ -6,7 +6,7 @@ use anyhow::Result;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::caught;
-use crate::elf::{Question, SYMBOLS_MAX, name_of, with};
+use crate::elf::{Elf, Question, SYMBOLS_MAX, name_of, with};
 
 /// A variable in a program's or library's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,21 +31,46 @@ pub struct Variables {
 
 /// The variables of a program's or library's file; a stripped one has none.
 pub fn variables(path: &Path) -> Result<Variables> {
+    read(path, |elf| {
+        let symbols = elf.symbols().chain(elf.dynamic_symbols()).take(SYMBOLS_MAX);
+        let mut variables: Vec<Variable> = symbols.filter(is_variable).map(variable).collect();
+        variables.sort_by_key(|variable| variable.address);
+        variables.dedup_by_key(|variable| variable.address);
+        variables
+    })
+}
+
+/// The variables of these names that a file shows to others, which a stripped one does too.
+///
+/// # Errors
+/// The file cannot be read, or is no ELF file.
+pub fn exported(path: &Path, names: &[&str]) -> Result<Variables> {
+    read(path, |elf| {
+        let is_wanted = |symbol: &object::Symbol<'_, '_, _>| {
+            let name = symbol.name_bytes().unwrap_or_default();
+            names.iter().any(|wanted| wanted.as_bytes() == name)
+        };
+        let symbols = elf.dynamic_symbols().take(SYMBOLS_MAX);
+        symbols.filter(|s| is_variable(s) && is_wanted(s)).map(variable).collect()
+    })
+}
+
+fn is_variable<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
+    symbol.kind() == SymbolKind::Data && symbol.size() > 0
+}
+
+fn variable<'d>(symbol: impl ObjectSymbol<'d>) -> Variable {
+    Variable {
+        address: symbol.address(),
+        bytes: symbol.size(),
+        name: name_of(symbol.name_bytes().unwrap_or_default()),
+    }
+}
+
+fn read(path: &Path, variables_of: impl Fn(&Elf) -> Vec<Variable>) -> Result<Variables> {
     let question = Question { build_id: &[], trusted: true, offsets: &[], debug: None };
     caught("ELF", || {
         with(path, &question, |elf| {
-            let symbols = elf.symbols().chain(elf.dynamic_symbols()).take(SYMBOLS_MAX);
-            let data =
-                symbols.filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0);
-            let mut variables: Vec<Variable> = data
-                .map(|symbol| Variable {
-                    address: symbol.address(),
-                    bytes: symbol.size(),
-                    name: name_of(symbol.name_bytes().unwrap_or_default()),
-                })
-                .collect();
-            variables.sort_by_key(|variable| variable.address);
-            variables.dedup_by_key(|variable| variable.address);
             let segments = || elf.segments().filter(|segment| segment.size() > 0);
             let loaded = segments().map(|segment| {
                 let start = segment.address();
@@ -53,7 +78,7 @@ pub fn variables(path: &Path) -> Result<Variables> {
             });
             let ends = segments().map(|segment| segment.address().saturating_add(segment.size()));
             Ok(Variables {
-                variables,
+                variables: variables_of(elf),
                 segments: loaded.collect(),
                 start: segments().map(|segment| segment.address()).min().unwrap_or(0),
                 end: ends.max().unwrap_or(0),

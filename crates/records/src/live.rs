@@ -206,7 +206,7 @@ pub enum StackTaken {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TracedFunction {
     pub name: String,
-    /// The name of the file that contains it; empty in the kernel.
+    /// The name of the file that contains it; empty in the kernel. For a function in Python, `py:` and the path of its source.
     pub object: String,
     /// Whether a symbol names it; else `name` is a place in the file.
     pub is_named: bool,

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,6 +84,99 @@ fn the_lock_of_a_running_program_is_named_with_what_its_holder_does() {
     assert!(reasons.iter().any(|holder| holder["reason"] == "sleeping"), "{cause:#}");
     let status = fs::read_to_string(format!("/proc/{}/status", server.0.id())).unwrap();
     assert!(status.contains("TracerPid:\t0"), "it is not traced");
+}
+
+/// Threads that take turns with a lock in two functions, and a pool without work.
+const PYTHON_SERVER: &str = r#"
+import concurrent.futures
+import threading
+import time
+
+class Cache:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def evict(self):
+        with self.lock:
+            time.sleep(0.002)
+
+    def get(self):
+        with self.lock:
+            pass
+
+cache = Cache()
+
+def serve():
+    while True:
+        cache.get()
+        time.sleep(0.0001)
+
+def clean():
+    while True:
+        cache.evict()
+
+for target in [serve, serve, clean]:
+    threading.Thread(target=target, daemon=True).start()
+pool = concurrent.futures.ThreadPoolExecutor(2)
+for _ in range(2):
+    pool.submit(time.sleep, 0.01)
+print("ready", flush=True)
+time.sleep(1000)
+"#;
+
+fn python_server(home: &Home) -> Option<Running> {
+    let source = home.path("shop.py");
+    fs::write(&source, PYTHON_SERVER).unwrap();
+    let mut python = Command::new("python3");
+    let mut child = match python.arg(&source).stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(why) => {
+            skip("functions of Python", &format!("python3: {why}"));
+            return None;
+        }
+    };
+    let printed = child.stdout.take().unwrap();
+    let server = Running(child);
+    let mut line = String::new();
+    BufReader::new(printed).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Some(server)
+}
+
+/// Whether the lock of the server in Python is named by its functions; `held` has it.
+fn check_lock_of_python(answer: &Value, held: &str) {
+    let causes = answer["causes"].as_array().unwrap();
+    let locks: Vec<&Value> = causes.iter().filter(|cause| cause["cause"] == "lock").collect();
+    let [lock] = locks[..] else { panic!("{causes:#?}") };
+    assert_eq!(lock["name"], "mutex waited for in Cache.get (shop.py)", "{lock:#}");
+    assert_eq!(lock["waited_in"][0], "Cache.get (shop.py)", "{lock:#}");
+    assert_eq!(lock["held_in"][0], held, "{lock:#}");
+    assert_eq!(lock["holder"][0]["reason"], "sleeping", "{lock:#}");
+}
+
+#[test]
+fn a_lock_of_python_is_named_by_the_functions_of_the_program() {
+    let home = Home::new();
+    let Some(server) = python_server(&home) else { return };
+    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
+    if answer["missing"].as_object().is_some_and(|all| all.keys().any(|k| k.contains("Python"))) {
+        return skip("functions of Python", "this Python is of another version");
+    }
+    check_lock_of_python(&answer, "Cache.evict (shop.py)");
+}
+
+#[test]
+fn a_lock_of_python_is_named_without_bpf() {
+    let home = Home::new();
+    let Some(server) = python_server(&home) else { return };
+    let words = format!("explain --pid {} --seconds 2 --without-bpf --json", server.0.id());
+    let ended = home.run(&words);
+    if ended.stderr.contains("ptrace") {
+        return skip("functions of Python without BPF", &ended.stderr);
+    }
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let answer: Value = serde_json::from_str(&home.said("stdout")).unwrap();
+    check_lock_of_python(&answer, "Cache.evict (shop.py)");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use records::live::{
 
 use super::Followed;
 use super::compat_calls;
+use super::cpython::{PythonStack, Pythons, joined};
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
 use super::task_files::{Seen, TaskFiles};
@@ -79,6 +80,7 @@ pub struct LiveWatch {
     ring: RingBuffer<'static>,
     arrived: Rc<RefCell<Vec<RawEvent>>>,
     stacks: UserStacks,
+    pythons: Pythons,
     /// What frames of walked stacks are: of the kernel by address, of programs by place.
     walked: Vec<WalkedStack>,
     /// The processes whose threads are followed.
@@ -104,6 +106,7 @@ struct WalkedStack {
     kernel: Vec<u64>,
     call: String,
     user: Vec<CodeLocation>,
+    python: PythonStack,
     is_whole: bool,
     touches: Vec<Touch>,
 }
@@ -167,6 +170,7 @@ impl LiveWatch {
             ring,
             arrived,
             stacks: UserStacks::default(),
+            pythons: Pythons::default(),
             walked: Vec::new(),
             wanted: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -206,7 +210,9 @@ impl LiveWatch {
             self.wanted.insert(process);
             self.find_threads(process);
             self.stacks.prepare(process);
+            self.pythons.expect(&mut self.stacks, process);
         }
+        self.read_pythons();
     }
 
     /// Marks the threads that are there; those that they start later inherit it.
@@ -273,6 +279,7 @@ impl LiveWatch {
                         }
                     }
                     let walked = self.stacks.walk(&raw);
+                    let python = self.pythons.stack(&self.stacks, raw.process, &raw.python);
                     let is_sample = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
                     let touches = is_sample
                         .then(|| touched(raw.process, raw.registers.ip, &raw.all_registers));
@@ -287,10 +294,24 @@ impl LiveWatch {
                         kernel,
                         call,
                         user,
+                        python,
                         is_whole,
                         touches,
                     });
                 }
+            }
+        }
+        self.read_pythons();
+    }
+
+    /// Has the BPF programs read the frames of Python in processes in which it was found.
+    fn read_pythons(&mut self) {
+        for (process, python) in self.pythons.take_found() {
+            let maps = map(&self.object, "pythons").and_then(|pythons| {
+                python.register(&pythons, &map(&self.object, "python_threads")?, process)
+            });
+            if let Err(why) = maps {
+                self.followed.missing.insert("Python functions".to_string(), why);
             }
         }
     }
@@ -374,7 +395,9 @@ impl LiveWatch {
         }
         self.followed.missing.append(&mut self.stacks.missing);
         self.trace.variables = variables(&mut self.stacks, &self.addresses);
-        name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), &self.stacks);
+        self.followed.missing.append(&mut self.pythons.missing);
+        let programs = (&self.stacks, &self.pythons);
+        name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), programs);
         // Events of different CPUs reach the ring in about the order of time.
         self.trace.switches.sort_by_key(|switch| switch.at_ns);
         self.trace.found.sort_by_key(|found| found.at_ns);
@@ -596,7 +619,7 @@ fn name_stacks(
     trace: &mut Trace,
     walked: &[WalkedStack],
     symbols: Option<&Symbols>,
-    stacks: &UserStacks,
+    (stacks, pythons): (&UserStacks, &Pythons),
 ) {
     let mut known: HashMap<TracedFunction, u32> = HashMap::new();
     let mut functions = Vec::new();
@@ -617,11 +640,13 @@ fn name_stacks(
             })
             .collect();
         let kernel = frames.len() as u32;
-        let of_program = stack.user.iter().filter_map(|at| names.get(at));
-        frames.extend(of_program.map(|(name, object)| {
+        let of_program = stack.user.iter().filter_map(|at| names.get(at)).map(|(name, object)| {
             let is_named = !name.starts_with(&format!("{object}+0x"));
-            index(TracedFunction { name: name.clone(), object: object.clone(), is_named })
-        }));
+            TracedFunction { name: name.clone(), object: object.clone(), is_named }
+        });
+        let of_program =
+            joined(of_program.collect(), stack.is_whole, &stack.python, &pythons.functions);
+        frames.extend(of_program.into_iter().map(&mut index));
         trace.stacks.push(TracedStack {
             at_ns: stack.at_ns,
             task: stack.task,

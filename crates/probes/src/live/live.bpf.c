@@ -15,6 +15,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "../ledger/kernel.bpf.h"
+#include "cpython.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -107,6 +108,9 @@ struct stack_event {
 	__u64 goroutine;
 	__u64 address;
 	__u64 frames[KERNEL_FRAMES];
+	// Of a thread of CPython: see cpython.bpf.h.
+	__u64 python_frames;
+	__u64 python[PYTHON_FRAMES];
 	char stack[CHUNK * CHUNKS];
 };
 
@@ -462,6 +466,7 @@ static __always_inline struct stack_event *begin_stack(
 	s->goroutine = 0;
 	s->address = 0;
 	read_user_registers(s, (void *)bpf_task_pt_regs(task));
+	s->python_frames = read_python(s->python, mark->process);
 	return s;
 }
 
@@ -664,8 +669,14 @@ int BPF_PROG(live_contention_end, void *lock)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(live_fork, struct task_struct *parent, struct task_struct *child)
 {
-	if (mark_of(parent))
-		follow(child, number_of(child, true));
+	struct mark *mark = mark_of(parent);
+	__u32 process;
+
+	if (mark) {
+		process = number_of(child, true);
+		follow(child, process);
+		inherit_python(mark->process, process);
+	}
 	return 0;
 }
 

@@ -11,12 +11,14 @@ mod attach;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
+mod cpython;
 mod host_use;
 mod hotspot;
 mod kernel_waits;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;
+mod refusals;
 mod sampled;
 mod task_files;
 mod throttling;

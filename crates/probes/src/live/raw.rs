@@ -8,6 +8,7 @@ use records::live::{
 };
 
 use super::compat_calls;
+use super::cpython::PYTHON_FRAMES;
 use super::user_registers::{REGISTERS, UserRegisters};
 use crate::ledger::calls;
 
@@ -86,6 +87,8 @@ struct StackHead {
     goroutine: u64,
     address: u64,
     frames: [u64; KERNEL_FRAMES],
+    python_frames: u64,
+    python: [u64; PYTHON_FRAMES],
 }
 
 /// An event.
@@ -136,6 +139,8 @@ pub struct RawStack {
     pub all_registers: [u64; REGISTERS],
     /// What lies at the program's stack pointer and above.
     pub stack: Vec<u8>,
+    /// The frames of a thread of CPython, in the words of cpython.bpf.h.
+    pub python: Vec<u64>,
     /// What a goroutine does, if this is about one.
     pub goroutine: Option<GoroutineEvent>,
 }
@@ -262,6 +267,7 @@ impl StackHead {
             waits_at: (self.reason == GOROUTINE_WAITS).then_some(self.address),
         });
         let frames = (self.kernel_frames as usize).min(KERNEL_FRAMES);
+        let python = (self.python_frames as usize).min(PYTHON_FRAMES);
         Some(RawEvent::Stack(RawStack {
             at_ns: self.head.at_ns,
             task: self.head.task,
@@ -272,6 +278,7 @@ impl StackHead {
             registers: UserRegisters { ip: self.ip, sp: self.sp, bp: self.bp, link: self.link },
             all_registers: self.registers,
             stack: stack.get(..self.stack_bytes as usize)?.to_vec(),
+            python: self.python[..python].to_vec(),
             goroutine,
         }))
     }

@@ -14,7 +14,9 @@ use records::live::{StackTaken, Touch, Trace, TracedFunction, TracedStack, Trace
 use records::sampled::{Round, Samples, Sighted, Sighting};
 
 use super::clock_samples::ClockSamples;
+use super::cpython::{PythonStack, Pythons, joined};
 use super::host_use::{HostUse, own_cpu_ns};
+use super::refusals::{functions_refused, refused};
 use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
 use super::throttling::Throttling;
 use super::user_registers::UserRegisters;
@@ -54,10 +56,11 @@ pub struct ProcWatch {
     threads: BTreeMap<u32, Thread>,
     samples: Samples,
     stacks: UserStacks,
+    pythons: Pythons,
     /// Walked stacks: those of the program's code, and whether they are whole.
     walked: Vec<WalkedStack>,
-    /// The last stack that was walked from a place of a thread.
-    known: HashMap<(u32, Place, String), usize>,
+    /// The last stack that was walked from a place of a thread: where it is in the kernel, and in which Python functions.
+    known: HashMap<(u32, Place, String, Vec<u64>), usize>,
     /// Addresses of futexes, and those that samples access, by process.
     addresses: BTreeSet<(u32, u64)>,
     host: HostUse,
@@ -104,6 +107,7 @@ struct WalkedStack {
     /// The kernel's function that waits for a lock; empty if it waits for none.
     kernel: String,
     frames: Vec<CodeLocation>,
+    python: PythonStack,
     is_whole: bool,
     touches: Vec<Touch>,
 }
@@ -124,6 +128,7 @@ impl ProcWatch {
                 ..Samples::default()
             },
             stacks: UserStacks::default(),
+            pythons: Pythons::default(),
             walked: Vec::new(),
             known: HashMap::new(),
             addresses: BTreeSet::new(),
@@ -362,7 +367,9 @@ impl ProcWatch {
         (place, kernel): (Place, &str),
         walks: &mut Walks,
     ) -> Option<usize> {
-        let key = (task, place, kernel.to_string());
+        // Python functions call each other without a trace on the stack of C.
+        let words = self.pythons.words(&self.stacks, process, task);
+        let key = (task, place, kernel.to_string(), words);
         let known = self.known.get(&key).copied();
         if !walks.take(known.is_some()) {
             return known;
@@ -374,11 +381,13 @@ impl ProcWatch {
         if walked.frames.is_empty() && kernel.is_empty() {
             return None;
         }
+        let python = self.pythons.stack(&self.stacks, process, &key.3);
         let index = self.index(WalkedStack {
             task,
             sampled_ns: None,
             kernel: kernel.to_string(),
             frames: walked.frames,
+            python,
             is_whole: walked.is_whole,
             touches: Vec::new(),
         });
@@ -409,6 +418,8 @@ impl ProcWatch {
                     sampled_ns: Some(sample.at_ns),
                     kernel: String::new(),
                     frames: walked.frames,
+                    // Where it is now tells nothing of then.
+                    python: PythonStack::default(),
                     is_whole: walked.is_whole,
                     touches,
                 });
@@ -492,13 +503,19 @@ impl ProcWatch {
         self.result.missing.append(&mut self.stacks.missing);
         let whole = self.walked.iter().filter(|stack| stack.is_whole).count();
         self.result.whole_stacks = whole as f64 / self.walked.len().max(1) as f64;
-        name_stacks(trace, &self.walked, &self.stacks);
+        name_stacks(trace, &self.walked, (&self.stacks, &self.pythons));
+        self.result.missing.append(&mut self.pythons.missing);
+        if self.pythons.is_any() {
+            let why =
+                "without BPF, those of threads that wait are read; run knee as root".to_string();
+            self.result.missing.insert("Python functions of threads that run".to_string(), why);
+        }
         if let Some(why) =
             self.refused.filter(|_| self.walked.iter().all(|s| s.sampled_ns.is_none()))
         {
             self.result
                 .missing
-                .insert("functions of threads that run".to_string(), functions(&why));
+                .insert("functions of threads that run".to_string(), functions_refused(&why));
         }
         let rounds = self.samples.rounds.len() as f64;
         let edges = &trace.edges_ns;
@@ -536,35 +553,6 @@ fn mutex_of(doing: &Sighted) -> Option<u64> {
     }
 }
 
-/// Why a process may not be looked into, and what to do.
-fn refused(process: u32) -> String {
-    let user = |number: &str| {
-        use std::os::unix::fs::MetadataExt;
-        fs::metadata(format!("/proc/{number}")).ok().map(|metadata| metadata.uid())
-    };
-    match (user(&process.to_string()), user("self")) {
-        (Some(theirs), Some(own)) if theirs != own => format!(
-            "process {process} belongs to user {theirs}: what its threads wait for (/proc/{process}/syscall) is shown to \
-             that user and to root. Run knee as root, or as that user"
-        ),
-        _ => format!(
-            "the kernel does not show what the threads of process {process} wait for (/proc/{process}/syscall): \
-             ptrace(2) is restricted. Set kernel.yama.ptrace_scope=0, or run knee as root"
-        ),
-    }
-}
-
-/// Why running threads have no functions, and what would give them some.
-fn functions(why: &str) -> String {
-    let paranoia = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    match paranoia.trim().parse::<i32>() {
-        Ok(level) if level > 2 => {
-            format!("kernel.perf_event_paranoid is {level}; with 2 or less they are sampled")
-        }
-        _ => why.to_string(),
-    }
-}
-
 /// The number of online CPUs in the line `Cpus_allowed_list` of /proc/PID/status.
 fn cpus_allowed(status: &str, online: &BTreeSet<usize>) -> Option<u32> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -589,7 +577,11 @@ fn allow_open_files() {
     }
 }
 
-fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
+fn name_stacks(
+    trace: &mut Trace,
+    walked: &[WalkedStack],
+    (stacks, pythons): (&UserStacks, &Pythons),
+) {
     let mut known: HashMap<TracedFunction, u32> = HashMap::new();
     let locations = walked.iter().flat_map(|stack| stack.frames.iter().copied()).collect();
     let names = stacks.programs.functions(&locations);
@@ -606,6 +598,8 @@ fn name_stacks(trace: &mut Trace, walked: &[WalkedStack], stacks: &UserStacks) {
             object: object.clone(),
             is_named: !name.starts_with(&format!("{object}+0x")),
         });
+        let functions =
+            joined(functions.collect(), stack.is_whole, &stack.python, &pythons.functions);
         let frames = kernel.into_iter().chain(functions).map(|function| {
             let next = known.len() as u32;
             *known.entry(function.clone()).or_insert_with(|| {

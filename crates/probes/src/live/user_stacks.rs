@@ -45,12 +45,16 @@ pub struct UserStacks {
     pub missing: BTreeMap<String, String>,
     /// Processes whose maps were read in this round.
     fresh: BTreeSet<u32>,
+    /// How often maps were read.
+    reads: u64,
 }
 
 struct Process {
     unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
     mappings: Vec<Mapping>,
+    /// Which reading of maps these are.
+    read: u64,
     /// Where the library of its virtual machine of Java lies.
     java: Option<u64>,
 }
@@ -89,12 +93,12 @@ pub fn touched(process: u32, ip: u64, registers: &[u64; REGISTERS]) -> Vec<Touch
 
 /// A part of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapping {
+pub struct Mapping {
     range: Range<u64>,
     offset: u64,
     is_code: bool,
     /// Empty if it is no file's.
-    path: String,
+    pub path: String,
 }
 
 /// A walked stack.
@@ -190,7 +194,8 @@ impl UserStacks {
         found.map_or(0, |at| sp + (WORD * at) as u64)
     }
 
-    fn read_maps(&mut self, number: u32) {
+    /// Reads what a process has mapped.
+    pub fn read_maps(&mut self, number: u32) {
         let Ok(maps) = fs::read_to_string(format!("/proc/{number}/maps")) else { return };
         let mappings = parse(&maps);
         let mut unwinder = UnwinderNative::new();
@@ -209,7 +214,21 @@ impl UserStacks {
         }
         let cache = CacheNative::new();
         let java = self.find_java(number, &mappings, &root);
-        self.processes.insert(number, Process { unwinder, cache, mappings, java });
+        self.reads += 1;
+        let read = self.reads;
+        self.processes.insert(number, Process { unwinder, cache, mappings, read, java });
+    }
+
+    /// Which reading of maps the known ones of a process are; 0 if there are none.
+    pub fn maps_read(&self, number: u32) -> u64 {
+        self.processes.get(&number).map_or(0, |process| process.read)
+    }
+
+    /// The files of whose code a process has mapped a part.
+    pub fn code(&self, number: u32) -> impl Iterator<Item = &Mapping> {
+        let mappings = self.processes.get(&number).map(|process| process.mappings.iter());
+        let code = mappings.into_iter().flatten().filter(|mapping| mapping.is_code);
+        code.filter(|mapping| mapping.path.starts_with('/'))
     }
 
     /// Finds the virtual machine of Java in a process, if there is one: where its library lies.
@@ -276,7 +295,7 @@ fn lock_of(path: &str) -> &str {
 }
 
 /// What is added to addresses of a file where it is mapped.
-fn bias(mapping: &Mapping, variables: &Variables) -> Option<u64> {
+pub fn bias(mapping: &Mapping, variables: &Variables) -> Option<u64> {
     let segment = variables.segments.iter().rev().find(|(range, offset)| {
         let length = range.end - range.start;
         let page = offset & !0xfff;
