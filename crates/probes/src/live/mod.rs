@@ -8,11 +8,16 @@
 
 #[cfg(feature = "bpf")]
 mod attach;
+#[cfg(feature = "bpf")]
+mod bpf_object;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
+#[cfg(feature = "bpf")]
+mod count_operations;
 mod host_use;
 mod kernel_waits;
+pub mod operations;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;
