@@ -155,7 +155,11 @@ mod tests {
     }
 
     /// In how many of so many comparisons of two equal sets of series any series seems to have moved.
-    fn false_moves(comparisons: u32, of: impl Fn(&mut Xoshiro256PlusPlus) -> Series, seed: u64) -> u32 {
+    fn false_moves(
+        comparisons: u32,
+        of: impl Fn(&mut Xoshiro256PlusPlus) -> Series,
+        seed: u64,
+    ) -> u32 {
         const QUANTITIES: usize = 20;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut false_moves = 0;
@@ -223,9 +227,8 @@ mod tests {
 
     #[test]
     fn equal_windows_are_known_no_better_than_told_and_few_are_not_compared() {
-        let level = |value: f64, n: usize| {
-            Series::from_ratios(&vec![value; n], &vec![1.0; n]).unwrap()
-        };
+        let level =
+            |value: f64, n: usize| Series::from_ratios(&vec![value; n], &vec![1.0; n]).unwrap();
         let change = series_change(&level(0.0, 10), &level(1.0, 12), 0.01).unwrap();
         assert_eq!(change.difference.estimate, 1.0);
         assert!((change.difference.error - 0.01 * 2_f64.sqrt()).abs() < 1e-12);

@@ -7,14 +7,16 @@ use crate::causes::{LiveCauseKind, garbage_samples, is_fault, line_name};
 use crate::shares::Shares;
 
 /// The share of a cause that is no lock. `None` if this observation cannot tell.
-pub fn share_of_cause(observation: &Observation, kind: LiveCauseKind, name: &str) -> Option<Series> {
+pub fn share_of_cause(
+    observation: &Observation,
+    kind: LiveCauseKind,
+    name: &str,
+) -> Option<Series> {
     let windows = Windows { observation, shares: Shares::new(observation) };
     match kind {
         LiveCauseKind::BusyThread => windows.busy(name),
         LiveCauseKind::Quota => windows.quota(),
-        LiveCauseKind::Affinity => {
-            windows.of_cpus(f64::from(observation.allowed_cpus))
-        }
+        LiveCauseKind::Affinity => windows.of_cpus(f64::from(observation.allowed_cpus)),
         LiveCauseKind::OtherPrograms => {
             windows.of(|state| matches!(state, ThreadState::BehindOther(_)), could_run)
         }
@@ -143,7 +145,8 @@ impl Windows<'_> {
             self.ns(|state| *state == ThreadState::PageFault),
             self.ns(|state| *state == ThreadState::Running),
         );
-        let taken: Vec<f64> = waits.iter().zip(&runs).map(|(waits, runs)| waits + share * runs).collect();
+        let taken: Vec<f64> =
+            waits.iter().zip(&runs).map(|(waits, runs)| waits + share * runs).collect();
         let series = Series::from_ratios(&taken, &self.ns(is_active));
         let series = series.or_else(|| self.constant(0.0))?;
         Some(series.with_error(if all > 0 { chance_of_samples(faults, all) } else { 0.0 }))

@@ -129,11 +129,19 @@ pub fn compare(before: &Observation, after: &Observation) -> LiveComparison {
         judged(pairs)
     };
     quantities.sort_by(|a, b| {
-        let part = |change: &LiveChange| change.verdict.map(|v| if v.has_moved() { None } else { Some(v) });
+        let part = |change: &LiveChange| {
+            change.verdict.map(|v| if v.has_moved() { None } else { Some(v) })
+        };
         part(a).cmp(&part(b)).then(b.weight.total_cmp(&a.weight))
     });
     let [first, second] = [before, after].map(compared);
-    LiveComparison { notes: notes(before, after), before: first, after: second, no_verdict, quantities }
+    LiveComparison {
+        notes: notes(before, after),
+        before: first,
+        after: second,
+        no_verdict,
+        quantities,
+    }
 }
 
 fn compared(observation: &Observation) -> ComparedLook {
@@ -181,7 +189,8 @@ fn notes(before: &Observation, after: &Observation) -> Vec<String> {
         Some(cpus) => format!("{cpus:.2} CPUs"),
         None => "none".to_string(),
     };
-    let counted = |o: &Observation| o.operations_from.clone().unwrap_or_else(|| "nothing".to_string());
+    let counted =
+        |o: &Observation| o.operations_from.clone().unwrap_or_else(|| "nothing".to_string());
     differs("the host", before.host.clone(), after.host.clone());
     differs("the program", before.subject.clone(), after.subject.clone());
     differs("online", cpus(before), cpus(after));

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::answer::{idle_in, is_busy, is_storage, ledger, pooled};
-use crate::causes::{LiveCauseKind, causes};
 use crate::cause_series::{chance_of_samples, share_of_cause};
+use crate::causes::{LiveCauseKind, causes};
 use crate::shares::Shares;
 
 /// What is compared between two looks.
@@ -175,7 +175,10 @@ impl Sides<'_> {
         let (before, after) = self.both(|side| side.per_second(&side.operations()?))?;
         let whole = before.mean.max(after.mean);
         let unit = LiveUnit::PerSecond;
-        Some(Pair { whole, ..pair(LiveQuantity::OperationRate, "operations", unit, before, after, 0.0) })
+        Some(Pair {
+            whole,
+            ..pair(LiveQuantity::OperationRate, "operations", unit, before, after, 0.0)
+        })
     }
 
     fn causes(&self) -> Vec<Pair> {
@@ -275,7 +278,9 @@ impl Sides<'_> {
                 pairs.push(Pair { whole, within, ..pair });
             }
         }
-        pairs.sort_by(|a, b| b.before.mean.max(b.after.mean).total_cmp(&a.before.mean.max(a.after.mean)));
+        pairs.sort_by(|a, b| {
+            b.before.mean.max(b.after.mean).total_cmp(&a.before.mean.max(a.after.mean))
+        });
         pairs.truncate(ROWS_MAX);
         pairs
     }
@@ -312,7 +317,17 @@ fn pair(
     after: Series,
     least: f64,
 ) -> Pair {
-    Pair { quantity, name: name.into(), within: None, cause: None, unit, before, after, least, whole: 1.0 }
+    Pair {
+        quantity,
+        name: name.into(),
+        within: None,
+        cause: None,
+        unit,
+        before,
+        after,
+        least,
+        whole: 1.0,
+    }
 }
 
 /// The rows of one side's CPU time.
@@ -340,7 +355,11 @@ impl Rows {
 
     /// The names of rows that either side has, below the root and in its parts, each with the row that it is part of.
     fn names(sides: &[Rows; 2]) -> BTreeSet<(Option<String>, String)> {
-        fn add(row: &LedgerRow, within: Option<&str>, names: &mut BTreeSet<(Option<String>, String)>) {
+        fn add(
+            row: &LedgerRow,
+            within: Option<&str>,
+            names: &mut BTreeSet<(Option<String>, String)>,
+        ) {
             for part in &row.rows {
                 names.insert((within.map(str::to_string), part.name.clone()));
                 add(part, Some(&part.name), names);

@@ -133,8 +133,14 @@ mod tests {
         check("tracepoint:syscalls:sys_enter_fsync", OperationSource::Event { system, event });
         check("file:/run/served", file("/run/served", None));
         check("file:/run/stats:requests", file("/run/stats", Some("requests")));
-        check("file:/sys/devices/0000:00:1f.2/count", file("/sys/devices/0000:00:1f.2/count", None));
-        check("command:redis-cli info stats", OperationSource::Command("redis-cli info stats".into()));
+        check(
+            "file:/sys/devices/0000:00:1f.2/count",
+            file("/sys/devices/0000:00:1f.2/count", None),
+        );
+        check(
+            "command:redis-cli info stats",
+            OperationSource::Command("redis-cli info stats".into()),
+        );
     }
 
     #[test]
@@ -146,7 +152,9 @@ mod tests {
             assert!(why.contains("operations are counted by"), "{bad}: {why}");
         }
         assert!(OperationSource::parse("tracepoint:../..:x").is_err());
-        assert!(OperationSource::parse("command:echo 'a").unwrap_err().to_string().contains("quote"));
+        assert!(
+            OperationSource::parse("command:echo 'a").unwrap_err().to_string().contains("quote")
+        );
         assert!(OperationSource::parse("uprobe:").is_err());
     }
 

@@ -90,9 +90,15 @@ fn check(observation: &Observation) -> Result<()> {
     }
     let samples = observation.threads.iter().flat_map(|thread| &thread.samples);
     sum += samples.map(|sample| u128::from(sample.times)).sum::<u128>();
-    let places = observation.locks.iter().flat_map(|lock| lock.waited_in.iter().chain(&lock.held_in));
+    let places =
+        observation.locks.iter().flat_map(|lock| lock.waited_in.iter().chain(&lock.held_in));
     sum += places.map(|place| u128::from(place.ns) + u128::from(place.times)).sum::<u128>();
-    sum += observation.locks.iter().flat_map(|lock| &lock.waits_begun).map(|n| u128::from(*n)).sum::<u128>();
+    sum += observation
+        .locks
+        .iter()
+        .flat_map(|lock| &lock.waits_begun)
+        .map(|n| u128::from(*n))
+        .sum::<u128>();
     sum += observation.own_ns.iter().map(|ns| u128::from(*ns)).sum::<u128>();
     sum += u128::from(observation.gaps_ns);
     ensure!(sum < SUM_MAX, "its times are longer than any look");
@@ -100,7 +106,10 @@ fn check(observation: &Observation) -> Result<()> {
         ThreadState::Lock(lock) => *lock < observation.locks.len(),
         _ => true,
     };
-    ensure!(states().all(|time| is_known(&time.state)), "a thread waits for a lock that is not there");
+    ensure!(
+        states().all(|time| is_known(&time.state)),
+        "a thread waits for a lock that is not there"
+    );
     Ok(())
 }
 
@@ -145,7 +154,10 @@ mod tests {
         check(&text[..text.len() / 2], "the look is cut short after");
         check(&text.replacen("\"knee_look\":1", "\"knee_look\":2", 1), "use a newer knee");
         check(&text.replacen("\"ns\":[7]", "\"ns\":[7,8]", 1), "a row has 2 values for 1 windows");
-        check(&text.replacen("\"ns\":[7]", "\"ns\":[9223372036854775807]", 1), "longer than any look");
+        check(
+            &text.replacen("\"ns\":[7]", "\"ns\":[9223372036854775807]", 1),
+            "longer than any look",
+        );
         check(&text.replacen("\"ns\":9", "\"ns\":0", 1), "a window has no length");
         let lock = "{\"is\":\"lock\",\"of\":3}";
         check(&text.replacen("{\"is\":\"running\"}", lock, 1), "a lock that is not there");

@@ -21,8 +21,11 @@ pub fn compared_part(comparison: &LiveComparison) -> LedgerPart {
     let moved = moved(comparison);
     let first = headline(&moved);
     let others = moved.iter().filter(|change| Some(**change) != first && !is_rate(change));
-    let mut causes: Vec<String> =
-        others.filter(|change| is_worth_a_sentence(change)).take(SENTENCES).map(|c| sentence(c)).collect();
+    let mut causes: Vec<String> = others
+        .filter(|change| is_worth_a_sentence(change))
+        .take(SENTENCES)
+        .map(|c| sentence(c))
+        .collect();
     if !causes.is_empty() {
         causes.insert(0, "Also:".to_string());
     }
@@ -39,7 +42,11 @@ pub fn compared_part(comparison: &LiveComparison) -> LedgerPart {
 
 fn title(comparison: &LiveComparison) -> String {
     let (before, after) = (&comparison.before.subject, &comparison.after.subject);
-    if before == after { format!("{after}: before → after") } else { format!("{before} → {after}") }
+    if before == after {
+        format!("{after}: before → after")
+    } else {
+        format!("{before} → {after}")
+    }
 }
 
 /// What moved most, with the rate if that moved; or that nothing did.
@@ -159,7 +166,9 @@ fn of_cause(change: &LiveChange) -> String {
             "Memory reclaim takes {} of the active threads' time after".to_string()
         }
         Some(LiveCauseKind::SharedLine) => {
-            format!("Threads take the cache line of {name} from each other in {{}} of the CPU time after")
+            format!(
+                "Threads take the cache line of {name} from each other in {{}} of the CPU time after"
+            )
         }
         Some(LiveCauseKind::GarbageCollection) if name == "garbage collection" => {
             "Garbage collection takes {} of the CPU time after".to_string()
@@ -277,7 +286,9 @@ fn difference(change: &LiveChange) -> String {
     };
     let end = if change.unit == LiveUnit::Share { " %" } else { "" };
     match change.interval {
-        Some((low, high)) => format!("{} [{}, {}]{end}", text(change.difference), text(low), text(high)),
+        Some((low, high)) => {
+            format!("{} [{}, {}]{end}", text(change.difference), text(low), text(high))
+        }
         None => format!("{}{end}", text(change.difference)),
     }
 }
@@ -323,7 +334,12 @@ fn notes(comparison: &LiveComparison) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn change(quantity: LiveQuantity, name: &str, unit: LiveUnit, verdict: LiveVerdict) -> LiveChange {
+    fn change(
+        quantity: LiveQuantity,
+        name: &str,
+        unit: LiveUnit,
+        verdict: LiveVerdict,
+    ) -> LiveChange {
         LiveChange {
             quantity,
             name: name.to_string(),
@@ -353,7 +369,13 @@ mod tests {
             windows: 20,
             operations_from: None,
         };
-        LiveComparison { before: look(), after: look(), no_verdict: None, notes: Vec::new(), quantities }
+        LiveComparison {
+            before: look(),
+            after: look(),
+            no_verdict: None,
+            notes: Vec::new(),
+            quantities,
+        }
     }
 
     #[test]
@@ -365,7 +387,12 @@ mod tests {
             before_half: Some(20.0),
             after: 980.0,
             after_half: Some(12.0),
-            ..change(LiveQuantity::OperationRate, "operations", LiveUnit::PerSecond, LiveVerdict::Shrank)
+            ..change(
+                LiveQuantity::OperationRate,
+                "operations",
+                LiveUnit::PerSecond,
+                LiveVerdict::Shrank,
+            )
         };
         let check = |changes: &[&LiveChange], expected: &str| {
             let comparison = comparison(changes.iter().map(|change| (*change).clone()).collect());

@@ -1,11 +1,13 @@
 //! `knee explain`: where the time of an operation goes, to the nanosecond, and what accounts for
 //! the difference between two variants.
 
+mod operation_counts;
 mod part;
 mod perf_data;
 mod profiled;
 mod running;
 mod samples;
+mod saved_looks;
 mod source_lines;
 mod watched;
 
@@ -88,7 +90,8 @@ What to explain: it is measured first, unless it has been.
   './prog -m 1' './prog -m 2'  quoted lines; also --command, and --
   RECORD, RECORD:VARIANT       made by this, or by run --explain
   base new                     variants of the last record
-  perf.data                    one or two recordings of perf";
+  perf.data                    one or two recordings of perf
+  before.live after.live       one or two looks that --save saved";
 
 /// The heading of the options that only this verb has.
 const EXPLAIN: &str = "Ledger";
@@ -103,7 +106,13 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
             .long_help(WHAT)
             .required_unless_present_any(running::SUBJECTS)
     };
-    verb.mut_arg("what", what).mut_args(|argument| {
+    let against = |against: clap::Arg| {
+        against
+            .value_name("FILE")
+            .help("Compare what runs now with a look that --save saved")
+            .help_heading(running::HEADING)
+    };
+    verb.mut_arg("what", what).mut_arg("against", against).mut_args(|argument| {
         let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
         if is_shown { argument } else { argument.hide_short_help(true) }
     })
@@ -111,6 +120,7 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
 
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
+    let against = arguments.run.against.take_if(|_| arguments.running.is_given());
     if let Some(flag) = arguments.run.only_of_run() {
         bail!(
             "{flag} is a flag of knee run: leave it out, or explain the record that knee run makes"
@@ -123,9 +133,13 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             "--pid, --name and --cgroup look at what runs already: leave out {}",
             [&arguments.run.what[..], &arguments.run.commands[..]].concat().join(" ")
         );
-        return arguments.running.run(&arguments.run.seconds, view);
+        let against = against.as_ref().map(Path::new);
+        return arguments.running.run(&arguments.run.seconds, against, view);
     }
     arguments.running.check_unused()?;
+    if let Some(files) = saved_looks::named(&arguments.run.what)? {
+        return saved_looks::run(&files, view);
+    }
     if let Some(files) = named::recordings(&arguments.run.what)? {
         let operations = &arguments.run.operations;
         return perf_data::run(&files, operations, arguments.part, &arguments.recording, view);

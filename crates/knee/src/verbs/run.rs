@@ -261,7 +261,7 @@ pub struct Arguments {
     /// It is measured in turn with what the other arguments change of it, or with another record named
     /// instead of a workload. RECORD:VARIANT if it has several.
     #[arg(long, value_name = "RECORD", conflicts_with = "resume", help_heading = COMPARISON)]
-    against: Option<String>,
+    pub against: Option<String>,
     /// Run until each comparison is decided
     ///
     /// At most --blocks blocks [default: 60].

@@ -25,7 +25,11 @@ fn look(windows: usize, waits: u64, operations: Option<f64>) -> Observation {
     let window = |subject_ns: &u64| ObservedWindow {
         ns: WINDOW_NS,
         operations: operations.map(|n| n + noise(*subject_ns as usize) as f64 / 10.0),
-        cpus: CpuUse { subject_ns: 2 * subject_ns, idle_ns: 2 * (WINDOW_NS - subject_ns), ..CpuUse::default() },
+        cpus: CpuUse {
+            subject_ns: 2 * subject_ns,
+            idle_ns: 2 * (WINDOW_NS - subject_ns),
+            ..CpuUse::default()
+        },
     };
     Observation {
         subject: "server".to_string(),
@@ -46,7 +50,11 @@ fn look(windows: usize, waits: u64, operations: Option<f64>) -> Observation {
     }
 }
 
-fn verdict_of(comparison: &LiveComparison, quantity: LiveQuantity, name: &str) -> Option<LiveVerdict> {
+fn verdict_of(
+    comparison: &LiveComparison,
+    quantity: LiveQuantity,
+    name: &str,
+) -> Option<LiveVerdict> {
     let is_it = |change: &&LiveChange| change.quantity == quantity && change.name == name;
     comparison.quantities.iter().find(is_it).expect("it is compared").verdict
 }
@@ -97,7 +105,11 @@ fn few_windows_and_unlike_looks_have_no_verdict() {
         assert!(!comparison.quantities.is_empty());
         assert!(comparison.quantities.iter().all(|c| c.verdict.is_none() && c.interval.is_none()));
     };
-    check(&look(20, 120, None), &look(3, 710, None), "the look after has 3 windows, and a verdict needs 10");
+    check(
+        &look(20, 120, None),
+        &look(3, 710, None),
+        "the look after has 3 windows, and a verdict needs 10",
+    );
     let sampled = Observation { means: ObservedBy::Proc, ..look(20, 710, None) };
     check(&look(20, 120, None), &sampled, "one look saw every switch");
     let empty = compare(&Observation::default(), &look(20, 1, None));

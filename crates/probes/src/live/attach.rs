@@ -314,7 +314,11 @@ impl LiveWatch {
     ///
     /// # Errors
     /// The kernel cannot put a probe there.
-    pub fn count(&mut self, places: &[PassedFile], event: Option<(&str, &str)>) -> Result<(), String> {
+    pub fn count(
+        &mut self,
+        places: &[PassedFile],
+        event: Option<(&str, &str)>,
+    ) -> Result<(), String> {
         count_operations::attach(&self.object, places, event, &mut self.links)
     }
 

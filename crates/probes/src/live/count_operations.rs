@@ -25,7 +25,8 @@ pub fn attach(
             // The kernel counts the enabler up while the probe is there: without it, the program does not come by.
             let options =
                 UprobeOpts { ref_ctr_offset: site.enabler as usize, ..UprobeOpts::default() };
-            let link = pass.attach_uprobe_with_opts(ANY_PROCESS, path, site.offset as usize, options);
+            let link =
+                pass.attach_uprobe_with_opts(ANY_PROCESS, path, site.offset as usize, options);
             links.push(link.map_err(|e| with_log(&format!("probing {}", path.display()), &e))?);
         }
     }
@@ -42,7 +43,8 @@ pub fn attach(
 fn check_event(system: &str, name: &str) -> Result<(), String> {
     const FOLDERS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
     let Some(events) = FOLDERS.into_iter().find(|folder| Path::new(folder).is_dir()) else {
-        return Err("/sys/kernel/tracing is empty: mount -t tracefs tracefs /sys/kernel/tracing".to_string());
+        return Err("/sys/kernel/tracing is empty: mount -t tracefs tracefs /sys/kernel/tracing"
+            .to_string());
     };
     match Path::new(events).join(system).join(name).is_dir() {
         true => Ok(()),

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use host::children::{Streams, output_within};
 use host::clock::now_ns;
-use host::{Limit, given_file};
+use host::{Limit, given_file, parse_cpu_list};
 use perf_data::{ProbeSite, probe_sites};
 use records::{ProgramProbe, counter_in};
 
 use crate::ledger::programs::root_of;
+use crate::passes::Passes;
 
 /// A file that processes run, with the places to count passes at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,17 @@ fn mapped_by(process: u32) -> Vec<PathBuf> {
 
 fn in_root(process: u32, path: &str) -> PathBuf {
     PathBuf::from(format!("{}{path}", root_of(process)))
+}
+
+/// Counts the passes of all processes that run these files, where BPF does not watch.
+///
+/// # Errors
+/// The kernel cannot put a probe there, or allows none.
+pub fn count_passes(files: &[PassedFile], probe: &ProgramProbe) -> Result<Vec<Passes>, String> {
+    const ONLINE: &str = "/sys/devices/system/cpu/online";
+    let list = fs::read_to_string(ONLINE).map_err(|e| format!("reading {ONLINE}: {e}"))?;
+    let cpus = parse_cpu_list(&list).ok_or_else(|| format!("{ONLINE} is no list of CPUs"))?;
+    files.iter().map(|file| Passes::begin(&file.path, probe, &cpus)).collect()
 }
 
 /// A counter that someone else keeps.
@@ -152,12 +164,11 @@ mod tests {
     fn a_counter_is_read_from_a_file_and_from_what_a_command_prints() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "hits 12\nmisses 3\n").unwrap();
-        let check = |counter: Counter, expected: Result<f64, &str>| {
-            match (counter.read(), expected) {
-                (Ok(reading), Ok(expected)) => assert_eq!(reading.count, expected),
-                (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
-                (read, _) => panic!("{counter:?}: {read:?}"),
-            }
+        let check = |counter: Counter, expected: Result<f64, &str>| match (counter.read(), expected)
+        {
+            (Ok(reading), Ok(expected)) => assert_eq!(reading.count, expected),
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (read, _) => panic!("{counter:?}: {read:?}"),
         };
         let of = |word: Option<&str>| Counter::File {
             path: file.path().to_path_buf(),
