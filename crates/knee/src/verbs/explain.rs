@@ -20,7 +20,7 @@ use host::pager;
 use host::terminal::hint;
 use pages::{FormFlag, Page, View, ViewFlags, explanation, terminal};
 use plan::commands;
-use records::{Experiment, Variant};
+use records::{Experiment, OperationSource, Variant};
 use runner::{End, Measured};
 use setup::foreign::Foreign;
 use store::Store;
@@ -54,7 +54,13 @@ pub struct Arguments {
     /// Kernel functions whose calls to count
     ///
     /// They are counted with kprobes. Sample rows of these functions then show the cost per call.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = EXPLAIN)]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = EXPLAIN,
+        hide_short_help = true
+    )]
     functions: Vec<String>,
     /// Explain at 1, 2, 4 … CPUs and show which rows grow
     #[arg(long, help_heading = EXPLAIN)]
@@ -70,7 +76,7 @@ pub struct Arguments {
     /// Show profiles that disturbed the run too much
     ///
     /// Also compare points whose operations differ.
-    #[arg(long, help_heading = EXPLAIN)]
+    #[arg(long, help_heading = EXPLAIN, hide_short_help = true)]
     force: bool,
     #[command(flatten)]
     running: running::Options,
@@ -93,6 +99,11 @@ What to explain: it is measured first, unless it has been.
   perf.data                    one or two recordings of perf
   before.live after.live       one or two looks that --save saved";
 
+/// What counts the operations of programs that run already.
+const OPERATIONS: &str = "\n\nWith --pid, --name or --cgroup: usdt:PROVIDER:PROBE, a static tracepoint of the program; uprobe:FUNCTION;
+tracepoint:SYSTEM:EVENT, an event of the kernel that its threads cause; file:PATH or file:PATH:WORD, a number in a file, or
+behind a word in it, that grows; command:LINE, the same in what a command prints.";
+
 /// The heading of the options that only this verb has.
 const EXPLAIN: &str = "Ledger";
 
@@ -109,10 +120,18 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
     let against = |against: clap::Arg| {
         against
             .value_name("FILE")
-            .help("Compare what runs now with a look that --save saved")
+            .help("Compare with a look that --save saved")
+            .long_help("Look at what --pid, --name or --cgroup names, and compare with a look that --save saved")
             .help_heading(running::HEADING)
     };
-    verb.mut_arg("what", what).mut_arg("against", against).mut_args(|argument| {
+    let operations = |operations: clap::Arg| {
+        let command = operations.get_long_help().map(ToString::to_string).unwrap_or_default();
+        let operations = operations.value_name("WHAT").help("What counts the operations");
+        let operations = operations.long_help(command + OPERATIONS);
+        operations.help_heading(running::HEADING).hide_short_help(false)
+    };
+    let verb = verb.mut_arg("against", against).mut_arg("operations_from", operations);
+    verb.mut_arg("what", what).mut_args(|argument| {
         let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
         if is_shown { argument } else { argument.hide_short_help(true) }
     })
@@ -133,6 +152,8 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             "--pid, --name and --cgroup look at what runs already: leave out {}",
             [&arguments.run.what[..], &arguments.run.commands[..]].concat().join(" ")
         );
+        let source = arguments.run.operations_from.as_deref();
+        arguments.running.operations_from = source.map(OperationSource::parse).transpose()?;
         let against = against.as_ref().map(Path::new);
         return arguments.running.run(&arguments.run.seconds, against, view);
     }

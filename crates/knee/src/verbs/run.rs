@@ -182,7 +182,7 @@ pub struct Arguments {
         hide_short_help = true,
         help_heading = RUNS
     )]
-    operations_from: Option<String>,
+    pub operations_from: Option<String>,
     #[command(flatten)]
     pub value: value::ValueFlags,
     #[command(flatten)]

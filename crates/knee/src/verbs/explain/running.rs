@@ -32,9 +32,9 @@ pub const SUBJECTS: [&str; 3] = ["pids", "named", "cgroup"];
 #[derive(clap::Args, Debug, Default)]
 #[group(skip)]
 pub struct Options {
-    /// Process that runs already, with its children; several count as one
+    /// Process that runs already, with its children
     ///
-    /// Nothing is started, stopped or moved: knee looks for 10 s, or for --seconds, and says which lock, thread, quota or program
+    /// Several count as one. Nothing is started, stopped or moved: knee looks for 10 s, or for --seconds, and says which lock, thread, quota or program
     /// holds it back.
     #[arg(long = "pid", value_name = "PID", help_heading = HEADING)]
     pids: Vec<u32>,
@@ -52,22 +52,18 @@ pub struct Options {
     /// now.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     save: Option<PathBuf>,
-    /// Look twice, with this pause between, and compare
+    /// Look twice, with this pause, and compare
     #[arg(long, value_name = "PAUSE", help_heading = HEADING, value_parser = duration, conflicts_with = "save")]
     twice: Option<Duration>,
-    /// What counts operations, so that costs are per operation
-    ///
-    /// usdt:PROVIDER:PROBE, a static tracepoint of the program; uprobe:FUNCTION; tracepoint:SYSTEM:EVENT, an event of the kernel
-    /// that its threads cause; file:PATH or file:PATH:WORD, a number in a file, or behind a word in it, that grows;
-    /// command:LINE, the same in what a command prints.
-    #[arg(long, value_name = "WHAT", help_heading = HEADING, value_parser = OperationSource::parse)]
-    operations_from: Option<OperationSource>,
     /// Operations per second, so that costs are per operation
     #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true, conflicts_with = "operations_from")]
     rate: Option<f64>,
     /// Look in /proc alone, as without privileges
     #[arg(long, help_heading = HEADING, hide_short_help = true)]
     without_bpf: bool,
+    /// What counts operations: `knee run` has the option, too, for commands.
+    #[arg(skip)]
+    pub operations_from: Option<OperationSource>,
 }
 
 /// How long a look takes, in s.
@@ -98,7 +94,6 @@ impl Options {
             (self.without_bpf, "--without-bpf"),
             (self.save.is_some(), "--save"),
             (self.twice.is_some(), "--twice"),
-            (self.operations_from.is_some(), "--operations-from"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, unused)) => {
