@@ -46,10 +46,9 @@ fn check_event(system: &str, name: &str) -> Result<(), String> {
         return Err("/sys/kernel/tracing is empty: mount -t tracefs tracefs /sys/kernel/tracing"
             .to_string());
     };
-    match Path::new(events).join(system).join(name).is_dir() {
-        true => Ok(()),
-        false => Err(format!("the kernel has no event {system}:{name}: ls {events}/{system}")),
-    }
+    let is_known = Path::new(events).join(system).join(name).is_dir();
+    let why = || format!("the kernel has no event {system}:{name}: ls {events}/{system}");
+    is_known.then_some(()).ok_or_else(why)
 }
 
 /// How often followed tasks have passed.

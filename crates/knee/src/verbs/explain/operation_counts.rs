@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
+use host::clock::now_ns;
 use probes::Passes;
 use probes::live::operations::{Counter, PassedFile, Reading, count_passes, passed_files};
 use records::OperationSource;
@@ -52,12 +53,11 @@ impl OperationCounts {
 
     /// Reads the count, at the edge of a window.
     pub fn read(&mut self, watch: &Watched) {
-        let now = || host::clock::now_ns();
         let reading = match &mut self.counted_by {
-            CountedBy::Watch => watch.operations().map(|n| (now(), n)),
+            CountedBy::Watch => watch.operations().map(|n| (now_ns(), n)),
             CountedBy::Passes(passes) => {
                 let sum = passes.iter_mut().map(Passes::count).sum::<Result<u64, String>>();
-                sum.map(|n| (now(), n))
+                sum.map(|n| (now_ns(), n))
             }
             CountedBy::Counter(counter) => return self.readings.push(counter.read()),
         };
@@ -68,11 +68,11 @@ impl OperationCounts {
     pub fn fill(self, observation: &mut Observation) {
         let readings: Result<Vec<Reading>, String> = self.readings.into_iter().collect();
         let rates = readings.and_then(|readings| rates_per_s(&readings));
-        let rates = rates.and_then(|rates| match rates.len() == observation.windows.len() {
-            true => Ok(rates),
-            false => {
-                Err(format!("{} counts for {} windows", rates.len(), observation.windows.len()))
-            }
+        let windows = observation.windows.len();
+        let rates = rates.and_then(|rates| {
+            let counts = rates.len();
+            let why = || format!("{counts} counts for {windows} windows");
+            (counts == windows).then_some(rates).ok_or_else(why)
         });
         match rates {
             Ok(rates) => {
@@ -110,7 +110,7 @@ fn counted_by(
             }
         }
         (OperationSource::Event { system, event }, Watched::Switches(watch)) => {
-            watch.count(&[], Some((system, event))).map(|()| CountedBy::Watch)
+            watch.count(&[], Some((system.as_str(), event.as_str()))).map(|()| CountedBy::Watch)
         }
         (OperationSource::Event { .. }, Watched::Proc(..)) => {
             Err("events of tasks are counted by BPF alone, which is not used".to_string())

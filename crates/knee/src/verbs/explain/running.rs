@@ -56,7 +56,7 @@ pub struct Options {
     #[arg(long, value_name = "PAUSE", help_heading = HEADING, value_parser = duration, conflicts_with = "save")]
     twice: Option<Duration>,
     /// Operations per second, so that costs are per operation
-    #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true, conflicts_with = "operations_from")]
+    #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true)]
     rate: Option<f64>,
     /// Look in /proc alone, as without privileges
     #[arg(long, help_heading = HEADING, hide_short_help = true)]
@@ -125,6 +125,10 @@ impl Options {
             "--seconds {seconds}: a look takes {SECONDS_MIN} s at least"
         );
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
+        ensure!(
+            self.rate.is_none() || self.operations_from.is_none(),
+            "--rate says how many operations there are, and --operations-from what counts them: leave out one"
+        );
         ensure!(
             against.is_none() || self.twice.is_none(),
             "--against compares with a saved look, and --twice with another look now: leave out one"
