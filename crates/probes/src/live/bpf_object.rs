@@ -1,6 +1,6 @@
 //! The programs and maps of loaded BPF code by their names, and what per-CPU values hold.
 
-use libbpf_rs::{MapImpl, Object};
+use libbpf_rs::{MapCore, MapImpl, Object};
 
 pub fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
     let found = object.progs_mut().find(|program| program.name() == name);
