@@ -199,6 +199,9 @@ pub fn idle_in(state: &ThreadState) -> Option<String> {
     }
 }
 
+/// The row of the CPU time of programs that are not observed.
+pub const OTHERS: &str = "other programs";
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The CPUs' time of each window: of the observed threads by where they ran, of other programs, and unused. Per
@@ -258,7 +261,7 @@ fn others(observation: &Observation, each: EachWindow) -> LedgerRow {
         rows.push(LedgerRow::new(name, Obtained::Exact, ns));
     }
     rows.push(LedgerRow::new("all others", Obtained::Exact, left));
-    LedgerRow::new("other programs", Obtained::Exact, whole).with_rows(rows).belonging_to_time()
+    LedgerRow::new(OTHERS, Obtained::Exact, whole).with_rows(rows).belonging_to_time()
 }
 
 /// The observed threads' CPU time, divided as their samples are.

@@ -10,7 +10,7 @@ use records::live::{Observation, ObservedThread, ThreadState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::answer::{idle_in, is_busy, is_storage, ledger, pooled};
+use crate::answer::{OTHERS, idle_in, is_busy, is_storage, ledger, pooled};
 use crate::cause_series::{chance_of_samples, share_of_cause};
 use crate::causes::{LiveCauseKind, causes};
 use crate::shares::Shares;
@@ -362,7 +362,10 @@ impl Rows {
         ) {
             for part in &row.rows {
                 names.insert((within.map(str::to_string), part.name.clone()));
-                add(part, Some(&part.name), names);
+                // Which other programs come and go says nothing about this one.
+                if part.name != OTHERS {
+                    add(part, Some(&part.name), names);
+                }
             }
         }
         let mut names = BTreeSet::new();

@@ -301,10 +301,11 @@ impl Look {
                 self.watch.follow(&list);
             }
         }
-        self.watch.edge();
+        // What a command costs that counts belongs to the window that ends: the next one has all of its budget.
         if let Some(operations) = &mut self.operations {
             operations.read(&self.watch);
         }
+        self.watch.edge();
         signals::received().is_none()
     }
 
