@@ -55,7 +55,7 @@ impl SavedLook {
             Err(why) => bail!("the look is damaged: {why}"),
             Ok(versioned) => ensure!(
                 (1..=FORMAT).contains(&versioned.knee_look),
-                "the look has format {}, but this knee reads formats 1 to {FORMAT}: use a newer knee",
+                "the look has format {}, but this knee reads formats up to {FORMAT}: use a newer knee",
                 versioned.knee_look
             ),
         }
