@@ -1,5 +1,9 @@
 //! What holds running tasks back, as a part of a page: the causes in sentences, threads, locks, and where the time goes.
 
+mod compared;
+
+pub use self::compared::compared_part;
+
 use live::{HolderShare, LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
 use records::live::{HolderState, LockPlace, OWN_THREADS, ObservedBy, ObservedLock};
 use text::prose::counted;
@@ -307,6 +311,9 @@ fn notes(answer: &LiveAnswer) -> Vec<String> {
         fixed(answer.seconds, 1),
         counted(answer.windows, "window")
     ));
+    if let (Some(rate), Some(from)) = (answer.operations_per_s, &answer.operations_from) {
+        notes.push(format!("{} operations a second, counted by {from}", short(rate)));
+    }
     if answer.unfollowed_seconds > 0.0 {
         notes.push(format!(
             "nothing was followed for {} s between the windows: its threads switch so often that following all would take \

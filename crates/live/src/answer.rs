@@ -35,6 +35,9 @@ pub struct LiveAnswer {
     /// Operations per second, if anything counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations_per_s: Option<f64>,
+    /// What counted the operations, as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations_from: Option<String>,
     /// What holds it back, what would gain most first. Nothing was found if it is empty.
     pub causes: Vec<LiveCause>,
     /// Threads by name, the busiest first.
@@ -98,11 +101,12 @@ pub fn answer(observation: &Observation) -> LiveAnswer {
         windows: observation.windows.len(),
         online_cpus: observation.online_cpus,
         operations_per_s: operations.filter(|_| seconds > 0.0).map(|n| n / seconds),
+        operations_from: observation.operations_from.clone(),
         causes: causes(observation),
         threads: groups(observation),
         locks,
         lines: observation.lines.clone(),
-        ledger: ledger(observation),
+        ledger: ledger(observation, true),
         missing: observation.missing.clone(),
         lost_events: observation.lost_events,
         whole_stacks: observation.whole_stacks,
@@ -113,7 +117,7 @@ pub fn answer(observation: &Observation) -> LiveAnswer {
 }
 
 /// A thread's name without the numbers that tell the threads of a pool apart: `worker-3` is `worker-#`.
-fn pooled(name: &str) -> String {
+pub fn pooled(name: &str) -> String {
     let mut pooled = String::new();
     for c in name.chars() {
         match c {
@@ -161,16 +165,14 @@ fn group(name: String, threads: &[&ObservedThread], shares: &Shares) -> ThreadGr
         runs: mean(&|state| *state == ThreadState::Running),
         could_run: mean(&|state| is_busy(state) && *state != ThreadState::Running),
         locks: mean(&|state| matches!(state, ThreadState::Lock(_))),
-        storage: mean(&|state| {
-            matches!(state, ThreadState::Disk(_) | ThreadState::PageFault | ThreadState::Reclaim)
-        }),
+        storage: mean(&is_storage),
         idle: mean(&|state| idle_in(state).is_some()),
         waits_in: most.map(|(name, _)| name).unwrap_or_default(),
     }
 }
 
 /// Whether a thread has a CPU or could use one.
-fn is_busy(state: &ThreadState) -> bool {
+pub fn is_busy(state: &ThreadState) -> bool {
     matches!(
         state,
         ThreadState::Running
@@ -181,8 +183,13 @@ fn is_busy(state: &ThreadState) -> bool {
     )
 }
 
+/// Whether a thread waits for storage, memory or page faults.
+pub fn is_storage(state: &ThreadState) -> bool {
+    matches!(state, ThreadState::Disk(_) | ThreadState::PageFault | ThreadState::Reclaim)
+}
+
 /// What a thread waits in that has nothing to do.
-fn idle_in(state: &ThreadState) -> Option<String> {
+pub fn idle_in(state: &ThreadState) -> Option<String> {
     match state {
         ThreadState::Condition => Some("condition".to_string()),
         ThreadState::Sleep => Some("sleep".to_string()),
@@ -192,13 +199,17 @@ fn idle_in(state: &ThreadState) -> Option<String> {
     }
 }
 
+/// The row of the CPU time of programs that are not observed.
+pub const OTHERS: &str = "other programs";
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// The CPUs' time of each window: of the observed threads by where they ran, of other programs, and unused. Per
 /// operation, or of windows that are stretched to a second each.
-fn ledger(observation: &Observation) -> Ledger {
+pub fn ledger(observation: &Observation, is_per_operation: bool) -> Ledger {
     let windows = &observation.windows;
     let counts: Option<Vec<f64>> = windows.iter().map(|window| window.operations).collect();
+    let counts = counts.filter(|_| is_per_operation);
     let of_second = |window: usize, ns: u64| match &counts {
         Some(_) => ns,
         None => {
@@ -250,7 +261,7 @@ fn others(observation: &Observation, each: EachWindow) -> LedgerRow {
         rows.push(LedgerRow::new(name, Obtained::Exact, ns));
     }
     rows.push(LedgerRow::new("all others", Obtained::Exact, left));
-    LedgerRow::new("other programs", Obtained::Exact, whole).with_rows(rows).belonging_to_time()
+    LedgerRow::new(OTHERS, Obtained::Exact, whole).with_rows(rows).belonging_to_time()
 }
 
 /// The observed threads' CPU time, divided as their samples are.

@@ -5,8 +5,8 @@
 //! active too, so the rate grows at most by `(active + waits) / active`, and by what the CPUs have left to give.
 
 use records::live::{
-    HolderState, HolderTime, LockPlace, OWN_THREADS, Observation, ObservedLock, ObservedThread,
-    ThreadState, WORK_QUEUE, WaitKind,
+    HolderState, HolderTime, LockPlace, OWN_THREADS, Observation, ObservedLine, ObservedLock,
+    ObservedThread, ThreadState, WORK_QUEUE, WaitKind,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -361,15 +361,7 @@ impl<'o> Threads<'o> {
     }
 
     fn garbage_collection(&self) -> Option<LiveCause> {
-        let (mut garbage, mut all) = (0, 0);
-        for thread in &self.observation.threads {
-            for sample in &thread.samples {
-                let is_garbage = is_collector(&thread.name)
-                    || sample.stack.iter().any(|name| is_collecting(name));
-                garbage += if is_garbage { sample.times } else { 0 };
-                all += sample.times;
-            }
-        }
+        let (garbage, all) = garbage_samples(self.observation);
         let share = Share::of_samples(garbage, all);
         let gain = 1.0 / (1.0 - share.mean).max(0.01);
         let name = "garbage collection".to_string();
@@ -383,11 +375,7 @@ impl<'o> Threads<'o> {
         const SHARE_MIN: f64 = 0.25;
         let line = self.observation.lines.first()?;
         let share = Share::of_samples(line.samples, line.of);
-        let name = match (line.variables.as_slice(), line.functions.first()) {
-            ([], Some(function)) => format!("data of {function}"),
-            ([], None) => "data".to_string(),
-            (variables, _) => variables.join(" and "),
-        };
+        let name = line_name(line);
         let gain = 1.0 / (1.0 - share.mean).max(0.01);
         let is_limit = share.mean >= SHARE_MIN && self.runs + self.behind_others >= 1.1;
         is_limit.then(|| LiveCause {
@@ -527,11 +515,34 @@ fn waits_for_work(holder: &HolderTime) -> bool {
     holder.reason == HolderState::Sleeping && CALLS.contains(&holder.by.as_str())
 }
 
+/// The variables in a cache line, or the function that accesses it.
+pub fn line_name(line: &ObservedLine) -> String {
+    match (line.variables.as_slice(), line.functions.first()) {
+        ([], Some(function)) => format!("data of {function}"),
+        ([], None) => "data".to_string(),
+        (variables, _) => variables.join(" and "),
+    }
+}
+
 /// Threads of virtual machines that collect garbage: HotSpot's, by their names (src/hotspot/share/gc).
 fn is_collector(thread: &str) -> bool {
     const COLLECTORS: [&str; 8] =
         ["GC Thread", "G1 ", "ParGC", "Gang worker", "CMS ", "Shenandoah", "ZWorker", "ZDriver"];
     COLLECTORS.iter().any(|name| thread.starts_with(name))
+}
+
+/// The samples in which garbage is collected, and all samples.
+pub fn garbage_samples(observation: &Observation) -> (u64, u64) {
+    let (mut garbage, mut all) = (0, 0);
+    for thread in &observation.threads {
+        for sample in &thread.samples {
+            let is_garbage =
+                is_collector(&thread.name) || sample.stack.iter().any(|name| is_collecting(name));
+            garbage += if is_garbage { sample.times } else { 0 };
+            all += sample.times;
+        }
+    }
+    (garbage, all)
 }
 
 /// Whether threads wait for a lock until garbage is collected: at the lock, or where it is held.
@@ -567,7 +578,7 @@ fn is_collecting(function: &str) -> bool {
     COLLECTING.iter().any(|name| function.starts_with(name)) || function.contains("CollectedHeap")
 }
 
-fn is_fault(function: &str) -> bool {
+pub fn is_fault(function: &str) -> bool {
     function == "exc_page_fault_[k]"
         || function == "asm_exc_page_fault_[k]"
         || function == "do_user_addr_fault_[k]"

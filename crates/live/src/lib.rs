@@ -2,9 +2,12 @@
 //!
 //!     Trace ─ timelines ─→ lives of threads ─ locks, waits ─→ Observation ─ causes ─→ what limits, and what removing
 //!                                                                                     it would gain at most
+//!     two Observations ─ quantities ─→ series over windows ─ compare ─→ what moved
 
 mod answer;
+mod cause_series;
 mod causes;
+mod compare;
 mod holds;
 mod java_locks;
 mod lines;
@@ -13,6 +16,7 @@ mod locks;
 mod observe;
 mod places;
 mod python;
+mod quantities;
 mod sampled;
 mod shares;
 mod timelines;
@@ -21,6 +25,8 @@ mod windows;
 
 pub use answer::{LiveAnswer, ThreadGroup, answer};
 pub use causes::{HolderShare, LiveCause, LiveCauseKind, causes};
+pub use compare::{ComparedLook, LiveChange, LiveComparison, LiveVerdict, compare};
 pub use observe::observe;
+pub use quantities::{LiveQuantity, LiveUnit};
 pub use sampled::observe_samples;
 pub use shares::Share;

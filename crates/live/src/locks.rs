@@ -374,8 +374,9 @@ impl<'t> LockWaits<'t> {
             let frames = user_frames(seen.trace, stack);
             Some((self.place_of(seen.trace, stack, &frames)?, piece.to - piece.from))
         }));
-        let mut wait_ns = seen.windows.zeros();
+        let (mut wait_ns, mut waits_begun) = (seen.windows.zeros(), seen.windows.zeros());
         for wait in &self.waits {
+            seen.windows.count(&mut waits_begun, wait.from);
             seen.windows.add(&mut wait_ns, wait.from, wait.to);
         }
         let mut contended_ns = seen.windows.zeros();
@@ -388,6 +389,7 @@ impl<'t> LockWaits<'t> {
             address: self.places[0].1,
             locks: self.places.len() as u64,
             waits: self.waits.len() as u64,
+            waits_begun,
             wait_ns,
             contended_ns,
             held_in: where_taken(given_back.places(contended), &waited_in, self.java.is_some()),

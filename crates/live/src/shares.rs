@@ -76,7 +76,8 @@ impl<'o> Shares<'o> {
         self.of_time(&self.ns(std::iter::once(thread), is))
     }
 
-    fn ns<'t>(
+    /// How long threads are in some states, all together, in each window.
+    pub fn ns<'t>(
         &self,
         threads: impl Iterator<Item = &'t ObservedThread>,
         is: impl Fn(&ThreadState) -> bool,

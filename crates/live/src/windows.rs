@@ -21,6 +21,14 @@ impl Windows {
         self.0.iter().map(|(begin, end)| end - begin).collect()
     }
 
+    /// Counts an event in the window that it lies in.
+    pub fn count(&self, times: &mut [u64], at: u64) {
+        let window = self.0.partition_point(|(_, end)| *end <= at);
+        if self.0.get(window).is_some_and(|(begin, _)| *begin <= at) {
+            times[window] += 1;
+        }
+    }
+
     /// Adds a time to the windows that it lies in.
     pub fn add(&self, ns: &mut [u64], from: u64, to: u64) {
         let first = self.0.partition_point(|(_, end)| *end <= from);
@@ -57,5 +65,8 @@ mod tests {
         check(20, 30, [0, 5, 0]);
         check(21, 24, [0, 0, 0]);
         check(40, 50, [0, 0, 0]);
+        let mut times = windows.zeros();
+        [9, 10, 19, 20, 24, 25, 39, 40].iter().for_each(|at| windows.count(&mut times, *at));
+        assert_eq!(times, [2, 1, 1]);
     }
 }

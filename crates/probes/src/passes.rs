@@ -38,7 +38,9 @@ impl Passes {
             for cpu in cpus {
                 let opened = perf_event::open(&event, (-1, *cpu as i32));
                 let opened = opened.map_err(|why| {
-                    format!("{why} (a probe needs root; otherwise say --operations N)")
+                    format!(
+                        "{why} (a probe needs root; otherwise say how many operations there are)"
+                    )
                 })?;
                 events.push(File::from(opened));
             }

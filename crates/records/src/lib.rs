@@ -17,6 +17,7 @@ pub mod live;
 mod load;
 mod metric;
 mod opened;
+mod operation_source;
 mod own_load;
 pub mod parse;
 mod planned;
@@ -26,6 +27,7 @@ mod record;
 pub mod recording;
 mod run;
 pub mod sampled;
+mod saved_look;
 mod scalar;
 mod sizes;
 mod tasks;
@@ -55,6 +57,7 @@ pub use metric::{
     find_counter, find_metric, known_metric, per_operation,
 };
 pub use opened::{Opened, Runs};
+pub use operation_source::{OperationSource, counter_in};
 pub use own_load::{CompiledLoad, LoadInterface, OwnLoad, OwnParameter};
 pub use planned::{Planned, PlannedWork, UnitOfWork};
 pub use profile::{
@@ -67,6 +70,7 @@ pub use record::{
     FORMAT, HostChange, Point, Record, RecordState, ReplicationUnit, Session, Source, check_label,
 };
 pub use run::{Outcome, Run, Sample, Warmup};
+pub use saved_look::SavedLook;
 pub use scalar::{Many, Scalar};
 pub use sizes::HERE;
 pub use tasks::{Form, Pass, TASKS_MAX, Until};

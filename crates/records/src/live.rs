@@ -254,6 +254,9 @@ pub struct Observation {
     pub quota_cpus: Option<f64>,
     /// The windows, in the order of time.
     pub windows: Vec<ObservedWindow>,
+    /// What counted the operations of the windows; absent if nothing did, or if their rate was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_from: Option<String>,
     /// How long nothing was followed between windows, ns, because following all would have taken too much of the CPUs' time.
     #[serde(default)]
     pub gaps_ns: u64,
@@ -382,6 +385,9 @@ pub struct ObservedLock {
     pub locks: u64,
     /// How often threads waited.
     pub waits: u64,
+    /// How often threads began to wait in each window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_begun: Vec<u64>,
     /// How long threads waited, all together.
     pub wait_ns: Vec<u64>,
     /// How long at least one thread waited, by the clock.

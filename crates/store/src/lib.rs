@@ -13,6 +13,7 @@ mod listed;
 mod parquet_limits;
 mod record_files;
 mod samples;
+mod saved_look;
 
 pub use compact::{Compacted, compact};
 pub use folder::{
@@ -24,3 +25,4 @@ pub use id::Id;
 pub use index::{Filter, Index};
 pub use keep::{annotate, remove};
 pub use listed::Listed;
+pub use saved_look::{is_saved_look, read_look, save_look};

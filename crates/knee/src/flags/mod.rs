@@ -20,4 +20,4 @@ pub use hosts::{On, SlurmFlags};
 pub use kernels::{BuildFlags, kernel_file};
 pub use on::OnFlags;
 pub use output::{OutputFlags, scan};
-pub use times::{age, seconds, since, until};
+pub use times::{age, duration, seconds, since, until};

@@ -1,11 +1,13 @@
 //! `knee explain`: where the time of an operation goes, to the nanosecond, and what accounts for
 //! the difference between two variants.
 
+mod operation_counts;
 mod part;
 mod perf_data;
 mod profiled;
 mod running;
 mod samples;
+mod saved_looks;
 mod source_lines;
 mod watched;
 
@@ -18,7 +20,7 @@ use host::pager;
 use host::terminal::hint;
 use pages::{FormFlag, Page, View, ViewFlags, explanation, terminal};
 use plan::commands;
-use records::{Experiment, Variant};
+use records::{Experiment, OperationSource, Variant};
 use runner::{End, Measured};
 use setup::foreign::Foreign;
 use store::Store;
@@ -52,7 +54,13 @@ pub struct Arguments {
     /// Kernel functions whose calls to count
     ///
     /// They are counted with kprobes. Sample rows of these functions then show the cost per call.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = EXPLAIN)]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = EXPLAIN,
+        hide_short_help = true
+    )]
     functions: Vec<String>,
     /// Explain at 1, 2, 4 … CPUs and show which rows grow
     #[arg(long, help_heading = EXPLAIN)]
@@ -68,7 +76,7 @@ pub struct Arguments {
     /// Show profiles that disturbed the run too much
     ///
     /// Also compare points whose operations differ.
-    #[arg(long, help_heading = EXPLAIN)]
+    #[arg(long, help_heading = EXPLAIN, hide_short_help = true)]
     force: bool,
     #[command(flatten)]
     running: running::Options,
@@ -88,7 +96,13 @@ What to explain: it is measured first, unless it has been.
   './prog -m 1' './prog -m 2'  quoted lines; also --command, and --
   RECORD, RECORD:VARIANT       made by this, or by run --explain
   base new                     variants of the last record
-  perf.data                    one or two recordings of perf";
+  perf.data                    one or two recordings of perf
+  before.live after.live       one or two looks that --save saved";
+
+/// What counts the operations of programs that run already.
+const OPERATIONS: &str = "\n\nWith --pid, --name or --cgroup: usdt:PROVIDER:PROBE, a static tracepoint of the program; uprobe:FUNCTION;
+tracepoint:SYSTEM:EVENT, an event of the kernel that its threads cause; file:PATH or file:PATH:WORD, a number in a file, or
+behind a word in it, that grows; command:LINE, the same in what a command prints.";
 
 /// The heading of the options that only this verb has.
 const EXPLAIN: &str = "Ledger";
@@ -103,6 +117,20 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
             .long_help(WHAT)
             .required_unless_present_any(running::SUBJECTS)
     };
+    let against = |against: clap::Arg| {
+        against
+            .value_name("FILE")
+            .help("Compare with a look that --save saved")
+            .long_help("Look at what --pid, --name or --cgroup names, and compare with a look that --save saved")
+            .help_heading(running::HEADING)
+    };
+    let operations = |operations: clap::Arg| {
+        let command = operations.get_long_help().map(ToString::to_string).unwrap_or_default();
+        let operations = operations.value_name("WHAT").help("What counts the operations");
+        let operations = operations.long_help(command + OPERATIONS);
+        operations.help_heading(running::HEADING).hide_short_help(false)
+    };
+    let verb = verb.mut_arg("against", against).mut_arg("operations_from", operations);
     verb.mut_arg("what", what).mut_args(|argument| {
         let is_shown = argument.is_global_set() || shown.contains(&argument.get_help_heading());
         if is_shown { argument } else { argument.hide_short_help(true) }
@@ -111,6 +139,7 @@ pub fn with_short_help(verb: clap::Command) -> clap::Command {
 
 /// Measures if necessary, and explains.
 pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
+    let against = arguments.run.against.take_if(|_| arguments.running.is_given());
     if let Some(flag) = arguments.run.only_of_run() {
         bail!(
             "{flag} is a flag of knee run: leave it out, or explain the record that knee run makes"
@@ -123,9 +152,15 @@ pub fn run(mut arguments: Arguments, store: &Store) -> Result<ExitCode> {
             "--pid, --name, --cgroup and --host look at what runs already: leave out {}",
             [&arguments.run.what[..], &arguments.run.commands[..]].concat().join(" ")
         );
-        return arguments.running.run(&arguments.run.seconds, view);
+        let source = arguments.run.operations_from.as_deref();
+        arguments.running.operations_from = source.map(OperationSource::parse).transpose()?;
+        let against = against.as_ref().map(Path::new);
+        return arguments.running.run(&arguments.run.seconds, against, view);
     }
     arguments.running.check_unused()?;
+    if let Some(files) = saved_looks::named(&arguments.run.what)? {
+        return saved_looks::run(&files, view);
+    }
     if let Some(files) = named::recordings(&arguments.run.what)? {
         let operations = &arguments.run.operations;
         return perf_data::run(&files, operations, arguments.part, &arguments.recording, view);

@@ -182,7 +182,7 @@ pub struct Arguments {
         hide_short_help = true,
         help_heading = RUNS
     )]
-    operations_from: Option<String>,
+    pub operations_from: Option<String>,
     #[command(flatten)]
     pub value: value::ValueFlags,
     #[command(flatten)]
@@ -261,7 +261,7 @@ pub struct Arguments {
     /// It is measured in turn with what the other arguments change of it, or with another record named
     /// instead of a workload. RECORD:VARIANT if it has several.
     #[arg(long, value_name = "RECORD", conflicts_with = "resume", help_heading = COMPARISON)]
-    against: Option<String>,
+    pub against: Option<String>,
     /// Run until each comparison is decided
     ///
     /// At most --blocks blocks [default: 60].

@@ -50,6 +50,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("explain", schema_of::<answers::Ledgers>),
     answer("explain-live", schema_of::<live::LiveAnswer>),
     answer("explain-perf-data", schema_of::<answers::RecordingLedger>),
+    answer("explain-two-live", schema_of::<live::LiveComparison>),
     answer("explain-two-perf-data", schema_of::<answers::RecordingDifference>),
     answer("fleet-collect", schema_of::<answers::CollectedRecord>),
     answer("fleet-status", schema_of::<answers::FleetStatus<fleet::HostCheck>>),

@@ -353,3 +353,188 @@ fn locks_of_java_are_named_by_the_methods_that_take_them() {
     let idle = causes.iter().filter_map(|cause| cause["name"].as_str());
     assert_eq!(idle.filter(|name| name.contains("idle")).count(), 0, "{causes:#?}");
 }
+
+/// Four threads that take turns with a lock, for as long as the file says in which the program was started; and count.
+const CHANGING_SERVER: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile long served;
+static int held_us, work_us;
+__attribute__((noinline)) void append(void)
+{
+	pthread_mutex_lock(&journal_lock);
+	usleep(held_us);
+	pthread_mutex_unlock(&journal_lock);
+}
+__attribute__((noinline)) void serve_one(void)
+{
+	append();
+	usleep(work_us);
+	__sync_fetch_and_add(&served, 1);
+}
+static void *serve(void *unused)
+{
+	for (;;)
+		serve_one();
+	return unused;
+}
+int main(int count, char **words)
+{
+	pthread_t thread;
+	held_us = atoi(words[1]);
+	work_us = atoi(words[2]);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread, 0, serve, 0);
+	for (;;) {
+		FILE *file = fopen(words[3], "w");
+		fprintf(file, "served %ld\n", served);
+		fclose(file);
+		rename(words[3], words[4]);
+		usleep(10000);
+	}
+}
+"#;
+
+/// A server that has its lock so long in each turn, and counts its turns in the file `served`.
+fn changing_server(home: &Home, held_us: u32) -> Running {
+    let (source, program) = (home.path("changing.c"), home.path("changing"));
+    if !program.exists() {
+        fs::write(&source, CHANGING_SERVER).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
+        assert!(compiler.status().unwrap().success());
+    }
+    let mut server = Command::new(program);
+    server.args([held_us.to_string(), "4000".to_string()]);
+    server.args([home.path("served.next"), home.path("served")]);
+    let server = Running(server.spawn().unwrap());
+    while !home.path("served").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server
+}
+
+/// What was compared, by quantity and name, with its verdict.
+fn verdict(comparison: &Value, quantity: &str, name: &str) -> String {
+    let quantities = comparison["quantities"].as_array().unwrap();
+    let is_it = |change: &&Value| change["quantity"] == quantity && change["name"] == name;
+    let found = quantities.iter().find(is_it);
+    found.unwrap_or_else(|| panic!("{quantity} of {name} is compared: {comparison:#}"))["verdict"]
+        .as_str()
+        .unwrap_or_default()
+        .to_string()
+}
+
+#[test]
+fn a_lock_that_is_held_longer_than_before_has_grown_and_an_equal_look_has_not() {
+    let home = Home::new();
+    let before = changing_server(&home, 100);
+    let words = format!("--pid {} --save {}", before.0.id(), home.path("before.live").display());
+    let Some(saved) = looked_at_for(&home, &words, 4) else { return };
+    let shown = home.run(&format!("explain {} --json", home.path("before.live").display()));
+    let again: Value = serde_json::from_str(&home.said("stdout")).expect(&shown.stderr);
+    assert_eq!(again, saved);
+    let against = |home: &Home, server: &Running| {
+        let file = home.path("before.live");
+        let words = format!("--pid {} --against {}", server.0.id(), file.display());
+        looked_at_for(home, &words, 4).unwrap()
+    };
+    // On a busy host two looks differ, but not by this much.
+    let far = |comparison: &Value| {
+        let changes = comparison["quantities"].as_array().unwrap().iter();
+        let of_lock =
+            changes.filter(|change| change["name"] == "journal_lock" && change["unit"] == "share");
+        let moved = of_lock.filter(|change| change["verdict"] == "grew");
+        moved.filter_map(|change| change["difference"].as_f64()).any(|difference| difference > 0.4)
+    };
+    assert!(!far(&against(&home, &before)));
+    drop(before);
+    let after = changing_server(&home, 4000);
+    let changed = against(&home, &after);
+    assert!(far(&changed), "{changed:#}");
+    assert_eq!(verdict(&changed, "waiting_for_locks", "changing"), "grew");
+}
+
+/// The answer of a look of so many seconds; nothing where this host lets nobody look.
+fn looked_at_for(home: &Home, words: &str, seconds: u32) -> Option<Value> {
+    let ended = home.run(&format!("explain {words} --seconds {seconds} --json"));
+    if ended.status.code() != Some(0) && ended.stderr.contains("BPF") {
+        skip("explain --pid", ended.stderr.lines().last().unwrap_or_default());
+        return None;
+    }
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    Some(serde_json::from_str(&home.said("stdout")).unwrap())
+}
+
+#[test]
+fn operations_are_counted_by_a_function_and_by_a_file() {
+    let home = Home::new();
+    let server = changing_server(&home, 500);
+    let pid = server.0.id();
+    let file = home.path("served");
+    let counted = |from: &str| {
+        let words = format!("--pid {pid} --operations-from {from}");
+        let answer = looked_at_for(&home, &words, 3)?;
+        assert_eq!(answer["operations_from"], from);
+        answer["operations_per_s"].as_f64()
+    };
+    let Some(by_function) = counted("uprobe:serve_one") else { return };
+    let by_file = counted(&format!("file:{}:served", file.display())).unwrap();
+    assert!(by_function > 10.0 && by_file > 10.0, "{by_function} and {by_file} a second");
+    let ratio = by_function / by_file;
+    assert!((0.5..2.0).contains(&ratio), "{by_function} by calls, {by_file} by the file");
+}
+
+#[test]
+fn counters_that_count_nothing_are_refused_or_named() {
+    let home = Home::new();
+    let server = changing_server(&home, 500);
+    let pid = server.0.id();
+    fs::write(home.path("words"), "no number here\n").unwrap();
+    let check = |from: &str, expected: &str| {
+        let ended =
+            home.run(&format!("explain --pid {pid} --seconds 0.5 --operations-from {from}"));
+        if ended.stderr.contains("BPF") && !expected.contains("BPF") {
+            return skip("--operations-from", &ended.stderr);
+        }
+        assert_ne!(ended.status.code(), Some(0), "{from}");
+        assert!(ended.stderr.contains(expected), "{from}: {}", ended.stderr);
+    };
+    check(&format!("file:{}", home.path("words").display()), "has no number in it");
+    check("file:/no/such/file", "/no/such/file");
+    check("command:false", "`false` ends with");
+    check("uprobe:no_such_function", "no file that the processes run has uprobe:no_such_function");
+    check("1420", "operations are counted by");
+    // A counter that stands still is no rate.
+    fs::write(home.path("still"), "7\n").unwrap();
+    let from = format!("file:{}", home.path("still").display());
+    let words = format!("--pid {pid} --operations-from {from}");
+    let Some(answer) = looked_at_for(&home, &words, 1) else { return };
+    assert!(answer["missing"]["operations"].as_str().unwrap().contains("not one was counted"));
+    assert!(answer.get("operations_per_s").is_none_or(Value::is_null));
+}
+
+#[test]
+fn files_that_are_no_looks_are_refused_in_a_sentence() {
+    let home = Home::new();
+    fs::write(home.path("empty.live"), "").unwrap();
+    fs::write(home.path("newer.live"), "{\"knee_look\":99,\"observation\":{}}").unwrap();
+    fs::write(home.path("cut.live"), "{\"knee_look\":1,\"observation\":{\"subject\"").unwrap();
+    let check = |words: &str, expected: &str| {
+        let ended = home.run(&format!("explain {words}"));
+        assert_ne!(ended.status.code(), Some(0), "{words}");
+        assert!(ended.stderr.contains(expected), "{words}: {}", ended.stderr);
+    };
+    let path = |name: &str| home.path(name).display().to_string();
+    check(&path("empty.live"), "this is not a look at running programs");
+    check(&path("newer.live"), "use a newer knee");
+    check(&path("cut.live"), "the look is cut short after");
+    check(&path("missing.live"), "missing.live");
+    check(&format!("{} getppid", path("cut.live")), "getppid is not a saved look");
+    check(&format!("{0} {0} {0}", path("cut.live")), "3 looks: name one, or two to compare");
+    check(&format!("--pid 1 --against {}", path("cut.live")), "the look is cut short after");
+    check("getppid --save x.live", "--save is about programs that run already");
+}

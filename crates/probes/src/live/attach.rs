@@ -13,7 +13,7 @@ use std::time::Duration;
 use host::clock::now_ns;
 use host::parse_cpu_list;
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, MapImpl, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
+    Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
 };
 use perf_data::Symbols;
 use records::live::{
@@ -22,9 +22,12 @@ use records::live::{
 };
 
 use super::Followed;
+use super::bpf_object::{map, program, word};
 use super::compat_calls;
+use super::count_operations;
 use super::cpython::{PythonStack, Pythons, joined};
 use super::host_use::{own_cpu_ns, stolen_ns};
+use super::operations::PassedFile;
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
 use super::task_files::{Seen, TaskFiles};
 use super::user_stacks::{UserStacks, touched, variables};
@@ -76,7 +79,7 @@ const USE_BYTES: usize = 64;
 pub struct LiveWatch {
     object: Object,
     /// Dropping a link detaches its program.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     ring: RingBuffer<'static>,
     arrived: Rc<RefCell<Vec<RawEvent>>>,
     stacks: UserStacks,
@@ -166,7 +169,7 @@ impl LiveWatch {
         let ring = ring(&object, arrived.clone())?;
         let mut watch = LiveWatch {
             object,
-            _links: links,
+            links,
             ring,
             arrived,
             stacks: UserStacks::default(),
@@ -329,6 +332,23 @@ impl LiveWatch {
         }
     }
 
+    /// Counts operations of followed tasks from now on, by places in their programs or by an event of the kernel.
+    ///
+    /// # Errors
+    /// The kernel cannot put a probe there.
+    pub fn count(
+        &mut self,
+        places: &[PassedFile],
+        event: Option<(&str, &str)>,
+    ) -> Result<(), String> {
+        count_operations::attach(&self.object, places, event, &mut self.links)
+    }
+
+    /// How many operations followed tasks have done since they are counted.
+    pub fn operations(&self) -> Result<u64, String> {
+        count_operations::passes(&self.object)
+    }
+
     /// Takes in what there is, and pauses if following has cost what a window may cost.
     pub fn take_in(&mut self) {
         self.drain();
@@ -469,10 +489,6 @@ impl Totals {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
 fn cpu_use(before: &Totals, after: &Totals) -> CpuUse {
     let others = after.others.iter().map(|(name, ns)| OtherTask {
         name: name.clone(),
@@ -525,16 +541,6 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
-    let found = object.progs_mut().find(|program| program.name() == name);
-    found.ok_or_else(|| format!("internal error: no BPF program {name}"))
-}
-
-fn map<'a>(object: &'a Object, name: &str) -> Result<MapImpl<'a>, String> {
-    let found = object.maps().find(|map| map.name() == name);
-    found.ok_or_else(|| format!("internal error: no BPF map {name}"))
 }
 
 /// Takes samples on every CPU that is online.

@@ -221,6 +221,14 @@ struct {
 	__type(value, __u32);
 } paused SEC(".maps");
 
+// How often followed tasks passed what counts operations.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} passes SEC(".maps");
+
 // Set by the loader, in the order of `LiveConfig` in attach.rs.
 const volatile struct {
 	// knee itself: its threads are never followed.
@@ -744,6 +752,29 @@ int go_wakes(void *context)
 
 	bpf_probe_read_user(&goroutine, sizeof(goroutine), (void *)sudog);
 	return send_goroutine(GOROUTINE_WAKES, goroutine, 0, 0);
+}
+
+static __always_inline int count_operation(void)
+{
+	__u32 key = 0;
+	__u64 *count = bpf_map_lookup_elem(&passes, &key);
+
+	// A task that takes the CPU in between counts, too.
+	if (count && mark_of(bpf_get_current_task_btf()))
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+SEC("uprobe")
+int count_pass(void *context)
+{
+	return count_operation();
+}
+
+SEC("tracepoint")
+int count_event(void *context)
+{
+	return count_operation();
 }
 
 struct bpf_iter__task {

@@ -8,13 +8,18 @@
 
 #[cfg(feature = "bpf")]
 mod attach;
+#[cfg(feature = "bpf")]
+mod bpf_object;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
+#[cfg(feature = "bpf")]
+mod count_operations;
 mod cpython;
 mod host_use;
 mod hotspot;
 mod kernel_waits;
+pub mod operations;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;

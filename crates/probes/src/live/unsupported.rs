@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Followed;
+use super::operations::PassedFile;
 
 /// Follows tasks; this build cannot.
 #[derive(Debug)]
@@ -17,6 +18,20 @@ impl LiveWatch {
 
     /// Never called: there is no such value.
     pub fn follow(&mut self, _processes: &[u32]) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn count(
+        &mut self,
+        _places: &[PassedFile],
+        _event: Option<(&str, &str)>,
+    ) -> Result<(), String> {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn operations(&self) -> Result<u64, String> {
         match *self {}
     }
 

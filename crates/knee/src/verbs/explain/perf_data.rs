@@ -30,7 +30,7 @@ pub struct Options {
     ///
     /// For a recording from another host or boot: a copy of /proc/kallsyms, a vmlinux, or a directory like
     /// ~/.debug.
-    #[arg(long, value_name = "PATH", help_heading = HEADING)]
+    #[arg(long, value_name = "PATH", help_heading = HEADING, hide_short_help = true)]
     symbols: Vec<PathBuf>,
 }
 

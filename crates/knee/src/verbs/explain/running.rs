@@ -1,19 +1,23 @@
 //! `knee explain --pid 4711`: what holds back programs that already run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use explanations::live::live_part;
 use host::signals;
 use host::terminal::hint;
-use pages::{Page, ViewFlags, explanation};
+use pages::ViewFlags;
 use probes::live::processes::{self, RunningProcess, Subject};
+use records::OperationSource;
 use records::live::Observation;
+use store::{read_look, save_look};
 
+use super::operation_counts::OperationCounts;
+use super::saved_looks::{print_one, print_two};
 use super::watched::Watched;
+use crate::flags::duration;
 
 /// All processes of the host.
 type Running = BTreeMap<u32, RunningProcess>;
@@ -28,9 +32,9 @@ pub const SUBJECTS: [&str; 4] = ["pids", "named", "cgroup", "host"];
 #[derive(clap::Args, Debug, Default)]
 #[group(skip)]
 pub struct Options {
-    /// Process that runs already, with its children; several count as one
+    /// Process that runs already, with its children
     ///
-    /// Nothing is started, stopped or moved: knee looks for 10 s, or for --seconds, and says which lock, thread, quota or program
+    /// Several count as one. Nothing is started, stopped or moved: knee looks for 10 s, or for --seconds, and says which lock, thread, quota or program
     /// holds it back.
     #[arg(long = "pid", value_name = "PID", help_heading = HEADING)]
     pids: Vec<u32>,
@@ -46,12 +50,24 @@ pub struct Options {
     /// All programs of this host
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["pids", "named", "cgroup"])]
     host: bool,
+    /// Save the look in a file
+    ///
+    /// `knee explain FILE` shows it again, `knee explain FILE FILE` compares two, and --against FILE compares with it what runs
+    /// now.
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    save: Option<PathBuf>,
+    /// Look twice, with this pause, and compare
+    #[arg(long, value_name = "PAUSE", help_heading = HEADING, value_parser = duration, conflicts_with = "save")]
+    twice: Option<Duration>,
     /// Operations per second, so that costs are per operation
     #[arg(long, value_name = "RATE", help_heading = HEADING, hide_short_help = true)]
     rate: Option<f64>,
     /// Look in /proc alone, as without privileges
     #[arg(long, help_heading = HEADING, hide_short_help = true)]
     without_bpf: bool,
+    /// What counts operations: `knee run` has the option, too, for commands.
+    #[arg(skip)]
+    pub operations_from: Option<OperationSource>,
 }
 
 /// How long a look takes, in s.
@@ -63,6 +79,8 @@ const SOUGHT: Duration = Duration::from_secs(1);
 const HERTZ: u32 = 99;
 /// How many windows the time is divided into, of at least a fifth of a second.
 const WINDOWS: f64 = 10.0;
+/// Looks that are compared have more: the more there are, the smaller a change can be told from noise.
+const WINDOWS_COMPARED: f64 = 20.0;
 
 impl Options {
     /// Whether the user names anything that runs.
@@ -75,41 +93,84 @@ impl Options {
     /// # Errors
     /// Names the option.
     pub fn check_unused(&self) -> Result<()> {
-        let unused = match (self.rate, self.without_bpf) {
-            (Some(_), _) => "--rate",
-            (None, true) => "--without-bpf",
-            (None, false) => return Ok(()),
-        };
-        bail!(
-            "{unused} is about programs that run already: name one by --pid, --name or --cgroup, or all by --host"
-        )
+        let given = [
+            (self.rate.is_some(), "--rate"),
+            (self.without_bpf, "--without-bpf"),
+            (self.save.is_some(), "--save"),
+            (self.twice.is_some(), "--twice"),
+        ];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, unused)) => {
+                bail!(
+                    "{unused} is about programs that run already: name one by --pid, --name or --cgroup, or all by --host"
+                )
+            }
+            None => Ok(()),
+        }
     }
 
-    /// Looks, and prints what holds the programs back.
+    /// Looks, and prints what holds the programs back, or what changed since the look in the file `against`.
     ///
     /// # Errors
     /// No such process; or the kernel allows no look at it.
-    pub fn run(&self, seconds: &[f64], view: ViewFlags) -> Result<ExitCode> {
+    pub fn run(
+        &self,
+        seconds: &[f64],
+        against: Option<&Path>,
+        view: ViewFlags,
+    ) -> Result<ExitCode> {
         let seconds = match seconds {
             [] => SECONDS,
             [one] => *one,
-            _ => bail!("--seconds has several values: running programs are looked at once"),
+            _ => bail!("--seconds has several values: each look is as long as the others"),
         };
         ensure!(
             seconds >= SECONDS_MIN,
             "--seconds {seconds}: a look takes {SECONDS_MIN} s at least"
         );
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
+        ensure!(
+            self.rate.is_none() || self.operations_from.is_none(),
+            "--rate says how many operations there are, and --operations-from what counts them: leave out one"
+        );
+        ensure!(
+            against.is_none() || self.twice.is_none(),
+            "--against compares with a saved look, and --twice with another look now: leave out one"
+        );
+        let before = against.map(read_look).transpose()?;
         signals::catch();
-        let observation = self.observe(seconds)?;
-        let answer = live::answer(&observation);
-        let part = live_part(&answer);
-        view.print(|| Ok(answer), || Ok(page(part)))?;
+        let is_compared = before.is_some() || self.save.is_some() || self.twice.is_some();
+        let windows = if is_compared { WINDOWS_COMPARED } else { WINDOWS };
+        let first = self.observe(seconds, windows)?;
+        if let Some(path) = &self.save {
+            save_look(path, first.clone())?;
+            hint(format_args!("the look is in {}", path.display()));
+        }
+        match (before, self.twice) {
+            (Some(before), _) => print_two(&before, &first, view)?,
+            (None, Some(pause)) => self.look_again(&first, pause, seconds, view)?,
+            (None, None) => print_one(&first, view)?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn observe(&self, seconds: f64) -> Result<Observation> {
-        let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS) as u32;
+    /// Looks once more after a pause, and prints what changed. If a signal comes first, it prints the first look.
+    fn look_again(
+        &self,
+        first: &Observation,
+        pause: Duration,
+        seconds: f64,
+        view: ViewFlags,
+    ) -> Result<()> {
+        hint(format_args!("looking again in {} s", pause.as_secs_f64()));
+        if signals::wait(pause) {
+            return print_one(first, view);
+        }
+        print_two(first, &self.observe(seconds, WINDOWS_COMPARED)?, view)
+    }
+
+    fn observe(&self, seconds: f64, windows: f64) -> Result<Observation> {
+        let windows = (seconds / 0.2).floor().clamp(1.0, windows) as u32;
         let mut look = self.begin(Duration::from_secs_f64(seconds) / windows)?;
         hint(format_args!("looking at {} for {seconds} s", look.words));
         for _ in 0..windows {
@@ -118,7 +179,9 @@ impl Options {
             }
         }
         let mut observation = look.end();
-        count_operations(&mut observation, self.rate);
+        if let Some(rate) = self.rate {
+            count_by_rate(&mut observation, rate);
+        }
         Ok(observation)
     }
 
@@ -138,9 +201,22 @@ impl Options {
             probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
         });
         let quota_cpus = quotas.min_by(f64::total_cmp);
-        let watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
+        let mut watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
+        let source = self.operations_from.clone();
+        let operations =
+            source.map(|source| OperationCounts::begin(source, &mut watch, &list)).transpose()?;
         let now = Instant::now();
-        Ok(Look { watch, subjects, words, at, quota_cpus, window, edge: now, sought: now })
+        Ok(Look {
+            watch,
+            operations,
+            subjects,
+            words,
+            at,
+            quota_cpus,
+            window,
+            edge: now,
+            sought: now,
+        })
     }
 
     fn subjects(&self, running: &Running) -> Result<Vec<Subject>> {
@@ -209,6 +285,7 @@ fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
 /// A look at running programs, which goes on window by window.
 pub struct Look {
     watch: Watched,
+    operations: Option<OperationCounts>,
     subjects: Vec<Subject>,
     /// What is looked at, in words.
     pub words: String,
@@ -235,29 +312,32 @@ impl Look {
                 self.watch.follow(&list);
             }
         }
+        // What a command costs that counts belongs to the window that ends: the next one has all of its budget.
+        if let Some(operations) = &mut self.operations {
+            operations.read(&self.watch);
+        }
         self.watch.edge();
         signals::received().is_none()
     }
 
     /// What threads and locks did in all windows.
     pub fn end(self) -> Observation {
-        Observation {
+        let mut observation = Observation {
             subject: self.words,
             at: self.at,
             host: probes::host(Path::new("/")).hostname.unwrap_or_default(),
             quota_cpus: self.quota_cpus,
             ..self.watch.end()
+        };
+        if let Some(operations) = self.operations {
+            operations.fill(&mut observation);
         }
+        observation
     }
 }
 
-fn count_operations(observation: &mut Observation, rate: Option<f64>) {
+fn count_by_rate(observation: &mut Observation, rate: f64) {
     for window in &mut observation.windows {
-        window.operations = rate.map(|rate| rate * window.ns as f64 / 1e9);
+        window.operations = Some(rate * window.ns as f64 / 1e9);
     }
-}
-
-fn page(part: explanations::ledger::LedgerPart) -> Page {
-    let title = part.title.clone();
-    explanation(title, vec![part])
 }

@@ -68,6 +68,14 @@ impl Watched {
         }
     }
 
+    /// How many operations followed tasks have done, where BPF counts them.
+    pub fn operations(&self) -> Result<u64, String> {
+        match self {
+            Watched::Switches(watch) => watch.operations(),
+            Watched::Proc(..) => Err("internal error: nothing counts operations".to_string()),
+        }
+    }
+
     /// What threads and locks did.
     pub fn end(self) -> Observation {
         match self {
