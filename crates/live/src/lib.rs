@@ -5,6 +5,7 @@
 
 mod answer;
 mod causes;
+mod cut;
 mod holds;
 mod lines;
 mod lives;
@@ -17,8 +18,8 @@ mod timelines;
 mod waits;
 mod windows;
 
-pub use answer::{LiveAnswer, ThreadGroup, answer};
+pub use answer::{LiveAnswer, ThreadGroup, answer, threads_of};
 pub use causes::{HolderShare, LiveCause, LiveCauseKind, causes};
-pub use observe::observe;
+pub use observe::{observe, observe_part};
 pub use sampled::observe_samples;
 pub use shares::Share;

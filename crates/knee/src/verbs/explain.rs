@@ -4,7 +4,7 @@
 mod part;
 mod perf_data;
 mod profiled;
-mod running;
+pub mod running;
 mod samples;
 mod source_lines;
 mod watched;

@@ -1,7 +1,10 @@
 //! Loads the programs, marks threads, empties the ring, and puts the events together.
 
+mod cut;
+mod names;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::mem::take;
@@ -17,15 +20,16 @@ use libbpf_rs::{
 };
 use perf_data::Symbols;
 use records::live::{
-    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction, TracedStack,
-    TracedTask, TracedWait, WaitsOn,
+    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask, TracedWait, WaitsOn,
 };
 
+use self::names::name_stacks;
 use super::Followed;
 use super::compat_calls;
+use super::function_names::FunctionNames;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
-use super::user_stacks::{UserStacks, touched, variables};
+use super::user_stacks::{UserStacks, touched};
 use crate::ledger::calls;
 use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
@@ -79,6 +83,9 @@ pub struct LiveWatch {
     ring: RingBuffer<'static>,
     arrived: Rc<RefCell<Vec<RawEvent>>>,
     stacks: UserStacks,
+    /// The kernel's functions; `None` if it does not show them.
+    symbols: Option<Symbols>,
+    names: FunctionNames,
     /// What frames of walked stacks are: of the kernel by address, of programs by place.
     walked: Vec<WalkedStack>,
     /// The processes whose threads are followed.
@@ -94,6 +101,10 @@ pub struct LiveWatch {
     is_paused: bool,
     /// Number of switches that were seen before this window.
     switches_before: usize,
+    /// CPU time that answers took, and that no window has paid for yet, in ns.
+    debt_ns: f64,
+    /// CPU time that answers took, and that no window has reported yet, in ns.
+    answered_ns: u64,
     followed: Followed,
 }
 
@@ -161,12 +172,18 @@ impl LiveWatch {
         }
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
+        let symbols = Symbols::from_kernel();
+        if let Err(why) = &symbols {
+            followed.missing.insert("names of kernel functions".to_string(), why.clone());
+        }
         let mut watch = LiveWatch {
             object,
             _links: links,
             ring,
             arrived,
             stacks: UserStacks::default(),
+            symbols: symbols.ok(),
+            names: FunctionNames::default(),
             walked: Vec::new(),
             wanted: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -176,6 +193,8 @@ impl LiveWatch {
             window_ns: window.as_nanos() as f64,
             is_paused: false,
             switches_before: 0,
+            debt_ns: 0.0,
+            answered_ns: 0,
             followed,
         };
         watch.follow(processes);
@@ -223,11 +242,12 @@ impl LiveWatch {
     }
 
     fn find_threads(&mut self, process: u32) {
+        let since_ns = if self.trace.edges_ns.is_empty() { 0 } else { now_ns() };
         let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
         let threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         for task in threads {
             let (name, waited) = state_of(process, task);
-            let known = TracedTask { process, name, waited, since_ns: 0 };
+            let known = TracedTask { process, name, waited, since_ns };
             self.trace.tasks.entry(task).or_insert(known);
         }
     }
@@ -310,12 +330,15 @@ impl LiveWatch {
     /// Takes in what there is, and pauses if following has cost what a window may cost.
     pub fn take_in(&mut self) {
         self.drain();
-        if !self.is_paused
-            && self.cost_ns() > BUDGET * f64::from(self.trace.online_cpus) * self.window_ns
-        {
+        if !self.is_paused && self.cost_ns() + self.payment_ns() > self.budget_ns() {
             self.end_window();
             self.pause(true);
         }
+    }
+
+    /// CPU time that a window may take, in ns.
+    fn budget_ns(&self) -> f64 {
+        BUDGET * f64::from(self.trace.online_cpus) * self.window_ns
     }
 
     /// CPU time that following has taken since the window began, in ns: knee's own, and that of the BPF programs.
@@ -348,7 +371,8 @@ impl LiveWatch {
 
     fn end_window(&mut self) {
         let (now, own_ns) = (self.totals(), own_cpu_ns());
-        self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns));
+        self.debt_ns -= self.payment_ns();
+        self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns) + take(&mut self.answered_ns));
         self.followed.lost_events += now.lost - self.last.lost;
         self.trace.cpus.push(cpu_use(&self.last, &now));
         (self.last, self.own_ns) = (now, own_ns);
@@ -367,26 +391,8 @@ impl LiveWatch {
 
     /// Ends: names the functions of all stacks.
     pub fn end(mut self) -> Followed {
-        let symbols = Symbols::from_kernel();
-        if let Err(why) = &symbols {
-            self.followed.missing.insert("names of kernel functions".to_string(), why.clone());
-        }
-        self.trace.variables = variables(&mut self.stacks, &self.addresses);
-        name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), &self.stacks);
-        // Events of different CPUs reach the ring in about the order of time.
-        self.trace.switches.sort_by_key(|switch| switch.at_ns);
-        self.trace.found.sort_by_key(|found| found.at_ns);
-        self.trace.stacks.sort_by_key(|stack| stack.at_ns);
-        self.trace.goroutines.sort_by_key(|event| event.at_ns);
-        let in_user = self.walked.iter().filter(|stack| !stack.user.is_empty());
-        let (all, whole) = in_user.fold((0_u64, 0_u64), |(all, whole), stack| {
-            (all + 1, whole + u64::from(stack.is_whole))
-        });
-        Followed {
-            trace: self.trace,
-            whole_stacks: whole as f64 / all.max(1) as f64,
-            ..self.followed
-        }
+        let (trace, walked) = (take(&mut self.trace), take(&mut self.walked));
+        self.named(trace, &walked)
     }
 
     /// The totals of all CPUs, at one instant.
@@ -602,52 +608,6 @@ fn state_of(process: u32, task: u32) -> (String, Option<TracedWait>) {
     };
     let call = call.unwrap_or_default();
     (name, Some(TracedWait { call, arguments, on, ..TracedWait::default() }))
-}
-
-/// Names the frames of stacks, each function once.
-fn name_stacks(
-    trace: &mut Trace,
-    walked: &[WalkedStack],
-    symbols: Option<&Symbols>,
-    stacks: &UserStacks,
-) {
-    let mut known: HashMap<TracedFunction, u32> = HashMap::new();
-    let mut functions = Vec::new();
-    let mut index = |function: TracedFunction| {
-        *known.entry(function.clone()).or_insert_with(|| {
-            functions.push(function);
-            functions.len() as u32 - 1
-        })
-    };
-    let locations = walked.iter().flat_map(|stack| stack.user.iter().copied()).collect();
-    let names = stacks.programs.functions(&locations);
-    for stack in walked {
-        let of_kernel = stack.kernel.iter().filter_map(|address| symbols?.function(*address));
-        let mut frames: Vec<u32> = of_kernel
-            .map(|(name, _)| {
-                let (name, object) = (name.to_string(), String::new());
-                index(TracedFunction { name, object, is_named: true })
-            })
-            .collect();
-        let kernel = frames.len() as u32;
-        let of_program = stack.user.iter().filter_map(|at| names.get(at));
-        frames.extend(of_program.map(|(name, object)| {
-            let is_named = !name.starts_with(&format!("{object}+0x"));
-            index(TracedFunction { name: name.clone(), object: object.clone(), is_named })
-        }));
-        trace.stacks.push(TracedStack {
-            at_ns: stack.at_ns,
-            task: stack.task,
-            why: stack.why,
-            frames,
-            kernel,
-            call: stack.call.clone(),
-            user_offset: stack.user.first().map_or(0, |(_, offset)| *offset),
-            is_whole: stack.is_whole,
-            touches: stack.touches.clone(),
-        });
-    }
-    trace.functions = functions;
 }
 
 /// The CPUs that are online.

@@ -3,14 +3,17 @@
 //! links and maps are descriptors that die with this process.
 //!
 //!     begin (marks the threads) ─ drain … edge … drain … edge ─ end → Trace
+//!                                                            └ cut → Trace, and goes on
 //!
 //! Without BPF, [`sampled`] reads /proc many times a second.
 
 #[cfg(feature = "bpf")]
 mod attach;
+pub mod busiest;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
+mod function_names;
 mod host_use;
 mod kernel_waits;
 pub mod processes;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use records::live::Carried;
+
 use super::Followed;
 
 /// Follows tasks; this build cannot.
@@ -27,6 +29,16 @@ impl LiveWatch {
 
     /// Never called: there is no such value.
     pub fn edge(&mut self) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn cut<R>(&mut self, _answer: impl FnOnce(Followed) -> (R, Carried)) -> R {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn rest(&mut self) {
         match *self {}
     }
 

@@ -61,6 +61,32 @@ const HERTZ: u32 = 99;
 const WINDOWS: f64 = 10.0;
 
 impl Options {
+    /// Options that name running programs, for other verbs.
+    pub fn of(
+        pids: &[u32],
+        named: Option<&str>,
+        cgroup: Option<&str>,
+        without_bpf: bool,
+    ) -> Options {
+        Options {
+            pids: pids.to_vec(),
+            named: named.map(str::to_string),
+            cgroup: cgroup.map(str::to_string),
+            without_bpf,
+            ..Options::default()
+        }
+    }
+
+    /// Options to look at all processes of a name in the same way.
+    pub fn at_name(&self, name: &str) -> Options {
+        Options::of(&[], Some(name), None, self.without_bpf)
+    }
+
+    /// Options to look at a process in the same way.
+    pub fn at_process(&self, pid: u32) -> Options {
+        Options::of(&[pid], None, None, self.without_bpf)
+    }
+
     /// Whether the user names anything that runs.
     pub fn is_given(&self) -> bool {
         !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
@@ -105,6 +131,7 @@ impl Options {
     fn observe(&self, seconds: f64) -> Result<Observation> {
         let windows = (seconds / 0.2).floor().clamp(1.0, WINDOWS) as u32;
         let mut look = self.begin(Duration::from_secs_f64(seconds) / windows)?;
+        look.watch.advice().into_iter().for_each(hint);
         hint(format_args!("looking at {} for {seconds} s", look.words));
         for _ in 0..windows {
             if !look.follow() {
@@ -134,7 +161,20 @@ impl Options {
         let quota_cpus = quotas.min_by(f64::total_cmp);
         let watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
         let now = Instant::now();
-        Ok(Look { watch, subjects, words, at, quota_cpus, window, edge: now, sought: now })
+        let host = probes::host(Path::new("/")).hostname.unwrap_or_default();
+        Ok(Look {
+            watch,
+            subjects,
+            words,
+            host,
+            at,
+            quota_cpus,
+            window,
+            edge: now,
+            sought: now,
+            has_ended: false,
+            windows: 0,
+        })
     }
 
     fn subjects(&self, running: &Running) -> Result<Vec<Subject>> {
@@ -199,6 +239,7 @@ pub struct Look {
     subjects: Vec<Subject>,
     /// What is looked at, in words.
     pub words: String,
+    host: String,
     at: jiff::Timestamp,
     quota_cpus: Option<f64>,
     window: Duration,
@@ -206,6 +247,10 @@ pub struct Look {
     edge: Instant,
     /// When processes that have come to the subjects were last looked for.
     sought: Instant,
+    /// Whether no process of the subjects was there when they were last looked for.
+    pub has_ended: bool,
+    /// How many windows [`Look::advance`] has ended since the last cut.
+    pub windows: u32,
 }
 
 impl Look {
@@ -213,28 +258,66 @@ impl Look {
     pub fn follow(&mut self) -> bool {
         self.edge += self.window;
         while Instant::now() < self.edge && signals::received().is_none() {
-            let pause = self.watch.drain();
+            let pause = self.take_in();
             std::thread::sleep(pause.min(self.edge.saturating_duration_since(Instant::now())));
-            if self.sought.elapsed() >= SOUGHT {
-                self.sought = Instant::now();
-                let running = processes::all();
-                let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
-                self.watch.follow(&list);
-            }
         }
         self.watch.edge();
         signals::received().is_none()
     }
 
+    /// Takes in what there is, and says after which time to call again.
+    fn take_in(&mut self) -> Duration {
+        let pause = self.watch.drain();
+        if self.sought.elapsed() >= SOUGHT {
+            self.sought = Instant::now();
+            let running = processes::all();
+            let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
+            self.has_ended = list.is_empty();
+            self.watch.follow(&list);
+        }
+        pause
+    }
+
+    /// Takes in what there is, ends the window when its time has come, and says after which time to call again.
+    pub fn advance(&mut self) -> Duration {
+        let pause = self.take_in();
+        let now = Instant::now();
+        let end = self.edge + self.window;
+        if now < end {
+            return pause.min(end - now);
+        }
+        self.watch.edge();
+        self.windows += 1;
+        // An answer may have taken longer than a window.
+        self.edge = if now < end + self.window { end } else { now };
+        Duration::ZERO
+    }
+
+    /// Answers with what threads and locks did since the last call, up to the last end of a window; the look goes on.
+    pub fn cut<R>(&mut self, answer: impl FnOnce(Observation) -> R) -> R {
+        let at = std::mem::replace(&mut self.at, jiff::Timestamp::now());
+        let (subject, host, quota_cpus) = (self.words.clone(), self.host.clone(), self.quota_cpus);
+        self.windows = 0;
+        self.watch.cut(|seen| answer(Observation { at, subject, host, quota_cpus, ..seen }))
+    }
+
+    /// Follows nothing until [`Look::resume`].
+    pub fn rest(&mut self) {
+        self.watch.rest();
+    }
+
+    /// Goes on, without what came before.
+    pub fn resume(&mut self) {
+        self.watch.resume();
+        self.windows = 0;
+        self.at = jiff::Timestamp::now();
+        self.edge = Instant::now();
+    }
+
     /// What threads and locks did in all windows.
     pub fn end(self) -> Observation {
-        Observation {
-            subject: self.words,
-            at: self.at,
-            host: probes::host(Path::new("/")).hostname.unwrap_or_default(),
-            quota_cpus: self.quota_cpus,
-            ..self.watch.end()
-        }
+        let Look { watch, words, at, quota_cpus, host, .. } = self;
+        Observation { subject: words, at, host, quota_cpus, ..watch.end() }
     }
 }
 
