@@ -66,3 +66,6 @@ impl ScreenPage {
         self.blocks.iter().flat_map(|block| &block.leads_to)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,7 +39,7 @@ int main(void)
 "#;
 
 /// A running program, which ends with this value.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -48,7 +48,8 @@ impl Drop for Running {
     }
 }
 
-fn server(home: &Home) -> Running {
+/// A server whose threads take turns with `journal_lock` in `append`.
+pub fn server(home: &Home) -> Running {
     let (source, program) = (home.path("server.c"), home.path("server"));
     fs::write(&source, SERVER).unwrap();
     let mut compiler = Command::new("cc");

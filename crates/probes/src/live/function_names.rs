@@ -36,7 +36,8 @@ impl FunctionNames {
                 self.known.clear();
             }
             let read = programs.functions(&unknown);
-            self.known.extend(read.iter().map(|(place, name)| (*place, name.clone())));
+            let lasting = read.iter().filter(|(_, (_, object))| !is_generated(object));
+            self.known.extend(lasting.map(|(place, name)| (*place, name.clone())));
             named.extend(read);
         }
         named
@@ -52,6 +53,11 @@ impl FunctionNames {
         let is_named = !name.0.starts_with(&format!("{}+0x", name.1));
         (is_one && is_named).then(|| name.clone())
     }
+}
+
+/// Whether a file lists functions that a runtime has compiled: it may put others in their place.
+fn is_generated(object: &str) -> bool {
+    object.starts_with("perf-") && object.ends_with(".map")
 }
 
 #[cfg(test)]

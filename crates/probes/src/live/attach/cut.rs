@@ -47,9 +47,7 @@ impl LiveWatch {
 
     /// What this window pays of what answers took, in ns.
     pub(super) fn payment_ns(&self) -> f64 {
-        let share = PAID * self.budget_ns();
-        let payment = if self.debt_ns > DEBT_MAX * share { self.budget_ns() } else { share };
-        payment.min(self.debt_ns)
+        payment_ns(self.debt_ns, self.budget_ns())
     }
 
     /// Takes out what lies before the last edge.
@@ -142,5 +140,40 @@ impl LiveWatch {
             touches.filter_map(|address| Some((process(&stack.task)?, address)))
         });
         waits.chain(left).chain(of_goroutines).chain(touched).collect()
+    }
+}
+
+/// What a window of a budget pays of a debt: a part, or with a great one all that it has, so that it follows nothing.
+fn payment_ns(debt_ns: f64, budget_ns: f64) -> f64 {
+    let share = PAID * budget_ns;
+    let payment = if debt_ns > DEBT_MAX * share { budget_ns } else { share };
+    payment.min(debt_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_paid_for_by_the_windows_after_them() {
+        /// Ten windows of 6 ms between answers of so many ms: what is owed after an hour, and how many windows followed
+        /// something in the last minute.
+        fn check(answer_ms: f64, debt_max: f64, followed: std::ops::RangeInclusive<u32>) {
+            let (mut debt, mut number) = (0.0, 0);
+            for screen in 0..1200 {
+                debt += answer_ms;
+                for _ in 0..10 {
+                    let payment = payment_ns(debt, 6.0);
+                    debt -= payment;
+                    number += u32::from(screen >= 1180 && payment < 6.0);
+                }
+            }
+            assert!(debt <= debt_max, "{answer_ms} ms: {debt} ms are owed");
+            assert!(followed.contains(&number), "{answer_ms} ms: {number} windows followed");
+        }
+        check(5.0, 0.0, 200..=200);
+        check(30.0, 0.0, 200..=200);
+        check(45.0, 120.0, 50..=150);
+        check(90.0, f64::INFINITY, 0..=0);
     }
 }
