@@ -116,27 +116,122 @@ fn check(steps: &[Step], (columns, rows): (usize, usize), expected: &Expect) {
 
 #[test]
 fn the_overview_has_threads_locks_and_cpu_time() {
-    check(&[], (100, 24), &expect![[]]);
+    check(&[], (100, 24), &expect![[r#"
+        b|server (pid 4711), last 1.0 s in 2 windows
+         |Threads wait for `journal_lock` 98 ± 6 % of the time, 2.5 threads at a time: waited for in append,
+         |held in append. The thread that has it sleeps (clock_nanosleep) 82 % of that time (without that, at
+         |most 5.3 times the rate), waits to run behind `hog` 18 % of that time (without that, at most 21 %
+         |more). Without it, at most 10.1 times the rate
+        b|  threads of  number  busiest   run  could run  for locks  storage  for work  mostly in
+        c|> worker-#         3      9 %  0.27       0.00       2.46     0.00      0.27  sleep
+         |
+        b|  lock          contended  waiting  its thread
+         |  journal_lock     98.5 %     2.46  sleeps (clock_nanosleep) 82 %, waits to run behind `hog` 18 %
+         |
+        b|  CPU time        per second  of all CPUs  samples
+         |  user code           300 ms       15.0 %       27
+         |  other programs      700 ms       35.0 %
+         |  idle                   1 s       50.0 %
+         |
+         |
+         |
+         |
+         |
+         |
+         |
+         |
+        d|knee took 0.40 % of the CPUs, not seen: samples
+    "#]]);
 }
 
 #[test]
 fn a_lock_has_its_holder_and_its_places() {
-    check(&[Step::NextBlock, Step::In], (90, 20), &expect![[]]);
+    check(&[Step::NextBlock, Step::In], (90, 20), &expect![[r#"
+        b|server (pid 4711), last 1.0 s in 2 windows, journal_lock
+         |Threads wait for `journal_lock` 98 ± 6 % of the time, 2.5 threads at a time: waited for in
+         |append, held in append. The thread that has it sleeps (clock_nanosleep) 82 % of that time
+         |(without that, at most 5.3 times the rate), waits to run behind `hog` 18 % of that time
+         |(without that, at most 21 % more). Without it, at most 10.1 times the rate
+        b|  the thread that has it      share    time
+        c|> sleeps (clock_nanosleep)   82.2 %  810 ms
+         |  waits to run behind `hog`  17.8 %  175 ms
+         |
+        b|  waited for in    share  stacks  called by
+         |  append         100.0 %      12  serve ← start_thread
+         |
+        b|  held in    share  stacks  called by
+         |  append   100.0 %      12  serve ← start_thread
+         |
+         |
+         |
+         |
+         |
+        d|knee took 0.40 % of the CPUs, not seen: samples
+    "#]]);
 }
 
 #[test]
 fn threads_have_states_and_functions() {
-    check(&[Step::In], (90, 24), &expect![[]]);
+    check(&[Step::In], (90, 24), &expect![[r#"
+        b|server (pid 4711), last 1.0 s in 2 windows, threads of worker-#
+         |3 threads: 0.27 run at a time, 0.00 could run, 2.46 wait for locks, 0.00 for storage, 0.27
+         |for work
+        b|  they                   threads  times/s    mean
+        c|> wait for journal_lock     2.46    1.17k  2.1 ms
+         |  run                       0.27     1.2k  225 us
+         |  sleep                     0.27    1.14k  237 us
+         |
+        b|  function that runs  of samples  samples  called by
+         |  checksum               100.0 %       27  append
+         |
+        b|  thread   runs  for locks  name
+         |       1  9.0 %     82.0 %  worker-1
+         |       2  9.0 %     82.0 %  worker-2
+         |       3  9.0 %     82.0 %  worker-3
+         |
+         |
+         |
+         |
+         |
+         |
+         |
+         |
+        d|knee took 0.40 % of the CPUs, not seen: samples
+    "#]]);
 }
 
 #[test]
 fn a_row_of_the_ledger_has_its_functions() {
-    check(&[Step::NextBlock, Step::NextBlock, Step::In], (80, 12), &expect![[]]);
+    check(&[Step::NextBlock, Step::NextBlock, Step::In], (80, 12), &expect![[r#"
+        b|server (pid 4711), last 1.0 s in 2 windows, user code
+         |user code takes 300 ms, 15.0 % of all CPUs
+        b|  function  per second  of all CPUs  samples
+        c|> checksum      300 ms       15.0 %       27
+         |
+         |
+         |
+         |
+         |
+         |
+         |
+        d|knee took 0.40 % of the CPUs, not seen: samples
+    "#]]);
 }
 
 #[test]
 fn a_small_screen_scrolls_to_the_chosen_row() {
-    check(&[Step::NextBlock], (40, 10), &expect![[]]);
+    check(&[Step::NextBlock], (40, 10), &expect![[r#"
+        b|server (pid 4711), last 1.0 s in 2 wind…
+         |Threads wait for `journal_lock` 98 ± 6 %
+         |of the time, 2.5 threads at a time: …
+        b|  threads of  number  busiest   run
+         |  worker-#         3      9 %  0.27
+        b|  lock          contended  waiting
+        c|> journal_lock     98.5 %     2.46
+        b|  CPU time   per second  of all CPUs
+         |  user code      300 ms       15.0 %
+        d|knee took 0.40 % of the CPUs, not seen:…
+    "#]]);
 }
 
 #[test]
