@@ -86,7 +86,7 @@ impl FullScreen {
             give_back_before_panics();
             notice_changes();
         });
-        job_control::around_stops(give_back, take_terminal);
+        job_control::around_stops(give_back, take_again);
         take_terminal();
         Ok(FullScreen { typed: Vec::new() })
     }
@@ -116,6 +116,10 @@ impl FullScreen {
     /// # Errors
     /// The terminal is gone.
     pub fn draw(&self, lines: &[String]) -> Result<()> {
+        if job_control::is_stopping() {
+            CHANGED.store(true, Relaxed);
+            return Ok(());
+        }
         let lines: Vec<String> =
             lines.iter().map(|line| format!("{}\x1b[K", shown(line))).collect();
         let frame = format!("\x1b[H{}\x1b[J", lines.join("\r\n"));
@@ -187,6 +191,11 @@ fn take_terminal() {
     // SAFETY: a live structure. In the background, the call stops this process until it is in the foreground.
     unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSADRAIN, &raw const settings) };
     write(TAKE);
+}
+
+/// Takes the terminal after a stop.
+fn take_again() {
+    take_terminal();
     CHANGED.store(true, Relaxed);
 }
 

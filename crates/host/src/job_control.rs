@@ -40,6 +40,11 @@ pub fn stops() -> u64 {
     CHANGES.load(SeqCst)
 }
 
+/// Whether this process is about to stop, or has just gone on.
+pub fn is_stopping() -> bool {
+    stops() % 2 == 1
+}
+
 /// From now on, SIGTSTP stops all descendants before it stops this process. A thread waits for the
 /// signal, so this works whatever the other threads do. To be called before there are other threads:
 /// they must not take the signal.

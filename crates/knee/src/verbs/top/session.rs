@@ -13,7 +13,7 @@ use crate::verbs::explain::running::{Look, Options};
 /// Windows of a screen; each lasts a fifth of a second at least.
 const WINDOWS: f64 = 10.0;
 const WINDOW_MIN: f64 = 0.2;
-/// The first screen comes after this part of the period.
+/// Whoever waits for the first screen gets it after this part of the period.
 const FIRST: f64 = 0.3;
 /// The longest wait for a key.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -86,10 +86,10 @@ impl Session {
         if let Some(options) = self.wanted() {
             self.begin_look(&options);
         }
-        let windows = if self.seen.is_some() {
-            self.windows()
-        } else {
+        let windows = if self.is_first() {
             (FIRST * f64::from(self.windows())).ceil() as u32
+        } else {
+            self.windows()
         };
         match &mut self.look {
             Some(look) => {
@@ -104,6 +104,11 @@ impl Session {
                 PATIENCE
             }
         }
+    }
+
+    /// Whether somebody waits for the first screen.
+    fn is_first(&self) -> bool {
+        self.size.is_some() && self.seen.is_none() && self.programs.is_empty()
     }
 
     /// The programs that the user has chosen from the list, and that are not looked at yet.
@@ -127,7 +132,7 @@ impl Session {
     }
 
     fn list_programs(&mut self) {
-        let wait = if self.programs.is_empty() { self.period.mul_f64(FIRST) } else { self.period };
+        let wait = if self.is_first() { self.period.mul_f64(FIRST) } else { self.period };
         if *self.walk.place() == Place::Programs && self.listed.elapsed() >= wait {
             let before = self.programs.page();
             self.programs.refresh();
