@@ -116,7 +116,10 @@ fn check(steps: &[Step], (columns, rows): (usize, usize), expected: &Expect) {
 
 #[test]
 fn the_overview_has_threads_locks_and_cpu_time() {
-    check(&[], (100, 24), &expect![[r#"
+    check(
+        &[],
+        (100, 24),
+        &expect![[r#"
         b|server (pid 4711), last 1.0 s in 2 windows
          |Threads wait for `journal_lock` 98 ± 6 % of the time, 2.5 threads at a time: waited for in append,
          |held in append. The thread that has it sleeps (clock_nanosleep) 82 % of that time (without that, at
@@ -141,12 +144,16 @@ fn the_overview_has_threads_locks_and_cpu_time() {
          |
          |
         d|knee took 0.40 % of the CPUs, not seen: samples
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_lock_has_its_holder_and_its_places() {
-    check(&[Step::NextBlock, Step::In], (90, 20), &expect![[r#"
+    check(
+        &[Step::NextBlock, Step::In],
+        (90, 20),
+        &expect![[r#"
         b|server (pid 4711), last 1.0 s in 2 windows, journal_lock
          |Threads wait for `journal_lock` 98 ± 6 % of the time, 2.5 threads at a time: waited for in
          |append, held in append. The thread that has it sleeps (clock_nanosleep) 82 % of that time
@@ -167,12 +174,16 @@ fn a_lock_has_its_holder_and_its_places() {
          |
          |
         d|knee took 0.40 % of the CPUs, not seen: samples
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn threads_have_states_and_functions() {
-    check(&[Step::In], (90, 24), &expect![[r#"
+    check(
+        &[Step::In],
+        (90, 24),
+        &expect![[r#"
         b|server (pid 4711), last 1.0 s in 2 windows, threads of worker-#
          |3 threads: 0.27 run at a time, 0.00 could run, 2.46 wait for locks, 0.00 for storage, 0.27
          |for work
@@ -197,12 +208,16 @@ fn threads_have_states_and_functions() {
          |
          |
         d|knee took 0.40 % of the CPUs, not seen: samples
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_row_of_the_ledger_has_its_functions() {
-    check(&[Step::NextBlock, Step::NextBlock, Step::In], (80, 12), &expect![[r#"
+    check(
+        &[Step::NextBlock, Step::NextBlock, Step::In],
+        (80, 12),
+        &expect![[r#"
         b|server (pid 4711), last 1.0 s in 2 windows, user code
          |user code takes 300 ms, 15.0 % of all CPUs
         b|  function  per second  of all CPUs  samples
@@ -215,12 +230,16 @@ fn a_row_of_the_ledger_has_its_functions() {
          |
          |
         d|knee took 0.40 % of the CPUs, not seen: samples
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_small_screen_scrolls_to_the_chosen_row() {
-    check(&[Step::NextBlock], (40, 10), &expect![[r#"
+    check(
+        &[Step::NextBlock],
+        (40, 10),
+        &expect![[r#"
         b|server (pid 4711), last 1.0 s in 2 wind…
          |Threads wait for `journal_lock` 98 ± 6 %
          |of the time, 2.5 threads at a time: …
@@ -231,7 +250,8 @@ fn a_small_screen_scrolls_to_the_chosen_row() {
         b|  CPU time   per second  of all CPUs
          |  user code      300 ms       15.0 %
         d|knee took 0.40 % of the CPUs, not seen:…
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

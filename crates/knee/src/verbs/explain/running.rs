@@ -301,6 +301,11 @@ impl Look {
         self.watch.cut(|seen| answer(Observation { at, subject, host, quota_cpus, ..seen }))
     }
 
+    /// Whether an answer may be asked for, within what knee may take of the CPUs' time.
+    pub fn is_paid(&self) -> bool {
+        self.watch.is_paid()
+    }
+
     /// Follows nothing until [`Look::resume`].
     pub fn rest(&mut self) {
         self.watch.rest();

@@ -88,6 +88,15 @@ impl Watched {
         }
     }
 
+    /// Whether the last answers have been paid for by following less, so that another may be asked for.
+    pub fn is_paid(&self) -> bool {
+        match self {
+            Watched::Switches(watch) => watch.is_paid(),
+            // It takes its rounds as often as answers allow.
+            Watched::Proc(..) => true,
+        }
+    }
+
     /// Looks no more until [`Watched::resume`].
     pub fn rest(&mut self) {
         if let Watched::Switches(watch) = self {

@@ -10,11 +10,13 @@ use host::signals;
 use super::programs::Programs;
 use crate::verbs::explain::running::{Look, Options};
 
-/// Windows of a screen; each lasts a fifth of a second at least.
-const WINDOWS: f64 = 10.0;
+/// Windows of a screen; each lasts a fifth of a second at least. The end of each costs time.
+const WINDOWS: f64 = 5.0;
 const WINDOW_MIN: f64 = 0.2;
 /// Whoever waits for the first screen gets it after this part of the period.
 const FIRST: f64 = 0.3;
+/// Where answers take more than knee may, a screen comes after so many periods at the latest.
+const LATE: u32 = 3;
 /// The longest wait for a key.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -86,7 +88,8 @@ impl Session {
         if let Some(options) = self.wanted() {
             self.begin_look(&options);
         }
-        let windows = if self.is_first() {
+        let is_first = self.size.is_some() && self.seen.is_none();
+        let windows = if is_first {
             (FIRST * f64::from(self.windows())).ceil() as u32
         } else {
             self.windows()
@@ -94,7 +97,8 @@ impl Session {
         match &mut self.look {
             Some(look) => {
                 let pause = look.advance();
-                if look.windows >= windows {
+                let is_due = look.windows >= windows;
+                if is_due && (look.is_paid() || look.windows >= LATE * windows) {
                     self.refresh();
                 }
                 pause.min(PATIENCE)
@@ -104,11 +108,6 @@ impl Session {
                 PATIENCE
             }
         }
-    }
-
-    /// Whether somebody waits for the first screen.
-    fn is_first(&self) -> bool {
-        self.size.is_some() && self.seen.is_none() && self.programs.is_empty()
     }
 
     /// The programs that the user has chosen from the list, and that are not looked at yet.
@@ -132,7 +131,8 @@ impl Session {
     }
 
     fn list_programs(&mut self) {
-        let wait = if self.is_first() { self.period.mul_f64(FIRST) } else { self.period };
+        let is_first = self.size.is_some() && self.programs.is_empty();
+        let wait = if is_first { self.period.mul_f64(FIRST) } else { self.period };
         if *self.walk.place() == Place::Programs && self.listed.elapsed() >= wait {
             let before = self.programs.page();
             self.programs.refresh();

@@ -36,6 +36,11 @@ impl LiveWatch {
         answer
     }
 
+    /// Whether windows have paid for all answers.
+    pub fn is_paid(&self) -> bool {
+        self.debt_ns <= 0.0
+    }
+
     /// Stops following until the next edge: nobody wants to know.
     pub fn rest(&mut self) {
         if !self.is_paused {
