@@ -111,7 +111,7 @@ impl FullScreen {
         is_changed
     }
 
-    /// Draws a frame: lines that fit into the terminal, in colours of [`terminal::painted`](crate::terminal::painted).
+    /// Draws a frame: as many lines as the terminal has, none wider, in colours of [`terminal::painted`](crate::terminal::painted).
     ///
     /// # Errors
     /// The terminal is gone.
@@ -121,8 +121,8 @@ impl FullScreen {
             return Ok(());
         }
         let lines: Vec<String> =
-            lines.iter().map(|line| format!("{}\x1b[K", shown(line))).collect();
-        let frame = format!("\x1b[H{}\x1b[J", lines.join("\r\n"));
+            lines.iter().map(|line| format!("\x1b[2K{}", shown(line))).collect();
+        let frame = format!("\x1b[H{}", lines.join("\r\n"));
         let mut out = io::stdout().lock();
         out.write_all(frame.as_bytes())
             .and_then(|()| out.flush())

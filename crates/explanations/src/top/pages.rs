@@ -18,6 +18,8 @@ const NAME_MAX: usize = 36;
 const NOTE_COLUMNS: usize = 76;
 /// Rows of a table of functions or threads.
 const ROWS: usize = 200;
+/// Rows of what threads do: those after them take next to no time.
+const STATES: usize = 12;
 
 /// What was seen last.
 #[derive(Clone, Debug)]
@@ -180,7 +182,7 @@ fn holder_block(lock: &ObservedLock) -> Block {
         ("time", Align::Right),
     ]);
     let whole = sum(&lock.contended_ns).max(1.0);
-    for time in &lock.holder {
+    for time in lock.holder.iter().take(STATES) {
         let ns = sum(&time.ns);
         let by = (!time.by.is_empty()).then_some(time.by.as_str());
         table.row(vec![does(time.reason, by), percent(ns / whole), duration_ns(ns)]);
@@ -248,7 +250,7 @@ fn state_block(seen: &Seen, threads: &[&ObservedThread]) -> Block {
     ]);
     let mut leads_to = Vec::new();
     let seconds = seen.answer.seconds.max(1e-9);
-    for (state, (ns, times)) in times {
+    for (state, (ns, times)) in times.into_iter().take(STATES) {
         let lock = match state {
             ThreadState::Lock(index) => seen.observation.locks.get(*index),
             _ => None,

@@ -92,7 +92,7 @@ impl Screen {
     fn frame(&mut self) -> String {
         self.take_in();
         let frame = self.shown.rsplit(FRAME).next().unwrap_or_default();
-        frame.replace("\x1b[K", "").replace("\x1b[0m", "").replace("\x1b[7m", "").replace('\r', "")
+        frame.replace("\x1b[2K", "").replace("\x1b[0m", "").replace("\x1b[7m", "").replace('\r', "")
     }
 
     /// Waits for a frame with all of these texts.
