@@ -15,6 +15,8 @@ const WINDOWS: f64 = 5.0;
 const WINDOW_MIN: f64 = 0.2;
 /// Whoever waits for the first screen gets it after this part of the period.
 const FIRST: f64 = 0.3;
+/// Rows of programs that are printed, with what stands around them.
+const LISTED: usize = 30;
 /// Where answers take more than knee may, a screen comes after so many periods at the latest.
 const LATE: u32 = 3;
 /// The longest wait for a key.
@@ -223,9 +225,13 @@ impl Session {
         }
     }
 
-    /// The page as text, with all its rows.
+    /// The page as text, with all its rows; of programs, the first.
     pub fn text(&self, columns: usize) -> String {
-        let text = top::text(&self.whole_page(), columns);
+        let mut page = self.whole_page();
+        if *self.walk.place() == Place::Programs {
+            page = page.shortened(&Frame { columns, rows: LISTED, footer: "", chosen: 0 });
+        }
+        let text = top::text(&page, columns);
         let notes = self.seen.as_ref().map(|seen| format!("\n{}\n", top::footer(&seen.answer)));
         format!("{text}{}", notes.unwrap_or_default())
     }
