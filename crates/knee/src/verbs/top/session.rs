@@ -98,7 +98,9 @@ impl Session {
         };
         match &mut self.look {
             Some(look) => {
+                let had_ended = look.has_ended;
                 let pause = look.advance();
+                self.is_changed |= look.has_ended != had_ended;
                 let is_due = look.windows >= windows;
                 if is_due && (look.is_paid() || look.windows >= LATE * windows) {
                     self.refresh();
@@ -147,6 +149,10 @@ impl Session {
     /// Makes a new answer of what was seen since the last.
     fn refresh(&mut self) {
         let Some(look) = &mut self.look else { return };
+        if look.has_ended && self.seen.is_some() {
+            // What was seen last stays, and others of the name or the group may come.
+            return look.cut(|_| ());
+        }
         let seen = look.cut(|observation| {
             let answer = live::answer(&observation);
             Seen { observation, answer }
