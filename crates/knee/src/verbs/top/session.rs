@@ -38,6 +38,8 @@ pub struct Session {
     /// The size of the screen, if there is one.
     size: Option<ScreenSize>,
     is_changed: bool,
+    /// How many answers and lists were made.
+    made: u64,
 }
 
 impl Session {
@@ -55,6 +57,7 @@ impl Session {
             failed: None,
             size: None,
             is_changed: true,
+            made: 0,
         }
     }
 
@@ -143,6 +146,7 @@ impl Session {
             self.walk.follow(&before, &self.programs.page());
             self.listed = Instant::now();
             self.is_changed = true;
+            self.made += 1;
         }
     }
 
@@ -162,18 +166,19 @@ impl Session {
         let now = self.page();
         self.walk.follow(&before, &now);
         self.is_changed = true;
+        self.made += 1;
     }
 
     /// Waits until there is a new screen. Without one, the programs have ended, or a signal came.
     pub fn wait_for_screen(&mut self) -> bool {
-        self.is_changed = false;
+        let before = self.made;
         loop {
             let has_ended = self.look.as_ref().is_some_and(|look| look.has_ended);
             if signals::received().is_some() || (has_ended && self.seen.is_some()) {
                 return false;
             }
             let pause = self.advance();
-            if self.is_changed {
+            if self.made != before {
                 return true;
             }
             std::thread::sleep(pause);
