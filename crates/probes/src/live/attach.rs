@@ -101,7 +101,9 @@ pub struct LiveWatch {
     is_paused: bool,
     /// Number of switches that were seen before this window.
     switches_before: usize,
-    /// CPU time that answers took, and that no window has paid for yet, in ns.
+    /// Whether the look was ever cut: then what windows and answers take beyond their budget is owed.
+    is_cut: bool,
+    /// CPU time that is owed, in ns.
     debt_ns: f64,
     /// CPU time that answers took, and that no window has reported yet, in ns.
     answered_ns: u64,
@@ -193,6 +195,7 @@ impl LiveWatch {
             window_ns: window.as_nanos() as f64,
             is_paused: false,
             switches_before: 0,
+            is_cut: false,
             debt_ns: 0.0,
             answered_ns: 0,
             followed,
@@ -353,6 +356,9 @@ impl LiveWatch {
         if !self.is_paused {
             return self.end_window();
         }
+        if self.only_pays() {
+            return;
+        }
         self.pause(false);
         if let Err(why) = self.walk_threads(FIND) {
             self.followed.missing.insert("what threads did after a pause".to_string(), why);
@@ -370,8 +376,10 @@ impl LiveWatch {
     }
 
     fn end_window(&mut self) {
-        let (now, own_ns) = (self.totals(), own_cpu_ns());
+        let now = self.totals();
         self.debt_ns -= self.payment_ns();
+        self.owe_excess();
+        let own_ns = own_cpu_ns();
         self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns) + take(&mut self.answered_ns));
         self.followed.lost_events += now.lost - self.last.lost;
         self.trace.cpus.push(cpu_use(&self.last, &now));

@@ -38,6 +38,11 @@ impl LiveWatch {
     }
 
     /// Never called: there is no such value.
+    pub fn has_windows(&self) -> bool {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
     pub fn is_paid(&self) -> bool {
         match *self {}
     }

@@ -250,7 +250,7 @@ pub struct Look {
     /// Whether no process of the subjects was there when they were last looked for.
     pub has_ended: bool,
     /// How many windows [`Look::advance`] has ended since the last cut.
-    pub windows: u32,
+    windows: u32,
 }
 
 impl Look {
@@ -301,9 +301,12 @@ impl Look {
         self.watch.cut(|seen| answer(Observation { at, subject, host, quota_cpus, ..seen }))
     }
 
-    /// Whether an answer may be asked for, within what knee may take of the CPUs' time.
-    pub fn is_paid(&self) -> bool {
-        self.watch.is_paid()
+    /// Whether an answer to so many windows may be asked for, within what knee may take of the CPUs' time.
+    pub fn may_be_cut(&self, windows: u32) -> bool {
+        /// Where answers take more than that, one comes after so many times the windows at the latest.
+        const LATE: u32 = 3;
+        let is_due = self.windows >= windows && self.watch.has_windows();
+        is_due && (self.watch.is_paid() || self.windows >= LATE * windows)
     }
 
     /// Follows nothing until [`Look::resume`].

@@ -97,6 +97,14 @@ impl Watched {
         }
     }
 
+    /// Whether anything was seen since the last cut.
+    pub fn has_windows(&self) -> bool {
+        match self {
+            Watched::Switches(watch) => watch.has_windows(),
+            Watched::Proc(..) => true,
+        }
+    }
+
     /// Looks no more until [`Watched::resume`].
     pub fn rest(&mut self) {
         if let Watched::Switches(watch) = self {

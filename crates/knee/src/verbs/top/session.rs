@@ -17,8 +17,6 @@ const WINDOW_MIN: f64 = 0.2;
 const FIRST: f64 = 0.3;
 /// Rows of programs that are printed, with what stands around them.
 const LISTED: usize = 30;
-/// Where answers take more than knee may, a screen comes after so many periods at the latest.
-const LATE: u32 = 3;
 /// The longest wait for a key.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -104,8 +102,7 @@ impl Session {
                 let had_ended = look.has_ended;
                 let pause = look.advance();
                 self.is_changed |= look.has_ended != had_ended;
-                let is_due = look.windows >= windows;
-                if is_due && (look.is_paid() || look.windows >= LATE * windows) {
+                if look.may_be_cut(windows) {
                     self.refresh();
                 }
                 pause.min(PATIENCE)

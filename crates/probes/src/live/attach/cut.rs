@@ -3,7 +3,8 @@
 //!     edges:    |----|----|----|          cut: these windows are given away
 //!     events:   ..................        those behind the last edge stay, with what each thread does there
 //!
-//! What an answer costs is paid by the windows after it: they follow so much less.
+//! What an answer costs, and what windows have taken beyond their budget, is paid by the windows after it: they follow so much
+//! less, or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{replace, take};
@@ -18,7 +19,7 @@ use crate::live::user_stacks::variables;
 /// A window pays for answers with this share of its CPU time: the rest is for following.
 const PAID: f64 = 0.5;
 /// With a debt of so many windows' payments, windows do nothing but pay.
-const DEBT_MAX: f64 = 20.0;
+const DEBT_MAX: f64 = 4.0;
 
 impl LiveWatch {
     /// Gives away what was seen up to the last edge, and goes on with what threads do there, which the answer finds out.
@@ -29,6 +30,7 @@ impl LiveWatch {
         let followed = self.named(trace, &walked);
         let (answer, carried) = answer(followed);
         self.carry(walked, &carried);
+        self.is_cut = true;
         let took_ns = own_cpu_ns().saturating_sub(before);
         self.own_ns += took_ns;
         self.answered_ns += took_ns;
@@ -36,9 +38,30 @@ impl LiveWatch {
         answer
     }
 
+    /// Whether anything was followed since the last cut.
+    pub fn has_windows(&self) -> bool {
+        !self.trace.cpus.is_empty()
+    }
+
     /// Whether windows have paid for all answers.
     pub fn is_paid(&self) -> bool {
         self.debt_ns <= 0.0
+    }
+
+    /// Whether this window does nothing but pay for those before it: then it has paid.
+    pub(super) fn only_pays(&mut self) -> bool {
+        let is_deep = self.payment_ns() >= self.budget_ns();
+        if is_deep {
+            self.debt_ns -= self.budget_ns();
+        }
+        is_deep
+    }
+
+    /// Owes what this window has taken beyond its budget: a look that goes on for hours must keep to it.
+    pub(super) fn owe_excess(&mut self) {
+        if self.is_cut {
+            self.debt_ns += (self.cost_ns() - self.budget_ns()).max(0.0);
+        }
     }
 
     /// Stops following until the next edge: nobody wants to know.
@@ -177,8 +200,8 @@ mod tests {
             assert!(followed.contains(&number), "{answer_ms} ms: {number} windows followed");
         }
         check(5.0, 0.0, 200..=200);
-        check(30.0, 0.0, 200..=200);
-        check(45.0, 120.0, 50..=150);
+        check(30.0, 0.0, 100..=160);
+        check(45.0, 60.0, 50..=100);
         check(90.0, f64::INFINITY, 0..=0);
     }
 }
