@@ -64,13 +64,14 @@ impl LiveWatch {
         }
     }
 
-    /// Stops following until the next edge: nobody wants to know.
+    /// Stops following until the next edge: nobody wants to know. That pays for everything.
     pub fn rest(&mut self) {
         if !self.is_paused {
             self.drain();
             self.end_window();
             self.pause(true);
         }
+        self.debt_ns = 0.0;
     }
 
     /// What this window pays of what answers took, in ns.
