@@ -19,9 +19,9 @@ use super::explain::running::Options;
 
 /// Watch what holds running programs back, on a live screen.
 ///
-/// The screen shows what `knee explain --pid` says once, and anew every few seconds: the first cause in a sentence, threads by
-/// name, locks with what the thread that has them does, and the CPUs' time. Without a subject it lists the busiest programs; Enter
-/// goes into a row, Esc back, ? lists the keys, and q quits and prints the last answer.
+/// The screen shows what `knee explain --pid` says once, and anew every few seconds: the first cause in a sentence,
+/// threads by name, locks with what the thread that has them does, and the CPUs' time. Without a subject it lists the
+/// busiest programs; Enter goes into a row, Esc back, ? lists the keys, and q quits and prints the last answer.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Process to watch, with its children; several count as one

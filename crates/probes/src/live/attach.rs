@@ -156,22 +156,7 @@ impl LiveWatch {
             format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
         })?;
         let mut followed = Followed::default();
-        let mut links = Vec::new();
-        for name in ATTACHED {
-            match program(&object, name)?.attach() {
-                Ok(link) => links.push(link),
-                Err(e) if ESSENTIAL.contains(&name) => {
-                    return Err(format!("attaching {name}: {e}"));
-                }
-                Err(e) => drop(followed.missing.insert(name.to_string(), e.to_string())),
-            }
-        }
-        if let Err(why) = sample(&object, hertz, &mut links) {
-            followed.missing.insert("samples".to_string(), why);
-        }
-        if let Err(why) = attach_go(&object, &go, &mut links) {
-            followed.missing.insert("locks of goroutines".to_string(), why);
-        }
+        let links = attach_all(&object, &go, hertz, &mut followed.missing)?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
         let symbols = Symbols::from_kernel();
@@ -514,6 +499,32 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Attaches all programs but those that walk threads; those without which something is seen may be missing.
+fn attach_all(
+    object: &Object,
+    go: &[GoProgram],
+    hertz: u32,
+    missing: &mut BTreeMap<String, String>,
+) -> Result<Vec<Link>, String> {
+    let mut links = Vec::new();
+    for name in ATTACHED {
+        match program(object, name)?.attach() {
+            Ok(link) => links.push(link),
+            Err(e) if ESSENTIAL.contains(&name) => {
+                return Err(format!("attaching {name}: {e}"));
+            }
+            Err(e) => drop(missing.insert(name.to_string(), e.to_string())),
+        }
+    }
+    if let Err(why) = sample(object, hertz, &mut links) {
+        missing.insert("samples".to_string(), why);
+    }
+    if let Err(why) = attach_go(object, go, &mut links) {
+        missing.insert("locks of goroutines".to_string(), why);
+    }
+    Ok(links)
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, String> {
