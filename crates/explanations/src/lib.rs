@@ -4,3 +4,4 @@
 pub mod ledger;
 pub mod live;
 pub mod recording;
+pub mod top;

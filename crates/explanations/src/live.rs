@@ -169,7 +169,7 @@ fn places(cause: &LiveCause) -> String {
 }
 
 /// What a thread with a lock does, as the rest of a sentence.
-fn does(reason: HolderState, by: Option<&str>) -> String {
+pub(crate) fn does(reason: HolderState, by: Option<&str>) -> String {
     let by = by.unwrap_or_default();
     match reason {
         HolderState::Running => "runs".to_string(),
@@ -220,14 +220,14 @@ fn percent(share: f64, half: Option<f64>) -> String {
 
 fn tables(answer: &LiveAnswer) -> Vec<(String, Table)> {
     let mut tables =
-        vec![("Threads, mean number at a time".to_string(), thread_table(&answer.threads))];
+        vec![("Threads, mean number at a time".to_string(), thread_table(&answer.threads, ROWS))];
     if !answer.locks.is_empty() {
         tables.push(("Locks".to_string(), lock_table(answer)));
     }
     tables
 }
 
-fn thread_table(groups: &[ThreadGroup]) -> Table {
+pub(crate) fn thread_table(groups: &[ThreadGroup], rows: usize) -> Table {
     let mut table = Table::new([
         ("threads of".to_string(), Align::Left),
         ("number".to_string(), Align::Right),
@@ -239,7 +239,7 @@ fn thread_table(groups: &[ThreadGroup]) -> Table {
         ("for work".to_string(), Align::Right),
         ("mostly in".to_string(), Align::Left),
     ]);
-    for group in groups.iter().take(ROWS) {
+    for group in groups.iter().take(rows) {
         let mean = |threads: f64| fixed(threads, 2);
         table.row(vec![
             group.name.clone(),
@@ -283,12 +283,12 @@ fn lock_table(answer: &LiveAnswer) -> Table {
     table
 }
 
-fn first(places: &[LockPlace]) -> String {
+pub(crate) fn first(places: &[LockPlace]) -> String {
     places.first().map(|place| place.function.clone()).unwrap_or_default()
 }
 
 /// "runs 61 %, preempted by hog 30 %": what the thread that has a lock mostly does.
-fn holder(lock: &ObservedLock) -> String {
+pub(crate) fn holder(lock: &ObservedLock) -> String {
     let whole = lock.contended_ns.iter().sum::<u64>().max(1) as f64;
     let shares = lock.holder.iter().map(|time| (time, time.ns.iter().sum::<u64>() as f64 / whole));
     let said = shares.filter(|(_, share)| *share >= SAID_MIN).take(2).map(|(time, share)| {
@@ -298,7 +298,8 @@ fn holder(lock: &ObservedLock) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
-fn notes(answer: &LiveAnswer) -> Vec<String> {
+/// How it was seen, and what was not.
+pub fn notes(answer: &LiveAnswer) -> Vec<String> {
     let mut notes = Vec::new();
     let how = match answer.means {
         ObservedBy::Switches => "every switch of its threads was seen (BPF); functions are sampled",

@@ -20,6 +20,15 @@ static STOPPED_NS: AtomicU64 = AtomicU64::new(0);
 /// be stopped too, or starts afterwards.
 static STARTING: Mutex<()> = Mutex::new(());
 
+/// What to do before this process stops, and when it goes on.
+static AROUND: Mutex<Option<(fn(), fn())>> = Mutex::new(None);
+
+/// From now on, `before` is called when the terminal stops this process, and `after` when it goes on.
+pub fn around_stops(before: fn(), after: fn()) {
+    *AROUND.lock().unwrap_or_else(PoisonError::into_inner) = Some((before, after));
+    follow_terminal();
+}
+
 /// Starts a child by `start`, which a stop does not interrupt.
 pub fn start_child<T>(start: impl FnOnce() -> T) -> T {
     let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,6 +38,11 @@ pub fn start_child<T>(start: impl FnOnce() -> T) -> T {
 /// A number that has changed if this process was stopped meanwhile.
 pub fn stops() -> u64 {
     CHANGES.load(SeqCst)
+}
+
+/// Whether this process is about to stop, or has just gone on.
+pub fn is_stopping() -> bool {
+    stops() % 2 == 1
 }
 
 /// From now on, SIGTSTP stops all descendants before it stops this process. A thread waits for the
@@ -72,9 +86,12 @@ fn follow() {
             let since = Instant::now();
             let held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
             let stopped = descendants::stop();
+            let around = *AROUND.lock().unwrap_or_else(PoisonError::into_inner);
+            around.inspect(|(before, _)| before());
             libc::kill(libc::getpid(), libc::SIGTSTP);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            around.inspect(|(_, after)| after());
             descendants::resume(&stopped);
             drop(held);
             STOPPED_NS.fetch_add(since.elapsed().as_nanos() as u64, SeqCst);

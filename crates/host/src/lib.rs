@@ -10,6 +10,7 @@ mod counted;
 mod cpu_list;
 pub mod descendants;
 pub mod durable;
+pub mod full_screen;
 pub mod given_file;
 mod given_path;
 pub mod held_folder;

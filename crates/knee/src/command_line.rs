@@ -43,6 +43,8 @@ pub enum Verb {
     Bisect(Box<Bisect>),
     /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
+    /// Watch what holds running programs back, on a live screen
+    Top(verbs::top::Arguments),
     Conflicts(verbs::conflicts::Arguments),
     /// Model-check algorithms: search all interleavings of their tasks
     Check(lab::check::Arguments),
@@ -170,6 +172,7 @@ impl Verb {
             Verb::Worker(_)
             | Verb::Run(_)
             | Verb::Explain(_)
+            | Verb::Top(_)
             | Verb::Kernel(_)
             | Verb::Bisect(_)
             | Verb::Remote(_)

@@ -15,7 +15,7 @@ use crate::{renamed, verbs};
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "fleet", "kernel", "doctor"]),
     ("Judge", &["compare", "scale", "bisect"]),
-    ("Explain", &["explain", "conflicts"]),
+    ("Explain", &["explain", "top", "conflicts"]),
     ("Check and simulate algorithms", &["check", "simulate", "new"]),
     ("Keep results", &["list", "show", "report", "serve", "record"]),
 ];
@@ -150,7 +150,7 @@ mod tests {
         let visible: BTreeSet<&str> = visible.map(Command::get_name).collect();
         let listed: Vec<&str> =
             GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
-        assert_eq!(listed.len(), 17);
+        assert_eq!(listed.len(), 18);
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), visible);
     }
 

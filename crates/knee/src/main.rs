@@ -142,6 +142,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(BisectAction::Log(action)) => verbs::bisect::act(&action, &store()?),
         },
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
+        Verb::Top(arguments) => verbs::top::run(&arguments),
         Verb::Conflicts(arguments) => verbs::conflicts::run(&arguments, &store()?),
         Verb::Check(arguments) => lab::check::run(&arguments),
         Verb::Simulate(simulate) => match &simulate.action {

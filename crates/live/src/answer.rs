@@ -129,6 +129,12 @@ pub fn pooled(name: &str) -> String {
     pooled
 }
 
+/// The threads of a group of this name.
+pub fn threads_of<'o>(observation: &'o Observation, group: &str) -> Vec<&'o ObservedThread> {
+    let is_its = |name: &str| name == group || pooled(name) == group;
+    observation.threads.iter().filter(|thread| is_its(&thread.name)).collect()
+}
+
 fn groups(observation: &Observation) -> Vec<ThreadGroup> {
     let shares = Shares::new(observation);
     let mut by_name: BTreeMap<String, Vec<&ObservedThread>> = BTreeMap::new();

@@ -3,23 +3,33 @@
 use std::collections::{BTreeMap, HashMap};
 
 use records::live::{
-    Observation, ObservedThread, ObservedWindow, SampledAt, StateTime, ThreadState, Trace,
+    Carried, Observation, ObservedThread, ObservedWindow, SampledAt, StateTime, ThreadState, Trace,
     TracedStack,
 };
 
+use crate::cut::carried;
 use crate::lines::lines;
 use crate::locks::Locks;
 use crate::places::{kernel_frames, user_frames};
-use crate::timelines::{Behind, Doing, Segment, timelines};
+use crate::timelines::{Behind, Doing, Segment, Timelines, timelines};
 use crate::waits::{StackIndex, state};
 use crate::windows::Windows;
 
 /// What threads and locks did. What the trace does not know (the subject, the host, what was missing) is left empty.
 pub fn observe(trace: &Trace) -> Observation {
-    let windows = Windows::of(trace);
+    observed(trace, &timelines(trace))
+}
+
+/// What threads and locks did, and what the next trace begins with if this one is cut at its end.
+pub fn observe_part(trace: &Trace) -> (Observation, Carried) {
     let lives = timelines(trace);
+    (observed(trace, &lives), carried(trace, &lives))
+}
+
+fn observed(trace: &Trace, lives: &Timelines) -> Observation {
+    let windows = Windows::of(trace);
     let stacks = StackIndex::new(trace);
-    let locks = Locks::find(trace, &lives, &stacks, &windows);
+    let locks = Locks::find(trace, lives, &stacks, &windows);
     let threads = lives.iter().filter_map(|(task, segments)| {
         let known = trace.tasks.get(task)?;
         let states = states(segments, (*task, known.process), &locks, &windows);

@@ -4,7 +4,8 @@
 //!     thread:  Runs  |   Waits       |  CouldRun  |  Runs
 //!
 //! Segments follow each other without a rest, from where a thread is first known to the end of the trace. Where nothing was
-//! followed, there are none: after such a gap, a thread goes on with what it was found to do.
+//! followed, there are none: after such a gap, a thread goes on with what it was found to do. A trace that goes on where
+//! another was cut begins with what its threads were found to do there.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -114,13 +115,18 @@ struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
+    /// Loses the thread at the begin of a gap, unless it was first seen later.
     fn lose(&mut self, from: u64) {
+        if self.done.is_empty() && self.since > from {
+            return;
+        }
         self.turn(from, None);
         self.is_lost = true;
     }
 
     fn find(&mut self, found: &'a FoundTask) {
-        if !self.is_lost {
+        let is_new = self.done.is_empty() && found.at_ns <= self.since;
+        if !self.is_lost && !is_new {
             return;
         }
         self.is_lost = false;
@@ -129,6 +135,9 @@ impl<'a> Thread<'a> {
         self.what = Some(match &found.does {
             FoundDoing::Runs => Doing::Runs,
             FoundDoing::CouldRun => Doing::CouldRun(Behind::Own),
+            FoundDoing::CouldRunBehind(name) => Doing::CouldRun(Behind::Other(name)),
+            FoundDoing::Throttled => Doing::CouldRun(Behind::Quota),
+            FoundDoing::WakesUp => Doing::CouldRun(Behind::Idle),
             FoundDoing::Waits(wait) => Doing::Waits(wait, None),
         });
     }
@@ -309,6 +318,38 @@ mod tests {
                 segment(80, 90, Doing::CouldRun(Behind::Idle)),
                 segment(90, 100, Doing::Runs),
             ]
+        );
+    }
+
+    #[test]
+    fn a_thread_that_is_first_seen_after_a_gap_is_known_from_then_on() {
+        let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
+        let born = |since_ns| TracedTask { since_ns, ..task(None) };
+        let leaves = Switch {
+            at_ns: 80,
+            from: Some(Leaving {
+                task: 2,
+                cpus_allowed: 2,
+                unseen: None,
+                why: Left::Waits(wait.clone()),
+            }),
+            ..Switch::default()
+        };
+        let trace = Trace {
+            edges_ns: vec![10, 30, 60, 100],
+            gaps_ns: vec![(30, 60)],
+            // Born in the gap and found at its end; born after it.
+            tasks: [(1, born(58)), (2, born(70))].into(),
+            found: vec![FoundTask { at_ns: 58, task: 1, does: FoundDoing::Waits(wait.clone()) }],
+            switches: vec![leaves],
+            ..Trace::default()
+        };
+        let segment = |from, to, what| Segment { from, to, what };
+        let lives = timelines(&trace);
+        assert_eq!(lives[&1], [segment(58, 100, Doing::Waits(&wait, None))]);
+        assert_eq!(
+            lives[&2],
+            [segment(70, 80, Doing::Runs), segment(80, 100, Doing::Waits(&wait, None))]
         );
     }
 

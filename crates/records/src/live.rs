@@ -17,7 +17,7 @@ pub struct Trace {
     pub edges_ns: Vec<u64>,
     /// Times in which nothing was followed, each between two windows: from one edge to the next.
     pub gaps_ns: Vec<(u64, u64)>,
-    /// What tasks did when they were followed again after a gap, by time.
+    /// What tasks did when the trace began, and when they were followed again after a gap, by time.
     pub found: Vec<FoundTask>,
     /// The tasks that were followed, by number.
     pub tasks: BTreeMap<u32, TracedTask>,
@@ -61,8 +61,32 @@ pub struct FoundTask {
 pub enum FoundDoing {
     #[default]
     Runs,
+    /// It could run, and other threads of the subject have the CPUs.
     CouldRun,
+    /// It could run, and a task of this name has the CPU.
+    CouldRunBehind(String),
+    /// It could run, but its control group has used up its quota.
+    Throttled,
+    /// It was woken, and an idle CPU takes its time to switch to it.
+    WakesUp,
     Waits(TracedWait),
+}
+
+/// What goes on where a trace is cut: the next trace begins with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// What each task that lives does.
+    pub tasks: Vec<CarriedTask>,
+    /// Waits of goroutines that have not ended.
+    pub goroutines: Vec<GoroutineEvent>,
+}
+
+/// A task where a trace is cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarriedTask {
+    pub found: FoundTask,
+    /// When it began to do that, or to be followed.
+    pub since_ns: u64,
 }
 
 /// A switch from one task to another on a CPU.

@@ -107,6 +107,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "explain",
         ["knee explain posix_lock_shared --cpus 8", "knee explain './old 1000' './new 1000'"],
     ),
+    ("top", ["knee top --pid 4711", "knee top --name postgres --seconds 5"]),
     (
         "conflicts",
         ["knee conflicts open_close_own", "knee conflicts stat --kernel base=v6.12 --kernel new=."],

@@ -5,7 +5,7 @@ mod operation_counts;
 mod part;
 mod perf_data;
 mod profiled;
-mod running;
+pub mod running;
 mod samples;
 mod saved_looks;
 mod source_lines;

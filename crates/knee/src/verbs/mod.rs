@@ -33,4 +33,5 @@ pub mod screen;
 pub mod series;
 pub mod serve;
 pub mod show;
+pub mod top;
 pub mod worker;

@@ -49,7 +49,8 @@ impl Drop for Running {
     }
 }
 
-fn server(home: &Home) -> Running {
+/// A server whose threads take turns with `journal_lock` in `append`.
+pub fn server(home: &Home) -> Running {
     let (source, program) = (home.path("server.c"), home.path("server"));
     fs::write(&source, SERVER).unwrap();
     let mut compiler = Command::new("cc");

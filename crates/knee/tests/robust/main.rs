@@ -44,5 +44,6 @@ mod skip;
 mod snapshots;
 mod strangers;
 mod terminal;
+mod top;
 mod variants;
 mod views;

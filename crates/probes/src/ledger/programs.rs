@@ -81,6 +81,11 @@ impl Programs {
         (NAMED, place)
     }
 
+    /// Forgets the maps of all processes but these.
+    pub fn keep(&mut self, processes: &BTreeSet<u32>) {
+        self.mapped.retain(|process, _| processes.contains(process));
+    }
+
     /// A call chain that begins in the vdso, with the callers that it lacks: those in the C library, which keeps no
     /// frame pointer, and the one that called the library. They are the first addresses behind a call among
     /// the first words of the stack.

@@ -1,7 +1,10 @@
 //! Loads the programs, marks threads, empties the ring, and puts the events together.
 
+mod cut;
+mod names;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::mem::take;
@@ -17,20 +20,21 @@ use libbpf_rs::{
 };
 use perf_data::Symbols;
 use records::live::{
-    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedFunction, TracedStack,
-    TracedTask, TracedWait,
+    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask, TracedWait,
 };
 
+use self::names::name_stacks;
 use super::Followed;
 use super::bpf_object::{map, program, word};
 use super::compat_calls;
 use super::count_operations;
-use super::cpython::{PythonStack, Pythons, joined};
+use super::cpython::{PythonStack, Pythons};
+use super::function_names::FunctionNames;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::operations::PassedFile;
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
 use super::task_files::{Seen, TaskFiles};
-use super::user_stacks::{UserStacks, touched, variables};
+use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
 use crate::perf_event::{self, EventAttributes};
@@ -84,6 +88,9 @@ pub struct LiveWatch {
     arrived: Rc<RefCell<Vec<RawEvent>>>,
     stacks: UserStacks,
     pythons: Pythons,
+    /// The kernel's functions; `None` if it does not show them.
+    symbols: Option<Symbols>,
+    names: FunctionNames,
     /// What frames of walked stacks are: of the kernel by address, of programs by place.
     walked: Vec<WalkedStack>,
     /// The processes whose threads are followed.
@@ -99,6 +106,12 @@ pub struct LiveWatch {
     is_paused: bool,
     /// Number of switches that were seen before this window.
     switches_before: usize,
+    /// Whether the look was ever cut: then what windows and answers take beyond their budget is owed.
+    is_cut: bool,
+    /// CPU time that is owed, in ns.
+    debt_ns: f64,
+    /// CPU time that answers took, and that no window has reported yet, in ns.
+    answered_ns: u64,
     followed: Followed,
 }
 
@@ -149,24 +162,13 @@ impl LiveWatch {
             format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
         })?;
         let mut followed = Followed::default();
-        let mut links = Vec::new();
-        for name in ATTACHED {
-            match program(&object, name)?.attach() {
-                Ok(link) => links.push(link),
-                Err(e) if ESSENTIAL.contains(&name) => {
-                    return Err(format!("attaching {name}: {e}"));
-                }
-                Err(e) => drop(followed.missing.insert(name.to_string(), e.to_string())),
-            }
-        }
-        if let Err(why) = sample(&object, hertz, &mut links) {
-            followed.missing.insert("samples".to_string(), why);
-        }
-        if let Err(why) = attach_go(&object, &go, &mut links) {
-            followed.missing.insert("locks of goroutines".to_string(), why);
-        }
+        let links = attach_all(&object, &go, hertz, &mut followed.missing)?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
+        let symbols = Symbols::from_kernel();
+        if let Err(why) = &symbols {
+            followed.missing.insert("names of kernel functions".to_string(), why.clone());
+        }
         let mut watch = LiveWatch {
             object,
             links,
@@ -174,6 +176,8 @@ impl LiveWatch {
             arrived,
             stacks: UserStacks::default(),
             pythons: Pythons::default(),
+            symbols: symbols.ok(),
+            names: FunctionNames::default(),
             walked: Vec::new(),
             wanted: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -183,6 +187,9 @@ impl LiveWatch {
             window_ns: window.as_nanos() as f64,
             is_paused: false,
             switches_before: 0,
+            is_cut: false,
+            debt_ns: 0.0,
+            answered_ns: 0,
             followed,
         };
         watch.follow(processes);
@@ -233,11 +240,12 @@ impl LiveWatch {
     }
 
     fn find_threads(&mut self, process: u32) {
+        let since_ns = if self.trace.edges_ns.is_empty() { 0 } else { now_ns() };
         let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
         let threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         for task in threads {
             let (name, waited) = state_of(process, task);
-            let known = TracedTask { process, name, waited, since_ns: 0 };
+            let known = TracedTask { process, name, waited, since_ns };
             self.trace.tasks.entry(task).or_insert(known);
         }
     }
@@ -352,12 +360,15 @@ impl LiveWatch {
     /// Takes in what there is, and pauses if following has cost what a window may cost.
     pub fn take_in(&mut self) {
         self.drain();
-        if !self.is_paused
-            && self.cost_ns() > BUDGET * f64::from(self.trace.online_cpus) * self.window_ns
-        {
+        if !self.is_paused && self.cost_ns() + self.payment_ns() > self.budget_ns() {
             self.end_window();
             self.pause(true);
         }
+    }
+
+    /// CPU time that a window may take, in ns.
+    fn budget_ns(&self) -> f64 {
+        BUDGET * f64::from(self.trace.online_cpus) * self.window_ns
     }
 
     /// CPU time that following has taken since the window began, in ns: knee's own, and that of the BPF programs.
@@ -371,6 +382,9 @@ impl LiveWatch {
         self.drain();
         if !self.is_paused {
             return self.end_window();
+        }
+        if self.only_pays() {
+            return;
         }
         self.pause(false);
         if let Err(why) = self.walk_threads(FIND) {
@@ -389,8 +403,11 @@ impl LiveWatch {
     }
 
     fn end_window(&mut self) {
-        let (now, own_ns) = (self.totals(), own_cpu_ns());
-        self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns));
+        let now = self.totals();
+        self.debt_ns -= self.payment_ns();
+        self.owe_excess();
+        let own_ns = own_cpu_ns();
+        self.followed.own_ns.push(own_ns.saturating_sub(self.own_ns) + take(&mut self.answered_ns));
         self.followed.lost_events += now.lost - self.last.lost;
         self.trace.cpus.push(cpu_use(&self.last, &now));
         (self.last, self.own_ns) = (now, own_ns);
@@ -409,29 +426,8 @@ impl LiveWatch {
 
     /// Ends: names the functions of all stacks.
     pub fn end(mut self) -> Followed {
-        let symbols = Symbols::from_kernel();
-        if let Err(why) = &symbols {
-            self.followed.missing.insert("names of kernel functions".to_string(), why.clone());
-        }
-        self.followed.missing.append(&mut self.stacks.missing);
-        self.trace.variables = variables(&mut self.stacks, &self.addresses);
-        self.followed.missing.append(&mut self.pythons.missing);
-        let programs = (&self.stacks, &self.pythons);
-        name_stacks(&mut self.trace, &self.walked, symbols.ok().as_ref(), programs);
-        // Events of different CPUs reach the ring in about the order of time.
-        self.trace.switches.sort_by_key(|switch| switch.at_ns);
-        self.trace.found.sort_by_key(|found| found.at_ns);
-        self.trace.stacks.sort_by_key(|stack| stack.at_ns);
-        self.trace.goroutines.sort_by_key(|event| event.at_ns);
-        let in_user = self.walked.iter().filter(|stack| !stack.user.is_empty());
-        let (all, whole) = in_user.fold((0_u64, 0_u64), |(all, whole), stack| {
-            (all + 1, whole + u64::from(stack.is_whole))
-        });
-        Followed {
-            trace: self.trace,
-            whole_stacks: whole as f64 / all.max(1) as f64,
-            ..self.followed
-        }
+        let (trace, walked) = (take(&mut self.trace), take(&mut self.walked));
+        self.named(trace, &walked)
     }
 
     /// The totals of all CPUs, at one instant.
@@ -543,6 +539,32 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
     Ok(())
 }
 
+/// Attaches all programs but those that walk threads; those without which something is seen may be missing.
+fn attach_all(
+    object: &Object,
+    go: &[GoProgram],
+    hertz: u32,
+    missing: &mut BTreeMap<String, String>,
+) -> Result<Vec<Link>, String> {
+    let mut links = Vec::new();
+    for name in ATTACHED {
+        match program(object, name)?.attach() {
+            Ok(link) => links.push(link),
+            Err(e) if ESSENTIAL.contains(&name) => {
+                return Err(format!("attaching {name}: {e}"));
+            }
+            Err(e) => drop(missing.insert(name.to_string(), e.to_string())),
+        }
+    }
+    if let Err(why) = sample(object, hertz, &mut links) {
+        missing.insert("samples".to_string(), why);
+    }
+    if let Err(why) = attach_go(object, go, &mut links) {
+        missing.insert("locks of goroutines".to_string(), why);
+    }
+    Ok(links)
+}
+
 /// Takes samples on every CPU that is online.
 fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), String> {
     let attributes = EventAttributes::new(
@@ -618,54 +640,6 @@ fn state_of(process: u32, task: u32) -> (String, Option<TracedWait>) {
         Some(Seen::Runnable(_)) | None => None,
     };
     (name.unwrap_or_default().trim_end().to_string(), waited)
-}
-
-/// Names the frames of stacks, each function once.
-fn name_stacks(
-    trace: &mut Trace,
-    walked: &[WalkedStack],
-    symbols: Option<&Symbols>,
-    (stacks, pythons): (&UserStacks, &Pythons),
-) {
-    let mut known: HashMap<TracedFunction, u32> = HashMap::new();
-    let mut functions = Vec::new();
-    let mut index = |function: TracedFunction| {
-        *known.entry(function.clone()).or_insert_with(|| {
-            functions.push(function);
-            functions.len() as u32 - 1
-        })
-    };
-    let locations = walked.iter().flat_map(|stack| stack.user.iter().copied()).collect();
-    let names = stacks.programs.functions(&locations);
-    for stack in walked {
-        let of_kernel = stack.kernel.iter().filter_map(|address| symbols?.function(*address));
-        let mut frames: Vec<u32> = of_kernel
-            .map(|(name, _)| {
-                let (name, object) = (name.to_string(), String::new());
-                index(TracedFunction { name, object, is_named: true })
-            })
-            .collect();
-        let kernel = frames.len() as u32;
-        let of_program = stack.user.iter().filter_map(|at| names.get(at)).map(|(name, object)| {
-            let is_named = !name.starts_with(&format!("{object}+0x"));
-            TracedFunction { name: name.clone(), object: object.clone(), is_named }
-        });
-        let of_program =
-            joined(of_program.collect(), stack.is_whole, &stack.python, &pythons.functions);
-        frames.extend(of_program.into_iter().map(&mut index));
-        trace.stacks.push(TracedStack {
-            at_ns: stack.at_ns,
-            task: stack.task,
-            why: stack.why,
-            frames,
-            kernel,
-            call: stack.call.clone(),
-            user_offset: stack.user.first().map_or(0, |(_, offset)| *offset),
-            is_whole: stack.is_whole,
-            touches: stack.touches.clone(),
-        });
-    }
-    trace.functions = functions;
 }
 
 /// The CPUs that are online.

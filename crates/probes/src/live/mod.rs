@@ -3,6 +3,7 @@
 //! links and maps are descriptors that die with this process.
 //!
 //!     begin (marks the threads) ─ drain … edge … drain … edge ─ end → Trace
+//!                                                            └ cut → Trace, and goes on
 //!
 //! Without BPF, [`sampled`] reads /proc many times a second.
 
@@ -10,12 +11,14 @@
 mod attach;
 #[cfg(feature = "bpf")]
 mod bpf_object;
+pub mod busiest;
 mod clock_samples;
 #[cfg(feature = "bpf")]
 mod compat_calls;
 #[cfg(feature = "bpf")]
 mod count_operations;
 mod cpython;
+mod function_names;
 mod host_use;
 mod hotspot;
 mod kernel_waits;

@@ -4,23 +4,27 @@
 //! What this costs is measured, and the rate follows from it: knee shall use no more than a hundredth of the CPUs.
 //! The instants vary at random, so that threads which wake up by a clock are not always met in the same state.
 
+mod cut;
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::time::Duration;
 
 use host::clock::now_ns;
 use host::parse_cpu_list;
-use records::live::{StackTaken, Touch, Trace, TracedFunction, TracedStack, TracedTask};
+use records::live::{Touch, Trace, TracedTask};
 use records::sampled::{Round, Samples, Sighted, Sighting};
 
 use super::clock_samples::ClockSamples;
-use super::cpython::{PythonStack, Pythons, joined};
+use super::cpython::{PythonStack, Pythons};
+use super::function_names::FunctionNames;
 use super::host_use::{HostUse, own_cpu_ns};
 use super::refusals::{functions_refused, refused};
 use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
 use super::throttling::Throttling;
 use super::user_registers::UserRegisters;
-use super::user_stacks::{UserStacks, touched, variables};
+use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::CodeLocation;
 
 /// No more rounds in a second than this.
@@ -57,6 +61,7 @@ pub struct ProcWatch {
     samples: Samples,
     stacks: UserStacks,
     pythons: Pythons,
+    names: FunctionNames,
     /// Walked stacks: those of the program's code, and whether they are whole.
     walked: Vec<WalkedStack>,
     /// The last stack that was walked from a place of a thread: where it is in the kernel, and in which Python functions.
@@ -69,6 +74,8 @@ pub struct ProcWatch {
     next_ns: u64,
     /// CPU time of this process when the watch began.
     began: (u64, u64),
+    /// Number of rounds since then.
+    rounds: u64,
     random: u64,
     own_ns: u64,
     /// Why no more threads are sampled.
@@ -129,6 +136,7 @@ impl ProcWatch {
             },
             stacks: UserStacks::default(),
             pythons: Pythons::default(),
+            names: FunctionNames::default(),
             walked: Vec::new(),
             known: HashMap::new(),
             addresses: BTreeSet::new(),
@@ -137,6 +145,7 @@ impl ProcWatch {
             sought_ns: 0,
             next_ns: 0,
             began: (now_ns(), own_cpu_ns()),
+            rounds: 0,
             random: now_ns() | 1,
             own_ns: 0,
             refused: None,
@@ -242,13 +251,13 @@ impl ProcWatch {
         self.find_owners(&mut round, &mut walks);
         self.take_clock_samples();
         self.samples.rounds.push(round);
+        self.rounds += 1;
         self.next_ns = began + self.interval_ns();
     }
 
     /// The time to the next round: as long as the rounds so far allow, and up to a quarter more or less by chance.
     fn interval_ns(&mut self) -> u64 {
-        let rounds = self.samples.rounds.len().max(1) as u64;
-        let used_ns = own_cpu_ns().saturating_sub(self.began.1) / rounds;
+        let used_ns = own_cpu_ns().saturating_sub(self.began.1) / self.rounds.max(1);
         let cpus = f64::from(self.samples.trace.online_cpus.max(1));
         let allowed_ns = (used_ns as f64 / (OWN_SHARE * cpus)) as u64;
         let interval_ns = allowed_ns.clamp(1_000_000_000 / ROUNDS_PER_S, INTERVAL_MAX_NS);
@@ -477,7 +486,7 @@ impl ProcWatch {
         }
         // Most threads are given their names and CPUs soon after their start.
         const EVERY: u64 = 8;
-        if is_new || self.samples.rounds.len() as u64 % EVERY == u64::from(task) % EVERY {
+        if is_new || self.rounds % EVERY == u64::from(task) % EVERY {
             self.name(process, task, online);
         }
     }
@@ -498,30 +507,7 @@ impl ProcWatch {
 
     /// Ends: names the functions of all stacks.
     pub fn end(mut self) -> SampledResult {
-        let trace = &mut self.samples.trace;
-        trace.variables = variables(&mut self.stacks, &self.addresses);
-        self.result.missing.append(&mut self.stacks.missing);
-        let whole = self.walked.iter().filter(|stack| stack.is_whole).count();
-        self.result.whole_stacks = whole as f64 / self.walked.len().max(1) as f64;
-        name_stacks(trace, &self.walked, (&self.stacks, &self.pythons));
-        self.result.missing.append(&mut self.pythons.missing);
-        if self.pythons.is_any() {
-            let why =
-                "without BPF, those of threads that wait are read; run knee as root".to_string();
-            self.result.missing.insert("Python functions of threads that run".to_string(), why);
-        }
-        if let Some(why) =
-            self.refused.filter(|_| self.walked.iter().all(|s| s.sampled_ns.is_none()))
-        {
-            self.result
-                .missing
-                .insert("functions of threads that run".to_string(), functions_refused(&why));
-        }
-        let rounds = self.samples.rounds.len() as f64;
-        let edges = &trace.edges_ns;
-        let ns = edges.last().zip(edges.first()).map_or(1, |(last, first)| last - first);
-        trace.hertz = (rounds * 1e9 / ns.max(1) as f64).round() as u32;
-        SampledResult { samples: self.samples, ..self.result }
+        self.named()
     }
 }
 
@@ -540,6 +526,14 @@ impl Walks {
         self.all -= 1;
         self.again -= usize::from(is_again);
         true
+    }
+}
+
+/// The address of the futex that a thread waits at.
+fn futex_of(doing: &Sighted) -> Option<u64> {
+    match doing {
+        Sighted::Waits(wait) if wait.call == "futex" => Some(wait.arguments[0]),
+        _ => None,
     }
 }
 
@@ -574,51 +568,6 @@ fn allow_open_files() {
         limit.rlim_cur = limit.rlim_max;
         // SAFETY: the structure is live. If it fails, fewer threads are seen, which is said.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    }
-}
-
-fn name_stacks(
-    trace: &mut Trace,
-    walked: &[WalkedStack],
-    (stacks, pythons): (&UserStacks, &Pythons),
-) {
-    let mut known: HashMap<TracedFunction, u32> = HashMap::new();
-    let locations = walked.iter().flat_map(|stack| stack.frames.iter().copied()).collect();
-    let names = stacks.programs.functions(&locations);
-    for stack in walked {
-        let named = stack.frames.iter().filter_map(|at| names.get(at));
-        let kernel = (!stack.kernel.is_empty()).then(|| TracedFunction {
-            name: stack.kernel.clone(),
-            object: String::new(),
-            is_named: true,
-        });
-        let kernel_frames = u32::from(kernel.is_some());
-        let functions = named.map(|(name, object)| TracedFunction {
-            name: name.clone(),
-            object: object.clone(),
-            is_named: !name.starts_with(&format!("{object}+0x")),
-        });
-        let functions =
-            joined(functions.collect(), stack.is_whole, &stack.python, &pythons.functions);
-        let frames = kernel.into_iter().chain(functions).map(|function| {
-            let next = known.len() as u32;
-            *known.entry(function.clone()).or_insert_with(|| {
-                trace.functions.push(function);
-                next
-            })
-        });
-        let frames = frames.collect();
-        trace.stacks.push(TracedStack {
-            task: stack.task,
-            at_ns: stack.sampled_ns.unwrap_or(0),
-            why: if stack.sampled_ns.is_some() { StackTaken::Sampled } else { StackTaken::Waits },
-            frames,
-            kernel: kernel_frames,
-            user_offset: stack.frames.first().map_or(0, |(_, offset)| *offset),
-            is_whole: stack.is_whole,
-            touches: stack.touches.clone(),
-            ..TracedStack::default()
-        });
     }
 }
 

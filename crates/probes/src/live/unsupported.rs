@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use records::live::Carried;
+
 use super::Followed;
 use super::operations::PassedFile;
 
@@ -42,6 +44,26 @@ impl LiveWatch {
 
     /// Never called: there is no such value.
     pub fn edge(&mut self) {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn cut<R>(&mut self, _answer: impl FnOnce(Followed) -> (R, Carried)) -> R {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn has_windows(&self) -> bool {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn is_paid(&self) -> bool {
+        match *self {}
+    }
+
+    /// Never called: there is no such value.
+    pub fn rest(&mut self) {
         match *self {}
     }
 

@@ -47,6 +47,8 @@ pub struct UserStacks {
     fresh: BTreeSet<u32>,
     /// How often maps were read.
     reads: u64,
+    /// The variables at addresses that were asked for before.
+    named: HashMap<(u32, u64), String>,
 }
 
 struct Process {
@@ -122,6 +124,14 @@ impl UserStacks {
         if maps.contains(hotspot::LIBRARY) {
             self.read_maps(number);
         }
+    }
+
+    /// Forgets all processes but these.
+    pub fn keep(&mut self, processes: &BTreeSet<u32>) {
+        self.processes.retain(|process, _| processes.contains(process));
+        self.named.retain(|(process, _), _| processes.contains(process));
+        self.java.retain(|(process, _), _| processes.contains(process));
+        self.programs.keep(processes);
     }
 
     /// Walks the stack of an event.
@@ -261,6 +271,15 @@ impl UserStacks {
     /// The variable at an address of a process: `table_lock`, `pool.lock`. `None` on the heap and on stacks, and in
     /// programs without symbols.
     pub fn variable(&mut self, number: u32, address: u64) -> Option<String> {
+        if let Some(name) = self.named.get(&(number, address)) {
+            return Some(name.clone());
+        }
+        let name = self.read_variable(number, address)?;
+        self.named.insert((number, address), name.clone());
+        Some(name)
+    }
+
+    fn read_variable(&mut self, number: u32, address: u64) -> Option<String> {
         let process = self.processes.get(&number)?;
         let at = process.mappings.iter().position(|m| m.range.contains(&address))?;
         // What a program's variables need beyond its file follows the file without a name.

@@ -83,6 +83,32 @@ const WINDOWS: f64 = 10.0;
 const WINDOWS_COMPARED: f64 = 20.0;
 
 impl Options {
+    /// Options that name running programs, for other verbs.
+    pub fn of(
+        pids: &[u32],
+        named: Option<&str>,
+        cgroup: Option<&str>,
+        without_bpf: bool,
+    ) -> Options {
+        Options {
+            pids: pids.to_vec(),
+            named: named.map(str::to_string),
+            cgroup: cgroup.map(str::to_string),
+            without_bpf,
+            ..Options::default()
+        }
+    }
+
+    /// Options to look at all processes of a name in the same way.
+    pub fn at_name(&self, name: &str) -> Options {
+        Options::of(&[], Some(name), None, self.without_bpf)
+    }
+
+    /// Options to look at a process in the same way.
+    pub fn at_process(&self, pid: u32) -> Options {
+        Options::of(&[pid], None, None, self.without_bpf)
+    }
+
     /// Whether the user names anything that runs.
     pub fn is_given(&self) -> bool {
         self.host || !self.pids.is_empty() || self.named.is_some() || self.cgroup.is_some()
@@ -172,6 +198,7 @@ impl Options {
     fn observe(&self, seconds: f64, windows: f64) -> Result<Observation> {
         let windows = (seconds / 0.2).floor().clamp(1.0, windows) as u32;
         let mut look = self.begin(Duration::from_secs_f64(seconds) / windows)?;
+        look.watch.advice().into_iter().for_each(hint);
         hint(format_args!("looking at {} for {seconds} s", look.words));
         for _ in 0..windows {
             if !look.follow() {
@@ -206,16 +233,20 @@ impl Options {
         let operations =
             source.map(|source| OperationCounts::begin(source, &mut watch, &list)).transpose()?;
         let now = Instant::now();
+        let host = probes::host(Path::new("/")).hostname.unwrap_or_default();
         Ok(Look {
             watch,
             operations,
             subjects,
             words,
+            host,
             at,
             quota_cpus,
             window,
             edge: now,
             sought: now,
+            has_ended: false,
+            windows: 0,
         })
     }
 
@@ -289,6 +320,7 @@ pub struct Look {
     subjects: Vec<Subject>,
     /// What is looked at, in words.
     pub words: String,
+    host: String,
     at: jiff::Timestamp,
     quota_cpus: Option<f64>,
     window: Duration,
@@ -296,6 +328,10 @@ pub struct Look {
     edge: Instant,
     /// When processes that have come to the subjects were last looked for.
     sought: Instant,
+    /// Whether no process of the subjects was there when they were last looked for.
+    pub has_ended: bool,
+    /// How many windows [`Look::advance`] has ended since the last cut.
+    windows: u32,
 }
 
 impl Look {
@@ -303,14 +339,8 @@ impl Look {
     pub fn follow(&mut self) -> bool {
         self.edge += self.window;
         while Instant::now() < self.edge && signals::received().is_none() {
-            let pause = self.watch.drain();
+            let pause = self.take_in();
             std::thread::sleep(pause.min(self.edge.saturating_duration_since(Instant::now())));
-            if self.sought.elapsed() >= SOUGHT {
-                self.sought = Instant::now();
-                let running = processes::all();
-                let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
-                self.watch.follow(&list);
-            }
         }
         // What a command costs that counts belongs to the window that ends: the next one has all of its budget.
         if let Some(operations) = &mut self.operations {
@@ -320,16 +350,68 @@ impl Look {
         signals::received().is_none()
     }
 
+    /// Takes in what there is, and says after which time to call again.
+    fn take_in(&mut self) -> Duration {
+        let pause = self.watch.drain();
+        if self.sought.elapsed() >= SOUGHT {
+            self.sought = Instant::now();
+            let running = processes::all();
+            let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
+            self.has_ended = list.is_empty();
+            self.watch.follow(&list);
+        }
+        pause
+    }
+
+    /// Takes in what there is, ends the window when its time has come, and says after which time to call again.
+    pub fn advance(&mut self) -> Duration {
+        let pause = self.take_in();
+        let now = Instant::now();
+        let end = self.edge + self.window;
+        if now < end {
+            return pause.min(end - now);
+        }
+        self.watch.edge();
+        self.windows += 1;
+        // An answer may have taken longer than a window.
+        self.edge = if now < end + self.window { end } else { now };
+        Duration::ZERO
+    }
+
+    /// Answers with what threads and locks did since the last call, up to the last end of a window; the look goes on.
+    pub fn cut<R>(&mut self, answer: impl FnOnce(Observation) -> R) -> R {
+        let at = std::mem::replace(&mut self.at, jiff::Timestamp::now());
+        let (subject, host, quota_cpus) = (self.words.clone(), self.host.clone(), self.quota_cpus);
+        self.windows = 0;
+        self.watch.cut(|seen| answer(Observation { at, subject, host, quota_cpus, ..seen }))
+    }
+
+    /// Whether an answer to so many windows may be asked for, within what knee may take of the CPUs' time.
+    pub fn may_be_cut(&self, windows: u32) -> bool {
+        /// Where answers take more than that, one comes after so many times the windows at the latest.
+        const LATE: u32 = 3;
+        let is_due = self.windows >= windows && self.watch.has_windows();
+        is_due && (self.watch.is_paid() || self.windows >= LATE * windows)
+    }
+
+    /// Follows nothing until [`Look::resume`].
+    pub fn rest(&mut self) {
+        self.watch.rest();
+    }
+
+    /// Goes on, without what came before.
+    pub fn resume(&mut self) {
+        self.watch.resume();
+        self.windows = 0;
+        self.at = jiff::Timestamp::now();
+        self.edge = Instant::now();
+    }
+
     /// What threads and locks did in all windows.
     pub fn end(self) -> Observation {
-        let mut observation = Observation {
-            subject: self.words,
-            at: self.at,
-            host: probes::host(Path::new("/")).hostname.unwrap_or_default(),
-            quota_cpus: self.quota_cpus,
-            ..self.watch.end()
-        };
-        if let Some(operations) = self.operations {
+        let Look { watch, operations, words, at, quota_cpus, host, .. } = self;
+        let mut observation = Observation { subject: words, at, host, quota_cpus, ..watch.end() };
+        if let Some(operations) = operations {
             operations.fill(&mut observation);
         }
         observation

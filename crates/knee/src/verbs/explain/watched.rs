@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use host::terminal::hint;
 use probes::live::{Followed, LiveWatch, ProcWatch, SampledResult};
 use records::live::{Observation, ObservedBy};
 
 /// How often the ring of events is emptied.
 const DRAINED: Duration = Duration::from_millis(50);
+
+/// Ends the reason where the user wants no BPF.
+const GIVEN: &str = "was given";
 
 /// What watches running programs.
 pub enum Watched {
@@ -29,7 +31,7 @@ impl Watched {
         without_bpf: bool,
     ) -> Result<Watched> {
         let why = if without_bpf {
-            "--without-bpf was given".to_string()
+            format!("--without-bpf {GIVEN}")
         } else {
             match LiveWatch::begin(processes, hertz, window) {
                 Ok(watch) => return Ok(Watched::Switches(Box::new(watch))),
@@ -37,10 +39,17 @@ impl Watched {
             }
         };
         let watch = ProcWatch::begin(processes).map_err(anyhow::Error::msg)?;
-        if !without_bpf {
-            hint(format_args!("looking in /proc, without BPF: {}", gains(&why)));
-        }
         Ok(Watched::Proc(Box::new(watch), why))
+    }
+
+    /// What would show more, unless the user wants no more.
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Watched::Proc(_, why) if !why.contains(GIVEN) => {
+                Some(format!("looking in /proc, without BPF: {}", gains(why)))
+            }
+            _ => None,
+        }
     }
 
     pub fn follow(&mut self, processes: &[u32]) {
@@ -76,23 +85,73 @@ impl Watched {
         }
     }
 
+    /// Answers with what threads and locks did up to the last edge, since the last call; the look goes on.
+    pub fn cut<R>(&mut self, answer: impl FnOnce(Observation) -> R) -> R {
+        match self {
+            Watched::Switches(watch) => watch.cut(|followed| {
+                let (seen, carried) = live::observe_part(&followed.trace);
+                (answer(by_switches(followed, seen)), carried)
+            }),
+            Watched::Proc(watch, why) => answer(by_proc(watch.cut(), why)),
+        }
+    }
+
+    /// Whether the last answers have been paid for by following less, so that another may be asked for.
+    pub fn is_paid(&self) -> bool {
+        match self {
+            Watched::Switches(watch) => watch.is_paid(),
+            // It takes its rounds as often as answers allow.
+            Watched::Proc(..) => true,
+        }
+    }
+
+    /// Whether anything was seen since the last cut.
+    pub fn has_windows(&self) -> bool {
+        match self {
+            Watched::Switches(watch) => watch.has_windows(),
+            Watched::Proc(..) => true,
+        }
+    }
+
+    /// Looks no more until [`Watched::resume`].
+    pub fn rest(&mut self) {
+        if let Watched::Switches(watch) = self {
+            watch.rest();
+        }
+    }
+
+    /// Begins anew: what came before is left out.
+    pub fn resume(&mut self) {
+        match self {
+            Watched::Switches(watch) => {
+                watch.edge();
+                watch.cut(|followed| ((), live::observe_part(&followed.trace).1));
+            }
+            Watched::Proc(watch, _) => watch.begin_anew(),
+        }
+    }
+
     /// What threads and locks did.
     pub fn end(self) -> Observation {
         match self {
-            Watched::Switches(watch) => by_switches(watch.end()),
+            Watched::Switches(watch) => {
+                let followed = watch.end();
+                let seen = live::observe(&followed.trace);
+                by_switches(followed, seen)
+            }
             Watched::Proc(watch, why) => by_proc(watch.end(), &why),
         }
     }
 }
 
-fn by_switches(followed: Followed) -> Observation {
+fn by_switches(followed: Followed, seen: Observation) -> Observation {
     Observation {
         means: ObservedBy::Switches,
         missing: followed.missing,
         lost_events: followed.lost_events,
         whole_stacks: followed.whole_stacks,
         own_ns: followed.own_ns,
-        ..live::observe(&followed.trace)
+        ..seen
     }
 }
 
@@ -112,7 +171,7 @@ fn gains(why: &str) -> String {
     if why.contains("built without BPF") {
         return format!("{why}; with it, every wait is seen, and who has kernel locks");
     }
-    if why.contains("was given") {
+    if why.contains(GIVEN) {
         return why.to_string();
     }
     "root, or CAP_BPF and CAP_PERFMON, would show every wait, and who has kernel locks".to_string()
