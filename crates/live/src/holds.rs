@@ -9,7 +9,8 @@ use records::sampled::{Samples, Sighted, Sighting};
 use crate::java_locks::JavaWait;
 use crate::lives::Lives;
 use crate::locks::owner_by_words;
-use crate::places::{is_c_library, java_wait, place, user_frames};
+use crate::objects::is_c_library;
+use crate::places::{java_wait, place, user_frames};
 use crate::waits::Held;
 
 /// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.

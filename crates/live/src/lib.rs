@@ -14,6 +14,7 @@ mod java_locks;
 mod lines;
 mod lives;
 mod locks;
+mod objects;
 mod observe;
 mod places;
 mod python;

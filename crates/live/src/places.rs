@@ -4,6 +4,7 @@
 use records::live::{LockPlace, Trace, TracedFunction, TracedStack, TracedWait, WaitKind};
 
 use crate::java_locks::{self, JavaWait};
+use crate::objects::is_c_library;
 use crate::python;
 
 /// How many callers of a place are kept.
@@ -460,12 +461,6 @@ fn is_part_of_lock(function: &TracedFunction) -> bool {
 fn is_unnamed_library(function: &TracedFunction) -> bool {
     let is_library = is_c_library(&function.object) || function.object == JVM;
     !function.is_named && is_library
-}
-
-/// Whether a file of this name is the C library, or a part of it.
-pub fn is_c_library(object: &str) -> bool {
-    let libraries = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
-    libraries.iter().any(|library| object.starts_with(library))
 }
 
 fn is_allocator(function: &TracedFunction) -> bool {

@@ -3,6 +3,8 @@
 
 use records::live::{TracedFunction, WaitKind};
 
+use crate::objects::is_c_library;
+
 /// What stands before the path of a Python function's source in `TracedFunction::object`.
 const SOURCE: &str = "py:";
 
@@ -95,15 +97,13 @@ pub fn kind(frames: &[&TracedFunction]) -> Option<WaitKind> {
     let restores = python
         .first()
         .is_some_and(|function| is_named(function, "threading.py", "Condition._acquire_restore"));
-    is_lock.then_some(match is_for_others && !restores {
-        true => WaitKind::Condition,
-        false => WaitKind::Mutex,
-    })
+    let is_condition = is_for_others && !restores;
+    is_lock.then_some(if is_condition { WaitKind::Condition } else { WaitKind::Mutex })
 }
 
 /// Whether this is a function of the C library, or one of the kernel's that a program sees.
 fn is_of_system(function: &TracedFunction) -> bool {
-    super::places::is_c_library(&function.object) || function.object.starts_with('[')
+    is_c_library(&function.object) || function.object.starts_with('[')
 }
 
 fn is_one_of(function: &TracedFunction, known: &[(&str, &str)]) -> bool {

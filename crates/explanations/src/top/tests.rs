@@ -1,3 +1,5 @@
+//! Screens of one answer, as text.
+
 use expect_test::{Expect, expect};
 use records::live::{
     CpuUse, HolderState, HolderTime, LockPlace, Observation, ObservedLock, ObservedThread,

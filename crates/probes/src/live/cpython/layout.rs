@@ -3,7 +3,7 @@
 //! headers of 3.11.7, 3.12.1 and 3.12.10 (Include/cpython/pystate.h, Include/internal/pycore_{runtime,interp,frame}.h,
 //! Include/cpython/{code,unicodeobject}.h) on a 64-bit machine.
 
-use super::memory::Memory;
+use super::memory::{Memory, Text};
 
 /// Where members are in the structures of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +55,6 @@ pub struct Frame {
 pub struct Code {
     pub qualified_name: u64,
     pub file: u64,
-}
-
-/// A string object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Text {
-    pub length: u64,
-    pub state: u64,
-    /// Where the characters begin if all are ASCII, and if not.
-    pub ascii: u64,
-    pub other: u64,
 }
 
 /// `FRAME_OWNED_BY_CSTACK`: such a frame marks that a C function began.

@@ -1,12 +1,21 @@
 //! Memory of a process, as words and as Python's strings.
 
-use super::layout::Text;
 use crate::live::task_files::read_memory;
 
 /// The memory of a running process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pub process: u32,
+}
+
+/// Where members of a string object are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    pub length: u64,
+    pub state: u64,
+    /// Where the characters begin if all are ASCII, and if not.
+    pub ascii: u64,
+    pub other: u64,
 }
 
 /// A longer name is none of a function or file.

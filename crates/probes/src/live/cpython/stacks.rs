@@ -134,8 +134,8 @@ mod tests {
     fn check(c: &str, is_whole: bool, runs: &[&str], expected: &str) {
         let functions: Vec<TracedFunction> =
             ('a'..='z').map(|letter| function(&letter.to_string())).collect();
-        let name = |word: &str| if word == "E" { "_PyEval_EvalFrameDefault" } else { word };
-        let stack = c.split(' ').map(|word| function(name(word))).collect();
+        let written = c.replace('E', "_PyEval_EvalFrameDefault");
+        let stack = written.split(' ').map(function).collect();
         let run = |run: &&str| {
             let index = |letter: char| letter.is_ascii_lowercase().then(|| letter as u32 - 97);
             run.chars().map(index).collect()
