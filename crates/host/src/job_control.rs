@@ -21,7 +21,9 @@ static STOPPED_NS: AtomicU64 = AtomicU64::new(0);
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// What to do before this process stops, and when it goes on.
-static AROUND: Mutex<Option<(fn(), fn())>> = Mutex::new(None);
+type Around = (fn(), fn());
+
+static AROUND: Mutex<Option<Around>> = Mutex::new(None);
 
 /// From now on, `before` is called when the terminal stops this process, and `after` when it goes on.
 pub fn around_stops(before: fn(), after: fn()) {

@@ -137,7 +137,7 @@ fn time(seen: &Seen, path: &[String]) -> ScreenPage {
     let mut leads_to = Vec::new();
     for part in row.rows.iter().take(ROWS) {
         table.row(time_cells(seen, part));
-        let below = [path, &[part.name.clone()]].concat();
+        let below = [path, std::slice::from_ref(&part.name)].concat();
         leads_to.push((!part.rows.is_empty()).then_some(Place::Time(below)));
     }
     let said = format!("{} takes {}, {} of all CPUs", row.name, cells[1], cells[2]);

@@ -47,6 +47,7 @@ fn seen() -> Seen {
         address: 0x4040,
         locks: 1,
         waits: 1170,
+        waits_begun: vec![580, 590],
         wait_ns: ms(1200, 1260),
         contended_ns: ms(490, 495),
         waited_in: vec![place("append", &["serve", "start_thread"], 2460)],

@@ -62,7 +62,7 @@ enum Search {
     #[default]
     NotYet,
     Nothing,
-    Found(Python),
+    Found(Box<Python>),
 }
 
 /// A code object that was read.
@@ -154,7 +154,7 @@ impl Pythons {
     pub fn take_found(&mut self) -> impl Iterator<Item = (u32, &Python)> {
         let found = std::mem::take(&mut self.found);
         found.into_iter().filter_map(|process| match &self.processes.get(&process)?.search {
-            Search::Found(python) => Some((process, python)),
+            Search::Found(python) => Some((process, &**python)),
             _ => None,
         })
     }
@@ -252,7 +252,7 @@ impl Python {
                 let interpreter = memory.word(python.head).unwrap_or(0);
                 python.first_thread = interpreter.wrapping_add(layout.interpreters.threads);
                 python.threads = threads;
-                Ok(Search::Found(python))
+                Ok(Search::Found(Box::new(python)))
             }
             None => Err(format!(
                 "its threads do not lie where those of CPython {} do; {SUPPORTED}",
@@ -428,7 +428,7 @@ mod tests {
         };
         assert_eq!(python.read_threads(memory), Some(BTreeMap::from([(77, state)])));
         let words = stacks::words(memory, &layout, state);
-        let search = Search::Found(python);
+        let search = Search::Found(Box::new(python));
         let known = Process { search, ..Process::default() };
         let mut pythons = Pythons::default();
         pythons.processes.insert(process, known);

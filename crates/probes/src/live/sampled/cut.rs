@@ -163,8 +163,8 @@ mod tests {
         let task = b.trace.tasks.iter().find(|(_, task)| task.name == "sleeper").unwrap().0;
         for seen in [a, b] {
             let sightings = seen.rounds.iter().flat_map(|round| &round.sightings);
-            let of_sleeper = sightings.filter(|sighting| sighting.task == *task);
-            let last = of_sleeper.last().unwrap();
+            let mut of_sleeper = sightings.filter(|sighting| sighting.task == *task);
+            let last = of_sleeper.next_back().unwrap();
             assert!(matches!(&last.doing, Sighted::Waits(wait) if wait.call.contains("nanosleep")));
             let stack = &seen.trace.stacks[last.stack.unwrap()];
             assert_eq!(stack.task, *task);
