@@ -258,6 +258,63 @@ pub fn waits_for_work(frames: &[&TracedFunction]) -> bool {
     })
 }
 
+/// Parts of names of functions that show what is waited for; the first that is found counts.
+const KINDS: [(WaitKind, &[&str]); 8] = [
+    (WaitKind::Mutex, &["LWLock"]),
+    // HotSpot: its monitors (src/hotspot/share/runtime/objectMonitor.cpp), of which Object.wait() is none, and the
+    // semaphores at which its own threads wait for work and for safepoints.
+    (
+        WaitKind::Mutex,
+        &["ObjectMonitor::enter", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"],
+    ),
+    (WaitKind::Condition, &["PosixSemaphore", "ObjectMonitor::wait"]),
+    (
+        WaitKind::Condition,
+        &[
+            "cond_wait",
+            "WaitGroup",
+            "sync.(*Cond)",
+            "cond_timedwait",
+            "cond_clockwait",
+            "condition_variable",
+            "_queue_SimpleQueue",
+            "simplequeue_",
+            "Condvar",
+            "cnd_",
+        ],
+    ),
+    (
+        WaitKind::Condition,
+        &[
+            "join",
+            "barrier",
+            "thread::park",
+            "Thread>::park",
+            "std::thread",
+            "runtime.note",
+            "stopm",
+            "gopark",
+        ],
+    ),
+    (
+        WaitKind::ReadWriteLock,
+        &["rwlock", "RwLock", "RWMutex", "shared_mutex", "shared_timed_mutex", "rw_lock"],
+    ),
+    (WaitKind::Semaphore, &["sem_wait", "sem_timedwait", "sem_clockwait", "Semaphore"]),
+    (
+        WaitKind::Mutex,
+        &[
+            "mutex",
+            "Mutex",
+            "MUTEX",
+            "lll_lock",
+            "lll_timedlock",
+            "mtx_lock",
+            "PyThread_acquire_lock",
+        ],
+    ),
+];
+
 /// What a program's stack waits for; `None` if the stack does not tell.
 pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     if let Some(kind) = python::kind(frames) {
@@ -275,62 +332,7 @@ pub fn kind_by_stack(frames: &[&TracedFunction]) -> Option<WaitKind> {
     if place.is_some_and(|function| is_allocator(function)) {
         return Some(WaitKind::Allocator);
     }
-    let kinds: [(WaitKind, &[&str]); 8] = [
-        (WaitKind::Mutex, &["LWLock"]),
-        // HotSpot: its monitors (src/hotspot/share/runtime/objectMonitor.cpp), of which Object.wait() is none, and the
-        // semaphores at which its own threads wait for work and for safepoints.
-        (
-            WaitKind::Mutex,
-            &["ObjectMonitor::enter", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"],
-        ),
-        (WaitKind::Condition, &["PosixSemaphore", "ObjectMonitor::wait"]),
-        (
-            WaitKind::Condition,
-            &[
-                "cond_wait",
-                "WaitGroup",
-                "sync.(*Cond)",
-                "cond_timedwait",
-                "cond_clockwait",
-                "condition_variable",
-                "_queue_SimpleQueue",
-                "simplequeue_",
-                "Condvar",
-                "cnd_",
-            ],
-        ),
-        (
-            WaitKind::Condition,
-            &[
-                "join",
-                "barrier",
-                "thread::park",
-                "Thread>::park",
-                "std::thread",
-                "runtime.note",
-                "stopm",
-                "gopark",
-            ],
-        ),
-        (
-            WaitKind::ReadWriteLock,
-            &["rwlock", "RwLock", "RWMutex", "shared_mutex", "shared_timed_mutex", "rw_lock"],
-        ),
-        (WaitKind::Semaphore, &["sem_wait", "sem_timedwait", "sem_clockwait", "Semaphore"]),
-        (
-            WaitKind::Mutex,
-            &[
-                "mutex",
-                "Mutex",
-                "MUTEX",
-                "lll_lock",
-                "lll_timedlock",
-                "mtx_lock",
-                "PyThread_acquire_lock",
-            ],
-        ),
-    ];
-    let known = kinds.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
+    let known = KINDS.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind);
     known.or_else(|| has(&["runtime.lock"]).then_some(WaitKind::Futex))
 }
 
