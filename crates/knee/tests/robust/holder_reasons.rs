@@ -101,9 +101,9 @@ int main(int count, char **arguments)
 }
 "#;
 
-fn compiled(home: &Home) -> PathBuf {
+fn compiled(home: &Home, text: &str) -> PathBuf {
     let (source, program) = (home.path("server.c"), home.path("server"));
-    fs::write(&source, SERVER).unwrap();
+    fs::write(&source, text).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source);
     assert!(compiler.status().unwrap().success());
@@ -137,7 +137,7 @@ fn hog() -> Running {
 #[test]
 fn each_reason_of_a_holder_is_told_alone() {
     let home = Home::new();
-    let program = compiled(&home);
+    let program = compiled(&home, SERVER);
     // What only happens where it is planted. Any holder runs, and on a busy host any may be preempted or be woken late.
     const PLANTED: [&str; 4] = ["sleeping", "page_fault", "input_output", "lock"];
     for reason in ["running", "sleeping", "page_fault", "input_output", "lock", "preempted"] {
@@ -201,7 +201,7 @@ fn a_look_that_is_killed_leaves_nothing_behind() {
         return skip("looks that are killed", "root is needed to see what is loaded");
     }
     let home = Home::new();
-    let mut server = Command::new(compiled(&home));
+    let mut server = Command::new(compiled(&home, SERVER));
     server.args(["sleeping", home.path("file").to_str().unwrap()]);
     let server = Running(server.spawn().unwrap());
     let mut random = choices("holder_reasons::a_look_that_is_killed");
@@ -221,4 +221,42 @@ fn a_look_that_is_killed_leaves_nothing_behind() {
         assert!(begin.elapsed() < Duration::from_secs(180), "programs are still loaded");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A thread that never gives its lock back, and two that have waited for it since before anybody looks.
+const HANGING: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void update(void)
+{
+	pthread_mutex_lock(&table_lock);
+	pthread_mutex_unlock(&table_lock);
+}
+static void *serve(void *unused)
+{
+	update();
+	return unused;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_mutex_lock(&table_lock);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread, 0, serve, 0);
+	return pause();
+}
+"#;
+
+#[test]
+fn a_program_that_hangs_is_told_where_it_waits() {
+    let home = Home::new();
+    let server = Running(Command::new(compiled(&home, HANGING)).spawn().unwrap());
+    std::thread::sleep(Duration::from_millis(500));
+    let Some(answer) = looked_at(&home, &format!("--pid {}", server.0.id())) else { return };
+    let cause = &answer["causes"][0];
+    assert_eq!(cause["name"], "table_lock", "{answer:#}");
+    assert_eq!(cause["waited_in"][0], "update");
+    assert_eq!(cause["holder"][0]["reason"], "sleeping");
+    assert_eq!(cause["holder"][0]["by"], "pause");
 }

@@ -1,6 +1,7 @@
 //! Loads the programs, marks threads, empties the ring, and puts the events together.
 
 mod cut;
+mod earlier_waits;
 mod names;
 
 use std::cell::RefCell;
@@ -19,9 +20,7 @@ use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
 };
 use perf_data::Symbols;
-use records::live::{
-    CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask, TracedWait,
-};
+use records::live::{CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask};
 
 use self::names::name_stacks;
 use super::Followed;
@@ -33,7 +32,6 @@ use super::function_names::FunctionNames;
 use super::host_use::{own_cpu_ns, stolen_ns};
 use super::operations::PassedFile;
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
-use super::task_files::{Seen, TaskFiles};
 use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::{CodeLocation, root_of};
 use crate::libbpf_log::{self, with_log};
@@ -218,9 +216,9 @@ impl LiveWatch {
         }
         for process in new {
             self.wanted.insert(process);
-            self.find_threads(process);
             self.stacks.prepare(process);
             self.pythons.expect(&mut self.stacks, process);
+            self.find_threads(process);
         }
         self.read_pythons();
     }
@@ -239,25 +237,14 @@ impl LiveWatch {
         Ok(())
     }
 
-    fn find_threads(&mut self, process: u32) {
-        let since_ns = if self.trace.edges_ns.is_empty() { 0 } else { now_ns() };
-        let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-        let threads = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        for task in threads {
-            let (name, waited) = state_of(process, task);
-            let known = TracedTask { process, name, waited, since_ns };
-            self.trace.tasks.entry(task).or_insert(known);
-        }
-    }
-
     /// Begins the first window: what came before, while threads were marked, is left out.
     fn start(&mut self) {
         self.drain();
         self.trace.switches.clear();
         self.trace.goroutines.clear();
-        self.walked.clear();
         self.last = self.totals();
         self.own_ns = own_cpu_ns();
+        self.keep_earlier_waits(self.last.at_ns);
         self.begin_window();
     }
 
@@ -629,17 +616,6 @@ fn ring(object: &Object, into: Rc<RefCell<Vec<RawEvent>>>) -> Result<RingBuffer<
     let events = map(object, "events")?;
     builder.add(&events, read).map_err(|e| format!("opening the ring of events: {e}"))?;
     builder.build().map_err(|e| format!("opening the ring of events: {e}"))
-}
-
-/// The name of a thread, and what it waits for, by /proc.
-fn state_of(process: u32, task: u32) -> (String, Option<TracedWait>) {
-    let name = fs::read_to_string(format!("/proc/{process}/task/{task}/comm"));
-    let seen = TaskFiles::open(process, task).ok().and_then(|files| files.seen());
-    let waited = match seen {
-        Some(Seen::Waits(wait, _) | Seen::WaitsInKernel(wait, ..)) => Some(wait),
-        Some(Seen::Runnable(_)) | None => None,
-    };
-    (name.unwrap_or_default().trim_end().to_string(), waited)
 }
 
 /// The CPUs that are online.

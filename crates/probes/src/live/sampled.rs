@@ -21,9 +21,8 @@ use super::cpython::{PythonStack, Pythons};
 use super::function_names::FunctionNames;
 use super::host_use::{HostUse, own_cpu_ns};
 use super::refusals::{functions_refused, refused};
-use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words, read_memory};
+use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words};
 use super::throttling::Throttling;
-use super::user_registers::UserRegisters;
 use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::CodeLocation;
 
@@ -35,8 +34,6 @@ const OWN_SHARE: f64 = 0.008;
 const INTERVAL_MAX_NS: u64 = 500_000_000;
 /// How often threads that have come or gone are looked for, at least.
 const SOUGHT_NS: u64 = 100_000_000;
-/// Bytes of a stack that are read: most locks are waited for within fewer.
-const STACK_BYTES: usize = 8 << 10;
 /// Stacks in a round that were walked before from the same place; those at new places come first.
 const WALKED_AGAIN: usize = 4;
 /// All stacks that are walked in a round.
@@ -383,10 +380,7 @@ impl ProcWatch {
         if !walks.take(known.is_some()) {
             return known;
         }
-        let mut bytes = vec![0; STACK_BYTES];
-        let length = read_memory(process, place.sp, &mut bytes);
-        let registers = UserRegisters { ip: place.ip, sp: place.sp, bp: 0, link: 0 };
-        let walked = self.stacks.walk_from(process, &registers, &bytes[..length]);
+        let walked = self.stacks.walk_waiting(process, place);
         if walked.frames.is_empty() && kernel.is_empty() {
             return None;
         }

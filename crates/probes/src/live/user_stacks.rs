@@ -20,7 +20,7 @@ use records::live::Touch;
 use super::hotspot::{self, Hotspot, Inner, Registers, Stack};
 #[cfg(feature = "bpf")]
 use super::raw::RawStack;
-use super::task_files::read_memory;
+use super::task_files::{Place, read_memory};
 use super::touches::{CODE_BYTES, touches};
 use super::user_registers::{REGISTERS, UserRegisters};
 use crate::ledger::programs::{CodeLocation, Programs};
@@ -138,6 +138,16 @@ impl UserStacks {
     #[cfg(feature = "bpf")]
     pub fn walk(&mut self, raw: &RawStack) -> Walked {
         self.walk_from(raw.process, &raw.registers, &raw.stack)
+    }
+
+    /// Walks the stack of a thread that waits at a place: it lies in the memory of its process.
+    pub fn walk_waiting(&mut self, process: u32, place: Place) -> Walked {
+        /// Most locks are waited for within fewer.
+        const STACK_BYTES: usize = 8 << 10;
+        let mut bytes = vec![0; STACK_BYTES];
+        let length = read_memory(process, place.sp, &mut bytes);
+        let registers = UserRegisters { ip: place.ip, sp: place.sp, bp: 0, link: 0 };
+        self.walk_from(process, &registers, &bytes[..length])
     }
 
     /// Walks a stack of a process, from its registers and what lies at its stack pointer and above.
