@@ -15,8 +15,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use records::live::{
-    HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, Trace, TracedFunction,
-    TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
+    HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, StackTaken, Trace,
+    TracedFunction, TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
 };
 
 use self::java::by_java_locks;
@@ -393,8 +393,8 @@ impl<'t> LockWaits<'t> {
             wait_ns,
             contended_ns,
             held_in: where_taken(given_back.places(contended), &waited_in, self.java.is_some()),
+            holder: self.holders(seen, &pieces, &waited_in),
             waited_in,
-            holder: self.holders(seen, &pieces),
             ..ObservedLock::default()
         }
     }
@@ -459,13 +459,18 @@ impl<'t> LockWaits<'t> {
     }
 
     /// What the threads that had the lock did while others waited.
-    fn holders(&self, seen: &Seen<'_, 't>, pieces: &[Piece]) -> Vec<HolderTime> {
+    fn holders(
+        &self,
+        seen: &Seen<'_, 't>,
+        pieces: &[Piece],
+        waited_in: &[LockPlace],
+    ) -> Vec<HolderTime> {
         let mut holders: BTreeMap<(HolderState, String), Vec<u64>> = BTreeMap::new();
         let mut add = |state: HolderState, by: String, from: u64, to: u64| {
             let ns = holders.entry((state, by)).or_insert_with(|| seen.windows.zeros());
             seen.windows.add(ns, from, to);
         };
-        let mut samples = Vec::new();
+        let (mut samples, mut behind_own) = (Vec::new(), Vec::new());
         for piece in pieces {
             let life = piece.holder.and_then(|holder| seen.lives.get(&holder));
             let Some(life) = life else {
@@ -480,12 +485,16 @@ impl<'t> LockWaits<'t> {
                 } else {
                     self.did(seen, (holder, from), what)
                 };
+                if state == HolderState::Preempted && by == OWN_THREADS {
+                    behind_own.push((from, to));
+                }
                 add(state, by, from, to);
                 before = Some(what);
             }
             samples.extend(seen.stacks.samples(holder, piece.from, piece.to));
         }
         split_running(&mut holders, seen.trace, &samples);
+        split_overtaken(&mut holders, seen.trace, &behind_own, waited_in);
         let time = |((reason, by), ns)| HolderTime { reason, by, ns };
         let mut times: Vec<HolderTime> = holders.into_iter().map(time).collect();
         times.sort_by_key(|time| std::cmp::Reverse(time.ns.iter().sum::<u64>()));
@@ -553,22 +562,54 @@ pub fn owner_by_words(wait: &TracedWait, task: u32) -> Option<u32> {
     (owner != 0 && owner != task).then_some(owner)
 }
 
+/// Times of what threads with a lock did, by the reason and by whom.
+type Holders = BTreeMap<(HolderState, String), Vec<u64>>;
+
 /// Moves the share of running that samples show in page faults.
-fn split_running(
-    holders: &mut BTreeMap<(HolderState, String), Vec<u64>>,
-    trace: &Trace,
-    samples: &[&TracedStack],
-) {
+fn split_running(holders: &mut Holders, trace: &Trace, samples: &[&TracedStack]) {
     let in_fault = |stack: &&&TracedStack| is_page_fault(&kernel_frames(trace, stack));
-    let faults = samples.iter().filter(in_fault).count() as u64;
-    let running = holders.get_mut(&(HolderState::Running, String::new()));
-    let (Some(running), true) = (running, faults > 0) else { return };
-    let all = samples.len() as u64;
-    let moved: Vec<u64> = running.iter().map(|ns| ns * faults / all).collect();
-    running.iter_mut().zip(&moved).for_each(|(ns, moved)| *ns -= moved);
-    let faulting = holders.entry((HolderState::PageFault, String::new()));
-    let faulting = faulting.or_insert_with(|| vec![0; moved.len()]);
-    faulting.iter_mut().zip(moved).for_each(|(ns, moved)| *ns += moved);
+    let faults = samples.iter().filter(in_fault).count();
+    let running = (HolderState::Running, "");
+    move_share(holders, running, HolderState::PageFault, (faults, samples.len()));
+}
+
+/// Moves the share of waiting behind threads of the own program in which these were in functions that take the lock: they
+/// overtook the one that was woken for it, as locks that are free go to whoever runs first.
+fn split_overtaken(
+    holders: &mut Holders,
+    trace: &Trace,
+    behind_own: &[(u64, u64)],
+    waited_in: &[LockPlace],
+) {
+    let is_then = |stack: &&TracedStack| {
+        let after = behind_own.partition_point(|(from, _)| *from <= stack.at_ns);
+        after > 0 && stack.at_ns < behind_own[after - 1].1
+    };
+    let takes =
+        |function: &&TracedFunction| waited_in.iter().any(|place| place.function == function.name);
+    let samples = trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled);
+    let (mut all, mut inside) = (0, 0);
+    for stack in samples.filter(is_then) {
+        all += 1;
+        inside += usize::from(user_frames(trace, stack).iter().any(takes));
+    }
+    let preempted = (HolderState::Preempted, OWN_THREADS);
+    move_share(holders, preempted, HolderState::Running, (inside, all));
+}
+
+/// Moves a share of the time of one reason to another.
+fn move_share(
+    holders: &mut Holders,
+    (reason, by): (HolderState, &str),
+    to: HolderState,
+    (part, all): (usize, usize),
+) {
+    let from = holders.get_mut(&(reason, by.to_string()));
+    let (Some(from), true) = (from, part > 0) else { return };
+    let moved: Vec<u64> = from.iter().map(|ns| ns * part as u64 / all as u64).collect();
+    from.iter_mut().zip(&moved).for_each(|(ns, moved)| *ns -= moved);
+    let to = holders.entry((to, String::new())).or_insert_with(|| vec![0; moved.len()]);
+    to.iter_mut().zip(moved).for_each(|(ns, moved)| *ns += moved);
 }
 
 /// Places with how long was waited there.

@@ -156,3 +156,46 @@ fn a_semaphore_is_a_lock_if_threads_that_wait_for_it_also_give_it_back() {
     check(Some(3), true, None);
     check(None, false, None);
 }
+
+#[test]
+fn a_thread_that_is_woken_for_a_lock_is_overtaken_by_those_that_run_with_it() {
+    let check = |at: u32, expected: &[(HolderState, u64)]| {
+        let switches = vec![
+            // Thread 1 waits from 10 to 30, thread 2 from 20 on; thread 3 wakes the first, and goes on until 70.
+            switch(10, Some((1, Left::Waits(mutex()))), Some((3, None))),
+            switch(20, Some((2, Left::Waits(mutex()))), None),
+            switch(70, Some((3, Left::Preempted)), Some((1, woken(30, 3)))),
+            switch(90, Some((1, Left::Ends)), Some((2, woken(90, 1)))),
+        ];
+        let stack = |task, at_ns, why, functions: &[u32]| TracedStack {
+            at_ns,
+            task,
+            why,
+            frames: functions.to_vec(),
+            ..TracedStack::default()
+        };
+        let stacks = vec![
+            stack(1, 10, StackTaken::Waits, &[0, 1, 2]),
+            stack(3, 50, StackTaken::Sampled, &[at, 2]),
+        ];
+        let function = |name: &str| TracedFunction {
+            name: name.to_string(),
+            object: String::new(),
+            is_named: true,
+        };
+        let trace = Trace {
+            edges_ns: vec![0, 100],
+            tasks: [(1, task("a")), (2, task("b")), (3, task("c"))].into(),
+            switches,
+            stacks,
+            functions: ["__lll_lock_wait", "update", "serve", "parse"].map(function).to_vec(),
+            ..Trace::default()
+        };
+        let locks = observe(&trace).locks;
+        let did = locks[0].holder.iter().filter(|time| time.ns[0] > 0);
+        let did: Vec<(HolderState, u64)> = did.map(|time| (time.reason, time.ns[0])).collect();
+        assert_eq!(did, expected, "in function {at}");
+    };
+    check(1, &[(HolderState::Running, 80)]);
+    check(3, &[(HolderState::Running, 40), (HolderState::Preempted, 40)]);
+}
