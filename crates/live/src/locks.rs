@@ -292,7 +292,7 @@ impl<'t> LockWaits<'t> {
         let kind =
             by_stacks.unwrap_or_else(|| self.waits[0].wait.map_or(WaitKind::Mutex, kind_by_values));
         match kind {
-            WaitKind::Semaphore if !self.is_handed_on() => WaitKind::Condition,
+            WaitKind::Semaphore if !self.is_handed_on(trace) => WaitKind::Condition,
             kind => kind,
         }
     }
@@ -301,14 +301,13 @@ impl<'t> LockWaits<'t> {
     ///
     /// At a queue of work, others wake those that wait, or nobody does while there is none: a pool of CPython. A semaphore that
     /// only one thread ever waits for is how a runtime puts that thread to sleep: CPython's conditions.
-    fn is_handed_on(&self) -> bool {
+    fn is_handed_on(&self, trace: &Trace) -> bool {
         let waiters: BTreeSet<u32> = self.waits.iter().map(|wait| wait.task).collect();
-        let mut releasers = self.waits.iter().filter_map(|wait| self.releaser(wait)).peekable();
-        let is_known = releasers.peek().is_some();
+        let mut releasers = self.waits.iter().filter_map(|wait| self.releaser(wait));
         // What is seen in /proc has no wake-ups, but waits that end.
-        let ends = self.waits.len() > waiters.len();
-        waiters.len() > 1
-            && if is_known { releasers.any(|task| waiters.contains(&task)) } else { ends }
+        let is_followed = !trace.switches.is_empty();
+        let ends = !is_followed && self.waits.len() > waiters.len();
+        waiters.len() > 1 && (ends || releasers.any(|task| waiters.contains(&task)))
     }
 
     fn waits_for_work(&self, trace: &Trace) -> bool {

@@ -31,7 +31,8 @@ pub struct Arguments {
     #[arg(long = "name", value_name = "NAME", conflicts_with = "pids")]
     named: Option<String>,
     /// Control group, systemd unit or container
-    #[arg(long, value_name = "GROUP", conflicts_with_all = ["pids", "named"])]
+    #[arg(long, value_name = "GROUP", visible_aliases = ["unit", "container"],
+          conflicts_with_all = ["pids", "named"])]
     cgroup: Option<String>,
     /// How often the screen is made anew, in s
     #[arg(long, value_name = "PERIOD", default_value_t = 3.0)]

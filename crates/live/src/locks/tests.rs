@@ -154,6 +154,7 @@ fn a_semaphore_is_a_lock_if_threads_that_wait_for_it_also_give_it_back() {
     };
     check(Some(2), true, Some(WaitKind::Semaphore));
     check(Some(3), true, None);
+    check(None, true, None);
     check(None, false, None);
 }
 
