@@ -22,6 +22,7 @@ use libbpf_rs::{
 use perf_data::Symbols;
 use records::live::{CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask};
 
+use self::earlier_waits::read_words;
 use self::names::name_stacks;
 use super::Followed;
 use super::bpf_object::{map, program, word};
@@ -264,8 +265,9 @@ impl LiveWatch {
                     }
                     self.trace.switches.push(raw.switch);
                 }
-                RawEvent::Found(task, found) => {
+                RawEvent::Found(task, mut found) => {
                     self.know(&task, found.at_ns);
+                    read_words(task.process, &mut found);
                     self.trace.found.push(found);
                 }
                 RawEvent::Stack(raw) => {

@@ -4,12 +4,12 @@
 use std::fs;
 
 use host::clock::now_ns;
-use records::live::{StackTaken, TracedTask, TracedWait};
+use records::live::{FoundDoing, FoundTask, StackTaken, TracedTask, TracedWait};
 
 use super::{LiveWatch, WalkedStack};
-use crate::live::task_files::{Place, Seen, TaskFiles};
+use crate::live::task_files::{Place, Seen, TaskFiles, futex_words};
 
-/// Of more threads, no stacks are read: that would take long.
+/// How many threads have their stacks read: more would take long.
 const STACKS_MAX: usize = 256;
 /// When a wait began that began before the look.
 const EARLIER: u64 = 0;
@@ -58,6 +58,15 @@ impl LiveWatch {
     pub(super) fn keep_earlier_waits(&mut self, begin_ns: u64) {
         self.walked.retain(|stack| stack.at_ns == EARLIER);
         self.walked.iter_mut().for_each(|stack| stack.at_ns = begin_ns);
+    }
+}
+
+/// Reads what lies at the futex that a thread was found to wait at: it may name the owner.
+pub fn read_words(process: u32, found: &mut FoundTask) {
+    if let FoundDoing::Waits(wait) = &mut found.does
+        && wait.call == "futex"
+    {
+        wait.words = futex_words(process, wait.arguments[0]);
     }
 }
 
