@@ -61,7 +61,12 @@ pub fn server(home: &Home) -> Running {
 
 /// The answer about a process; nothing where this host lets nobody look.
 pub fn looked_at(home: &Home, words: &str) -> Option<Value> {
-    let ended = home.run(&format!("explain {words} --seconds 2 --json"));
+    looked_at_for(home, words, 2)
+}
+
+/// The answer of a look of so many seconds; nothing where this host lets nobody look.
+fn looked_at_for(home: &Home, words: &str, seconds: u32) -> Option<Value> {
+    let ended = home.run(&format!("explain {words} --seconds {seconds} --json"));
     if ended.status.code() != Some(0) && ended.stderr.contains("BPF") {
         skip("explain --pid", ended.stderr.lines().last().unwrap_or_default());
         return None;
@@ -458,17 +463,6 @@ fn a_lock_that_is_held_longer_than_before_has_grown_and_an_equal_look_has_not() 
     let changed = against(&home, &after);
     assert!(far(&changed), "{changed:#}");
     assert_eq!(verdict(&changed, "waiting_for_locks", "changing"), "grew");
-}
-
-/// The answer of a look of so many seconds; nothing where this host lets nobody look.
-fn looked_at_for(home: &Home, words: &str, seconds: u32) -> Option<Value> {
-    let ended = home.run(&format!("explain {words} --seconds {seconds} --json"));
-    if ended.status.code() != Some(0) && ended.stderr.contains("BPF") {
-        skip("explain --pid", ended.stderr.lines().last().unwrap_or_default());
-        return None;
-    }
-    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    Some(serde_json::from_str(&home.said("stdout")).unwrap())
 }
 
 #[test]

@@ -23,6 +23,7 @@ const SERVER: &str = r#"
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t inner_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -91,8 +92,10 @@ int main(int count, char **arguments)
 	cpu_set_t one;
 	CPU_ZERO(&one);
 	CPU_SET(0, &one);
-	if (is("preempted"))
+	if (is("preempted")) {
 		sched_setaffinity(0, sizeof(one), &one);
+		setpriority(PRIO_PROCESS, 0, 19);
+	}
 	if (is("lock"))
 		pthread_create(&thread, 0, keep_inner, 0);
 	for (int i = 0; i < 3; i++)

@@ -27,6 +27,10 @@ fn switch(at_ns: u64, from: Option<(u32, Left)>, to: Option<(u32, Option<Woken>)
     }
 }
 
+fn function(name: &str) -> TracedFunction {
+    TracedFunction { name: name.to_string(), object: String::new(), is_named: true }
+}
+
 fn woken(at_ns: u64, waker: u32) -> Option<Woken> {
     Some(Woken { at_ns, waker, futex: Some(LOCK), by_signal: false })
 }
@@ -136,11 +140,6 @@ fn a_semaphore_is_a_lock_if_threads_that_wait_for_it_also_give_it_back() {
             frames: vec![0, 1],
             ..TracedStack::default()
         };
-        let function = |name: &str| TracedFunction {
-            name: name.to_string(),
-            object: String::new(),
-            is_named: true,
-        };
         let trace = Trace {
             edges_ns: vec![0, 100],
             tasks: [(1, task("a")), (2, task("b")), (3, task("c"))].into(),
@@ -179,11 +178,6 @@ fn a_thread_that_is_woken_for_a_lock_is_overtaken_by_those_that_run_with_it() {
             stack(1, 10, StackTaken::Waits, &[0, 1, 2]),
             stack(3, 50, StackTaken::Sampled, &[at, 2]),
         ];
-        let function = |name: &str| TracedFunction {
-            name: name.to_string(),
-            object: String::new(),
-            is_named: true,
-        };
         let trace = Trace {
             edges_ns: vec![0, 100],
             tasks: [(1, task("a")), (2, task("b")), (3, task("c"))].into(),
