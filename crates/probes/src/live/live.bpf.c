@@ -108,7 +108,7 @@ struct stack_event {
 	__u64 goroutine;
 	__u64 address;
 	__u64 frames[KERNEL_FRAMES];
-	// Of a thread of CPython: see cpython.bpf.h.
+	// What a thread of CPython is in: see cpython.bpf.h.
 	__u64 python_frames;
 	__u64 python[PYTHON_FRAMES];
 	char stack[CHUNK * CHUNKS];

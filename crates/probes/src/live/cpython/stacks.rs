@@ -18,7 +18,7 @@ pub const PYTHON_FRAMES: usize = 32;
 /// The Python functions that a thread is in, innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PythonStack<Function = Option<u32>> {
-    /// Those that one C function runs. A function that could not be read is `None`.
+    /// The functions that each C function runs; one that could not be read is `None`.
     pub runs: Vec<Vec<Function>>,
     /// Whether these are all.
     pub is_whole: bool,
