@@ -63,7 +63,7 @@ mod tests {
         TracedWait {
             call: "futex".to_string(),
             arguments: [FUTEX, 0],
-            words: [2, 0, 1],
+            words: [2, 0, 1, 1, 0],
             ..TracedWait::default()
         }
     }
@@ -158,7 +158,11 @@ mod tests {
     fn a_wait_across_the_cut_keeps_its_lock_and_its_holder() {
         let (_, second) = parts();
         let lock = &second.locks[0];
-        assert_eq!((lock.waits, lock.wait_ns[0]), (1, 30));
+        assert_eq!(
+            (lock.waits, lock.wait_ns[0]),
+            (1, 40),
+            "30 until it is woken, 10 until it runs"
+        );
         assert_eq!(lock.name, "mutex waited for in serve");
         assert_eq!(lock.holder[0].ns, [30], "thread 1 runs until it gives it back");
     }

@@ -3,17 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use records::live::{StackTaken, Trace, TracedFunction, TracedStack};
+use records::live::{StackTaken, Trace, TracedFunction, TracedStack, WaitKind};
 use records::sampled::{Samples, Sighted, Sighting};
 
 use crate::java_locks::JavaWait;
 use crate::lives::Lives;
-use crate::locks::owner_by_words;
+use crate::locks::{owner_by_words, writer_by_words};
 use crate::objects::is_c_library;
-use crate::places::{java_wait, place, user_frames};
+use crate::places::{java_wait, kind_by_stack, place, user_frames};
 use crate::waits::Held;
 
-/// A sample of the clock is taken for a sighting so far away: the clock fires 99 times in a second.
+/// A sample of a thread's clock is taken for a sighting so far away in CPU time of the thread: the clock fires after each
+/// 10 ms of it. One that is kept from a CPU stays where it was sampled, for how long ever.
 const NEAR_NS: u64 = 6_000_000;
 
 /// With more threads, it is not guessed which of them has a lock: each would be looked at for each that waits.
@@ -24,6 +25,8 @@ pub struct Holds<'s> {
     lives: &'s Lives<'s>,
     /// The functions that wait at each futex.
     takers: BTreeMap<u64, BTreeSet<String>>,
+    /// Futexes of read-write locks.
+    read_write: BTreeSet<u64>,
     /// Samples of the clock of each task, by time.
     samples: BTreeMap<u32, Vec<&'s TracedStack>>,
 }
@@ -36,18 +39,23 @@ impl<'s> Holds<'s> {
             clock.entry(stack.task).or_default().push(stack);
         }
         let mut takers: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        let mut read_write: BTreeSet<u64> = BTreeSet::new();
         let mut known: BTreeSet<(u64, usize)> = BTreeSet::new();
         for sighting in samples.rounds.iter().flat_map(|round| &round.sightings) {
             let Some((address, stack)) = futex(sighting) else { continue };
             let taken = trace.stacks.get(stack).filter(|_| known.insert((address, stack)));
-            if let Some(place) = taken.and_then(|stack| place(&user_frames(trace, stack))) {
+            let Some(frames) = taken.map(|stack| user_frames(trace, stack)) else { continue };
+            if kind_by_stack(&frames) == Some(WaitKind::ReadWriteLock) {
+                read_write.insert(address);
+            }
+            if let Some(place) = place(&frames) {
                 takers.entry(address).or_default().insert(place.function);
             }
         }
-        Holds { trace, lives, takers, samples: clock }
+        Holds { trace, lives, takers, read_write, samples: clock }
     }
 
-    /// Who has the lock, at each sighting of a thread that waits for it: as the lock says, or else the one thread that is in a
+    /// Who has the lock, at each sighting of a thread that waits for it: as the lock says, or else the thread that is in a
     /// function that takes it.
     pub fn all(&self) -> Vec<Held> {
         let mut guesses: HashMap<(u64, u64), Option<u32>> = HashMap::new();
@@ -59,7 +67,12 @@ impl<'s> Holds<'s> {
                     continue;
                 }
                 let address = wait.arguments[0];
-                let named = owner_by_words(wait, *waiter).filter(|o| self.lives.0.contains_key(o));
+                let by_words = if self.read_write.contains(&address) {
+                    writer_by_words(wait)
+                } else {
+                    owner_by_words(wait, *waiter)
+                };
+                let named = by_words.filter(|owner| self.lives.0.contains_key(owner));
                 let owner = named.or_else(|| {
                     let guess = guesses.entry((address, *at_ns));
                     *guess.or_insert_with(|| self.guess(*at_ns, address))
@@ -73,37 +86,45 @@ impl<'s> Holds<'s> {
         held
     }
 
-    /// The one thread that does not wait for a lock at a round, and is in a function that takes it.
+    /// The thread that does not wait for a lock at a round, and is in a function that takes it: of several the one that was
+    /// seen there nearest to the round, as a lock may change hands between two samples; nobody where two are as near.
     fn guess(&self, at_ns: u64, address: u64) -> Option<u32> {
         let takers = self.takers.get(&address)?;
         if self.lives.0.len() > GUESSED_MAX {
             return None;
         }
-        let is_inside = |task: &&u32| {
-            let stack = self.stack_at(**task, at_ns, address);
-            let frames = stack.map(|stack| user_frames(self.trace, stack)).unwrap_or_default();
-            !waits_for_java_lock(&frames, takers)
-                && frames.iter().any(|function| takers.contains(&function.name))
+        let inside = |task: &u32| {
+            let (stack, away_ns) = self.stack_at(*task, at_ns, address)?;
+            let frames = user_frames(self.trace, stack);
+            let is_inside = !waits_for_java_lock(&frames, takers)
+                && frames.iter().any(|function| takers.contains(&function.name));
+            is_inside.then_some((away_ns, *task))
         };
-        let mut inside = self.lives.0.keys().filter(is_inside);
-        inside.next().filter(|_| inside.next().is_none()).copied()
+        let mut inside: Vec<(u64, u32)> = self.lives.0.keys().filter_map(inside).collect();
+        inside.sort_unstable();
+        match inside[..] {
+            [(_, task)] => Some(task),
+            [(nearest, task), (next, _), ..] if nearest < next => Some(task),
+            _ => None,
+        }
     }
 
-    /// The stack of a thread at a round, if it does not wait for the lock at this address itself.
-    fn stack_at(&self, task: u32, at_ns: u64, address: u64) -> Option<&'s TracedStack> {
+    /// The stack of a thread at a round, if it does not wait for the lock at this address itself, and how far away in its CPU
+    /// time that was taken.
+    fn stack_at(&self, task: u32, at_ns: u64, address: u64) -> Option<(&'s TracedStack, u64)> {
         let sightings = &self.lives.0.get(&task)?.sightings;
         let found = sightings.binary_search_by_key(&at_ns, |(at, _)| *at).ok()?;
         let sighting = sightings[found].1;
         match &sighting.doing {
             Sighted::Waits(wait) if wait.call == "futex" && wait.arguments[0] == address => None,
-            Sighted::Waits(_) => self.trace.stacks.get(sighting.stack?),
-            Sighted::Runnable(_) => self.sample(task, at_ns),
+            Sighted::Waits(_) => Some((self.trace.stacks.get(sighting.stack?)?, 0)),
+            Sighted::Runnable(_) => self.sample(task, found),
         }
     }
 
     /// The stack of a thread at a round, from the function on that takes such a lock, if it is there.
     fn stack(&self, task: u32, at_ns: u64, address: u64) -> Option<TracedStack> {
-        let stack = self.stack_at(task, at_ns, address)?;
+        let (stack, _) = self.stack_at(task, at_ns, address)?;
         let frames = user_frames(self.trace, stack);
         let takers = self.takers.get(&address);
         let takes = |function: &&TracedFunction| {
@@ -120,13 +141,18 @@ impl<'s> Holds<'s> {
         })
     }
 
-    /// The sample of a thread that is nearest to an instant, if one is near.
-    fn sample(&self, task: u32, at_ns: u64) -> Option<&'s TracedStack> {
+    /// The sample of a thread that is nearest to a sighting in CPU time, and how near, if it was not seen to wait between.
+    fn sample(&self, task: u32, sighting: usize) -> Option<(&'s TracedStack, u64)> {
+        let life = self.lives.0.get(&task)?;
+        let (at_ns, sighted) = life.sightings[sighting];
         let samples = self.samples.get(&task)?;
         let after = samples.partition_point(|stack| stack.at_ns < at_ns);
         let near = samples[after.saturating_sub(1)..].iter().take(2);
-        let nearest = near.min_by_key(|stack| stack.at_ns.abs_diff(at_ns))?;
-        (nearest.at_ns.abs_diff(at_ns) <= NEAR_NS).then_some(*nearest)
+        let near = near.filter(|stack| !life.waits_between(stack.at_ns, at_ns));
+        let away = |stack: &&'s TracedStack| {
+            (*stack, life.ran_until(stack.at_ns).abs_diff(sighted.run_ns))
+        };
+        near.map(away).min_by_key(|(_, away)| *away).filter(|(_, away)| *away <= NEAR_NS)
     }
 }
 

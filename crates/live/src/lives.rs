@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use records::live::TracedStack;
-use records::sampled::{Samples, Sighting};
+use records::sampled::{Samples, Sighted, Sighting};
 
 /// The sightings of each task, in the order of time.
 pub struct Lives<'s>(pub BTreeMap<u32, Life<'s>>);
@@ -67,6 +67,28 @@ impl<'s> Life<'s> {
             (from, to)
         };
         (0..at.len()).map(bound).collect()
+    }
+
+    /// Its CPU time at an instant, as if it had run evenly between the sightings before and after.
+    pub fn ran_until(&self, at_ns: u64) -> u64 {
+        let after = self.sightings.partition_point(|(at, _)| *at <= at_ns);
+        let sighting = |index: usize| self.sightings.get(index).map(|(at, s)| (*at, s.run_ns));
+        match (after.checked_sub(1).and_then(sighting), sighting(after)) {
+            (Some((begin, before)), Some((end, after))) => {
+                let share = (at_ns - begin) as f64 / (end - begin).max(1) as f64;
+                before + (after.saturating_sub(before) as f64 * share) as u64
+            }
+            (Some((_, ran)), None) | (None, Some((_, ran))) => ran,
+            (None, None) => 0,
+        }
+    }
+
+    /// Whether it was seen to wait between two instants.
+    pub fn waits_between(&self, one: u64, other: u64) -> bool {
+        let (from, to) = (one.min(other), one.max(other));
+        let first = self.sightings.partition_point(|(at, _)| *at < from);
+        let between = self.sightings[first..].iter().take_while(|(at, _)| *at <= to);
+        between.into_iter().any(|(_, sighting)| matches!(sighting.doing, Sighted::Waits(_)))
     }
 
     /// How much of the time of a runnable thread it runs, by its counters before and after.

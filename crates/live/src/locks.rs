@@ -25,7 +25,7 @@ use crate::places::{
     database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
     kind_by_values, place, user_frames, waits_for_work,
 };
-use crate::timelines::{Behind, Doing, Timelines, before, during};
+use crate::timelines::{Behind, Doing, Timelines, before, during, is_wake_up};
 use crate::waits::{StackIndex, is_disk_call};
 use crate::windows::Windows;
 
@@ -48,7 +48,10 @@ pub struct Locks {
 struct LockWait<'t> {
     task: u32,
     from: u64,
+    /// When it is woken.
     to: u64,
+    /// When it runs again, if only an idle CPU took its time for that: till then it cannot take the lock.
+    awake: u64,
     woken: Option<Woken>,
     /// Absent for a goroutine.
     wait: Option<&'t TracedWait>,
@@ -185,8 +188,9 @@ fn groups<'t>(
     let waiters = waiters_at_latches(trace, stacks);
     for (task, segments) in lives {
         let Some(process) = trace.tasks.get(task).map(|task| task.process) else { continue };
-        for segment in segments {
+        for (index, segment) in segments.iter().enumerate() {
             let Doing::Waits(wait, woken) = &segment.what else { continue };
+            let next = segments.get(index + 1).filter(|next| is_wake_up(segment, next));
             let is_latch = || {
                 let stack = stacks.of_wait(*task, segment.from);
                 waiters.contains(task)
@@ -210,6 +214,7 @@ fn groups<'t>(
                 task: *task,
                 from: segment.from,
                 to: segment.to,
+                awake: next.map_or(segment.to, |next| next.to),
                 woken: *woken,
                 wait: Some(wait),
                 stack: stacks.of_wait(*task, segment.from),
@@ -261,6 +266,7 @@ fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u
             task: (event.goroutine >> 3) as u32,
             from,
             to: event.at_ns,
+            awake: event.at_ns,
             woken: Some(woken),
             wait: None,
             stack: stacks.of_wait(task, from),
@@ -304,10 +310,27 @@ impl<'t> LockWaits<'t> {
     fn is_handed_on(&self, trace: &Trace) -> bool {
         let waiters: BTreeSet<u32> = self.waits.iter().map(|wait| wait.task).collect();
         let mut releasers = self.waits.iter().filter_map(|wait| self.releaser(wait));
-        // What is seen in /proc has no wake-ups, but waits that end.
         let is_followed = !trace.switches.is_empty();
-        let ends = !is_followed && self.waits.len() > waiters.len();
-        waiters.len() > 1 && (ends || releasers.any(|task| waiters.contains(&task)))
+        let is_seen_to_be = !is_followed && !self.waits_of_all(waiters.len());
+        waiters.len() > 1 && (is_seen_to_be || releasers.any(|task| waiters.contains(&task)))
+    }
+
+    /// Whether all threads that ever wait here often do so at once: then none of them has what the others wait for.
+    ///
+    /// What is seen in /proc has no wake-ups.
+    fn waits_of_all(&self, waiters: usize) -> bool {
+        const OFTEN: f64 = 0.1;
+        let begun = self.waits.iter().map(|wait| (wait.from, 1_i64));
+        let ended = self.waits.iter().map(|wait| (wait.to, -1_i64));
+        let mut changes: Vec<(u64, i64)> = begun.chain(ended).collect();
+        changes.sort_unstable();
+        let (mut any_ns, mut all_ns, mut waiting, mut since) = (0, 0, 0, 0);
+        for (at, change) in changes {
+            any_ns += if waiting > 0 { at - since } else { 0 };
+            all_ns += if waiting == waiters as i64 { at - since } else { 0 };
+            (waiting, since) = (waiting + change, at);
+        }
+        all_ns as f64 > OFTEN * any_ns as f64
     }
 
     fn waits_for_work(&self, trace: &Trace) -> bool {
@@ -366,7 +389,7 @@ impl<'t> LockWaits<'t> {
         let pieces = self.pieces(seen, kind);
         let waited = Weighed::new(self.waits.iter().filter_map(|wait| {
             let frames = user_frames(seen.trace, wait.stack?);
-            Some((self.place_of(seen.trace, wait.stack?, &frames)?, wait.to - wait.from))
+            Some((self.place_of(seen.trace, wait.stack?, &frames)?, wait.awake - wait.from))
         }));
         let given_back = Weighed::new(pieces.iter().filter_map(|piece| {
             let stack = seen.stacks.of_wake_up(piece.holder?, piece.to)?;
@@ -376,7 +399,7 @@ impl<'t> LockWaits<'t> {
         let (mut wait_ns, mut waits_begun) = (seen.windows.zeros(), seen.windows.zeros());
         for wait in &self.waits {
             seen.windows.count(&mut waits_begun, wait.from);
-            seen.windows.add(&mut wait_ns, wait.from, wait.to);
+            seen.windows.add(&mut wait_ns, wait.from, wait.awake);
         }
         let mut contended_ns = seen.windows.zeros();
         for piece in &pieces {
@@ -413,7 +436,8 @@ impl<'t> LockWaits<'t> {
         Some(LockPlace { function, callers, times: 0, ns: 0 })
     }
 
-    /// The times in which at least one thread waited, cut at wake-ups, each with the thread that had the lock.
+    /// The times in which at least one thread waited, cut at wake-ups, each with the thread that had the lock: one that is woken
+    /// is taken to have it from then on.
     fn pieces(&self, seen: &Seen<'_, 't>, kind: WaitKind) -> Vec<Piece> {
         let mut wake_ups: Vec<(u64, u32)> =
             self.waits.iter().filter_map(|wait| Some((wait.to, self.releaser(wait)?))).collect();
@@ -434,15 +458,24 @@ impl<'t> LockWaits<'t> {
                 pieces.push(Piece { from, to: wait.to, holder: owner });
             }
             until = until.max(wait.to);
+            if until < wait.awake {
+                pieces.push(Piece { from: until, to: wait.awake, holder: Some(wait.task) });
+                until = wait.awake;
+            }
         }
         pieces
     }
 
     /// The owner that a mutex of the C library names, eight bytes behind its futex word (glibc,
-    /// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)).
+    /// sysdeps/nptl/bits/struct_mutex.h), or one with priority inheritance in the word itself (futex(2)), or the one that
+    /// writes.
     fn owner(&self, wait: &LockWait, kind: WaitKind) -> Option<u32> {
-        let names_owner = kind == WaitKind::Mutex && self.java.is_none();
-        owner_by_words(wait.wait.filter(|_| names_owner)?, wait.task)
+        let words = wait.wait.filter(|_| self.java.is_none())?;
+        match kind {
+            WaitKind::Mutex => owner_by_words(words, wait.task),
+            WaitKind::ReadWriteLock => writer_by_words(words),
+            _ => None,
+        }
     }
 
     /// The thread that gave the lock back, if its wake-up shows it.
@@ -469,7 +502,7 @@ impl<'t> LockWaits<'t> {
             let ns = holders.entry((state, by)).or_insert_with(|| seen.windows.zeros());
             seen.windows.add(ns, from, to);
         };
-        let (mut samples, mut behind_own) = (Vec::new(), Vec::new());
+        let (mut samples, mut behind_own, mut wakes_up) = (Vec::new(), Vec::new(), Vec::new());
         for piece in pieces {
             let life = piece.holder.and_then(|holder| seen.lives.get(&holder));
             let Some(life) = life else {
@@ -484,8 +517,10 @@ impl<'t> LockWaits<'t> {
                 } else {
                     self.did(seen, (holder, from), what)
                 };
-                if state == HolderState::Preempted && by == OWN_THREADS {
-                    behind_own.push((from, to));
+                match state {
+                    HolderState::Preempted if by == OWN_THREADS => behind_own.push((from, to)),
+                    HolderState::WakeUp => wakes_up.push((from, to)),
+                    _ => {}
                 }
                 add(state, by, from, to);
                 before = Some(what);
@@ -493,7 +528,14 @@ impl<'t> LockWaits<'t> {
             samples.extend(seen.stacks.samples(holder, piece.from, piece.to));
         }
         split_running(&mut holders, seen.trace, &samples);
-        split_overtaken(&mut holders, seen.trace, &behind_own, waited_in);
+        let preempted = (HolderState::Preempted, OWN_THREADS);
+        split_overtaken(&mut holders, seen.trace, (preempted, &behind_own), waited_in);
+        split_overtaken(
+            &mut holders,
+            seen.trace,
+            ((HolderState::WakeUp, ""), &wakes_up),
+            waited_in,
+        );
         let time = |((reason, by), ns)| HolderTime { reason, by, ns };
         let mut times: Vec<HolderTime> = holders.into_iter().map(time).collect();
         times.sort_by_key(|time| std::cmp::Reverse(time.ns.iter().sum::<u64>()));
@@ -561,6 +603,12 @@ pub fn owner_by_words(wait: &TracedWait, task: u32) -> Option<u32> {
     (owner != 0 && owner != task).then_some(owner)
 }
 
+/// The thread that has a read-write lock of the C library to write: behind the futex of its phases, or behind that of its
+/// writers (glibc, sysdeps/nptl/bits/struct_rwlock.h: they lie 8 and 12 bytes behind the lock, the writer 24).
+pub fn writer_by_words(wait: &TracedWait) -> Option<u32> {
+    wait.words[3..].iter().copied().find(|writer| *writer > 1)
+}
+
 /// Times of what threads with a lock did, by the reason and by whom.
 type Holders = BTreeMap<(HolderState, String), Vec<u64>>;
 
@@ -572,17 +620,17 @@ fn split_running(holders: &mut Holders, trace: &Trace, samples: &[&TracedStack])
     move_share(holders, running, HolderState::PageFault, (faults, samples.len()));
 }
 
-/// Moves the share of waiting behind threads of the own program in which these were in functions that take the lock: they
-/// overtook the one that was woken for it, as locks that are free go to whoever runs first.
+/// Moves the share of what a woken thread did instead of running in which threads of its program were in functions that
+/// take the lock: they overtook it, as locks that are free go to whoever runs first.
 fn split_overtaken(
     holders: &mut Holders,
     trace: &Trace,
-    behind_own: &[(u64, u64)],
+    (did, times): ((HolderState, &str), &[(u64, u64)]),
     waited_in: &[LockPlace],
 ) {
     let is_then = |stack: &&TracedStack| {
-        let after = behind_own.partition_point(|(from, _)| *from <= stack.at_ns);
-        after > 0 && stack.at_ns < behind_own[after - 1].1
+        let after = times.partition_point(|(from, _)| *from <= stack.at_ns);
+        after > 0 && stack.at_ns < times[after - 1].1
     };
     let takes =
         |function: &&TracedFunction| waited_in.iter().any(|place| place.function == function.name);
@@ -592,8 +640,7 @@ fn split_overtaken(
         all += 1;
         inside += usize::from(user_frames(trace, stack).iter().any(takes));
     }
-    let preempted = (HolderState::Preempted, OWN_THREADS);
-    move_share(holders, preempted, HolderState::Running, (inside, all));
+    move_share(holders, did, HolderState::Running, (inside, all));
 }
 
 /// Moves a share of the time of one reason to another.

@@ -11,7 +11,7 @@ use crate::cut::carried;
 use crate::lines::lines;
 use crate::locks::Locks;
 use crate::places::{kernel_frames, user_frames};
-use crate::timelines::{Behind, Doing, Segment, Timelines, timelines};
+use crate::timelines::{Behind, Doing, Segment, Timelines, is_wake_up, timelines};
 use crate::waits::{StackIndex, state};
 use crate::windows::Windows;
 
@@ -68,28 +68,41 @@ pub fn states(
     windows: &Windows,
 ) -> Vec<StateTime> {
     let mut states: BTreeMap<ThreadState, (Vec<u64>, u64)> = BTreeMap::new();
+    let mut last: Option<(&Segment, ThreadState)> = None;
     for segment in segments {
-        let state = match &segment.what {
-            Doing::Runs => ThreadState::Running,
-            Doing::CouldRun(Behind::Own) => ThreadState::BehindOwn,
-            Doing::CouldRun(Behind::Other(name)) => ThreadState::BehindOther((*name).to_string()),
-            Doing::CouldRun(Behind::Quota) => ThreadState::Throttled,
-            Doing::CouldRun(Behind::Idle) => ThreadState::WakeUp,
-            Doing::Waits(wait, _) => match locks.of_wait((task, process), segment.from, wait) {
-                Some(Some(lock)) => ThreadState::Lock(lock),
-                Some(None) => ThreadState::Condition,
-                None => {
-                    let latch = locks.of_latch(task, segment.from);
-                    latch.map_or_else(|| state(wait), ThreadState::Lock)
-                }
-            },
+        let woken_for = last.take().filter(|(wait, state)| {
+            matches!(state, ThreadState::Lock(_)) && is_wake_up(wait, segment)
+        });
+        // A thread that is woken for a lock cannot take it before it runs.
+        let (state, times) = match woken_for {
+            Some((_, lock)) => (lock, 0),
+            None => (state_of(segment, (task, process), locks), 1),
         };
-        let known = states.entry(state).or_insert_with(|| (windows.zeros(), 0));
+        let known = states.entry(state.clone()).or_insert_with(|| (windows.zeros(), 0));
         windows.add(&mut known.0, segment.from, segment.to);
-        known.1 += 1;
+        known.1 += times;
+        last = Some((segment, state));
     }
     let states = states.into_iter().map(|(state, (ns, times))| StateTime { state, ns, times });
     states.collect()
+}
+
+fn state_of(segment: &Segment, (task, process): (u32, u32), locks: &Locks) -> ThreadState {
+    match &segment.what {
+        Doing::Runs => ThreadState::Running,
+        Doing::CouldRun(Behind::Own) => ThreadState::BehindOwn,
+        Doing::CouldRun(Behind::Other(name)) => ThreadState::BehindOther((*name).to_string()),
+        Doing::CouldRun(Behind::Quota) => ThreadState::Throttled,
+        Doing::CouldRun(Behind::Idle) => ThreadState::WakeUp,
+        Doing::Waits(wait, _) => match locks.of_wait((task, process), segment.from, wait) {
+            Some(Some(lock)) => ThreadState::Lock(lock),
+            Some(None) => ThreadState::Condition,
+            None => {
+                let latch = locks.of_latch(task, segment.from);
+                latch.map_or_else(|| state(wait), ThreadState::Lock)
+            }
+        },
+    }
 }
 
 /// How many CPUs threads that leave one may use, in most cases.

@@ -555,7 +555,7 @@ mod tests {
     fn values_tell_mutexes_where_no_stack_does() {
         let wait = |op, word| TracedWait {
             arguments: [0, op],
-            words: [word, 0, 0],
+            words: [word, 0, 0, 0, 0],
             ..TracedWait::default()
         };
         assert_eq!(kind_by_values(&wait(128, 2)), WaitKind::Mutex);

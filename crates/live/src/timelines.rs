@@ -209,6 +209,12 @@ fn behind(switch: &Switch, is_own: bool) -> Behind<'_> {
     }
 }
 
+/// Whether a segment of a thread is nothing but the time that an idle CPU takes after the wait before it.
+pub fn is_wake_up(wait: &Segment, segment: &Segment) -> bool {
+    let waits = matches!(wait.what, Doing::Waits(..));
+    waits && segment.what == Doing::CouldRun(Behind::Idle) && segment.from == wait.to
+}
+
 /// The segments of a thread that lie in a time, cut to it.
 pub fn during<'s, 'a>(
     segments: &'s [Segment<'a>],

@@ -132,8 +132,8 @@ pub struct TracedWait {
     pub call: String,
     /// The call's first two arguments.
     pub arguments: [u64; 2],
-    /// What lies at the address of a futex: its word, and the two words behind it.
-    pub words: [u32; 3],
+    /// What lies at the address of a futex: its word, and the four words behind it.
+    pub words: [u32; 5],
     pub on: WaitsOn,
     /// The kernel lock that it waits for; 0 if none.
     pub lock: u64,
@@ -412,9 +412,9 @@ pub struct ObservedLock {
     /// How often threads began to wait in each window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_begun: Vec<u64>,
-    /// How long threads waited, all together.
+    /// How long threads waited, all together: until they ran again, where nothing but an idle CPU took its time for that.
     pub wait_ns: Vec<u64>,
-    /// How long at least one thread waited, by the clock.
+    /// How long at least one thread waited so, by the clock.
     pub contended_ns: Vec<u64>,
     /// Where threads wait, the longest first.
     pub waited_in: Vec<LockPlace>,

@@ -1,6 +1,6 @@
 //! Locks of small traces: who had them, and what these threads did.
 
-use records::live::{Arriving, Leaving, Left, StackTaken, Switch, TracedTask};
+use records::live::{Arriving, Leaving, Left, StackTaken, Switch, ThreadState, TracedTask};
 
 use super::*;
 use crate::observe;
@@ -13,7 +13,7 @@ fn task(name: &str) -> TracedTask {
 
 fn mutex() -> TracedWait {
     let call = "futex".to_string();
-    TracedWait { call, arguments: [LOCK, 128], words: [2, 0, 3], ..TracedWait::default() }
+    TracedWait { call, arguments: [LOCK, 128], words: [2, 0, 3, 1, 0], ..TracedWait::default() }
 }
 
 /// A CPU's switch: who leaves and why, who arrives and who woke it when; by what name another task runs.
@@ -193,4 +193,44 @@ fn a_thread_that_is_woken_for_a_lock_is_overtaken_by_those_that_run_with_it() {
     };
     check(1, &[(HolderState::Running, 80)]);
     check(3, &[(HolderState::Running, 40), (HolderState::Preempted, 40)]);
+}
+
+#[test]
+fn a_thread_that_an_idle_cpu_wakes_for_a_lock_still_waits_for_it() {
+    // Thread 1 is woken at 20, and its CPU takes until 80 to run it. Thread 3 runs on another CPU meanwhile.
+    let switches = vec![
+        switch(5, None, Some((3, None))),
+        switch(10, Some((1, Left::Waits(mutex()))), None),
+        switch(80, None, Some((1, woken(20, 3)))),
+    ];
+    let expected = [(HolderState::Running, "", 10), (HolderState::WakeUp, "", 60)];
+    let lock = check(switches.clone(), &expected);
+    assert_eq!((lock.waits, &lock.wait_ns), (1, &vec![70]));
+    // Samples of thread 3 show that it takes the lock again in two thirds of that time.
+    let tasks = [(1, task("a")), (3, task("c"))].into();
+    let stack = |task, at_ns, why, frames: &[u32]| TracedStack {
+        at_ns,
+        task,
+        why,
+        frames: frames.to_vec(),
+        ..TracedStack::default()
+    };
+    let stacks = vec![
+        stack(1, 10, StackTaken::Waits, &[0, 1]),
+        stack(3, 30, StackTaken::Sampled, &[1]),
+        stack(3, 50, StackTaken::Sampled, &[2]),
+        stack(3, 70, StackTaken::Sampled, &[1]),
+    ];
+    let functions = ["__lll_lock_wait", "settle", "serve"].map(function).to_vec();
+    let edges_ns = vec![0, 100];
+    let trace = Trace { edges_ns, tasks, switches, stacks, functions, ..Trace::default() };
+    let observation = observe(&trace);
+    let did: Vec<(HolderState, u64)> =
+        observation.locks[0].holder.iter().map(|time| (time.reason, time.ns[0])).collect();
+    assert_eq!(did, [(HolderState::Running, 50), (HolderState::WakeUp, 20)]);
+    let thread = &observation.threads[0];
+    let of = |state: &ThreadState| {
+        thread.states.iter().find(|time| time.state == *state).map_or(0, |time| time.ns[0])
+    };
+    assert_eq!((of(&ThreadState::Lock(0)), of(&ThreadState::WakeUp)), (70, 0));
 }

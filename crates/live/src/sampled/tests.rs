@@ -1,6 +1,9 @@
 //! Sightings as data, and what they amount to.
 
-use records::live::{CpuUse, HolderState, OtherTask, Trace, TracedTask, WaitKind, WaitsOn};
+use records::live::{
+    CpuUse, HolderState, OtherTask, StackTaken, Trace, TracedFunction, TracedStack, TracedTask,
+    WaitKind, WaitsOn,
+};
 use records::sampled::Round;
 
 use super::*;
@@ -43,8 +46,12 @@ fn seen(tasks: &[u32], doing: impl Fn(u32, u64) -> (Sighted, u64, u64)) -> Sampl
 }
 
 fn mutex(owner: u32) -> Sighted {
-    let (arguments, words) = ([0x1000, 128], [2, 0, owner]);
-    Sighted::Waits(TracedWait { call: "futex".into(), arguments, words, ..TracedWait::default() })
+    futex([2, 0, owner, 1, 0])
+}
+
+fn futex(words: [u32; 5]) -> Sighted {
+    let (call, arguments) = ("futex".into(), [0x1000, 128]);
+    Sighted::Waits(TracedWait { call, arguments, words, ..TracedWait::default() })
 }
 
 fn sleeps() -> Sighted {
@@ -166,4 +173,99 @@ fn threads_that_wait_for_clients_are_held_back_by_nothing() {
 fn nothing_seen_is_nothing_said() {
     let observation = observe_samples(&Samples::default());
     assert!(observation.threads.is_empty() && observation.locks.is_empty());
+}
+
+/// Gives all that wait a stack of these functions, innermost first, and a sample of it to each of `sampled` at that time.
+fn with_stacks(samples: &mut Samples, functions: &[&str], sampled: &[(u32, u64)]) {
+    let function = |name: &&str| TracedFunction {
+        name: (*name).to_string(),
+        object: String::new(),
+        is_named: true,
+    };
+    samples.trace.functions = functions.iter().map(function).collect();
+    let frames: Vec<u32> = (0..functions.len() as u32).collect();
+    let stack = |task: u32, at_ns: u64, why: StackTaken| TracedStack {
+        at_ns,
+        task,
+        why,
+        frames: frames.clone(),
+        ..TracedStack::default()
+    };
+    samples.trace.stacks = vec![stack(0, 0, StackTaken::Waits)];
+    let clock = sampled.iter().map(|(task, at_ns)| stack(*task, *at_ns, StackTaken::Sampled));
+    samples.trace.stacks.extend(clock);
+    for sighting in samples.rounds.iter_mut().flat_map(|round| &mut round.sightings) {
+        sighting.stack = matches!(sighting.doing, Sighted::Waits(_)).then_some(0);
+    }
+}
+
+#[test]
+fn threads_that_often_all_wait_at_a_semaphore_wait_for_work() {
+    let check = |works: fn(u32, u64) -> bool, expected: usize| {
+        let mut samples = seen(&[1, 2, 3], |task, number| match works(task, number) {
+            true => (Sighted::Runnable(0), 10, 0),
+            false => (futex([0, 3, 0, 0, 0]), 0, 0),
+        });
+        with_stacks(&mut samples, &["__new_sem_wait_slow64", "serve"], &[]);
+        assert_eq!(observe_samples(&samples).locks.len(), expected);
+    };
+    // One after the other works for a round in five, or for one of three rounds.
+    check(|task, number| number % 5 == 0 && number / 5 % 3 == u64::from(task) - 1, 0);
+    check(|task, number| number % 3 == u64::from(task) - 1, 1);
+}
+
+/// What the thread does most that has a lock whose word names nobody.
+fn holder(samples: &Samples) -> (HolderState, String) {
+    let observation = observe_samples(samples);
+    let [lock] = &observation.locks[..] else { panic!("{:?}", observation.locks) };
+    let held = lock.held_in.first().map(|place| place.function.clone());
+    (lock.holder[0].reason, held.unwrap_or_default())
+}
+
+#[test]
+fn a_thread_that_has_no_cpu_is_where_it_was_sampled() {
+    // Thread 1 runs for a moment, and has no CPU after that.
+    let mut samples = seen(&[1, 2, 3], |task, number| match task {
+        1 if number == 1 => (Sighted::Runnable(0), 5, 0),
+        1 => (Sighted::Runnable(0), 0, 10),
+        _ => (futex([2, 0, 77, 0, 0]), 0, 0),
+    });
+    for cpus in &mut samples.trace.cpus {
+        cpus.others = vec![OtherTask { name: "hog".to_string(), ns: 490 * MS }];
+    }
+    let lock = ["std::sys::sync::mutex::futex::Mutex::lock_contended", "settle"];
+    with_stacks(&mut samples, &lock, &[]);
+    assert_eq!(holder(&samples), (HolderState::Unknown, String::new()));
+    with_stacks(&mut samples, &lock, &[(1, 9 * MS)]);
+    assert_eq!(holder(&samples), (HolderState::Preempted, "settle".to_string()));
+}
+
+#[test]
+fn of_two_threads_in_a_function_the_one_sampled_last_has_the_lock() {
+    // Threads 1 and 2 run, only thread 2 was there lately.
+    let mut samples = seen(&[1, 2, 3], |task, _| match task {
+        1 | 2 => (Sighted::Runnable(task - 1), 10, 0),
+        _ => (futex([2, 0, 0, 0, 0]), 0, 0),
+    });
+    let sampled: Vec<(u32, u64)> =
+        (0..100).flat_map(|n| [(1, n * 10 * MS + 4 * MS), (2, n * 10 * MS + MS)]).collect();
+    with_stacks(&mut samples, &["Mutex::lock_contended", "settle"], &sampled);
+    let observation = observe_samples(&samples);
+    assert_eq!(observation.locks[0].holder[0].reason, HolderState::Running);
+    assert_eq!(observation.locks[0].held_in[0].function, "settle");
+}
+
+#[test]
+fn who_writes_has_a_read_write_lock() {
+    let check = |words: [u32; 5]| {
+        let mut samples = seen(&[8, 9, 10], |task, _| match task {
+            8 => (sleeps(), 0, 0),
+            _ => (futex(words), 0, 0),
+        });
+        with_stacks(&mut samples, &["__pthread_rwlock_rdlock_full64", "settle"], &[]);
+        assert_eq!(holder(&samples).0, HolderState::Sleeping, "{words:?}");
+    };
+    // At the futex of the phases, and at that of the writers.
+    check([3, 0, 0, 0, 8]);
+    check([1, 0, 0, 8, 0]);
 }

@@ -69,8 +69,8 @@ struct switch_event {
 	// The system call of the task that leaves, with its first two arguments; negative outside of calls.
 	__s32 call;
 	__u64 arguments[2];
-	// At the address of a futex: its word, and what lies 4 and 8 bytes behind it.
-	__u32 words[3];
+	// At the address of a futex: its word, and the four words behind it.
+	__u32 words[5];
 	__u32 file_kind;
 	// The kernel lock that the task that leaves waits for, 0 if none, and the flags of the wait.
 	__u64 lock;
@@ -500,7 +500,7 @@ static __always_inline __u64 describe_wait(struct switch_event *e, struct task_s
 
 	e->call = call_of(registers);
 	e->arguments[0] = e->arguments[1] = 0;
-	e->words[0] = e->words[1] = e->words[2] = 0;
+	__builtin_memset(e->words, 0, sizeof(e->words));
 	e->file_kind = 0;
 	if (e->call < 0)
 		return 0;

@@ -52,7 +52,7 @@ struct SwitchEvent {
     flags: u32,
     call: i32,
     arguments: [u64; 2],
-    words: [u32; 3],
+    words: [u32; 5],
     file_kind: u32,
     lock: u64,
     lock_flags: u32,
@@ -327,7 +327,7 @@ mod tests {
             flags: PREV_FOLLOWED | NEXT_FOLLOWED,
             call: libc::SYS_futex as i32,
             arguments: [0x1000, 128],
-            words: [2, 0, 8],
+            words: [2, 0, 8, 1, 0],
             waker: 7,
             woken_ns: 80,
             waker_argument: 0x1000,
@@ -344,7 +344,7 @@ mod tests {
         let wait = TracedWait {
             call: "futex".to_string(),
             arguments: [0x1000, 128],
-            words: [2, 0, 8],
+            words: [2, 0, 8, 1, 0],
             ..TracedWait::default()
         };
         let from = Leaving { task: 7, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };

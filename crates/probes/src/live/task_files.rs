@@ -109,7 +109,7 @@ impl TaskFiles {
     }
 
     fn wait(&self, call: String, arguments: [u64; 6], state: char) -> TracedWait {
-        let words = if call == "futex" { self.words(&arguments) } else { [0; 3] };
+        let words = if call == "futex" { self.words(&arguments) } else { [0; 5] };
         let on = match state {
             'T' | 't' => WaitsOn::Stopped,
             'D' => WaitsOn::Disk,
@@ -123,7 +123,7 @@ impl TaskFiles {
 
     /// What lies at a futex. Its word is the one that the thread expects there, which may have changed since: it says
     /// what kind of lock it is. With priority inheritance nothing is expected.
-    fn words(&self, arguments: &[u64; 6]) -> [u32; 3] {
+    fn words(&self, arguments: &[u64; 6]) -> [u32; 5] {
         const COMMAND: u64 = 127;
         const FUTEX_WAIT: u64 = 0;
         const FUTEX_WAIT_BITSET: u64 = 9;
@@ -145,13 +145,14 @@ impl TaskFiles {
     }
 }
 
-/// The three words at an address of a process, as far as they can be read.
-pub fn futex_words(process: u32, address: u64) -> [u32; 3] {
-    let mut bytes = [0; 12];
+/// The five words at an address of a process, as far as they can be read.
+pub fn futex_words(process: u32, address: u64) -> [u32; 5] {
+    let mut bytes = [0; 20];
     read_memory(process, address, &mut bytes);
-    let word =
-        |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    [word(0), word(4), word(8)]
+    std::array::from_fn(|at| {
+        let word = &bytes[4 * at..4 * at + 4];
+        u32::from_ne_bytes([word[0], word[1], word[2], word[3]])
+    })
 }
 
 /// Reads memory of another process, and says how many bytes could be read.
@@ -290,8 +291,8 @@ mod tests {
         let files = TaskFiles::open(std::process::id(), task).unwrap();
         assert!(files.seen().is_some());
         assert!(files.counters().unwrap().arrivals > 0);
-        let words = [7_u32, 8, 9];
+        let words = [7_u32, 8, 9, 10, 11];
         assert_eq!(futex_words(std::process::id(), words.as_ptr() as u64), words);
-        assert_eq!(futex_words(std::process::id(), 8), [0; 3]);
+        assert_eq!(futex_words(std::process::id(), 8), [0; 5]);
     }
 }
