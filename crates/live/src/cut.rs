@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn switch(at_ns: u64, from: Option<(u32, Left)>, to: Option<(u32, Option<Woken>)>) -> Switch {
-        let leaving = |(task, why)| Leaving { task, cpus_allowed: 2, unseen: None, why };
+        let leaving = |(task, why)| Leaving { task, cpus_allowed: 2, unseen: None, ran_ns: 0, why };
         let from = from.map(leaving);
         let to = to.map(|(task, woken)| Arriving { task, woken });
         Switch { at_ns, from, to, ..Switch::default() }

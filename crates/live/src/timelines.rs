@@ -150,12 +150,8 @@ impl<'a> Thread<'a> {
         if self.done.is_empty() && matches!(self.what, Some(Doing::CouldRun(Behind::Idle))) {
             self.what = Some(Doing::Runs);
         }
-        // Kernels miss switches: one that leaves had the CPU, at the earliest since it was woken.
-        if let (Some(Doing::Waits(wait, _)), Some(woken)) = (&self.what, from.unseen)
-            && (self.since..=switch.at_ns).contains(&woken.at_ns)
-        {
-            self.what = Some(Doing::Waits(wait, Some(woken)));
-            self.turn(woken.at_ns, Some(Doing::Runs));
+        if !matches!(self.what, None | Some(Doing::Runs)) {
+            self.arrived_unseen(switch.at_ns, from);
         }
         let next = match &from.why {
             Left::Ends => None,
@@ -166,22 +162,42 @@ impl<'a> Thread<'a> {
         self.turn(switch.at_ns, next);
     }
 
+    /// Kernels miss switches from the idle task: one that leaves had the CPU for as long as its CPU time says, or since it was
+    /// woken.
+    fn arrived_unseen(&mut self, at_ns: u64, from: &Leaving) {
+        self.is_woken(from.unseen, at_ns, Behind::Idle);
+        let is_known = from.ran_ns > 0 || !matches!(self.what, Some(Doing::Waits(..)));
+        if is_known {
+            let ran_ns = if from.ran_ns > 0 { from.ran_ns } else { at_ns - self.since };
+            self.ran_since = at_ns.saturating_sub(ran_ns).max(self.since);
+            self.turn(self.ran_since, Some(Doing::Runs));
+        }
+    }
+
     fn arrives(&mut self, switch: &'a Switch, to: &Arriving) {
         if self.is_lost {
             return;
         }
-        if let Some(Doing::Waits(wait, _)) = self.what {
-            // Another CPU may wake it while it still leaves its own: then it waited for no time.
-            let is_its = |woken: &Woken| (self.ran_since..=switch.at_ns).contains(&woken.at_ns);
-            let woken = to.woken.filter(is_its);
-            self.what = Some(Doing::Waits(wait, woken));
-            if let Some(woken) = woken {
-                let behind = behind(switch, switch.from.is_some());
-                self.turn(woken.at_ns, Some(Doing::CouldRun(behind)));
-            }
-        }
+        self.is_woken(to.woken, switch.at_ns, behind(switch, switch.from.is_some()));
         self.ran_since = switch.at_ns;
         self.turn(switch.at_ns, Some(Doing::Runs));
+    }
+
+    /// Ends its wait, if it waits and the wake-up is its: then it could run until that instant.
+    ///
+    /// Another CPU may wake it while it still leaves its own: then it waited for no time.
+    fn is_woken(&mut self, woken: Option<Woken>, until: u64, behind: Behind<'a>) {
+        let Some(Doing::Waits(wait, _)) = self.what else { return };
+        let Some(woken) = woken.filter(|woken| (self.ran_since..=until).contains(&woken.at_ns))
+        else {
+            return;
+        };
+        let what = Doing::Waits(wait, Some(woken));
+        if woken.at_ns <= self.since {
+            self.done.push(Segment { from: self.since, to: self.since, what: what.clone() });
+        }
+        self.what = Some(what);
+        self.turn(woken.at_ns, Some(Doing::CouldRun(behind)));
     }
 
     fn turn(&mut self, at: u64, next: Option<Doing<'a>>) {
@@ -245,7 +261,8 @@ mod tests {
     #[test]
     fn a_thread_runs_waits_and_waits_for_a_cpu_without_gaps() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
-        let leaves = |task, why| Some(Leaving { task, cpus_allowed: 2, unseen: None, why });
+        let leaves =
+            |task, why| Some(Leaving { task, cpus_allowed: 2, unseen: None, ran_ns: 0, why });
         let switches = vec![
             Switch {
                 at_ns: 20,
@@ -298,7 +315,13 @@ mod tests {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
         let leaves = |at_ns| Switch {
             at_ns,
-            from: Some(Leaving { task: 1, cpus_allowed: 2, unseen: None, why: Left::Preempted }),
+            from: Some(Leaving {
+                task: 1,
+                cpus_allowed: 2,
+                unseen: None,
+                ran_ns: 0,
+                why: Left::Preempted,
+            }),
             ..Switch::default()
         };
         let found = FoundTask { at_ns: 62, task: 1, does: FoundDoing::Waits(wait.clone()) };
@@ -337,6 +360,7 @@ mod tests {
                 task: 2,
                 cpus_allowed: 2,
                 unseen: None,
+                ran_ns: 0,
                 why: Left::Waits(wait.clone()),
             }),
             ..Switch::default()
@@ -362,7 +386,8 @@ mod tests {
     #[test]
     fn a_thread_that_is_woken_while_it_leaves_could_run_at_once() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
-        let from = Leaving { task: 1, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
+        let why = Left::Waits(wait.clone());
+        let from = Leaving { task: 1, cpus_allowed: 2, unseen: None, ran_ns: 0, why };
         let woken = Some(Woken { at_ns: 19, waker: 2, futex: None, by_signal: false });
         let to = Arriving { task: 1, woken };
         let trace = Trace {
@@ -379,6 +404,7 @@ mod tests {
             timelines(&trace)[&1],
             [
                 segment(10, 20, Doing::Runs),
+                segment(20, 20, Doing::Waits(&wait, woken)),
                 segment(20, 30, Doing::CouldRun(Behind::Idle)),
                 segment(30, 50, Doing::Runs),
             ]
@@ -386,24 +412,34 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_leaves_unseen_ran_since_it_was_woken() {
+    fn a_thread_that_leaves_unseen_ran_for_its_cpu_time() {
         let wait = TracedWait { call: "futex".to_string(), ..TracedWait::default() };
-        let woken = Some(Woken { at_ns: 30, waker: 2, futex: None, by_signal: false });
-        let from = Leaving { task: 1, cpus_allowed: 2, unseen: woken, why: Left::Ends };
-        let trace = Trace {
-            edges_ns: vec![10, 50],
-            tasks: [(1, task(Some(wait.clone())))].into(),
-            switches: vec![Switch { at_ns: 40, from: Some(from), ..Switch::default() }],
-            ..Trace::default()
+        let unseen = Some(Woken { at_ns: 30, waker: 2, futex: None, by_signal: false });
+        let check = |unseen: Option<Woken>, ran_ns: u64, expected: &[(u64, u64, Doing)]| {
+            let from = Leaving { task: 1, cpus_allowed: 2, unseen, ran_ns, why: Left::Ends };
+            let trace = Trace {
+                edges_ns: vec![10, 50],
+                tasks: [(1, task(Some(wait.clone())))].into(),
+                switches: vec![Switch { at_ns: 40, from: Some(from), ..Switch::default() }],
+                ..Trace::default()
+            };
+            let expected = expected.iter().cloned();
+            let expected: Vec<Segment> =
+                expected.map(|(from, to, what)| Segment { from, to, what }).collect();
+            assert_eq!(timelines(&trace)[&1], expected, "{ran_ns}");
         };
-        let waits = Segment { from: 10, to: 30, what: Doing::Waits(&wait, woken) };
-        let runs = Segment { from: 30, to: 40, what: Doing::Runs };
-        assert_eq!(timelines(&trace)[&1], [waits, runs]);
+        let waits = || Doing::Waits(&wait, unseen);
+        let wakes_up = Doing::CouldRun(Behind::Idle);
+        check(unseen, 0, &[(10, 30, waits()), (30, 40, Doing::Runs)]);
+        check(unseen, 4, &[(10, 30, waits()), (30, 36, wakes_up), (36, 40, Doing::Runs)]);
+        check(unseen, 99, &[(10, 30, waits()), (30, 40, Doing::Runs)]);
+        check(None, 4, &[(10, 36, Doing::Waits(&wait, None)), (36, 40, Doing::Runs)]);
+        check(None, 0, &[(10, 40, Doing::Waits(&wait, None))]);
     }
 
     #[test]
     fn a_thread_that_could_run_stands_behind_others_a_quota_or_an_idle_cpu() {
-        let leaves = |why| Some(Leaving { task: 1, cpus_allowed: 2, unseen: None, why });
+        let leaves = |why| Some(Leaving { task: 1, cpus_allowed: 2, unseen: None, ran_ns: 0, why });
         let check = |why: Left, other: &str, expected: Behind| {
             let first = Switch { at_ns: 20, from: leaves(why), ..Switch::default() };
             let trace = Trace {

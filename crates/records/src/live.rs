@@ -108,8 +108,10 @@ pub struct Leaving {
     pub task: u32,
     /// How many CPUs it may run on.
     pub cpus_allowed: u32,
-    /// Its last wake-up, if the switch to it after that was not seen.
+    /// What ended its last wait, if the switch to it after that was not seen.
     pub unseen: Option<Woken>,
+    /// Its CPU time since it left a CPU before, ns; 0 if that was not seen.
+    pub ran_ns: u64,
     pub why: Left,
 }
 

@@ -21,7 +21,13 @@ fn switch(at_ns: u64, from: Option<(u32, Left)>, to: Option<(u32, Option<Woken>)
     Switch {
         at_ns,
         cpu: 0,
-        from: from.map(|(task, why)| Leaving { task, cpus_allowed: 2, unseen: None, why }),
+        from: from.map(|(task, why)| Leaving {
+            task,
+            cpus_allowed: 2,
+            unseen: None,
+            ran_ns: 0,
+            why,
+        }),
         to: to.map(|(task, woken)| Arriving { task, woken }),
         other: String::new(),
     }

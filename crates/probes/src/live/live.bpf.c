@@ -61,6 +61,17 @@ struct head {
 	__u32 process;
 };
 
+// A wake-up of a followed task.
+struct wake {
+	// 0 if there was none.
+	__u64 at_ns;
+	__u64 argument;
+	// Who woke it: 0 if an interrupt did.
+	__u32 waker;
+	// The system call that the waker is in; `argument` is its first.
+	__s32 call;
+};
+
 struct switch_event {
 	struct head head;
 	__u32 next;
@@ -75,19 +86,15 @@ struct switch_event {
 	// The kernel lock that the task that leaves waits for, 0 if none, and the flags of the wait.
 	__u64 lock;
 	__u32 lock_flags;
-	// Who woke the task that arrives: 0 if nobody, as after a preemption.
-	__u32 waker;
-	__u64 woken_ns;
-	__u64 waker_argument;
-	__s32 waker_call;
 	__u32 cpus_allowed;
+	// Of the task that arrives: none after a preemption.
+	struct wake woken;
+	// Of the task that leaves, if no switch to it was seen since: kernels were observed to miss those from the idle task.
+	struct wake prev_woken;
+	// Its CPU time since it left a CPU before; 0 if that was not seen.
+	__u64 prev_ran_ns;
 	char prev_name[16];
 	char next_name[16];
-	// Who woke the task that leaves, if no switch to it was seen since: kernels were observed to miss some.
-	__u64 prev_woken_ns;
-	__u64 prev_waker_argument;
-	__u32 prev_waker;
-	__s32 prev_waker_call;
 };
 
 struct stack_event {
@@ -119,13 +126,16 @@ struct stack_event {
 struct mark {
 	__u32 task;
 	__u32 process;
-	__u64 woken_ns;
-	__u64 waker_argument;
 	__u64 lock;
-	__u32 waker;
-	__s32 waker_call;
 	__u32 lock_flags;
-	__u32 unused;
+	// Whether the switch to it was seen.
+	__u32 has_arrived;
+	// The last wake-up, and the one before, as long as no switch to it is seen. A task can be woken while it still leaves its
+	// CPU: then the one before has ended the wait before.
+	struct wake woken;
+	struct wake earlier;
+	// Its CPU time when it last left a CPU.
+	__u64 ran_ns;
 };
 
 // How the CPU's time is used: by followed tasks, by others, not at all.
@@ -396,11 +406,17 @@ static __always_inline __u32 file_kind_of(struct task_struct *task, __u64 number
 	return 0;
 }
 
-static __always_inline void account(struct cpu_use *c, struct task_struct *prev, __u64 now)
+static __always_inline void account(struct cpu_use *c, struct task_struct *prev, __u64 ran_ns, __u64 now)
 {
 	__u64 d = now - c->since_ns;
 	struct other *other, first = {};
 
+	// The switch from the idle task to a followed one was missed.
+	if (c->since_ns && c->now == 2 && ran_ns) {
+		ran_ns = ran_ns < d ? ran_ns : d;
+		c->followed_ns += ran_ns;
+		d -= ran_ns;
+	}
 	if (c->since_ns && c->now == 0)
 		c->followed_ns += d;
 	else if (c->since_ns && c->now == 2)
@@ -544,26 +560,66 @@ static __always_inline __u32 state_of(struct task_struct *prev, bool preempt, st
 	return waiting_flags(prev);
 }
 
+// The CPU time of a task since it left a CPU before, as it leaves; 0 if that was not seen.
+static __always_inline __u64 ran_ns(struct mark *mark, struct task_struct *task)
+{
+	__u64 now = task->se.sum_exec_runtime, before = mark->ran_ns;
+
+	mark->ran_ns = now;
+	return before ? now - before : 0;
+}
+
+// Another CPU may wake a task that is still on its way off its own, this long before the switch.
+#define LEAVING_NS 20000
+
+// Member by member: of assignments of whole structures, clang 14 keeps only the last here.
+static __always_inline void copy_wake(struct wake *to, const struct wake *from)
+{
+	to->at_ns = from->at_ns;
+	to->argument = from->argument;
+	to->waker = from->waker;
+	to->call = from->call;
+}
+
+// As a task leaves: the wake-up that ended its wait before, if its arrival was not seen. One that has just come is that of
+// the wait which begins, unless it is the only one.
+static __always_inline void take_unseen(struct wake *unseen, struct mark *mark, __u64 now)
+{
+	bool is_early = now - mark->woken.at_ns < LEAVING_NS && (mark->has_arrived || mark->earlier.at_ns);
+
+	if (!mark->has_arrived)
+		copy_wake(unseen, is_early ? &mark->earlier : &mark->woken);
+	if (!is_early)
+		mark->woken.at_ns = 0;
+	mark->earlier.at_ns = 0;
+	mark->has_arrived = 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct mark *from = prev->pid ? mark_of(prev) : NULL, *to = next->pid ? mark_of(next) : NULL;
-	__u64 now = bpf_ktime_get_ns(), address = 0;
+	__u64 now = bpf_ktime_get_ns(), address = 0, ran = from ? ran_ns(from, prev) : 0;
+	struct wake prev_woken = {}, woken = {};
 	struct cpu_use *c = this_cpu();
 	struct switch_event *e;
 	__u32 zero = 0;
 
 	if (!c)
 		return 0;
-	account(c, prev, now);
+	account(c, prev, ran, now);
 	c->now = to ? 0 : next->pid ? 1 : 2;
 	if (!from && !to)
 		return 0;
-	if (is_paused()) {
-		if (to)
-			to->woken_ns = 0;
-		return 0;
+	if (from)
+		take_unseen(&prev_woken, from, now);
+	if (to) {
+		copy_wake(&woken, &to->woken);
+		to->has_arrived = 1;
+		to->woken.at_ns = to->earlier.at_ns = 0;
 	}
+	if (is_paused())
+		return 0;
 	e = bpf_map_lookup_elem(&switches, &zero);
 	if (!e)
 		return 0;
@@ -576,35 +632,19 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 	e->next_process = to ? to->process : 0;
 	e->flags = (from ? PREV_FOLLOWED : 0) | (to ? NEXT_FOLLOWED : 0) | (next->pid ? 0 : NEXT_IDLE);
 	e->lock = 0;
-	e->waker = 0;
-	e->woken_ns = 0;
-	e->waker_argument = 0;
-	e->waker_call = -1;
 	e->call = -1;
 	e->cpus_allowed = 0;
-	e->prev_woken_ns = 0;
-	e->prev_waker_argument = 0;
-	e->prev_waker = 0;
-	e->prev_waker_call = -1;
+	copy_wake(&e->woken, &woken);
+	copy_wake(&e->prev_woken, &prev_woken);
+	e->prev_ran_ns = ran;
 	__builtin_memcpy(e->prev_name, prev->comm, 16);
 	__builtin_memcpy(e->next_name, next->comm, 16);
 	if (from) {
 		e->flags |= state_of(prev, preempt, next);
 		e->cpus_allowed = prev->nr_cpus_allowed;
 		address = describe_wait(e, prev, true);
-		e->prev_woken_ns = from->woken_ns;
-		e->prev_waker_argument = from->waker_argument;
-		e->prev_waker = from->waker;
-		e->prev_waker_call = from->waker_call;
 		e->lock = from->lock;
 		e->lock_flags = from->lock_flags;
-	}
-	if (to) {
-		e->woken_ns = to->woken_ns;
-		e->waker = to->waker;
-		e->waker_call = to->waker_call;
-		e->waker_argument = to->waker_argument;
-		to->woken_ns = 0;
 	}
 	if (bpf_ringbuf_output(&events, e, sizeof(*e), BPF_RB_NO_WAKEUP))
 		c->lost++;
@@ -628,21 +668,22 @@ int BPF_PROG(live_waking, struct task_struct *task)
 	now = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
 	by = waker->pid ? mark_of(waker) : NULL;
-	mark->woken_ns = now;
-	mark->waker = by ? by->task : waker->pid ? STRANGER : 0;
-	mark->waker_call = -1;
-	mark->waker_argument = 0;
+	copy_wake(&mark->earlier, &mark->woken);
+	mark->woken.at_ns = now;
+	mark->woken.waker = by ? by->task : waker->pid ? STRANGER : 0;
+	mark->woken.call = -1;
+	mark->woken.argument = 0;
 	c = this_cpu();
 	if (!by || !c)
 		return 0;
-	mark->waker_call = call_of((void *)bpf_task_pt_regs(waker));
-	if (mark->waker_call == config.futex) {
+	mark->woken.call = call_of((void *)bpf_task_pt_regs(waker));
+	if (mark->woken.call == config.futex) {
 		read_arguments((void *)bpf_task_pt_regs(waker), arguments);
-		mark->waker_argument = arguments[0];
+		mark->woken.argument = arguments[0];
 	} else if (mark->lock) {
 		arguments[0] = mark->lock;
-	} else if (mark->waker_call == config.signal_calls[0] || mark->waker_call == config.signal_calls[1] ||
-		   mark->waker_call == config.signal_calls[2] || mark->waker_call == config.signal_calls[3]) {
+	} else if (mark->woken.call == config.signal_calls[0] || mark->woken.call == config.signal_calls[1] ||
+		   mark->woken.call == config.signal_calls[2] || mark->woken.call == config.signal_calls[3]) {
 		arguments[0] = 0;
 	} else {
 		return 0;

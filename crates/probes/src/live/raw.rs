@@ -45,6 +45,15 @@ struct Head {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
+struct Wake {
+    at_ns: u64,
+    argument: u64,
+    waker: u32,
+    call: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
 struct SwitchEvent {
     head: Head,
     next: u32,
@@ -56,17 +65,12 @@ struct SwitchEvent {
     file_kind: u32,
     lock: u64,
     lock_flags: u32,
-    waker: u32,
-    woken_ns: u64,
-    waker_argument: u64,
-    waker_call: i32,
     cpus_allowed: u32,
+    woken: Wake,
+    prev_woken: Wake,
+    prev_ran_ns: u64,
     prev_name: [u8; 16],
     next_name: [u8; 16],
-    prev_woken_ns: u64,
-    prev_waker_argument: u64,
-    prev_waker: u32,
-    prev_waker_call: i32,
 }
 
 const KERNEL_FRAMES: usize = 32;
@@ -164,10 +168,11 @@ impl SwitchEvent {
         let from = has(PREV_FOLLOWED).then(|| Leaving {
             task: self.head.task,
             cpus_allowed: self.cpus_allowed,
-            unseen: self.unseen(),
+            unseen: self.prev_woken.read(),
+            ran_ns: self.prev_ran_ns,
             why: self.why(),
         });
-        let to = has(NEXT_FOLLOWED).then(|| Arriving { task: self.next, woken: self.woken() });
+        let to = has(NEXT_FOLLOWED).then(|| Arriving { task: self.next, woken: self.woken.read() });
         let next = RawTask { task: self.next, process: self.next_process, name: self.next_name };
         let tasks = [from.is_some().then_some(self.prev()), to.is_some().then_some(next)];
         if from.is_none() && self.head.task != 0 {
@@ -219,13 +224,15 @@ impl SwitchEvent {
         let (arguments, words) = (self.arguments, self.words);
         TracedWait { call, arguments, words, on, lock: self.lock }
     }
+}
 
-    fn woken(&self) -> Option<Woken> {
-        woken(self.woken_ns, self.waker, self.waker_call, self.waker_argument)
-    }
-
-    fn unseen(&self) -> Option<Woken> {
-        woken(self.prev_woken_ns, self.prev_waker, self.prev_waker_call, self.prev_waker_argument)
+impl Wake {
+    /// The wake-up; `None` if there was none.
+    fn read(&self) -> Option<Woken> {
+        let futex = (i64::from(self.call) == libc::SYS_futex).then_some(self.argument);
+        let by_signal = SIGNAL_CALLS.contains(&i64::from(self.call));
+        let Wake { at_ns, waker, .. } = *self;
+        (at_ns > 0).then_some(Woken { at_ns, waker, futex, by_signal })
     }
 }
 
@@ -241,14 +248,6 @@ fn call_name(call: i32) -> String {
 /// The calls that send signals: those of `config.signal_calls`.
 pub const SIGNAL_CALLS: [i64; 4] =
     [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_pidfd_send_signal];
-
-/// A wake-up; `None` if there was none.
-fn woken(at_ns: u64, waker: u32, call: i32, argument: u64) -> Option<Woken> {
-    let is_futex = i64::from(call) == libc::SYS_futex;
-    let futex = is_futex.then_some(argument);
-    let by_signal = SIGNAL_CALLS.contains(&i64::from(call));
-    (at_ns > 0).then_some(Woken { at_ns, waker, futex, by_signal })
-}
 
 impl StackHead {
     fn read(&self, stack: &[u8]) -> Option<RawEvent> {
@@ -328,11 +327,9 @@ mod tests {
             call: libc::SYS_futex as i32,
             arguments: [0x1000, 128],
             words: [2, 0, 8, 1, 0],
-            waker: 7,
-            woken_ns: 80,
-            waker_argument: 0x1000,
-            waker_call: libc::SYS_futex as i32,
             cpus_allowed: 2,
+            woken: Wake { at_ns: 80, argument: 0x1000, waker: 7, call: libc::SYS_futex as i32 },
+            prev_ran_ns: 5,
             prev_name: named("a"),
             next_name: named("b"),
             ..SwitchEvent::default()
@@ -347,7 +344,8 @@ mod tests {
             words: [2, 0, 8, 1, 0],
             ..TracedWait::default()
         };
-        let from = Leaving { task: 7, cpus_allowed: 2, unseen: None, why: Left::Waits(wait) };
+        let from =
+            Leaving { task: 7, cpus_allowed: 2, unseen: None, ran_ns: 5, why: Left::Waits(wait) };
         assert_eq!(read.switch.from, Some(from));
         let woken = Woken { at_ns: 80, waker: 7, futex: Some(0x1000), by_signal: false };
         assert_eq!(read.switch.to, Some(Arriving { task: 8, woken: Some(woken) }));
