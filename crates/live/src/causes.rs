@@ -93,6 +93,8 @@ const SHARE_MIN: f64 = 0.1;
 const CONTENDED_MIN: f64 = 0.25;
 /// A thread that is busy for this share of the time limits those that wait for it.
 const BUSY_MIN: f64 = 0.85;
+/// A lock that threads wait for in less of the time leaves a busy thread the limit.
+const LIMITS_MIN: f64 = 0.5;
 const GARBAGE_MIN: f64 = 0.2;
 /// An interpreter whose lock limits has about one thread that runs or could run.
 const INTERPRETER_MIN: f64 = 0.7;
@@ -333,7 +335,7 @@ impl<'o> Threads<'o> {
         if self.runs > 0.0 { most / self.runs } else { 0.0 }
     }
 
-    /// The one thread that is busy while the others wait for work, and not for a lock.
+    /// The one thread that is busy while the others wait for work, and not for a lock most of the time.
     fn busy_thread(&self, locks: &[LiveCause]) -> Option<LiveCause> {
         let busy = |thread: &ObservedThread| {
             self.shares.of_thread(thread, |state| {
@@ -352,7 +354,7 @@ impl<'o> Threads<'o> {
         let is_limit = share.mean >= BUSY_MIN
             && second < BUSY_MIN
             && gain >= GAIN_MIN
-            && locks.iter().all(|lock| lock.threads < 0.3)
+            && locks.iter().all(|lock| lock.threads < 0.3 || lock.share < LIMITS_MIN)
             && !is_collector(&thread.name);
         is_limit.then(|| {
             let threads = (self.observation.threads.len() as f64 - 1.0).max(0.0);

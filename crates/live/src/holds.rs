@@ -42,7 +42,9 @@ impl<'s> Holds<'s> {
         let mut read_write: BTreeSet<u64> = BTreeSet::new();
         let mut known: BTreeSet<(u64, usize)> = BTreeSet::new();
         for sighting in samples.rounds.iter().flat_map(|round| &round.sightings) {
-            let Some((address, stack)) = futex(sighting) else { continue };
+            let (Some(address), Some(stack)) = (futex_of(sighting), sighting.stack) else {
+                continue;
+            };
             let taken = trace.stacks.get(stack).filter(|_| known.insert((address, stack)));
             let Some(frames) = taken.map(|stack| user_frames(trace, stack)) else { continue };
             if kind_by_stack(&frames) == Some(WaitKind::ReadWriteLock) {
@@ -87,7 +89,9 @@ impl<'s> Holds<'s> {
     }
 
     /// The thread that does not wait for a lock at a round, and is in a function that takes it: of several the one that was
-    /// seen there nearest to the round, as a lock may change hands between two samples; nobody where two are as near.
+    /// seen there nearest to the round, as a lock may change hands between two samples, and rather one that waits for
+    /// something other than a futex, as those that wait for the interpreter may do so on their way to the lock; nobody where
+    /// two are as near.
     fn guess(&self, at_ns: u64, address: u64) -> Option<u32> {
         let takers = self.takers.get(&address)?;
         if self.lives.0.len() > GUESSED_MAX {
@@ -98,9 +102,9 @@ impl<'s> Holds<'s> {
             let frames = user_frames(self.trace, stack);
             let is_inside = !waits_for_java_lock(&frames, takers)
                 && frames.iter().any(|function| takers.contains(&function.name));
-            is_inside.then_some((away_ns, *task))
+            is_inside.then_some(((away_ns, self.waits_at_futex(*task, at_ns)), *task))
         };
-        let mut inside: Vec<(u64, u32)> = self.lives.0.keys().filter_map(inside).collect();
+        let mut inside: Vec<((u64, bool), u32)> = self.lives.0.keys().filter_map(inside).collect();
         inside.sort_unstable();
         match inside[..] {
             [(_, task)] => Some(task),
@@ -109,14 +113,24 @@ impl<'s> Holds<'s> {
         }
     }
 
+    fn waits_at_futex(&self, task: u32, at_ns: u64) -> bool {
+        let sighting = self.sighting(task, at_ns);
+        sighting.is_some_and(|(_, sighting)| futex_of(sighting).is_some())
+    }
+
+    /// What a thread was seen to do at a round, with the place of that among all.
+    fn sighting(&self, task: u32, at_ns: u64) -> Option<(usize, &'s Sighting)> {
+        let sightings = &self.lives.0.get(&task)?.sightings;
+        let found = sightings.binary_search_by_key(&at_ns, |(at, _)| *at).ok()?;
+        Some((found, sightings[found].1))
+    }
+
     /// The stack of a thread at a round, if it does not wait for the lock at this address itself, and how far away in its CPU
     /// time that was taken.
     fn stack_at(&self, task: u32, at_ns: u64, address: u64) -> Option<(&'s TracedStack, u64)> {
-        let sightings = &self.lives.0.get(&task)?.sightings;
-        let found = sightings.binary_search_by_key(&at_ns, |(at, _)| *at).ok()?;
-        let sighting = sightings[found].1;
+        let (found, sighting) = self.sighting(task, at_ns)?;
         match &sighting.doing {
-            Sighted::Waits(wait) if wait.call == "futex" && wait.arguments[0] == address => None,
+            Sighted::Waits(_) if futex_of(sighting) == Some(address) => None,
             Sighted::Waits(_) => Some((self.trace.stacks.get(sighting.stack?)?, 0)),
             Sighted::Runnable(_) => self.sample(task, found),
         }
@@ -162,10 +176,10 @@ fn waits_for_java_lock(frames: &[&TracedFunction], takers: &BTreeSet<String>) ->
     is_lock && place(frames).is_some_and(|place| takers.contains(&place.function))
 }
 
-/// The address and the stack of a thread that waits at a futex.
-fn futex(sighting: &Sighting) -> Option<(u64, usize)> {
+/// The address of the futex that a thread waits at.
+fn futex_of(sighting: &Sighting) -> Option<u64> {
     match &sighting.doing {
-        Sighted::Waits(wait) if wait.call == "futex" => Some((wait.arguments[0], sighting.stack?)),
+        Sighted::Waits(wait) if wait.call == "futex" => Some(wait.arguments[0]),
         _ => None,
     }
 }

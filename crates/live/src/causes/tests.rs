@@ -85,3 +85,17 @@ fn a_lock_whose_holder_waits_for_work_limits_nothing() {
     check("accept4", &[]);
     check("recvfrom", &["table"]);
 }
+
+#[test]
+fn one_busy_thread_limits_unless_most_of_the_time_is_waited_for_a_lock() {
+    let check = |contended: u64, expected: &[&str]| {
+        let mut queue = lock("queue", 1, &[(HolderState::Running, "", contended)]);
+        (queue.wait_ns, queue.contended_ns) = (vec![contended], vec![contended]);
+        let mut seen = observation(1, vec![queue]);
+        seen.threads[0].name = "log".to_string();
+        let names: Vec<String> = gains(&seen).into_iter().map(|g| g.0).collect();
+        assert_eq!(names, expected, "{contended}");
+    };
+    check(340, &["log", "queue"]);
+    check(900, &["queue"]);
+}

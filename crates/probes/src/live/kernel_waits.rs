@@ -32,7 +32,7 @@ const OF_MEMORY_MAPS: [&str; 12] = [
 ];
 
 /// Functions that take the lock of a directory or of a file.
-const OF_FILES: [&str; 17] = [
+const OF_FILES: [&str; 16] = [
     "filename_create",
     "start_creating",
     "start_dirop",
@@ -45,12 +45,15 @@ const OF_FILES: [&str; 17] = [
     "lookup_slow",
     "iterate_dir",
     "lookup_one",
-    "ext4_buffered_write_iter",
-    "ext4_file_write_iter",
-    "generic_file_write_iter",
-    "vfs_fallocate",
+    "fdget_pos",
+    "__fdget_pos",
+    "xfs_ilock",
+    "btrfs_inode_lock",
     "chmod_common",
 ];
+
+/// Ends of the names of functions that take the lock of a file, one of each file system: `shmem_file_write_iter`.
+const ENDS_OF_FILES: [&str; 4] = ["_write_iter", "_buffered_write", "_fallocate", "_setattr"];
 
 /// The kernel lock that a thread waits for, if it is one that its function tells.
 pub fn kernel_wait(process: u32, task: u32) -> Option<KernelWait> {
@@ -63,7 +66,7 @@ fn of_function(process: u32, function: &str) -> Option<KernelWait> {
     let mut hasher = DefaultHasher::new();
     if is_one_of(&OF_MEMORY_MAPS) {
         process.hash(&mut hasher);
-    } else if is_one_of(&OF_FILES) {
+    } else if is_one_of(&OF_FILES) || ENDS_OF_FILES.iter().any(|end| function.ends_with(end)) {
         function.hash(&mut hasher);
     } else {
         return None;
@@ -81,6 +84,7 @@ mod tests {
         assert_eq!(lock(1, "__vm_munmap"), lock(1, "lock_mm_and_find_vma"));
         assert_ne!(lock(1, "__vm_munmap"), lock(2, "__vm_munmap"));
         assert_eq!(lock(1, "do_unlinkat"), lock(2, "do_unlinkat"));
+        assert_eq!(lock(1, "shmem_fallocate"), lock(2, "shmem_fallocate"));
         assert_eq!(lock(1, "folio_wait_bit_common"), None);
         assert_eq!(lock(1, "jbd2_log_wait_commit"), None);
         assert_eq!(lock(1, "0"), None);
