@@ -157,7 +157,7 @@ pub fn parse_over(base: Variant, text: &str) -> Result<Variant> {
 }
 
 const USAGE: &str = "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, \
-                     placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary";
+                     placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, under or binary";
 
 fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
     let word = || Scalar(value.to_string());
@@ -169,6 +169,9 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
         "fs" => variant.file_system = Some(FileSystem::parse(value)?),
         "binary" => variant.binary = Some(value.into()),
         "under" => variant.under = value.split_whitespace().map(str::to_string).collect(),
+        _ if key.starts_with('/') => {
+            variant.sysctl.insert(key.to_string(), word());
+        }
         _ => match key.split_once('.') {
             Some(("env", name)) => {
                 variant.environment.insert(name.to_string(), word());
@@ -298,6 +301,12 @@ mod tests {
             ]],
         );
         check_flag(
+            "never=/sys/kernel/mm/transparent_hugepage/enabled=never",
+            expect_test::expect![[
+                r#"{"name":"never","sysctl":{"/sys/kernel/mm/transparent_hugepage/enabled":"never"}}"#
+            ]],
+        );
+        check_flag(
             "c=under=numactl --interleave=all;workload=flock_own",
             expect_test::expect![[
                 r#"{"name":"c","workload":"flock_own","under":["numactl","--interleave=all"]}"#
@@ -316,19 +325,19 @@ mod tests {
         check_flag(
             "d",
             expect_test::expect![
-                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, under or binary"
             ],
         );
         check_flag(
             "d=x",
             expect_test::expect![
-                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, under or binary"
             ],
         );
         check_flag(
             "d=sysclt.vm.x=1",
             expect_test::expect![
-                "'sysclt' is not a kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "'sysclt' is not a kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, under or binary"
             ],
         );
     }

@@ -84,6 +84,9 @@ impl RunRequest<'_> {
         let work = match self.planned.work {
             PlannedWork::Command(command) => {
                 let mut values = values(point, &self.record.topology, &scratch, self.id);
+                if let (Some(_), Some(dir)) = (&self.planned.guest, scratch.parent()) {
+                    values.insert("dir".to_string(), dir.display().to_string());
+                }
                 if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
                     values = with_port(values, ports::free(self.id.run)?);
                 }
