@@ -58,7 +58,23 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             }
         }
     }
+    for variant in &record.variants {
+        let Some(path) = daemon_program(variant)? else { continue };
+        programs.insert(path.to_string_lossy().into_owned(), Program::default());
+    }
     Ok(programs)
+}
+
+/// The program of a variant's daemon, if it has one.
+pub fn daemon_program(variant: &Variant) -> Result<Option<PathBuf>> {
+    let Some(daemon) = &variant.daemon else { return Ok(None) };
+    let words = daemon.words()?;
+    let environment = daemon.environment.iter().map(|(name, word)| (name.clone(), word.0.clone()));
+    let surroundings =
+        Surroundings { directory: Path::new("/"), environment: &environment.collect() };
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    find_program(program, surroundings, None)
+        .with_context(|| format!("the daemon of variant '{}' cannot be started", variant.name))
 }
 
 /// The job of a point's command, as far as it is known before a run has its directory.

@@ -104,7 +104,11 @@ fn check_ended(signal: i32) {
         "trap 'echo > {home}/ended; exit' TERM; (setsid sleep 611 &); while :; do sleep 0.01; done";
     let running = start(&home, &beside(&home, daemon, ""), 600.0);
     // The task is the child of a worker, which is knee's.
-    let task = || home.processes().iter().any(|process| process.ticks > 20 && process.program.ends_with("knee"));
+    let task = || {
+        home.processes()
+            .iter()
+            .any(|process| process.ticks > 20 && process.program.ends_with("knee"))
+    };
     wait_for("a task at work", || task().then_some(()));
     running.signal(signal);
     running.end();

@@ -319,7 +319,8 @@ fn guest_run(request: &RunRequest, kept: bool) -> Result<GuestRun> {
         work => work,
     };
     let deadline_s = request.deadline.as_secs_f64();
-    Ok(GuestRun { job, variant: variant.cloned(), kept, deadline_s })
+    let variant = variant.map(commands::variant_in_guest).transpose()?;
+    Ok(GuestRun { job, variant, kept, deadline_s })
 }
 
 impl Guests {

@@ -7,6 +7,7 @@
 //! A worker is the same process everywhere (`process.rs`): here a child of knee, in a guest a
 //! child of its init, which is knee too.
 
+mod daemon;
 pub mod guest;
 pub mod local;
 pub mod metal;
@@ -114,6 +115,7 @@ impl RunRequest<'_> {
             together: false,
             allocations: self.record.experiment.counts_allocations(),
             traced: false,
+            daemon: None,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })
     }

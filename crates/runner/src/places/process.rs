@@ -16,6 +16,8 @@ use host::{children, descendants, memfd, signals};
 use records::{Event, Job, Until, Variant, Warning, Work};
 use setup::directory;
 
+use super::daemon::RunningDaemon;
+
 /// How a worker and its job ended.
 pub struct WorkerEnd {
     /// The worker's events.
@@ -40,6 +42,13 @@ pub fn run(
     // A program that became knee by exec may have left it children that are not ours to kill.
     let has_foreign_children = descendants::has_children();
     let oom_kills_before = oom_kills();
+    let daemon = variant.and_then(|variant| variant.daemon.as_ref());
+    let daemon = match daemon.map(|daemon| RunningDaemon::start(daemon, job)).transpose() {
+        Ok(daemon) => daemon,
+        Err(_) if signals::received().is_some() => return Ok(WorkerEnd::interrupted()),
+        Err(why) => return Ok(WorkerEnd::failed(format!("{why:#}"))),
+    };
+    let job = &Job { daemon: daemon.as_ref().map(RunningDaemon::holder), ..job.clone() };
     let stderr = memfd::create(c"worker-stderr")?;
     let mut worker = match start(job, variant, &stderr) {
         Ok(worker) => worker,
@@ -63,6 +72,8 @@ pub fn run(
         kill_group(group);
         wait_for_group(group, KILLED_PATIENCE);
     }
+    let daemon_end = daemon.map_or(Ok(Vec::new()), RunningDaemon::stop);
+    events.extend(daemon_end.iter().flatten().cloned().map(Event::Warning));
     if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
         let advice = "they may disturb the next runs";
         let warning = Warning::new(format!("after the run, {why}"), advice);
@@ -93,14 +104,26 @@ pub fn run(
     if let Some(last) = last_words(&stderr) {
         exit += &format!(", saying: {last}");
     }
-    let invalid_because = continued.then(|| {
+    let continued = continued.then(|| {
         "the worker was stopped and continued by signals (SIGSTOP, SIGCONT), and its tasks may have been"
             .to_string()
     });
+    let invalid_because = daemon_end.err().or(continued);
     Ok(WorkerEnd { events, exit, interrupted: reason == ListenEnd::Interrupted, invalid_because })
 }
 
 impl WorkerEnd {
+    /// The end of a run whose worker was not started, as this failed.
+    fn failed(reason: String) -> WorkerEnd {
+        let events = vec![Event::Failed { reason }];
+        WorkerEnd { events, ..WorkerEnd::failed_to_start("was not started".to_string()) }
+    }
+
+    fn interrupted() -> WorkerEnd {
+        let end = WorkerEnd::failed_to_start("was not started".to_string());
+        WorkerEnd { interrupted: true, ..end }
+    }
+
     fn failed_to_start(exit: String) -> WorkerEnd {
         WorkerEnd { events: Vec::new(), exit, interrupted: false, invalid_because: None }
     }
@@ -236,7 +259,7 @@ fn listen(
 
 /// Removes the complete lines from `text` and returns their events. A line that is not an event is
 /// somebody's debugging output.
-fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
+pub(super) fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines: Vec<u8> = text.drain(..whole).collect();
     let lines = String::from_utf8_lossy(&lines).into_owned();
@@ -245,7 +268,7 @@ fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
 }
 
 /// Waits for something to read. Returns `false` after `time`, a second, or a signal.
-fn readable(fd: i32, time: Duration) -> bool {
+pub(super) fn readable(fd: i32, time: Duration) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let ms = time.as_millis().min(1000) as i32;
     // SAFETY: one live pollfd.

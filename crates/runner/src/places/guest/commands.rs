@@ -11,9 +11,9 @@ use guests::libraries::{LIBRARIES, path_in_guest, with_libraries};
 use guests::module_index;
 use guests::modules::ModuleTree;
 use host::given_file;
-use records::{Command, CommandJob, Record, Variant};
+use records::{Command, CommandJob, CommandLine, Record, Scalar, Variant};
 
-use crate::programs::{Surroundings, find_program, job_before_runs, searched_path};
+use crate::programs::{Surroundings, daemon_program, find_program, job_before_runs, searched_path};
 
 /// The files that guests need for the commands of a record: their paths there, without the first slash, and here.
 pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
@@ -33,6 +33,9 @@ pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
                 }),
             );
         }
+    }
+    for variant in record.variants.iter().filter(|v| record.guest(&v.name).is_some()) {
+        needed.extend(daemon_program(variant)?);
     }
     let mut files = BTreeMap::new();
     for program in &needed {
@@ -105,6 +108,20 @@ pub fn in_guest(job: CommandJob, scratch: &Path, variant: Option<&Variant>) -> R
         directory: if is_of_run { job.directory.clone() } else { scratch.to_path_buf() },
         ..job.clone()
     })
+}
+
+/// The variant with the program of its daemon where the guest has it.
+pub fn variant_in_guest(variant: &Variant) -> Result<Variant> {
+    let mut variant = variant.clone();
+    let program = daemon_program(&variant)?;
+    if let (Some(daemon), Some(program)) = (&mut variant.daemon, program) {
+        let mut words = daemon.words()?;
+        words[0] = path_in_guest(&program);
+        daemon.run = CommandLine::Words(words);
+        let libraries = Scalar(LIBRARIES.to_string());
+        daemon.environment.insert("LD_LIBRARY_PATH".to_string(), libraries);
+    }
+    Ok(variant)
 }
 
 /// The kernel modules that commands of guests load, each with the option that builds it.
