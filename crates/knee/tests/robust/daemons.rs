@@ -44,7 +44,8 @@ fn a_daemon_runs_beside_its_variant_alone_and_its_time_is_told() {
     let daemon = "echo up; trap 'echo >> {home}/ended; exit' TERM; while :; do :; done";
     let ended = run(&home, daemon, "ready = { line = '^up$' }");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    for run in of_variant(&home, "beside") {
+    let beside = of_variant(&home, "beside");
+    for run in &beside {
         // Its CPU may be the run's own.
         let [cpu, user] = ["daemon.cpu_s", "daemon.user_s"].map(|name| run.value(name).unwrap());
         assert!(cpu > 0.05 && cpu < 2.0 && user > 0.0 && user <= cpu, "{cpu} s, {user} s");
@@ -53,7 +54,7 @@ fn a_daemon_runs_beside_its_variant_alone_and_its_time_is_told() {
         assert!(run.finished() && run.value("daemon.cpu_s").is_none(), "{run:?}");
     }
     let ends = fs::read_to_string(home.path("ended")).unwrap();
-    assert_eq!(ends.lines().count(), 2, "each of its runs stops it by SIGTERM");
+    assert_eq!(ends.lines().count(), beside.len(), "each of its runs stops it by SIGTERM");
     let shown = home.run("compare --view text");
     assert!(shown.stdout.contains("daemon sh -c"), "{}", shown.stdout);
     home.check_nothing_is_left();
@@ -67,7 +68,7 @@ fn check_fails(shell: &str, more: &str, parts: &[&str]) {
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(of_variant(&home, "alone").iter().all(Run::finished));
     let runs = of_variant(&home, "beside");
-    assert_eq!(runs.len(), 2);
+    assert!(runs.len() >= 2, "a run of each block");
     for run in runs {
         let Outcome::Failed { reason } = &run.outcome else { panic!("it finished: {run:?}") };
         for part in parts {

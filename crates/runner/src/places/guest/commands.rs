@@ -154,8 +154,8 @@ pub fn module_files(
         }
         ensure!(
             tree.is_some() && needed.missing.is_empty(),
-            "{path} (Linux {}) has no module {}{}: build the kernel with {option}=m and its modules (make), and say where \
-             they are with --modules DIR",
+            "{path} (Linux {}) has no module {}{}: build the kernel and its modules with {option}=m (make), and name the image \
+             in that tree, or the folder of the modules (--modules DIR)",
             kernel.release,
             if tree.is_some() { needed.missing.join(", ") } else { name.clone() },
             configured(option, kernel, tree).map_or_else(String::new, |line| format!(" ({line})")),
