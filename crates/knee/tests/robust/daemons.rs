@@ -55,8 +55,8 @@ fn a_daemon_runs_beside_its_variant_alone_and_its_time_is_told() {
     }
     let ends = fs::read_to_string(home.path("ended")).unwrap();
     assert_eq!(ends.lines().count(), beside.len(), "each of its runs stops it by SIGTERM");
-    let shown = home.run("compare --view text");
-    assert!(shown.stdout.contains("daemon sh -c"), "{}", shown.stdout);
+    let shown = home.run("compare");
+    assert!(shown.stdout.contains("daemon sh -c"), "{}{}", shown.stdout, shown.stderr);
     home.check_nothing_is_left();
 }
 

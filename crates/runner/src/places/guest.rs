@@ -26,9 +26,7 @@ use guests::qemu::{GuestOutput, Qemu};
 use host::terminal::hint;
 use host::{job_control, signals};
 use plan::{guest_config, schedule};
-use records::{
-    Boot, Event, FileSystem, Guest, OwnJob, PlannedWork, Policy, Record, Until, Warning, Work,
-};
+use records::{Boot, Event, FileSystem, Guest, OwnJob, Policy, Record, Until, Warning, Work};
 
 use self::boot::{FormattedDisk, WARNING_PREFIX};
 use self::disk::Disk;
@@ -258,10 +256,7 @@ impl Guests {
         };
         let after = guest.qemu.times();
         let mut outcome = RunOutcome { events: report.events, boot, ..RunOutcome::default() };
-        let loads_modules = matches!(
-            request.planned.work,
-            PlannedWork::Command(command) if !command.modules.is_empty()
-        );
+        let loads_modules = request.planned.loads_modules();
         outcome.warnings.extend(kernel_warning(&report.kernel_lines, loads_modules));
         match report.end {
             GuestRunEnd::Interrupted => return Ok(None),

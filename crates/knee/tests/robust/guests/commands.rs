@@ -36,6 +36,35 @@ fn a_shell_and_the_programs_that_its_line_names_run_in_a_guest() {
     assert_eq!(run.value("n"), Some(42.0));
 }
 
+/// The switch is in /sys/kernel/debug, which hosts may lock.
+#[test]
+fn a_switch_of_the_scheduler_and_a_daemon_are_there_for_their_variants_alone() {
+    let home = Home::new();
+    let lines = "[[load]]\n[load.command]\nname = 'x'\nshell = true\nprimary = 'n'\n\
+                 run = 'echo n = $(grep -c NO_WAKEUP_PREEMPTION /sys/kernel/debug/sched/features) \
+                 d = $(cat /proc/[0-9]*/cmdline | tr \\\\0 . | grep -c slee[p].101)'\n\
+                 [[load.command.metric]]\nname = 'n'\nregex = 'n = ([0-9]+)'\n\
+                 [[load.command.metric]]\nname = 'd'\nregex = 'd = ([0-9]+)'\n\
+                 [[variant]]\nname = 'plain'\n\
+                 [[variant]]\nname = 'late'\n\
+                 sysctl = { '/sys/kernel/debug/sched/features' = 'NO_WAKEUP_PREEMPTION' }\n\
+                 [[variant]]\nname = 'beside'\ndaemon = { run = 'sleep 101', ready = { alive_ms = 50 } }\n";
+    let Some(ended) = run(&home, "settings and daemons in a virtual machine", lines) else {
+        return;
+    };
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let record = home.record();
+    for run in &record.runs {
+        let expected = match record.record.points[run.point as usize].variant.as_str() {
+            "late" => [1.0, 0.0],
+            "beside" => [0.0, 1.0],
+            _ => [0.0, 0.0],
+        };
+        assert_eq!(["n", "d"].map(|name| run.value(name).unwrap()), expected, "{run:?}");
+    }
+    assert_eq!(store::boots(&record).unwrap().len(), 1, "in one boot, each is put back");
+}
+
 #[test]
 fn a_module_that_the_kernel_was_built_without_is_named_with_its_option() {
     let home = Home::new();
