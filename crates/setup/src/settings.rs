@@ -157,4 +157,39 @@ mod tests {
         fs::write(&file, "4\t4\t1\t7\n").unwrap();
         assert_eq!(read(&file).unwrap(), "4 4 1 7");
     }
+
+    #[test]
+    fn of_switches_only_those_that_are_set_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("features");
+        let check = |text: &str, value: &str, expected: Result<&str, &str>| {
+            fs::write(&file, text).unwrap();
+            match (read_beside(&file, value), expected) {
+                (Ok(beside), Ok(expected)) => assert_eq!(beside, expected, "{text}: {value}"),
+                (Err(why), Err(part)) => assert!(why.to_string().contains(part), "{why}"),
+                (beside, _) => panic!("{text}: {value}: {beside:?}"),
+            }
+        };
+        let features = "PLACE_LAG NO_HRTICK WAKEUP_PREEMPTION \n";
+        check(features, "NO_WAKEUP_PREEMPTION", Ok("WAKEUP_PREEMPTION"));
+        check(features, "HRTICK NO_PLACE_LAG", Ok("NO_HRTICK PLACE_LAG"));
+        check(features, "NO_WAKEUP", Err("has no switch WAKEUP: there are PLACE_LAG NO_HRTICK"));
+        // Words, but no switches: their list is the value.
+        check("reno cubic\n", "reno", Ok("reno cubic"));
+        check("1\n", "0", Ok("1"));
+    }
+
+    #[test]
+    fn values_of_one_file_are_alike_unless_they_are_of_other_switches() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("features");
+        let check = |text: &str, a: &str, b: &str, expected: bool| {
+            fs::write(&file, text).unwrap();
+            assert_eq!(are_alike(&file, a, b).unwrap(), expected, "{text}: {a}, {b}");
+        };
+        check("A NO_B", "A", "NO_A", true);
+        check("A NO_B", "A", "B", false);
+        check("A NO_B", "A NO_B", "A", false);
+        check("1", "1", "0", true);
+    }
 }

@@ -204,10 +204,9 @@ fn run_and_measure(
         usage: used.usage,
         worker_us: own.user_us + own.system_us,
         deltas: counters.deltas,
-        gauges: counters.gauges.into_iter().chain(used.gauges).collect(),
+        gauges: counters.gauges.into_iter().chain(used.gauges).chain(daemon).collect(),
         unavailable: counters.unavailable,
     };
-    measured.gauges.extend(daemon);
     if let Some(counter) = allocations {
         let counts = counter.and_then(|counter| counter.counts());
         allocations::put(&mut measured, counts);

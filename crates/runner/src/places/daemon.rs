@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use host::{affinity, children, signals};
 use records::{Daemon, Event, Job, Until, Warning, Work};
 
-use super::process::{readable, whole_lines};
+use super::worker_output::{readable, whole_lines};
 
 /// A daemon that is ready.
 pub struct RunningDaemon {

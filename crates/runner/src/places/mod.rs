@@ -12,6 +12,7 @@ pub mod guest;
 pub mod local;
 pub mod metal;
 pub mod process;
+mod worker_output;
 
 use std::path::PathBuf;
 use std::time::Duration;
