@@ -119,10 +119,11 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
 /// Refuses a command that needs more of the host than its programs, which a guest has.
 fn check_command(command: &Command) -> Result<()> {
     let name = &command.name;
+    let server = command.server.as_ref();
     ensure!(
-        command.server.is_none(),
-        "{name} has a server, and a guest has no users and no files of the host for one: leave --kernel out, or let the \
-         host boot the kernels (--on metal)"
+        server.is_none_or(|server| server.pid.is_none() && server.template.is_none()),
+        "the server of {name} runs already or starts from a folder of this host, and a guest has neither: leave --kernel \
+         out, let a line of `setup` make its data, or let the host boot the kernels (--on metal)"
     );
     let counts_passes =
         command.operations.as_ref().is_some_and(|text| ProgramProbe::is_meant(&text.0));

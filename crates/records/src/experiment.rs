@@ -411,10 +411,9 @@ impl Experiment {
         }
         for variant in &self.variants {
             ensure!(!variant.name.trim().is_empty(), "a [[variant]] has no name");
-            let daemon = variant.daemon.iter();
+            let daemon = variant.daemon.as_ref();
             daemon
-                .map(Daemon::check)
-                .collect::<Result<()>>()
+                .map_or(Ok(()), Daemon::check)
                 .with_context(|| format!("in the daemon of variant '{}'", variant.name))?;
         }
         ensure!(

@@ -295,7 +295,8 @@ fn let_pass(data: &Path, user: u32) -> Result<(), String> {
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with(DIRECTORY_PREFIX))
     };
-    let top = data.ancestors().find(is_own);
+    // In a guest, the directory of the run is the only one of knee's.
+    let top = data.ancestors().find(is_own).or(data.parent());
     for directory in data.ancestors().skip(1) {
         let metadata = fs::metadata(directory);
         let metadata = metadata.map_err(|e| format!("looking at {}: {e}", directory.display()))?;

@@ -36,6 +36,21 @@ fn a_shell_and_the_programs_that_its_line_names_run_in_a_guest() {
     assert_eq!(run.value("n"), Some(42.0));
 }
 
+#[test]
+fn a_server_runs_in_a_guest_as_its_user() {
+    let home = Home::new();
+    let lines = "[[load]]\n[load.command]\nname = 'x'\nshell = true\nprimary = 'n'\n\
+                 run = 'cat {data}/answer'\n\
+                 [load.command.server]\nuser = 'nobody'\n\
+                 run = ['sh', '-c', 'echo n = $(id -u) > answer; echo up; exec sleep 100']\n\
+                 ready = { line = '^up$' }\n\
+                 [[load.command.metric]]\nname = 'n'\nregex = 'n = ([0-9]+)'\n";
+    let Some(ended) = run(&home, "a server in a virtual machine", lines) else { return };
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    let nobody = host::paths::user_named("nobody").expect("nobody is a user");
+    assert_eq!(home.record().runs[0].value("n"), Some(nobody.0.into()));
+}
+
 /// The switch is in /sys/kernel/debug, which hosts may lock.
 #[test]
 fn a_switch_of_the_scheduler_and_a_daemon_are_there_for_their_variants_alone() {

@@ -53,6 +53,8 @@ pub struct Booter {
     has_host_programs: bool,
     /// The kernel modules that commands load, each with the option that builds it.
     modules: BTreeMap<String, String>,
+    /// The text of /etc/passwd, if servers run as users.
+    users: Option<String>,
     /// Whether instructions decide, so that guests count them unless they were asked for otherwise.
     counts_instructions: bool,
     /// What watches the guests' accesses to memory, if anything does.
@@ -148,6 +150,7 @@ impl Booter {
                 || record.experiment.counts_allocations(),
             has_host_programs: !added.is_empty(),
             modules: commands::modules(record)?,
+            users: commands::users(record)?,
             counts_instructions: record.experiment.is_judged_by(INSTRUCTIONS),
             added,
             ..Booter::without_file_systems()
@@ -168,6 +171,7 @@ impl Booter {
             accelerator: None,
             has_host_programs: false,
             modules: BTreeMap::new(),
+            users: None,
             counts_instructions: false,
             tracer: None,
             is_watched: false,
@@ -461,6 +465,9 @@ impl Booter {
             let content =
                 fs::read(path).with_context(|| format!("reading {} (--add)", path.display()))?;
             archive.file_with_parents(name, &content);
+        }
+        if let Some(users) = &self.users {
+            archive.file_with_parents("etc/passwd", users.as_bytes());
         }
         for (name, content) in &loadable {
             archive.file_with_parents(name, content);

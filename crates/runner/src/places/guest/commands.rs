@@ -5,32 +5,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use guests::kernel::Kernel;
 use guests::libraries::{LIBRARIES, path_in_guest, with_libraries};
 use guests::module_index;
 use guests::modules::ModuleTree;
-use host::given_file;
-use records::{Command, CommandJob, CommandLine, Record, Scalar, Variant};
+use host::{given_file, paths};
+use records::{
+    Command, CommandJob, CommandLine, Point, Readiness, Record, Scalar, ServerJob, StartedServer,
+    Variant,
+};
 
 use crate::programs::{Surroundings, daemon_program, find_program, job_before_runs, searched_path};
 
 /// The files that guests need for the commands of a record: their paths there, without the first slash, and here.
 pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
     let (mut needed, mut wished) = (BTreeSet::new(), BTreeSet::new());
-    for point in &record.points {
-        let Some(command) = record.command(point)? else { continue };
-        if record.guest(&point.variant).is_none() {
-            continue;
-        }
+    for (command, point) in in_guests(record)? {
         let job = job_before_runs(record, point, command)?;
         let variant = record.variant(point);
-        for line in lines(&job) {
-            needed.extend(find_program(&line[0], surroundings(&job), variant)?);
+        for (line, surroundings) in lines(&job) {
+            needed.extend(find_program(&line[0], surroundings, variant)?);
+            let words = words_of_shell(line);
             wished.extend(
-                words_of_shell(command, line).filter_map(|word| {
-                    find_program(word, surroundings(&job), variant).ok().flatten()
-                }),
+                words.filter_map(|word| find_program(word, surroundings, variant).ok().flatten()),
             );
         }
     }
@@ -50,18 +48,44 @@ pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
-/// All lines of a command: each a program and its arguments.
-fn lines(job: &CommandJob) -> impl Iterator<Item = &Vec<String>> {
-    job.prepare.iter().chain([&job.run]).chain(&job.cleanup)
+/// The commands that run in guests, each with a point.
+fn in_guests(record: &Record) -> Result<Vec<(&Command, &Point)>> {
+    let points = record.points.iter().filter(|point| record.guest(&point.variant).is_some());
+    let commands = points.map(|point| Ok(record.command(point)?.map(|command| (command, point))));
+    commands.filter_map(Result::transpose).collect()
 }
 
-fn surroundings(job: &CommandJob) -> Surroundings<'_> {
-    Surroundings { directory: &job.directory, environment: &job.environment }
+/// All lines of a command and its server: each a program and its arguments, and where it is started.
+fn lines(job: &CommandJob) -> Vec<(&Vec<String>, Surroundings<'_>)> {
+    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let all = job.prepare.iter().chain([&job.run]).chain(&job.cleanup);
+    let mut lines: Vec<_> = all.map(|line| (line, own)).collect();
+    if let Some(ServerJob::Start(server)) = &job.server {
+        let of_server = of_server(server);
+        let asked = match &server.ready {
+            Readiness::Command(CommandLine::Words(words)) => Some(words),
+            _ => None,
+        };
+        let ends = match &server.stop {
+            CommandLine::Words(words) => Some(words),
+            CommandLine::Text(_) => None,
+        };
+        let all = server.setup.iter().chain([&server.run]).chain(asked).chain(ends);
+        lines.extend(all.map(|line| (line, of_server)));
+    }
+    lines
+}
+
+fn of_server(server: &StartedServer) -> Surroundings<'_> {
+    Surroundings { directory: &server.data, environment: &server.environment }
 }
 
 /// The words in a line for a shell that could be programs.
-fn words_of_shell<'a>(command: &Command, line: &'a [String]) -> impl Iterator<Item = &'a str> {
-    let text = line.get(2).filter(|_| command.shell).map_or("", String::as_str);
+fn words_of_shell(line: &[String]) -> impl Iterator<Item = &str> {
+    let text = match line {
+        [shell, flag, text, ..] if flag == "-c" && shell.ends_with("sh") => text,
+        _ => "",
+    };
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-./+".contains(c);
     text.split(move |c| !is_of_name(c)).filter(|word| !word.is_empty())
 }
@@ -84,30 +108,92 @@ fn add(files: &mut BTreeMap<String, PathBuf>, more: BTreeMap<String, PathBuf>) -
 /// The job with its programs and libraries where the guest has them. Its directory is of the host, unless it is the one
 /// that the run makes.
 pub fn in_guest(job: CommandJob, scratch: &Path, variant: Option<&Variant>) -> Result<CommandJob> {
-    let found = |line: &Vec<String>| -> Result<Vec<String>> {
-        let program = find_program(&line[0], surroundings(&job), variant)?;
-        let mut line = line.clone();
-        if let Some(program) = program {
-            line[0] = path_in_guest(&program);
-        }
-        Ok(line)
-    };
+    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let found = |line: &Vec<String>| line_in_guest(line, own, variant);
     let all = |lines: &[Vec<String>]| lines.iter().map(found).collect::<Result<Vec<_>>>();
-    let path = searched_path(surroundings(&job), variant);
-    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
-    let path: Vec<String> = folders.map(|folder| path_in_guest(Path::new(folder))).collect();
-    let own =
-        [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.into()), ("HOME", "/tmp".into())];
-    let own = own.map(|(name, value)| (name.to_string(), value));
+    let server = match &job.server {
+        Some(ServerJob::Start(server)) => {
+            Some(ServerJob::Start(Box::new(server_in_guest(server, variant)?)))
+        }
+        other => other.clone(),
+    };
     let is_of_run = job.directory.starts_with(scratch);
     Ok(CommandJob {
         run: found(&job.run)?,
         prepare: all(&job.prepare)?,
         cleanup: all(&job.cleanup)?,
-        environment: job.environment.clone().into_iter().chain(own).collect(),
+        environment: environment_in_guest(own, variant),
         directory: if is_of_run { job.directory.clone() } else { scratch.to_path_buf() },
+        server,
         ..job.clone()
     })
+}
+
+/// The line with its program where the guest has it.
+fn line_in_guest(
+    line: &[String],
+    surroundings: Surroundings,
+    variant: Option<&Variant>,
+) -> Result<Vec<String>> {
+    let mut line = line.to_vec();
+    if let Some(program) = find_program(&line[0], surroundings, variant)? {
+        line[0] = path_in_guest(&program);
+    }
+    Ok(line)
+}
+
+/// The environment with the paths of programs and libraries in the guest.
+fn environment_in_guest(
+    surroundings: Surroundings,
+    variant: Option<&Variant>,
+) -> BTreeMap<String, String> {
+    let path = searched_path(surroundings, variant);
+    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    let path: Vec<String> = folders.map(|folder| path_in_guest(Path::new(folder))).collect();
+    let paths =
+        [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.into()), ("HOME", "/tmp".into())];
+    let paths = paths.map(|(name, value)| (name.to_string(), value));
+    surroundings.environment.clone().into_iter().chain(paths).collect()
+}
+
+fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<StartedServer> {
+    let own = of_server(server);
+    let found = |line: &Vec<String>| line_in_guest(line, own, variant);
+    let words = |line: &CommandLine| match line {
+        CommandLine::Words(words) => found(words).map(CommandLine::Words),
+        signal => Ok(signal.clone()),
+    };
+    Ok(StartedServer {
+        run: found(&server.run)?,
+        setup: server.setup.iter().map(found).collect::<Result<_>>()?,
+        ready: match &server.ready {
+            Readiness::Command(line) => Readiness::Command(words(line)?),
+            other => other.clone(),
+        },
+        stop: words(&server.stop)?,
+        environment: environment_in_guest(own, variant),
+        ..server.clone()
+    })
+}
+
+/// The text of /etc/passwd in guests: root, and the users that servers run as; `None` if there is no such user.
+pub fn users(record: &Record) -> Result<Option<String>> {
+    let mut lines = BTreeSet::new();
+    for (command, _) in in_guests(record)? {
+        let Some(name) = command.server.as_ref().and_then(|server| server.user.as_ref()) else {
+            continue;
+        };
+        let (user, group) = paths::user_named(name).with_context(|| {
+            format!(
+                "the server of {} runs as {name}, who is not in /etc/passwd: install its package, or name another \
+                 user in the server's `user`",
+                command.name
+            )
+        })?;
+        lines.insert(format!("{name}:x:{user}:{group}::/tmp:/bin/sh\n"));
+    }
+    let all = || ["root:x:0:0::/tmp:/bin/sh\n".to_string()].into_iter().chain(lines.clone());
+    Ok((!lines.is_empty()).then(|| all().collect()))
 }
 
 /// The variant with the program of its daemon where the guest has it.
@@ -126,13 +212,8 @@ pub fn variant_in_guest(variant: &Variant) -> Result<Variant> {
 
 /// The kernel modules that commands of guests load, each with the option that builds it.
 pub fn modules(record: &Record) -> Result<BTreeMap<String, String>> {
-    let mut modules = BTreeMap::new();
-    for point in &record.points {
-        if let (Some(command), Some(_)) = (record.command(point)?, record.guest(&point.variant)) {
-            modules.extend(command.modules.clone());
-        }
-    }
-    Ok(modules)
+    let commands = in_guests(record)?.into_iter();
+    Ok(commands.flat_map(|(command, _)| command.modules.clone()).collect())
 }
 
 /// Kernel modules and the modules that they need, with an index of them, for modprobe(8): their paths in the guest, without
