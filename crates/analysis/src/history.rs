@@ -97,7 +97,9 @@ fn is_same_load(a: &Point, b: &Point) -> bool {
 
 fn changes_host(past: &Opened, point: &Point) -> bool {
     let variant = past.record.variant(point);
-    variant.is_some_and(|v| !v.sysctl.is_empty() || !v.under.is_empty() || v.binary.is_some())
+    variant.is_some_and(|v| {
+        !v.sysctl.is_empty() || v.daemon.is_some() || !v.under.is_empty() || v.binary.is_some()
+    })
 }
 
 /// Median time from the start of a point's runs to the next start, or to the end of the session. Profiles

@@ -56,7 +56,7 @@ pub use noise::Noise;
 pub use power::{blocks_for, detectable};
 pub use quartiles::Quartiles;
 pub use rank_sum::{RankSum, Shifts};
-pub use reduce::{Reduced, reduce};
+pub use reduce::{KernelThreads, Reduced, reduce};
 pub use sequential::looks;
 pub use series::{Series, SeriesChange, WINDOWS_MIN, series_change};
 pub use signed_rank::{Walsh, critical, hodges_lehmann};

@@ -89,9 +89,23 @@ struct SortedEvents<'a> {
     failed: Option<&'a str>,
 }
 
+/// Whose work the kernel's threads do in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelThreads {
+    /// Anybody's.
+    OfOthers,
+    /// The load's: a module that it loads, such as one that tests a lock, works in threads of the kernel.
+    OfLoad,
+}
+
 /// Reduces the events of a run of `point`. `death` says how the worker process ended, in case its
 /// events do not say so.
-pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
+pub fn reduce(
+    point: &Point,
+    kernel_threads: KernelThreads,
+    events: &[Event],
+    death: &str,
+) -> Reduced {
     let sorted = sort(events);
     let failed = |reason: String| Reduced {
         warnings: sorted.warnings.clone(),
@@ -114,7 +128,9 @@ pub fn reduce(point: &Point, events: &[Event], death: &str) -> Reduced {
     }
     let warmup = warmup(&sorted.intervals);
     let metrics = metrics(point, &sorted, measured, warmup);
-    let warnings = warnings(point, &metrics, measured, warmup).into_iter().map(RunWarning::warning);
+    let warnings = warnings(point, kernel_threads, &metrics, measured, warmup)
+        .into_iter()
+        .map(RunWarning::warning);
     let warnings = warnings.chain(sorted.warnings.iter().cloned()).collect();
     let missing = sorted.command_end.as_ref().map(|end| end.missing.clone());
     Reduced {

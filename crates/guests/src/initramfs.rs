@@ -36,6 +36,14 @@ impl Archive {
         self.entry(path, Attributes { mode: libc::S_IFREG | 0o755, device: (0, 0) }, content);
     }
 
+    /// Adds an executable file and the directories that lead to it.
+    pub fn file_with_parents(&mut self, path: &str, content: &[u8]) {
+        for (slash, _) in path.match_indices('/') {
+            self.directory(&path[..slash]);
+        }
+        self.file(path, content);
+    }
+
     /// Ends the archive and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", Attributes { mode: 0, device: (0, 0) }, &[]);

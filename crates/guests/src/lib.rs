@@ -18,6 +18,7 @@ pub mod initramfs;
 pub mod kernel;
 pub mod kernels;
 pub mod libraries;
+pub mod module_index;
 pub mod modules;
 pub mod program;
 mod pvh;

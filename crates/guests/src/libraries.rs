@@ -21,10 +21,10 @@ const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// The longest program.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
 
-/// The path of a program in the guest.
+/// The path of a program in the guest: below the programs, that of this host, so that two programs with one name differ.
 pub fn path_in_guest(program: &Path) -> String {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    format!("/{PROGRAMS}/{name}")
+    let path = program.to_string_lossy();
+    format!("/{PROGRAMS}/{}", path.trim_start_matches('/'))
 }
 
 /// The files that a guest needs for a program: their paths there, without the first slash, and here. The program is only

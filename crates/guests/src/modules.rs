@@ -54,13 +54,16 @@ pub struct NeededModules {
 const ENDINGS: [&str; 4] = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 
 impl ModuleTree {
-    /// The tree of a kernel: below the `given` folder, or where its package or this host has it.
+    /// The tree of a kernel: below the `given` folder, or where make built both, its package or this host has it.
     /// `None` if there is none: then everything must be built in.
     pub fn find(kernel: &Path, release: &str, given: Option<&Path>) -> Result<Option<ModuleTree>> {
         if let Some(given) = given {
             let inner = given.join("lib/modules").join(release);
             let root = if inner.is_dir() { inner } else { given.to_path_buf() };
             return ModuleTree::open(&root).map(Some);
+        }
+        if let Some(built) = kernel.ancestors().nth(4).filter(|top| has_built(top, release)) {
+            return ModuleTree::open(built).map(Some);
         }
         // A package unpacked elsewhere has boot/ beside lib/; a kernel of this host too.
         let package = kernel.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
@@ -143,6 +146,12 @@ impl ModuleTree {
         }
         Ok(providers)
     }
+}
+
+/// Whether a tree of Linux has built the modules of a kernel: its image is in arch/x86/boot there.
+fn has_built(top: &Path, release: &str) -> bool {
+    let built = fs::read_to_string(top.join("include/config/kernel.release"));
+    built.is_ok_and(|built| built.trim() == release) && top.join("modules.order").is_file()
 }
 
 fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> std::io::Result<()> {
@@ -293,5 +302,18 @@ pub(crate) mod tests {
         assert_eq!(tree.root, root.parent().unwrap());
         assert!(ModuleTree::find(&kernel, "9.9-y", None).unwrap().is_none());
         assert!(ModuleTree::find(&kernel, "9.9-y", Some(Path::new("/nowhere"))).is_err());
+    }
+
+    #[test]
+    fn a_tree_where_make_built_modules_has_those_of_its_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("arch/x86/boot/bzImage");
+        fs::create_dir_all(folder.path().join("include/config")).unwrap();
+        fs::write(folder.path().join("include/config/kernel.release"), "9.9-x\n").unwrap();
+        let find = |release: &str| ModuleTree::find(&image, release, None).unwrap();
+        assert!(find("9.9-x").is_none(), "make has built the image alone");
+        fs::write(folder.path().join("modules.order"), "").unwrap();
+        assert_eq!(find("9.9-x").unwrap().root, folder.path());
+        assert!(find("9.9-y").is_none());
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::parse_cpu_list;
-use records::{Experiment, Guest, INSTRUCTIONS, Policy, Record, Variant};
+use records::{Command, Experiment, Guest, INSTRUCTIONS, Policy, ProgramProbe, Record, Variant};
+
+use crate::commands;
 
 /// The guests that a record's runs need, each once.
 pub fn guests(record: &Record) -> Vec<Guest> {
@@ -105,11 +107,32 @@ pub fn check(experiment: &Experiment, variants: &[Variant], allowed: &[u32]) -> 
         "the disks of guests are files: use --on loop (in --dir) or --on ram"
     );
     ensure!(
-        experiment.image.is_none() && experiment.loads.iter().all(|load| load.command().is_none()),
-        "a guest has only knee in it: commands, and the [image] of one, are for runs on the host \
-         itself; leave --kernel out, or measure a workload (knee list workloads)"
+        experiment.image.is_none(),
+        "a guest has no copies of the host's files: the [image] of commands is for runs on the host itself; leave \
+         --kernel out, or let knee make file systems in the guest (--fs)"
     );
+    let in_guests: Vec<Variant> = guests.iter().filter_map(|(v, _)| v.cloned()).collect();
+    commands::for_experiment(experiment, &in_guests)?.values().try_for_each(check_command)?;
     check_directories(experiment, variants)
+}
+
+/// Refuses a command that needs more of the host than its programs, which a guest has.
+fn check_command(command: &Command) -> Result<()> {
+    let name = &command.name;
+    let server = command.server.as_ref();
+    ensure!(
+        server.is_none_or(|server| server.pid.is_none() && server.template.is_none()),
+        "the server of {name} runs already or starts from a folder of this host, and a guest has neither: leave --kernel \
+         out, let a line of `setup` make its data, or let the host boot the kernels (--on metal)"
+    );
+    let counts_passes =
+        command.operations.as_ref().is_some_and(|text| ProgramProbe::is_meant(&text.0));
+    ensure!(
+        !counts_passes,
+        "the operations of {name} are passes of a probe, which are counted on the host itself: leave --kernel out, or \
+         give a number or a metric (--operations, --operations-from)"
+    );
+    Ok(())
 }
 
 /// The kernels that the host itself boots, and whether a variant has none.
@@ -213,6 +236,12 @@ pub fn check_guest(variant: Option<&Variant>, guest: &Guest, allowed: &[u32]) ->
         variant.under.is_empty() && variant.binary.is_none(),
         "a guest has only this knee in it: under and binary are for runs on the host itself"
     );
+    let preload = variant.environment.keys().find(|name| name.starts_with("LD_"));
+    if let Some(name) = preload {
+        bail!(
+            "a guest has no libraries of the host but those of its programs: leave env.{name} out"
+        );
+    }
     ensure!(
         variant.dir.is_none(),
         "a guest has no directories of the host: use --fs to measure a file system"

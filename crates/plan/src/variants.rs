@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::{Placement, unknown_of};
-use records::{Experiment, FileSystem, Form, Guest, Scalar, Variant};
+use records::{CommandLine, Daemon, Experiment, FileSystem, Form, Guest, Scalar, Variant};
 
 /// All combinations of the experiment's variants over its factors, without the excluded ones, in the
 /// order written: the first is the baseline. Empty if nothing is compared.
@@ -106,6 +106,7 @@ fn merged(a: &Variant, b: &Variant) -> Result<Variant> {
     set_once("placement", a.placement.is_some() && b.placement.is_some())?;
     set_once("dir", a.dir.is_some() && b.dir.is_some())?;
     set_once("file_system", a.file_system.is_some() && b.file_system.is_some())?;
+    set_once("daemon", a.daemon.is_some() && b.daemon.is_some())?;
     set_once("binary", a.binary.is_some() && b.binary.is_some())?;
     let maps = |what: &str, a: &BTreeMap<String, Scalar>, b: &BTreeMap<String, Scalar>| {
         if let Some(key) = a.keys().find(|key| b.contains_key(*key)) {
@@ -123,6 +124,7 @@ fn merged(a: &Variant, b: &Variant) -> Result<Variant> {
         file_system: a.file_system.clone().or_else(|| b.file_system.clone()),
         environment: maps("the environment variable", &a.environment, &b.environment)?,
         sysctl: maps("sysctl", &a.sysctl, &b.sysctl)?,
+        daemon: a.daemon.clone().or_else(|| b.daemon.clone()),
         under: [a.under.clone(), b.under.clone()].concat(),
         binary: a.binary.clone().or_else(|| b.binary.clone()),
         guest: merged_guest(a.guest.as_ref(), b.guest.as_ref())
@@ -157,7 +159,7 @@ pub fn parse_over(base: Variant, text: &str) -> Result<Variant> {
 }
 
 const USAGE: &str = "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, \
-                     placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary";
+                     placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, daemon, daemon.ready, daemon.stop, under or binary";
 
 fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
     let word = || Scalar(value.to_string());
@@ -167,8 +169,14 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
         "placement" => variant.placement = Some(value.parse::<Placement>()?),
         "dir" => variant.dir = Some(value.into()),
         "fs" => variant.file_system = Some(FileSystem::parse(value)?),
+        "daemon" => {
+            variant.daemon.get_or_insert_default().run = CommandLine::Text(value.to_string());
+        }
         "binary" => variant.binary = Some(value.into()),
         "under" => variant.under = value.split_whitespace().map(str::to_string).collect(),
+        _ if key.starts_with('/') => {
+            variant.sysctl.insert(key.to_string(), word());
+        }
         _ => match key.split_once('.') {
             Some(("env", name)) => {
                 variant.environment.insert(name.to_string(), word());
@@ -180,6 +188,16 @@ fn set(variant: &mut Variant, key: &str, value: &str) -> Result<()> {
                     "mkfs" => made.mkfs = value.to_string(),
                     "mount" => made.mount = value.to_string(),
                     _ => bail!("'fs.{what}' is not a setting: {USAGE}"),
+                }
+            }
+            Some(("daemon", what)) => {
+                let daemon = variant.daemon.as_mut();
+                let daemon =
+                    daemon.context("daemon.ready and daemon.stop need daemon=PROGRAM before")?;
+                match what {
+                    "ready" => daemon.ready = Daemon::parse_ready(value)?,
+                    "stop" => daemon.stop = CommandLine::Text(value.to_string()),
+                    _ => bail!("'daemon.{what}' is not a setting: {USAGE}"),
                 }
             }
             Some(("sysctl", name)) => {
@@ -298,6 +316,12 @@ mod tests {
             ]],
         );
         check_flag(
+            "never=/sys/kernel/mm/transparent_hugepage/enabled=never",
+            expect_test::expect![[
+                r#"{"name":"never","sysctl":{"/sys/kernel/mm/transparent_hugepage/enabled":"never"}}"#
+            ]],
+        );
+        check_flag(
             "c=under=numactl --interleave=all;workload=flock_own",
             expect_test::expect![[
                 r#"{"name":"c","workload":"flock_own","under":["numactl","--interleave=all"]}"#
@@ -316,19 +340,19 @@ mod tests {
         check_flag(
             "d",
             expect_test::expect![
-                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, daemon, daemon.ready, daemon.stop, under or binary"
             ],
         );
         check_flag(
             "d=x",
             expect_test::expect![
-                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "'x' has no '=': must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, daemon, daemon.ready, daemon.stop, under or binary"
             ],
         );
         check_flag(
             "d=sysclt.vm.x=1",
             expect_test::expect![
-                "'sysclt' is not a kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under or binary"
+                "'sysclt' is not a kind of setting: must be NAME='KEY=VALUE;…', where a key is a parameter, workload, as, placement, dir, fs, fs.mkfs, fs.mount, env.NAME, sysctl.NAME, a file of /sys, daemon, daemon.ready, daemon.stop, under or binary"
             ],
         );
     }

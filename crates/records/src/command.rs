@@ -61,6 +61,10 @@ pub struct Command {
     /// The package that contains the program, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// Kernel modules that its programs load, each with the option of the kernel's configuration that builds it. A
+    /// virtual machine gets them with the programs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub modules: BTreeMap<String, String>,
     /// How many operations a run does: a number, a `{NAME}`, the name of a metric that has the number, or
     /// a probe whose passes are counted ([`ProgramProbe`]). Without it the run is the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +98,7 @@ impl Default for Command {
             timeout_s: 600.0,
             version: None,
             package: None,
+            modules: BTreeMap::new(),
             operations: None,
             primary: None,
             parameters: BTreeMap::new(),
@@ -330,6 +335,14 @@ impl Command {
             ensure!(
                 !name.is_empty() && !name.contains(['=', '\0']) && !value.0.contains('\0'),
                 "'{}' is not a valid environment variable",
+                name.escape_debug()
+            );
+        }
+        for name in self.modules.keys() {
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+            ensure!(
+                !name.is_empty() && name.chars().all(is_allowed),
+                "'{}' is not the name of a kernel module",
                 name.escape_debug()
             );
         }

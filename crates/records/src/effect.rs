@@ -44,6 +44,8 @@ pub enum EffectKind {
     Prepare,
     /// A program serves while its client is measured.
     Server,
+    /// A program runs beside the runs of a variant.
+    Daemon,
     /// The program that is measured.
     Command,
     /// A program runs after each run.
@@ -76,6 +78,7 @@ impl EffectKind {
             EffectKind::Version => "version",
             EffectKind::Prepare => "prepare",
             EffectKind::Server => "server",
+            EffectKind::Daemon => "daemon",
             EffectKind::Command => "command",
             EffectKind::Cleanup => "cleanup",
             EffectKind::Build => "build",

@@ -22,6 +22,7 @@ use toml::de::DeTable;
 
 use crate::axes::Axes;
 use crate::command::Command;
+use crate::daemon::Daemon;
 use crate::explain::Explain;
 use crate::file_system::{FileSystem, Image, Storage};
 use crate::guest::Guest;
@@ -155,6 +156,9 @@ pub struct Variant {
     /// Kernel settings by their sysctl(8) names, restored after each run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, Scalar>,
+    /// A program that runs beside each of its runs: a scheduler of sched_ext, tuned, irqbalance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<Daemon>,
     /// A command with arguments that starts the worker: `["setarch", "-R"]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub under: Vec<String>,
@@ -407,6 +411,10 @@ impl Experiment {
         }
         for variant in &self.variants {
             ensure!(!variant.name.trim().is_empty(), "a [[variant]] has no name");
+            let daemon = variant.daemon.as_ref();
+            daemon
+                .map_or(Ok(()), Daemon::check)
+                .with_context(|| format!("in the daemon of variant '{}'", variant.name))?;
         }
         ensure!(
             !self.compare.until_decided || self.variants.len() > 1,

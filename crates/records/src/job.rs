@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::command::CommandJob;
+use crate::command::{CommandJob, ServerJob, StartedServer};
 use crate::explain::check_functions;
 use crate::own_load::LoadInterface;
 use crate::profile::ProfileKind;
@@ -58,6 +58,10 @@ pub struct Job {
     /// Whether the tasks mark windows for a plugin that watches the guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub traced: bool,
+    /// A process that began before the run and works beside it, whose time, with that of its descendants, is not that of
+    /// other programs: the one that started the variant's daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<u32>,
     /// How long tasks may take to notice the end of the run, in seconds; then the run fails.
     pub stop_grace_s: f64,
 }
@@ -89,6 +93,8 @@ pub enum Work {
     Command(CommandJob),
     /// A load that the user wrote.
     Own(OwnJob),
+    /// A daemon, which runs until the worker is asked to end.
+    Daemon(StartedServer),
 }
 
 /// A workload of this binary.
@@ -175,6 +181,7 @@ impl Job {
                 );
                 self.until.check()
             }
+            Work::Daemon(daemon) => ServerJob::Start(Box::new(daemon.clone())).check(),
             Work::Command(command) => {
                 ensure!(self.until == Until::End, "a command runs until its \"end\"");
                 command.check().context("in the command")

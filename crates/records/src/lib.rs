@@ -3,6 +3,7 @@
 
 mod axes;
 mod command;
+mod daemon;
 mod effect;
 mod event;
 mod experiment;
@@ -41,6 +42,7 @@ pub use command::{
     RATE, Readiness, Server, ServerJob, StartedServer, Stop, Success, TableColumn, TableRow, WALL,
     has_line, stop,
 };
+pub use daemon::Daemon;
 pub use effect::{Effect, EffectKind};
 pub use event::{Event, Latency, Measured, TaskReport, Usage};
 pub use experiment::{Adaptive, Experiment, Judging, PointOrder, Variant};

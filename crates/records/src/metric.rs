@@ -194,6 +194,9 @@ metrics! {
     "server.cpu_s", "s", Neither, Sampled, Time, "CPU time of the server that --server-pid names, user and system together";
     "server.user_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in user mode";
     "server.system_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in the kernel";
+    "daemon.cpu_s", "s", Neither, Sampled, Time, "CPU time of the variant's daemon and its descendants while the run was measured, user and system together";
+    "daemon.user_s", "s", Neither, Sampled, Time, "the part of daemon.cpu_s in user mode";
+    "daemon.system_s", "s", Neither, Sampled, Time, "the part of daemon.cpu_s in the kernel";
     "delayed_locks", "1", Neither, Exact, Time, "kernel locks of the dosed kind that tasks got after a wait; each was held longer by the dose";
     "delayed_s", "s", Neither, Exact, Time, "time that the dose added while these locks were held, by the clock";
     "exit_status", "1", Neither, Exact, Level, "exit status of a command";

@@ -31,6 +31,13 @@ pub struct Planned<'a> {
     pub work: PlannedWork<'a>,
 }
 
+impl Planned<'_> {
+    /// Whether its command loads kernel modules, whose threads are the load and which log what they do.
+    pub fn loads_modules(&self) -> bool {
+        matches!(self.work, PlannedWork::Command(command) if !command.modules.is_empty())
+    }
+}
+
 /// What the tasks of a point execute.
 #[derive(Clone, Copy, Debug)]
 pub enum PlannedWork<'a> {

@@ -100,6 +100,9 @@ fn of_variant(variant: &Variant) -> Vec<Effect> {
     for (name, value) in &variant.environment {
         add(EffectKind::Environment, vec![format!("{name}={}", value.0)]);
     }
+    if let Some(daemon) = &variant.daemon {
+        add(EffectKind::Daemon, daemon.run.words());
+    }
     let binary = variant.binary.as_ref().map(|path| path.display().to_string());
     if !variant.under.is_empty() {
         let knee = binary.clone().unwrap_or("knee".to_string());

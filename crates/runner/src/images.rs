@@ -167,6 +167,7 @@ fn fill(made: &MountedFileSystem, image: &Image, time: Duration) -> Result<Optio
         together: false,
         allocations: false,
         traced: false,
+        daemon: None,
         stop_grace_s: 10.0,
     };
     let end = process::run(&job, None, time, |_| ())?;

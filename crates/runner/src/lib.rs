@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use analysis::Reduced;
+use analysis::{KernelThreads, Reduced};
 use anyhow::Result;
 use host::{job_control, signals};
 use plan::commands::RunId;
@@ -250,7 +250,10 @@ fn execute(
         stopped = Some(stopped_warning());
     };
     let point = &record.record.points[index];
-    let reduced = analysis::reduce(point, &outcome.events, &outcome.exit);
+    let loads_modules = record.record.planned(point)?.loads_modules();
+    let kernel_threads =
+        if loads_modules { KernelThreads::OfLoad } else { KernelThreads::OfOthers };
+    let reduced = analysis::reduce(point, kernel_threads, &outcome.events, &outcome.exit);
     let counts = record.record.hypervisor.as_ref().is_some_and(Hypervisor::counts_instructions);
     let reduced =
         if counts && outcome.boot.is_some() { reduced.with_instructions() } else { reduced };

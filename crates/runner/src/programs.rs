@@ -13,7 +13,7 @@ use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, command_job, split, values, words};
-use records::{Command, CommandJob, Program, Record, ServerJob, Variant};
+use records::{Command, CommandJob, Point, Program, Record, ServerJob, Variant};
 
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
@@ -27,12 +27,7 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
     let mut programs = BTreeMap::new();
     for point in &record.points {
         let Some(command) = record.command(point)? else { continue };
-        let job = command_job(
-            command,
-            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
-            Path::new(FUTURE_SCRATCH),
-        )
-        .with_context(|| format!("in the command {}", command.name))?;
+        let job = job_before_runs(record, point, command)?;
         let variant = record.variant(point);
         // What starts the worker may give it another root or PATH.
         if variant.is_some_and(|variant| !variant.under.is_empty()) {
@@ -63,7 +58,31 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             }
         }
     }
+    for variant in &record.variants {
+        let Some(path) = daemon_program(variant)? else { continue };
+        programs.insert(path.to_string_lossy().into_owned(), Program::default());
+    }
     Ok(programs)
+}
+
+/// The program of a variant's daemon, if it has one.
+pub fn daemon_program(variant: &Variant) -> Result<Option<PathBuf>> {
+    let Some(daemon) = &variant.daemon else { return Ok(None) };
+    let words = daemon.words()?;
+    let environment = daemon.environment.iter().map(|(name, word)| (name.clone(), word.0.clone()));
+    let surroundings =
+        Surroundings { directory: Path::new("/"), environment: &environment.collect() };
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    find_program(program, surroundings, None)
+        .with_context(|| format!("the daemon of variant '{}' cannot be started", variant.name))
+}
+
+/// The job of a point's command, as far as it is known before a run has its directory.
+pub fn job_before_runs(record: &Record, point: &Point, command: &Command) -> Result<CommandJob> {
+    let scratch = Path::new(FUTURE_SCRATCH);
+    let values = values(point, &record.topology, scratch, RunId::default());
+    command_job(command, &values, scratch)
+        .with_context(|| format!("in the command {}", command.name))
 }
 
 /// The program that is measured. What a shell starts is unknown; there it is the program that prints
@@ -76,13 +95,21 @@ fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
 
 /// Where a program is started, and with which environment besides knee's own.
 #[derive(Clone, Copy)]
-struct Surroundings<'a> {
-    directory: &'a Path,
-    environment: &'a BTreeMap<String, String>,
+pub struct Surroundings<'a> {
+    pub directory: &'a Path,
+    pub environment: &'a BTreeMap<String, String>,
+}
+
+/// The folders, separated by colons, in which programs are searched: PATH of the command, of the variant or of knee.
+pub fn searched_path(surroundings: Surroundings, variant: Option<&Variant>) -> String {
+    let own = || std::env::var("PATH").unwrap_or_default();
+    let variants = variant.and_then(|variant| variant.environment.get("PATH"));
+    let path = surroundings.environment.get("PATH").or(variants.map(|word| &word.0));
+    path.cloned().unwrap_or_else(own)
 }
 
 /// The path of a program, as execvp(3) would find it; `None` if it may appear later.
-fn find_program(
+pub fn find_program(
     program: &str,
     surroundings: Surroundings,
     variant: Option<&Variant>,
@@ -99,10 +126,7 @@ fn find_program(
         }
         return Ok(Some(path.canonicalize().unwrap_or(path)));
     }
-    let own = || std::env::var("PATH").unwrap_or_default();
-    let variants = variant.and_then(|variant| variant.environment.get("PATH"));
-    let path = surroundings.environment.get("PATH").or(variants.map(|word| &word.0));
-    let path = path.cloned().unwrap_or_else(own);
+    let path = searched_path(surroundings, variant);
     let folders: Vec<&Path> =
         path.split(':').filter(|f| f.starts_with('/')).map(Path::new).collect();
     let has_program =
@@ -135,11 +159,7 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let point = &record.points[index];
         let Some(command) = record.command(point)? else { continue };
         let Some(line) = &command.version else { continue };
-        let job = command_job(
-            command,
-            &values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default()),
-            Path::new(FUTURE_SCRATCH),
-        )?;
+        let job = job_before_runs(record, point, command)?;
         let values = values(point, &record.topology, Path::new(FUTURE_SCRATCH), RunId::default());
         let (words, variant) = (words(line, command.shell, &values)?, record.variant(point));
         let program = measured_program(command, &job)?;

@@ -122,11 +122,13 @@ impl Journal {
 
     /// Sets a kernel setting until [`Journal::put_back`]. Returns the value that it then reads as.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<String> {
-        let changed_before = self.settings.iter().find(|setting| setting.path == path);
-        let before = match changed_before {
-            Some(setting) => setting.before.clone(),
-            None => settings::read(path)?,
-        };
+        let mut before = settings::read_beside(path, value)?;
+        for setting in self.settings.iter().filter(|setting| setting.path == path) {
+            if settings::are_alike(path, &setting.before, value)? {
+                before = setting.before.clone();
+                break;
+            }
+        }
         let path_buf = path.to_path_buf();
         self.note(ChangedSetting {
             path: path_buf.clone(),
@@ -135,7 +137,7 @@ impl Journal {
         })?;
         settings::write(path, value)?;
         // The kernel may round the value or format it differently, and a sweep compares with that.
-        let set = settings::read(path)?;
+        let set = settings::read_beside(path, value)?;
         self.note(ChangedSetting { path: path_buf, before, set: set.clone() })?;
         Ok(set)
     }

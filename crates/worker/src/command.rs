@@ -28,7 +28,7 @@ use crate::program::{
     run_measured, with_last_words,
 };
 use crate::server::RunningServer;
-use crate::{allocations, say, usage};
+use crate::{allocations, daemon, say, usage};
 
 /// A file that numbers are read from is read up to this size.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -78,7 +78,8 @@ fn run_with_server(context: &CommandRun, server: &StartedServer) -> Result<Vec<E
     let CommandRun { job, command_job, signals, .. } = *context;
     // Before the server, so that it is marked as a part of the workload.
     let mut profiler = Profiler::begin(job);
-    let mut running = RunningServer::start(server, &job.cpus, profiler.marker(), signals)?;
+    let mut running =
+        RunningServer::start("server", server, &job.cpus, profiler.marker(), signals)?;
     let result = prepare(command_job, signals)
         .and_then(|()| warm_up(context, server, &mut running, &mut profiler))
         .and_then(|()| {
@@ -173,6 +174,7 @@ fn run_and_measure(
     let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
     let server_before = cpu_users.server_usage()?;
     let own_before = usage::process();
+    let daemon_before = daemon::usage(job);
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
     let marks = job.traced.then(Marks::arm).transpose();
@@ -187,6 +189,7 @@ fn run_and_measure(
         run.as_ref().map_or_else(|_| Used::default(), |run| cpu_users.used(job, run, by_server));
     profiler.edge_of_command(used.on_measured_cpus_us)?;
     let after = Snapshot::after(root, &job.cpus);
+    let daemon = daemon::gauges(daemon_before, daemon::usage(job));
     let own = usage::between(&own_before, &usage::process());
     let _ = policy.apply();
     let killed = descendants::kill(&prepared);
@@ -201,7 +204,7 @@ fn run_and_measure(
         usage: used.usage,
         worker_us: own.user_us + own.system_us,
         deltas: counters.deltas,
-        gauges: counters.gauges.into_iter().chain(used.gauges).collect(),
+        gauges: counters.gauges.into_iter().chain(used.gauges).chain(daemon).collect(),
         unavailable: counters.unavailable,
     };
     if let Some(counter) = allocations {

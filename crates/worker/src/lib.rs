@@ -8,6 +8,7 @@ mod allocations;
 mod board;
 mod command;
 mod cpu_users;
+mod daemon;
 mod durations;
 mod guard;
 mod measure;
@@ -58,6 +59,7 @@ fn say(event: &Event) {
 fn attempt(job: &Job, started_ns: u64) -> Result<(), String> {
     match &job.work {
         Work::Workload(native) => attempt_workload(job, native, started_ns),
+        Work::Daemon(server) => daemon::hold(job, server, started_ns),
         Work::Own(own) => {
             let scratch = Scratch::create(&job.scratch)?;
             measure::measure(job, &Subject::Own(own), &scratch, started_ns)?;

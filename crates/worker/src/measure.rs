@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use host::clock::now_ns;
+use host::descendants::TreeUsage;
 use host::memfd;
 use probes::counters::Snapshot;
 use probes::lock_delay::{Delayed, LockDelay, LockKind};
@@ -19,7 +20,7 @@ use crate::profiler::Profiler;
 use crate::scratch::Scratch;
 use crate::task::{Native, TaskContext};
 use crate::tasks::{Tasks, where_it_waits};
-use crate::{allocations, durations, pace, say, usage};
+use crate::{allocations, daemon, durations, pace, say, usage};
 
 /// What tasks repeat.
 pub enum Subject<'a> {
@@ -436,13 +437,16 @@ struct Readings {
     main_thread: Usage,
     /// What was delayed since the worker's start, in a run with a delay.
     delayed: Option<Delayed>,
+    /// What the run's daemon has used, if it has one.
+    daemon: Option<TreeUsage>,
 }
 
 impl Readings {
     fn now(counters: Snapshot, context: &TaskContext) -> Result<Readings, String> {
         let delayed = context.delay.as_ref().map(LockDelay::so_far).transpose()?;
         let (process, main_thread) = (usage::process(), usage::thread());
-        Ok(Readings { counters, process, main_thread, delayed })
+        let daemon = daemon::usage(context.job);
+        Ok(Readings { counters, process, main_thread, delayed, daemon })
     }
 }
 
@@ -460,6 +464,7 @@ fn measured(
         counters.gauges.insert("delayed_locks".to_string(), times);
         counters.gauges.insert("delayed_s".to_string(), (after.ns - before.ns) as f64 / 1e9);
     }
+    counters.gauges.extend(daemon::gauges(before.daemon, after.daemon));
     let process = usage::between(&before.process, &after.process);
     let main = usage::between(&before.main_thread, &after.main_thread);
     let of_tasks = || reports.iter().fold(Usage::default(), |sum, r| usage::sum(&sum, &r.usage));

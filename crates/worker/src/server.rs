@@ -1,4 +1,5 @@
-//! The server of a command: started on the CPUs that are measured before its client, and ended after it.
+//! The server of a command: started on the CPUs that are measured before its client, and ended after it; or the daemon of
+//! a variant, for which the run is the client.
 //! Its output goes to a file in memory, so that it waits for no reader.
 
 use std::cell::OnceCell;
@@ -32,6 +33,8 @@ const HURRIED_STOP: Duration = Duration::from_secs(5);
 
 /// A server that serves.
 pub struct RunningServer<'a> {
+    /// "server" or "daemon", for messages.
+    what: &'static str,
     server: &'a StartedServer,
     user: Option<(u32, u32)>,
     child: Child,
@@ -45,6 +48,7 @@ pub struct RunningServer<'a> {
 impl<'a> RunningServer<'a> {
     /// Makes the data directory, starts the server on these CPUs and waits until it is ready.
     pub fn start(
+        what: &'static str,
         server: &'a StartedServer,
         cpus: &[u32],
         marker: Option<Marker>,
@@ -66,7 +70,7 @@ impl<'a> RunningServer<'a> {
         // A session, and so a group, of its own.
         let _guard = Guard::of_group(child.id() as i32)?;
         let end = OnceCell::new();
-        let mut running = RunningServer { server, user, child, ended, output, end, _guard };
+        let mut running = RunningServer { what, server, user, child, ended, output, end, _guard };
         running.wait_until_ready(signals)?;
         Ok(running)
     }
@@ -78,7 +82,7 @@ impl<'a> RunningServer<'a> {
     fn wait_until_ready(&mut self, signals: &TerminationSignals) -> Result<(), String> {
         let since = Instant::now();
         let limit = Duration::from_secs_f64(self.server.ready_timeout_s);
-        while !self.is_ready(signals)? {
+        while !self.is_ready(since.elapsed(), signals)? {
             let [has_ended, is_asked_to_end] =
                 poll(&[self.ended.as_raw_fd(), signals.descriptor()], READY_POLL);
             if is_asked_to_end {
@@ -90,8 +94,9 @@ impl<'a> RunningServer<'a> {
             let _ = self.output.free_middle();
             if since.elapsed() > limit {
                 let why = format!(
-                    "the server {} was not ready after {} s: knee waited until {} \
+                    "the {} {} was not ready after {} s: knee waited until {} \
                      (ready_timeout_s allows more time)",
+                    self.what,
                     self.name(),
                     self.server.ready_timeout_s,
                     self.server.ready.in_words()
@@ -102,8 +107,9 @@ impl<'a> RunningServer<'a> {
         Ok(())
     }
 
-    fn is_ready(&self, signals: &TerminationSignals) -> Result<bool, String> {
+    fn is_ready(&self, age: Duration, signals: &TerminationSignals) -> Result<bool, String> {
         match &self.server.ready {
+            Readiness::AliveMs(ms) => Ok(age >= Duration::from_millis(*ms)),
             Readiness::Port(port) => Ok(takes_connections(port_number(&port.0)?)),
             Readiness::File(path) => Ok(self.server.data.join(path).exists()),
             Readiness::Line(pattern) => {
@@ -118,6 +124,21 @@ impl<'a> RunningServer<'a> {
                     Err(HelperError::Failed(_)) => Ok(false),
                     Err(HelperError::Interrupted) => Err(INTERRUPTED.to_string()),
                 }
+            }
+        }
+    }
+
+    /// Watches it until the worker is asked to end. Its own end before is an error.
+    pub fn stay(&mut self, signals: &TerminationSignals) -> Result<(), String> {
+        loop {
+            let [has_ended, is_asked_to_end] =
+                poll(&[self.ended.as_raw_fd(), signals.descriptor()], FREE_INTERVAL);
+            let _ = self.output.free_middle();
+            if has_ended {
+                return Err(self.why_ended("while the run went on"));
+            }
+            if is_asked_to_end {
+                return Ok(());
             }
         }
     }
@@ -152,10 +173,10 @@ impl<'a> RunningServer<'a> {
         let wait = || collect(&self.child).map_or_else(|why| why, |(status, _)| described(status));
         let end = self.end.get_or_init(wait);
         let hint = match end.as_str() {
-            "ended with status 0" => " (a server has to stay in the foreground)",
-            _ => "",
+            "ended with status 0" => format!(" (a {} has to stay in the foreground)", self.what),
+            _ => String::new(),
         };
-        let why = format!("the server {} {end} {when}{hint}", self.name());
+        let why = format!("the {} {} {end} {when}{hint}", self.what, self.name());
         with_last_words(&why, &self.last_words())
     }
 
@@ -187,8 +208,12 @@ impl<'a> RunningServer<'a> {
             Ok(()) => format!("did not end within {} s of", limit.as_secs_f64()),
             Err(why) => format!("was not stopped ({why}) by"),
         };
-        let text =
-            format!("the server {} {why} {} and was killed", self.name(), self.server.stop.text());
+        let text = format!(
+            "the {} {} {why} {} and was killed",
+            self.what,
+            self.name(),
+            self.server.stop.text()
+        );
         Some(Warning::new(text, "raise its stop_timeout_s, or stop it in another way (stop)"))
     }
 
@@ -270,7 +295,8 @@ fn let_pass(data: &Path, user: u32) -> Result<(), String> {
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with(DIRECTORY_PREFIX))
     };
-    let top = data.ancestors().find(is_own);
+    // In a guest, the directory of the run is the only one of knee's.
+    let top = data.ancestors().find(is_own).or(data.parent());
     for directory in data.ancestors().skip(1) {
         let metadata = fs::metadata(directory);
         let metadata = metadata.map_err(|e| format!("looking at {}: {e}", directory.display()))?;

@@ -149,7 +149,8 @@ fn others_percent(point: &Point, run: &Run) -> Option<f64> {
     // A client that shares the run's CPUs is not outside.
     let is_outside = run.value("client.cpus") != Some(0.0);
     let other_end = OTHER_END.iter().filter(|_| is_outside).filter_map(|name| run.value(name));
-    let busy = (user - TICKS_PER_S * other_end.sum::<f64>() - TICKS_UNSURE).max(0.0);
+    let own_s = other_end.sum::<f64>() + run.value(DAEMON).unwrap_or(0.0);
+    let busy = (user - TICKS_PER_S * own_s - TICKS_UNSURE).max(0.0);
     (outside >= 1.0).then(|| 100.0 * busy / (time / cpus * outside))
 }
 
@@ -167,6 +168,9 @@ const ALL_TICKS: [&str; 8] = [
 
 /// User mode of a client that has CPUs of its own, or of a server that the user runs.
 const OTHER_END: [&str; 2] = ["client.user_s", "server.user_s"];
+
+/// User mode of a variant's daemon, on whichever CPUs.
+const DAEMON: &str = "daemon.user_s";
 
 /// User mode on the CPUs of the run.
 const USER_TICKS: [&str; 2] = ["stat.cpus.user_ticks", "stat.cpus.nice_ticks"];
@@ -191,7 +195,7 @@ pub fn deciding_part(run: &Run, primary: &str) -> Run {
 }
 
 /// Beginnings of the names of all metrics and counters that [`disturbance`] reads.
-const DISTURBING: [&str; 11] = [
+const DISTURBING: [&str; 12] = [
     "steal_percent",
     "throttle.",
     "cgroup.throttled_periods",
@@ -202,6 +206,7 @@ const DISTURBING: [&str; 11] = [
     "client.user_s",
     "client.cpus",
     "server.user_s",
+    "daemon.user_s",
     "wall_s",
 ];
 
@@ -217,7 +222,9 @@ fn intruders_percent(point: &Point, run: &Run) -> Option<f64> {
     // The other end of a run with a server may be there too, unless it has CPUs of its own.
     let is_apart = run.value("client.cpus").is_some_and(|cpus| cpus > 0.0);
     let other_end = OTHER_END.iter().filter(|_| !is_apart).filter_map(|name| run.value(name));
-    let own_ticks = (run.value("time.user_time")? + other_end.sum::<f64>()) * TICKS_PER_S;
+    let daemon_s = run.value(DAEMON).unwrap_or(0.0);
+    let own_ticks =
+        (run.value("time.user_time")? + other_end.sum::<f64>() + daemon_s) * TICKS_PER_S;
     let all_ticks = run.value("wall_s")? * TICKS_PER_S * point.cpus as f64;
     // The kernel apportions a task's user time by ticks as well, on each CPU by itself.
     let intruders = (user_ticks - own_ticks - TICKS_UNSURE * point.cpus as f64).max(0.0);

@@ -90,6 +90,7 @@ fn about(variant: &Variant) -> String {
     parts.extend(variant.file_system.iter().map(|made| made.to_string()));
     parts.extend(words("", &variant.environment));
     parts.extend(words("sysctl ", &variant.sysctl));
+    parts.extend(variant.daemon.iter().map(|daemon| format!("daemon {}", daemon.run.text())));
     parts.extend((!variant.under.is_empty()).then(|| format!("under {}", variant.under.join(" "))));
     parts.extend(variant.binary.iter().map(|binary| format!("binary {}", path(binary))));
     parts.extend(variant.guest.iter().flat_map(Guest::words));

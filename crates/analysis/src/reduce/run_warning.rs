@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use records::{Measured, Point, Until, Warmup, Warning};
 
+use super::KernelThreads;
 use super::ticks::{CLIENT_CPUS, other_busy_percent};
 
 /// What limits the numbers of a run that still counts. Percentages are of the run's length or of its CPUs.
@@ -129,6 +130,7 @@ impl Display for RunWarning {
 /// The warnings about a run of `point`.
 pub fn warnings(
     point: &Point,
+    kernel_threads: KernelThreads,
     metrics: &BTreeMap<String, f64>,
     measured: &Measured,
     warmup: Option<Warmup>,
@@ -149,7 +151,9 @@ pub fn warnings(
         above(delta("cgroup.throttled_periods"), 0.0).map(RunWarning::CpuQuota),
         above(throttled, 0.0).map(RunWarning::Throttled),
         // Of a command, this includes what it left running and did not wait for.
-        above(other_busy_percent(measured), 5.0).map(RunWarning::OtherTasks),
+        above(other_busy_percent(measured), 5.0)
+            .filter(|_| kernel_threads == KernelThreads::OfOthers)
+            .map(RunWarning::OtherTasks),
         (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
         above(value("client.busy_percent"), 90.0).map(RunWarning::ClientIsLimit),
         (metrics.get(CLIENT_CPUS) == Some(&0.0)).then_some(RunWarning::SharedCpus),

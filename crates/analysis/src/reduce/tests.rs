@@ -52,7 +52,7 @@ fn measured(wall_ms: u64, ticks: &[(&str, i64)]) -> Event {
 }
 
 fn check(point: &Point, events: &[Event], shown: &[&str], expected: Expect) {
-    let reduced = reduce(point, events, "was killed by SIGKILL");
+    let reduced = reduce(point, KernelThreads::OfOthers, events, "was killed by SIGKILL");
     let text = match &reduced.outcome {
         Outcome::Failed { reason } => format!("failed: {reason}\n"),
         Outcome::Finished { metrics, .. } => shown
@@ -181,6 +181,9 @@ fn a_client_is_no_other_task_and_its_limits_are_warnings() {
         warning: other tasks took 10 % of the CPUs used
     "#]],
     );
+    // A module that the command loads works in threads of the kernel, and they are the load.
+    let reduced = reduce(&point, KernelThreads::OfLoad, &with_client(&busy, &apart), "");
+    assert_eq!(reduced.warnings, []);
     // A server of the user's may run anywhere.
     check(
         &point,
@@ -339,7 +342,7 @@ fn a_command_has_its_time_and_its_own_numbers_and_no_operations() {
         operations: None,
     };
     let events = [measured(1000, QUIET), ended, Event::Finished];
-    assert_eq!(reduce(&command, &events, "").missing, missing);
+    assert_eq!(reduce(&command, KernelThreads::OfOthers, &events, "").missing, missing);
     let shown = ["wall_s", "exit_status", "rate", "operations", "time.user_time", "steal_percent"];
     check(
         &command,

@@ -19,11 +19,11 @@ pub fn all_ticks(measured: &Measured) -> f64 {
 /// The number of CPUs that a client had for itself; in runs without a server of knee's it is absent.
 pub const CLIENT_CPUS: &str = "client.cpus";
 
-/// CPU time, in s, of the other end of a run with a server, as far as it may be on the run's CPUs.
+/// CPU time, in s, of the other end of a run with a server, as far as it may be on the run's CPUs, and of a daemon.
 fn other_end_s(measured: &Measured) -> f64 {
     let value = |name: &str| measured.gauges.get(name).copied().unwrap_or(0.0);
     let client_s = if value(CLIENT_CPUS) > 0.0 { 0.0 } else { value("client.cpu_s") };
-    client_s + value("server.cpu_s")
+    client_s + value("server.cpu_s") + value("daemon.cpu_s")
 }
 
 /// Busy time of the run's CPUs that the CPU time of tasks and worker does not explain, in

@@ -247,8 +247,9 @@ pub struct Arguments {
     /// A variant to compare: NAME='KEY=VALUE;…'
     ///
     /// The first variant is the baseline. A KEY is a parameter, workload, as, placement, dir, fs (see
-    /// --fs), fs.mkfs, fs.mount, env.NAME, sysctl.NAME, under (a wrapper command for the worker) or
-    /// binary (another build of knee).
+    /// --fs), fs.mkfs, fs.mount, env.NAME, sysctl.NAME, the path of a file of /sys, daemon (a program
+    /// that runs beside its runs; with daemon.ready and daemon.stop), under (a wrapper command for the
+    /// worker) or binary (another build of knee).
     #[arg(
         long = "variant",
         value_name = "SETTINGS",

@@ -10,6 +10,7 @@ mod bisect;
 mod bisect_faults;
 mod check;
 mod commands;
+mod daemons;
 mod defaults;
 mod downloaded;
 mod explain;

@@ -69,6 +69,38 @@ fn settings_that_a_killed_knee_changed_are_put_back_by_the_next() {
     home.check_nothing_is_left();
 }
 
+/// A setting whose value is one of several words, in brackets.
+const CHOICE: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
+
+#[test]
+fn a_choice_in_brackets_is_put_back_after_an_interrupt_and_by_the_next_after_a_kill() {
+    let read = || fs::read_to_string(CHOICE).unwrap_or_default();
+    let before = read();
+    if !is_root() || !before.contains('[') || fs::write(CHOICE, "madvise").is_err() {
+        return skip("a kernel setting in brackets", "there is none here that may be written");
+    }
+    let _turn = TURN.lock();
+    let chosen = |text: &str| text.split(['[', ']']).nth(1).map(str::to_string).unwrap();
+    fs::write(CHOICE, chosen(&before)).unwrap();
+    let other = if before.contains("[defer]") { "never" } else { "defer" };
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        let home = Home::new();
+        let running = home.start(&mut home.knee(&format!(
+            "run getppid --cpus 1 --seconds 600 --variant a={CHOICE}={other} --variant b={CHOICE}={other}"
+        )));
+        running.wait_for_tasks(1, 2);
+        assert_eq!(chosen(&read()), other);
+        running.signal(signal);
+        running.end();
+        if signal == libc::SIGKILL {
+            assert_eq!(chosen(&read()), other);
+            home.run("run getppid --cpus 1 --blocks 1 --seconds 0.02");
+        }
+        assert_eq!(read(), before);
+        home.check_nothing_is_left();
+    }
+}
+
 #[test]
 fn a_setting_that_somebody_changed_since_is_left_alone() {
     if !is_root() {

@@ -91,6 +91,7 @@ fn server_job(server: &Server, values: &Values) -> Result<ServerJob> {
         Readiness::Line(pattern) => Readiness::Line(pattern.clone()),
         Readiness::File(path) => Readiness::File(fill(path, values)?),
         Readiness::Command(text) => Readiness::Command(command(text)?),
+        Readiness::AliveMs(ms) => Readiness::AliveMs(*ms),
     };
     let stop = match stop(&server.stop)? {
         Stop::Signal(_) => server.stop.clone(),

@@ -170,7 +170,7 @@ fn texts_of_server(server: &Server) -> Vec<&str> {
         Some(Readiness::File(path)) => texts.push(path),
         Some(Readiness::Command(line)) => texts.extend(texts_of(line)),
         // A regular expression has braces of its own.
-        Some(Readiness::Line(_)) | None => (),
+        Some(Readiness::Line(_) | Readiness::AliveMs(_)) | None => (),
     }
     texts
 }

@@ -79,6 +79,8 @@ pub enum Readiness {
     File(String),
     /// This program succeeds.
     Command(CommandLine),
+    /// It has lived for this number of milliseconds.
+    AliveMs(u64),
 }
 
 /// Whether a line of a text matches a regular expression.
@@ -169,7 +171,7 @@ impl Server {
 }
 
 impl Readiness {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             Readiness::Port(Scalar(port)) => {
                 ensure!(
@@ -184,6 +186,9 @@ impl Readiness {
             Readiness::Command(line) => {
                 ensure!(!line.is_blank(), "the command of ready is empty");
             }
+            Readiness::AliveMs(ms) => {
+                ensure!(*ms <= 1_000_000, "alive_ms is {ms}, must be at most 1 000 000");
+            }
         }
         Ok(())
     }
@@ -195,6 +200,7 @@ impl Readiness {
             Readiness::Line(pattern) => format!("a line of its output matches '{pattern}'"),
             Readiness::File(path) => format!("{path} exists"),
             Readiness::Command(line) => format!("'{}' succeeds", line.text()),
+            Readiness::AliveMs(ms) => format!("it has lived for {ms} ms"),
         }
     }
 }
@@ -323,7 +329,7 @@ mod tests {
               |
             6 | ready = 'soon'
               |         ^^^^^^
-            unknown variant `soon`, expected one of `port`, `line`, `file`, `command`
+            unknown variant `soon`, expected one of `port`, `line`, `file`, `command`, `alive_ms`
         "#]],
         );
         check(

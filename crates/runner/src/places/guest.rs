@@ -8,6 +8,7 @@
 
 mod ageing;
 mod boot;
+mod commands;
 pub mod console;
 mod disk;
 mod hypervisor;
@@ -25,7 +26,7 @@ use guests::qemu::{GuestOutput, Qemu};
 use host::terminal::hint;
 use host::{job_control, signals};
 use plan::{guest_config, schedule};
-use records::{Boot, Event, FileSystem, Guest, Policy, Record, Until, Warning, Work};
+use records::{Boot, Event, FileSystem, Guest, OwnJob, Policy, Record, Until, Warning, Work};
 
 use self::boot::{FormattedDisk, WARNING_PREFIX};
 use self::disk::Disk;
@@ -255,7 +256,8 @@ impl Guests {
         };
         let after = guest.qemu.times();
         let mut outcome = RunOutcome { events: report.events, boot, ..RunOutcome::default() };
-        outcome.warnings.extend(kernel_warning(&report.kernel_lines));
+        let loads_modules = request.planned.loads_modules();
+        outcome.warnings.extend(kernel_warning(&report.kernel_lines, loads_modules));
         match report.end {
             GuestRunEnd::Interrupted => return Ok(None),
             GuestRunEnd::Lost(why) => {
@@ -299,14 +301,21 @@ fn in_order_of_trial(record: &Record) -> Vec<Guest> {
 
 /// The run as knee sends it to the guest's init.
 fn guest_run(request: &RunRequest, kept: bool) -> Result<GuestRun> {
+    let (number, variant) = (request.id.run.to_string(), request.planned.variant);
+    let scratch = directory_of_run(&number, request.planned.file_system.is_some());
     // Init is process 1 of the guest, and the worker's parent there.
-    let job = request.job(request.id.run.to_string().into(), 1)?;
-    let mut job = records::Job { scratch: format!("/{}", job.scratch.display()).into(), ..job };
-    if let Work::Own(own) = &mut job.work {
-        own.program = Path::new("/").join(boot::program_in_guest(&own.name));
-    }
+    let mut job = request.job(scratch.clone(), 1)?;
+    job.work = match job.work {
+        Work::Own(own) => {
+            let program = Path::new("/").join(boot::program_in_guest(&own.name));
+            Work::Own(OwnJob { program, ..own })
+        }
+        Work::Command(command) => Work::Command(commands::in_guest(command, &scratch, variant)?),
+        work => work,
+    };
     let deadline_s = request.deadline.as_secs_f64();
-    Ok(GuestRun { job, variant: request.planned.variant.cloned(), kept, deadline_s })
+    let variant = variant.map(commands::variant_in_guest).transpose()?;
+    Ok(GuestRun { job, variant, kept, deadline_s })
 }
 
 impl Guests {
@@ -436,10 +445,11 @@ const SPLATS: [&str; 9] = [
     "possible recursive locking",
 ];
 
-/// A warning about a run during which the guest's kernel logged warnings; it quotes the worst.
-fn kernel_warning(kernel_lines: &[String]) -> Option<Warning> {
+/// A warning about a run during which the guest's kernel logged warnings; it quotes the worst. Where the run loads modules
+/// on purpose, such as one that tests a lock, these log what they do, and only a fault is worth a warning.
+fn kernel_warning(kernel_lines: &[String], loads_modules: bool) -> Option<Warning> {
     let splat = kernel_lines.iter().find(|text| SPLATS.iter().any(|splat| text.contains(splat)));
-    let text = splat.or_else(|| kernel_lines.first())?;
+    let text = splat.or_else(|| kernel_lines.first().filter(|_| !loads_modules))?;
     let others = match kernel_lines.len() {
         1 => String::new(),
         n => format!(", and {} more lines", n - 1),

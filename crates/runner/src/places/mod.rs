@@ -7,10 +7,12 @@
 //! A worker is the same process everywhere (`process.rs`): here a child of knee, in a guest a
 //! child of its init, which is knee too.
 
+mod daemon;
 pub mod guest;
 pub mod local;
 pub mod metal;
 pub mod process;
+mod worker_output;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,6 +86,9 @@ impl RunRequest<'_> {
         let work = match self.planned.work {
             PlannedWork::Command(command) => {
                 let mut values = values(point, &self.record.topology, &scratch, self.id);
+                if let (Some(_), Some(dir)) = (&self.planned.guest, scratch.parent()) {
+                    values.insert("dir".to_string(), dir.display().to_string());
+                }
                 if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
                     values = with_port(values, ports::free(self.id.run)?);
                 }
@@ -111,6 +116,7 @@ impl RunRequest<'_> {
             together: false,
             allocations: self.record.experiment.counts_allocations(),
             traced: false,
+            daemon: None,
             stop_grace_s: self.record.experiment.stop_grace_s,
         })
     }

@@ -16,6 +16,9 @@ use host::{children, descendants, memfd, signals};
 use records::{Event, Job, Until, Variant, Warning, Work};
 use setup::directory;
 
+use super::daemon::RunningDaemon;
+use super::worker_output::{readable, whole_lines};
+
 /// How a worker and its job ended.
 pub struct WorkerEnd {
     /// The worker's events.
@@ -28,17 +31,49 @@ pub struct WorkerEnd {
     pub invalid_because: Option<String>,
 }
 
-/// Does a job on this host, in a worker that is started as the variant says and must end within
+/// Does a job on this host, beside the variant's daemon, in a worker that is started as the variant says and must end within
 /// `deadline`. Calls `on_event` with each event as it arrives.
 pub fn run(
     job: &Job,
     variant: Option<&Variant>,
     deadline: Duration,
-    mut on_event: impl FnMut(&Event),
+    on_event: impl FnMut(&Event),
 ) -> Result<WorkerEnd> {
     descendants::adopt();
     // A program that became knee by exec may have left it children that are not ours to kill.
     let has_foreign_children = descendants::has_children();
+    let daemon = variant.and_then(|variant| variant.daemon.as_ref());
+    let daemon = match daemon.map(|daemon| RunningDaemon::start(daemon, job)).transpose() {
+        Ok(daemon) => daemon,
+        Err(_) if signals::received().is_some() => return Ok(WorkerEnd::interrupted()),
+        Err(why) => return Ok(WorkerEnd::failed(format!("{why:#}"))),
+    };
+    let holder = daemon.as_ref().map(RunningDaemon::holder);
+    let mut end = run_worker(&Job { daemon: holder, ..job.clone() }, variant, deadline, on_event)?;
+    let mut warn = |text, advice| end.events.push(Event::Warning(Warning::new(text, advice)));
+    let daemon_end = daemon.map_or(Ok(Vec::new()), RunningDaemon::stop);
+    if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
+        warn(format!("after the run, {why}"), "they may disturb the next runs");
+    }
+    if !job.keep
+        && let Err(e) = remove_scratch(job)
+    {
+        warn(format!("{e:#}"), "remove it by hand");
+    }
+    match daemon_end {
+        Ok(warnings) => end.events.extend(warnings.into_iter().map(Event::Warning)),
+        Err(why) => end.invalid_because = Some(why),
+    }
+    Ok(end)
+}
+
+/// Does a job in a worker, of whose process group nothing is left then.
+fn run_worker(
+    job: &Job,
+    variant: Option<&Variant>,
+    deadline: Duration,
+    mut on_event: impl FnMut(&Event),
+) -> Result<WorkerEnd> {
     let oom_kills_before = oom_kills();
     let stderr = memfd::create(c"worker-stderr")?;
     let mut worker = match start(job, variant, &stderr) {
@@ -62,17 +97,6 @@ pub fn run(
     if !wait_for_group(group, OWN_LOAD_PATIENCE) {
         kill_group(group);
         wait_for_group(group, KILLED_PATIENCE);
-    }
-    if !has_foreign_children && let Err(why) = descendants::kill(&BTreeSet::new()) {
-        let advice = "they may disturb the next runs";
-        let warning = Warning::new(format!("after the run, {why}"), advice);
-        events.push(Event::Warning(warning));
-    }
-    if !job.keep
-        && let Err(e) = remove_scratch(job)
-    {
-        let advice = "remove it by hand";
-        events.push(Event::Warning(Warning::new(format!("{e:#}"), advice)));
     }
     let mut exit = match &reason {
         ListenEnd::Stopped { silent, why } => format!(
@@ -101,6 +125,17 @@ pub fn run(
 }
 
 impl WorkerEnd {
+    /// The end of a run whose worker was not started, as this failed.
+    fn failed(reason: String) -> WorkerEnd {
+        let events = vec![Event::Failed { reason }];
+        WorkerEnd { events, ..WorkerEnd::failed_to_start("was not started".to_string()) }
+    }
+
+    fn interrupted() -> WorkerEnd {
+        let end = WorkerEnd::failed_to_start("was not started".to_string());
+        WorkerEnd { interrupted: true, ..end }
+    }
+
     fn failed_to_start(exit: String) -> WorkerEnd {
         WorkerEnd { events: Vec::new(), exit, interrupted: false, invalid_because: None }
     }
@@ -232,24 +267,6 @@ fn listen(
         }
     };
     (events, reason, continued)
-}
-
-/// Removes the complete lines from `text` and returns their events. A line that is not an event is
-/// somebody's debugging output.
-fn whole_lines(text: &mut Vec<u8>) -> impl Iterator<Item = Event> {
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let lines: Vec<u8> = text.drain(..whole).collect();
-    let lines = String::from_utf8_lossy(&lines).into_owned();
-    let events: Vec<Event> = lines.lines().filter_map(|line| Event::read(line).ok()).collect();
-    events.into_iter()
-}
-
-/// Waits for something to read. Returns `false` after `time`, a second, or a signal.
-fn readable(fd: i32, time: Duration) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let ms = time.as_millis().min(1000) as i32;
-    // SAFETY: one live pollfd.
-    unsafe { libc::poll(&mut poll, 1, ms) > 0 }
 }
 
 /// How long a worker may take to kill a command and to clean up after it.

@@ -34,7 +34,8 @@ impl ChangedSetting {
 
     /// Restores the value from before the first change.
     pub fn restore(&self) -> Result<()> {
-        let is_restored = || settings::read(&self.path).is_ok_and(|now| now == self.before);
+        let now = || settings::read_beside(&self.path, &self.before);
+        let is_restored = || now().is_ok_and(|now| now == self.before);
         if is_restored() {
             return Ok(());
         }
@@ -51,7 +52,8 @@ impl ChangedSetting {
     /// about what it did, or why it could not, to `messages`.
     pub fn sweep(&self, messages: &mut Vec<String>) -> bool {
         // Any other value was set by somebody else since, or has been restored.
-        if settings::read(&self.path).map_or(true, |now| now != self.set || now == self.before) {
+        let now = settings::read_beside(&self.path, &self.set);
+        if now.map_or(true, |now| now != self.set || now == self.before) {
             return true;
         }
         let ChangedSetting { path, before, .. } = self;

@@ -36,6 +36,9 @@ fn the_other_end_of_a_run_with_a_server_disturbs_nothing() {
     let shared = [("client.user_s", 0.3), ("client.cpus", 0.0)];
     check(30, 0, &shared, "");
     check(30, 120, &shared, outside);
+    // A daemon may be anywhere, beside a server, too.
+    check(30, 120, &[("daemon.user_s", 1.2)], "");
+    check(30, 0, &[("daemon.user_s", 0.3), ("client.cpus", 3.0)], "");
     // A server that the user runs may be anywhere.
     check(30, 0, &[("server.user_s", 0.3)], "");
     check(0, 120, &[("server.user_s", 1.2)], "");

@@ -171,6 +171,7 @@ impl Operation {
             keep: false,
             allocations: false,
             traced: true,
+            daemon: None,
             stop_grace_s: TIME.as_secs_f64(),
         })
     }

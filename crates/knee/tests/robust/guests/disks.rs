@@ -113,6 +113,10 @@ fn what_a_guest_cannot_have_of_its_host_is_refused_before_one_boots() {
     check_refused(&format!("{a} --fs tmpfs --policy aged"), "lies in memory");
     check_refused(&format!("{a} --variant a=under=nice"), "for runs on the host itself");
     check_refused(&format!("{a} --patience 0"), "--patience is 0 s");
-    check_refused("--command true --kernel kernel --cpus 1", "leave --kernel out");
+    check_refused("command:redis --server-pid 1 --kernel kernel --cpus 1", "leave --kernel out");
+    check_refused(
+        "--command true --kernel kernel --variant a=env.LD_PRELOAD=/x.so",
+        "leave env.LD_PRELOAD out",
+    );
     check_refused("image.toml", "leave --kernel out");
 }

@@ -4,6 +4,7 @@
 
 mod arm64;
 mod boots;
+mod commands;
 mod conflicts;
 mod disks;
 mod faults;

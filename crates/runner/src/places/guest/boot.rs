@@ -29,7 +29,7 @@ use super::ageing::{self, AgedDisk};
 use super::disk::Disk;
 use super::protocol::{GuestAge, MODULES, Ready, Reply, Request, line};
 use super::watchdog::Watchdog;
-use super::{console, hypervisor, program};
+use super::{commands, console, hypervisor, program};
 
 /// Boots guests.
 pub struct Booter {
@@ -49,8 +49,12 @@ pub struct Booter {
     has_probes: bool,
     /// What executes guests and why KVM does not, once a boot has shown it.
     accelerator: Option<(Accelerator, Option<String>)>,
-    /// Whether the guests get programs that were made from the user's own loads.
-    has_own_loads: bool,
+    /// Whether the guests get programs of this host: the user's own loads, or commands.
+    has_host_programs: bool,
+    /// The kernel modules that commands load, each with the option that builds it.
+    modules: BTreeMap<String, String>,
+    /// The text of /etc/passwd, if servers run as users.
+    users: Option<String>,
     /// Whether instructions decide, so that guests count them unless they were asked for otherwise.
     counts_instructions: bool,
     /// What watches the guests' accesses to memory, if anything does.
@@ -134,7 +138,8 @@ impl Booter {
             }
         }
         let first = record.points.first().context("a record has a point")?;
-        let added = own_programs(record)?;
+        let mut added = own_programs(record)?;
+        added.extend(commands::files(record)?);
         Ok(Booter {
             storage: record.experiment.storage.clone(),
             file_systems,
@@ -143,7 +148,9 @@ impl Booter {
             dir: first.dir.clone(),
             has_probes: record.experiment.explain.is_some()
                 || record.experiment.counts_allocations(),
-            has_own_loads: !added.is_empty(),
+            has_host_programs: !added.is_empty(),
+            modules: commands::modules(record)?,
+            users: commands::users(record)?,
             counts_instructions: record.experiment.is_judged_by(INSTRUCTIONS),
             added,
             ..Booter::without_file_systems()
@@ -162,7 +169,9 @@ impl Booter {
             dir: paths::temporary(),
             has_probes: false,
             accelerator: None,
-            has_own_loads: false,
+            has_host_programs: false,
+            modules: BTreeMap::new(),
+            users: None,
             counts_instructions: false,
             tracer: None,
             is_watched: false,
@@ -394,7 +403,8 @@ impl Booter {
             )],
             Some(_) => Vec::new(),
         };
-        let mut archive = self.archive(kernel.architecture, &needed)?;
+        let loadable = commands::module_files(&self.modules, &kernel, tree.as_ref())?;
+        let mut archive = self.archive(kernel.architecture, &needed, loadable)?;
         if kernel.takes_zstd() {
             archive = compressed(&archive)?;
         }
@@ -425,16 +435,22 @@ impl Booter {
             );
         }
         ensure!(
-            architecture == Architecture::HOST || !self.has_own_loads,
-            "{path} is for {}, and loads of your own are compiled for this host: measure knee's workloads there \
-             (knee list workloads), or name a kernel for {}",
+            architecture == Architecture::HOST || !self.has_host_programs,
+            "{path} is for {}, and commands and loads of your own are programs for this host: measure knee's workloads \
+             there (knee list workloads), or name a kernel for {}",
             architecture.name(),
             Architecture::HOST.name()
         );
         Ok(())
     }
 
-    fn archive(&self, architecture: Architecture, needed: &NeededModules) -> Result<Vec<u8>> {
+    /// The files of a guest. `loadable` are modules that are not loaded at once.
+    fn archive(
+        &self,
+        architecture: Architecture,
+        needed: &NeededModules,
+        loadable: Vec<(String, Vec<u8>)>,
+    ) -> Result<Vec<u8>> {
         let mut archive = Archive::default();
         archive.directory("dev");
         // Without it, messages of init from before it has mounted /dev are lost.
@@ -448,11 +464,13 @@ impl Booter {
         for (name, path) in &self.added {
             let content =
                 fs::read(path).with_context(|| format!("reading {} (--add)", path.display()))?;
-            let parents: Vec<&Path> = Path::new(name).ancestors().skip(1).collect();
-            for parent in parents.iter().rev().filter(|parent| !parent.as_os_str().is_empty()) {
-                archive.directory(&parent.display().to_string());
-            }
-            archive.file(name, &content);
+            archive.file_with_parents(name, &content);
+        }
+        if let Some(users) = &self.users {
+            archive.file_with_parents("etc/passwd", users.as_bytes());
+        }
+        for (name, content) in &loadable {
+            archive.file_with_parents(name, content);
         }
         Ok(archive.finish())
     }

@@ -244,7 +244,7 @@ fn apply_sysctls(variant: Option<&Variant>) -> Result<Vec<(PathBuf, String)>> {
     let mut before = Vec::new();
     for (name, value) in variant.iter().flat_map(|variant| &variant.sysctl) {
         let path = settings::path(name)?;
-        before.push((path.clone(), settings::read(&path)?));
+        before.push((path.clone(), settings::read_beside(&path, &value.0)?));
         settings::write(&path, &value.0)?;
     }
     Ok(before)

@@ -1,0 +1,276 @@
+//! Commands in guests. A guest's initramfs gets the programs of this host that the lines of a command name, with their
+//! libraries; where a shell interprets a line, also the programs whose names are words of it. Kernel modules that a
+//! command loads lie where modprobe(8) looks for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use guests::kernel::Kernel;
+use guests::libraries::{LIBRARIES, path_in_guest, with_libraries};
+use guests::module_index;
+use guests::modules::ModuleTree;
+use host::{given_file, paths};
+use records::{
+    Command, CommandJob, CommandLine, Point, Readiness, Record, Scalar, ServerJob, StartedServer,
+    Variant,
+};
+
+use crate::programs::{Surroundings, daemon_program, find_program, job_before_runs, searched_path};
+
+/// The files that guests need for the commands of a record: their paths there, without the first slash, and here.
+pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
+    let (mut needed, mut wished) = (BTreeSet::new(), BTreeSet::new());
+    for (command, point) in in_guests(record)? {
+        let job = job_before_runs(record, point, command)?;
+        let variant = record.variant(point);
+        for (line, surroundings) in lines(&job) {
+            needed.extend(find_program(&line[0], surroundings, variant)?);
+            let words = words_of_shell(line);
+            wished.extend(
+                words.filter_map(|word| find_program(word, surroundings, variant).ok().flatten()),
+            );
+        }
+    }
+    for variant in record.variants.iter().filter(|v| record.guest(&v.name).is_some()) {
+        needed.extend(daemon_program(variant)?);
+    }
+    let mut files = BTreeMap::new();
+    for program in &needed {
+        add(&mut files, with_libraries(program)?)?;
+    }
+    for program in wished.difference(&needed) {
+        // A word that is no program for a guest, such as a script, may be no program in that line either.
+        if let Ok(with_libraries) = with_libraries(program) {
+            add(&mut files, with_libraries)?;
+        }
+    }
+    Ok(files)
+}
+
+/// The commands that run in guests, each with a point.
+fn in_guests(record: &Record) -> Result<Vec<(&Command, &Point)>> {
+    let points = record.points.iter().filter(|point| record.guest(&point.variant).is_some());
+    let commands = points.map(|point| Ok(record.command(point)?.map(|command| (command, point))));
+    commands.filter_map(Result::transpose).collect()
+}
+
+/// All lines of a command and its server: each a program and its arguments, and where it is started.
+fn lines(job: &CommandJob) -> Vec<(&Vec<String>, Surroundings<'_>)> {
+    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let all = job.prepare.iter().chain([&job.run]).chain(&job.cleanup);
+    let mut lines: Vec<_> = all.map(|line| (line, own)).collect();
+    if let Some(ServerJob::Start(server)) = &job.server {
+        let of_server = of_server(server);
+        let asked = match &server.ready {
+            Readiness::Command(CommandLine::Words(words)) => Some(words),
+            _ => None,
+        };
+        let ends = match &server.stop {
+            CommandLine::Words(words) => Some(words),
+            CommandLine::Text(_) => None,
+        };
+        let all = server.setup.iter().chain([&server.run]).chain(asked).chain(ends);
+        lines.extend(all.map(|line| (line, of_server)));
+    }
+    lines
+}
+
+fn of_server(server: &StartedServer) -> Surroundings<'_> {
+    Surroundings { directory: &server.data, environment: &server.environment }
+}
+
+/// The words in a line for a shell that could be programs.
+fn words_of_shell(line: &[String]) -> impl Iterator<Item = &str> {
+    let text = match line {
+        [shell, flag, text, ..] if flag == "-c" && shell.ends_with("sh") => text,
+        _ => "",
+    };
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-./+".contains(c);
+    text.split(move |c| !is_of_name(c)).filter(|word| !word.is_empty())
+}
+
+/// Adds the files of a program. Two libraries of one name cannot both be in a guest.
+fn add(files: &mut BTreeMap<String, PathBuf>, more: BTreeMap<String, PathBuf>) -> Result<()> {
+    for (inside, here) in more {
+        let known = files.entry(inside.clone()).or_insert_with(|| here.clone());
+        let is_one = *known == here || known.canonicalize().ok() == here.canonicalize().ok();
+        ensure!(
+            is_one,
+            "{} and {} would both be /{inside} in a virtual machine: link one of the programs statically",
+            known.display(),
+            here.display()
+        );
+    }
+    Ok(())
+}
+
+/// The job with its programs and libraries where the guest has them. Its directory is of the host, unless it is the one
+/// that the run makes.
+pub fn in_guest(job: CommandJob, scratch: &Path, variant: Option<&Variant>) -> Result<CommandJob> {
+    let own = Surroundings { directory: &job.directory, environment: &job.environment };
+    let found = |line: &Vec<String>| line_in_guest(line, own, variant);
+    let all = |lines: &[Vec<String>]| lines.iter().map(found).collect::<Result<Vec<_>>>();
+    let server = match &job.server {
+        Some(ServerJob::Start(server)) => {
+            Some(ServerJob::Start(Box::new(server_in_guest(server, variant)?)))
+        }
+        other => other.clone(),
+    };
+    let is_of_run = job.directory.starts_with(scratch);
+    Ok(CommandJob {
+        run: found(&job.run)?,
+        prepare: all(&job.prepare)?,
+        cleanup: all(&job.cleanup)?,
+        environment: environment_in_guest(own, variant),
+        directory: if is_of_run { job.directory.clone() } else { scratch.to_path_buf() },
+        server,
+        ..job.clone()
+    })
+}
+
+/// The line with its program where the guest has it.
+fn line_in_guest(
+    line: &[String],
+    surroundings: Surroundings,
+    variant: Option<&Variant>,
+) -> Result<Vec<String>> {
+    let mut line = line.to_vec();
+    if let Some(program) = find_program(&line[0], surroundings, variant)? {
+        line[0] = path_in_guest(&program);
+    }
+    Ok(line)
+}
+
+/// The environment with the paths of programs and libraries in the guest.
+fn environment_in_guest(
+    surroundings: Surroundings,
+    variant: Option<&Variant>,
+) -> BTreeMap<String, String> {
+    let path = searched_path(surroundings, variant);
+    let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+    let path: Vec<String> = folders.map(|folder| path_in_guest(Path::new(folder))).collect();
+    let paths =
+        [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.into()), ("HOME", "/tmp".into())];
+    let paths = paths.map(|(name, value)| (name.to_string(), value));
+    surroundings.environment.clone().into_iter().chain(paths).collect()
+}
+
+fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<StartedServer> {
+    let own = of_server(server);
+    let found = |line: &Vec<String>| line_in_guest(line, own, variant);
+    let words = |line: &CommandLine| match line {
+        CommandLine::Words(words) => found(words).map(CommandLine::Words),
+        signal => Ok(signal.clone()),
+    };
+    Ok(StartedServer {
+        run: found(&server.run)?,
+        setup: server.setup.iter().map(found).collect::<Result<_>>()?,
+        ready: match &server.ready {
+            Readiness::Command(line) => Readiness::Command(words(line)?),
+            other => other.clone(),
+        },
+        stop: words(&server.stop)?,
+        environment: environment_in_guest(own, variant),
+        ..server.clone()
+    })
+}
+
+/// The text of /etc/passwd in guests: root, and the users that servers run as; `None` if there is no such user.
+pub fn users(record: &Record) -> Result<Option<String>> {
+    let mut lines = BTreeSet::new();
+    for (command, _) in in_guests(record)? {
+        let Some(name) = command.server.as_ref().and_then(|server| server.user.as_ref()) else {
+            continue;
+        };
+        let (user, group) = paths::user_named(name).with_context(|| {
+            format!(
+                "the server of {} runs as {name}, who is not in /etc/passwd: install its package, or name another \
+                 user in the server's `user`",
+                command.name
+            )
+        })?;
+        lines.insert(format!("{name}:x:{user}:{group}::/tmp:/bin/sh\n"));
+    }
+    let all = || ["root:x:0:0::/tmp:/bin/sh\n".to_string()].into_iter().chain(lines.clone());
+    Ok((!lines.is_empty()).then(|| all().collect()))
+}
+
+/// The variant with the program of its daemon where the guest has it.
+pub fn variant_in_guest(variant: &Variant) -> Result<Variant> {
+    let mut variant = variant.clone();
+    let program = daemon_program(&variant)?;
+    if let (Some(daemon), Some(program)) = (&mut variant.daemon, program) {
+        let mut words = daemon.words()?;
+        words[0] = path_in_guest(&program);
+        daemon.run = CommandLine::Words(words);
+        let libraries = Scalar(LIBRARIES.to_string());
+        daemon.environment.insert("LD_LIBRARY_PATH".to_string(), libraries);
+    }
+    Ok(variant)
+}
+
+/// The kernel modules that commands of guests load, each with the option that builds it.
+pub fn modules(record: &Record) -> Result<BTreeMap<String, String>> {
+    let commands = in_guests(record)?.into_iter();
+    Ok(commands.flat_map(|(command, _)| command.modules.clone()).collect())
+}
+
+/// Kernel modules and the modules that they need, with an index of them, for modprobe(8): their paths in the guest, without
+/// the first slash, and their content. An error names the option that the kernel was built without.
+pub fn module_files(
+    modules: &BTreeMap<String, String>,
+    kernel: &Kernel,
+    tree: Option<&ModuleTree>,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let folder = format!("lib/modules/{}", kernel.release);
+    let (mut files, mut lines) = (BTreeMap::new(), BTreeMap::new());
+    for (name, option) in modules {
+        let needed = tree.map(|tree| tree.needed(&[name])).transpose()?.unwrap_or_default();
+        let path = kernel.path.display();
+        if tree.is_some() && needed.modules.is_empty() && needed.missing.is_empty() {
+            bail!(
+                "{path} has {name} built in, so that no run can load it: build it as a module ({option}=m)"
+            );
+        }
+        ensure!(
+            tree.is_some() && needed.missing.is_empty(),
+            "{path} (Linux {}) has no module {}{}: build the kernel and its modules with {option}=m (make), and name the image \
+             in that tree, or the folder of the modules (--modules DIR)",
+            kernel.release,
+            if tree.is_some() { needed.missing.join(", ") } else { name.clone() },
+            configured(option, kernel, tree).map_or_else(String::new, |line| format!(" ({line})")),
+        );
+        let files_in_order: Vec<String> =
+            needed.modules.iter().rev().map(|module| format!("{}.ko", module.name)).collect();
+        if let [own, others @ ..] = &files_in_order[..] {
+            lines.insert(name.replace('-', "_"), format!("{own}: {}", others.join(" ")));
+        }
+        for module in needed.modules {
+            files.insert(format!("{folder}/{}.ko", module.name), module.bytes);
+        }
+    }
+    if !lines.is_empty() {
+        files.insert(format!("{folder}/modules.dep.bin"), module_index::index(&lines));
+    }
+    Ok(files.into_iter().collect())
+}
+
+/// What the kernel's configuration says of an option, where it lies beside the kernel or its modules.
+fn configured(option: &str, kernel: &Kernel, tree: Option<&ModuleTree>) -> Option<String> {
+    const LIMIT: host::Limit = host::Limit { bytes: 16 << 20, what: "a kernel's configuration" };
+    let beside = kernel.path.with_file_name(format!("config-{}", kernel.release));
+    let of_tree = tree.map(|tree| tree.root.join(".config"));
+    let files = [Some(beside), of_tree];
+    let file = files.into_iter().flatten().find(|file| file.is_file())?;
+    let text = given_file::read(&file, LIMIT).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let is_of_option = |line: &&str| {
+        let line = line.trim_start_matches("# ");
+        line.strip_prefix(option).is_some_and(|rest| rest.starts_with(['=', ' ']))
+    };
+    let line =
+        text.lines().find(is_of_option).map(|line| line.trim_start_matches("# ").to_string());
+    let said = line.unwrap_or_else(|| format!("{option} is not mentioned"));
+    Some(format!("in {}: {said}", file.display()))
+}
