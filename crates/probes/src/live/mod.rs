@@ -34,6 +34,7 @@ mod touches;
 mod user_registers;
 mod user_stacks;
 
+pub use refusals::bpf_needs;
 pub use sampled::{ProcWatch, SampledResult};
 
 #[cfg(not(feature = "bpf"))]
