@@ -32,7 +32,7 @@ const OF_MEMORY_MAPS: [&str; 12] = [
 ];
 
 /// Functions that take the lock of a directory or of a file.
-const OF_FILES: [&str; 16] = [
+const OF_FILES: [&str; 17] = [
     "filename_create",
     "start_creating",
     "start_dirop",
