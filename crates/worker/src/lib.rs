@@ -6,10 +6,12 @@
 
 mod allocations;
 mod board;
+mod client;
 mod command;
 mod cpu_users;
 mod durations;
 mod guard;
+mod marked_output;
 mod measure;
 mod output;
 mod own;
@@ -17,6 +19,7 @@ mod pace;
 mod priority;
 mod profiler;
 mod program;
+mod remote_client;
 mod scratch;
 mod server;
 mod task;

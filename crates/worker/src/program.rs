@@ -71,6 +71,8 @@ pub struct ProgramRun {
     pub stderr: KeptOutput,
     /// The most threads that it was seen to have, looked at only beside a server; `None` if others of its processes work.
     pub threads: Option<usize>,
+    /// How much of the CPUs of its host anything used meanwhile, if that is another host.
+    pub host_busy_percent: Option<f64>,
 }
 
 /// SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable, instead of signals that kill the
@@ -176,11 +178,12 @@ pub fn run_measured(
         stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
         threads,
+        host_busy_percent: None,
     })
 }
 
 /// How often the output and the threads of a client and its server are looked at.
-const SERVED_INTERVAL: Duration = Duration::from_millis(500);
+pub const SERVED_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The number of threads of a process that has no children.
 fn threads_of(process: u32) -> Option<usize> {
@@ -309,7 +312,7 @@ pub fn run_helper(
 }
 
 /// The first line of a program and its arguments, for messages: a script of a shell may have many.
-fn shown(words: &[String]) -> String {
+pub fn shown(words: &[String]) -> String {
     let text = words.join(" ");
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.next()) {

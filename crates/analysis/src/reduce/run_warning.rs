@@ -151,7 +151,8 @@ pub fn warnings(
         // Of a command, this includes what it left running and did not wait for.
         above(other_busy_percent(measured), 5.0).map(RunWarning::OtherTasks),
         (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
-        above(value("client.busy_percent"), 90.0).map(RunWarning::ClientIsLimit),
+        above(value("client.busy_percent").max(value("client.host_busy_percent")), 90.0)
+            .map(RunWarning::ClientIsLimit),
         (metrics.get(CLIENT_CPUS) == Some(&0.0)).then_some(RunWarning::SharedCpus),
     ];
     warnings.into_iter().flatten().chain(work_lengths(point, metrics)).collect()
