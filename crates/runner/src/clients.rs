@@ -168,7 +168,8 @@ impl Client {
         listener.set_nonblocking(true)?;
         let script = format!(
             "if command -v bash > /dev/null; then timeout 5 bash -c ': <> /dev/tcp/{address}/{port}'\n\
-             elif command -v nc > /dev/null; then nc -z -w 5 {address} {port}\n\
+             elif command -v nc > /dev/null; then\n\
+             nc -z -w 5 {address} {port} || timeout 2 nc {address} {port} < /dev/null\n\
              elif command -v python3 > /dev/null; then\n\
              python3 -c 'import socket; socket.create_connection((\"{address}\", {port}), 5)'\n\
              else echo {MARK}untried; fi 2> /dev/null\nexit 0\n"

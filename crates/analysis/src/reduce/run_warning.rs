@@ -81,9 +81,12 @@ impl RunWarning {
                 "run longer (--seconds), or read the run as one that ages its files"
             }
             RunWarning::ClientIsLimit(_) => {
-                "the server may be faster than that: give the client more CPUs (fewer --cpus for the server) or threads"
+                "the server may be faster than that: give the client more threads, or more CPUs: fewer \
+                 --cpus for the server, or another host (--client-on)"
             }
-            RunWarning::SharedCpus => "leave CPUs to the client: give the server fewer (--cpus)",
+            RunWarning::SharedCpus => {
+                "leave CPUs to the client: give the server fewer (--cpus), or run it on another host (--client-on)"
+            }
             RunWarning::WorkLength { .. } => {
                 "ask for at least 200 ns, on CPUs of one kind and of constant frequency (`knee doctor`)"
             }
