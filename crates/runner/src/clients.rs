@@ -158,7 +158,8 @@ impl Client {
         address: Ipv4Addr,
     ) -> Result<(Option<Ipv4Addr>, Option<f64>)> {
         let host = self.on.host();
-        let port = ports::free(address, 0).with_context(|| {
+        // None that the first runs try.
+        let port = ports::free(address, u32::MAX).with_context(|| {
             format!(
                 "{host} sees this host as {address}, which servers cannot listen on; if {address} is no address of this \
                  host, since a gateway or a jump host lies between, name one that {host} reaches with --server-address"

@@ -115,6 +115,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_host_stays_the_same_over_a_reboot_but_not_with_another_kernel() {
+        let address = Ipv4Addr::new(10, 0, 0, 2);
+        let host = ClientHost {
+            hostname: "b".to_string(),
+            kernel_release: "6.1.0".to_string(),
+            cpus: 16,
+            cpu_model: None,
+            boot_id: Some("1".to_string()),
+            server_address: Ipv4Addr::new(10, 0, 0, 1),
+            client_address: address,
+            round_trip_us: Some(210.0),
+        };
+        let words = "16 CPUs, Linux 6.1.0, round trip 0.21 ms, asks the server at 10.0.0.1";
+        assert_eq!(host.in_words(), words);
+        let boot_id = Some("2".to_string());
+        assert!(host.is_same(&ClientHost { boot_id, round_trip_us: None, ..host.clone() }));
+        assert!(!host.is_same(&ClientHost { kernel_release: "6.2.0".to_string(), ..host.clone() }));
+    }
+
+    #[test]
     fn a_clients_host_is_one_name_that_ssh_takes() {
         assert_eq!(ClientOn::parse("ssh:me@b").unwrap().host(), "me@b");
         for (wrong, why) in [

@@ -326,6 +326,10 @@ mod tests {
             expect![[r#"Some(Command(Text("ask up"))), SIGTERM"#]],
         );
         check("pid = 7", expect!["None, SIGTERM"]);
+        check(
+            "run = 'serve'\nready = { port = 80 }\nclient_on = 'ssh:me@b'\naddress = '10.0.0.1'",
+            expect![[r#"Some(Port(Scalar("80"))), SIGTERM"#]],
+        );
     }
 
     #[test]
@@ -379,6 +383,22 @@ mod tests {
             "run = 'serve'\nready = { port = 1 }\nreadiness = 3",
             expect![
                 "reading the experiment: line 7: unknown key `load.0.command.?.server.?.readiness`"
+            ],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\nclient_on = 'b'",
+            expect![[r#"
+            reading the experiment: TOML parse error at line 7, column 13
+              |
+            7 | client_on = 'b'
+              |             ^^^
+            a client's host is 'b', must be ssh:HOST
+        "#]],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\naddress = '10.0.0.1'",
+            expect![
+                "in the command 'ask': in its server: address is for a client on another host: name that host in client_on, or leave address out"
             ],
         );
         check(
