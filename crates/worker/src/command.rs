@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use host::clock::now_ns;
-use host::descendants;
+use host::descendants::{self, TreeUsage};
 use host::marks::Marks;
 use probes::counters::Snapshot;
 use probes::{AllocationCounter, CountFrom, Passes};
@@ -213,8 +213,7 @@ fn run_and_measure(
         _ => None,
     };
     let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
-    let connection_before = client.connection_usage();
-    let server_before = cpu_users.server_usage()?.since(connection_before);
+    let [server_before, connection_before] = usage_of_ends(&cpu_users, client)?;
     let own_before = usage::process();
     let before = Snapshot::before(root, &job.cpus);
     profiler.edge_of_command(0)?;
@@ -225,9 +224,8 @@ fn run_and_measure(
     let served = cpu_users.served();
     let run = client.run_measured(command_job, (&cpus[..], policy), signals, &mut profiler, served);
     marks.into_iter().for_each(|marks| marks.window(0));
-    let connection = client.connection_usage();
-    let by_server = cpu_users.server_usage()?.since(connection).since(server_before);
-    let by_connection = connection.since(connection_before);
+    let [by_server, connection] = usage_of_ends(&cpu_users, client)?;
+    let by_server = by_server.since(server_before);
     let used =
         run.as_ref().map_or_else(|_| Used::default(), |run| cpu_users.used(job, run, by_server));
     profiler.edge_of_command(used.on_measured_cpus_us)?;
@@ -244,7 +242,7 @@ fn run_and_measure(
         wall_ns: run.wall_ns,
         drain_ns: None,
         usage: used.usage,
-        worker_us: own.user_us + own.system_us + by_connection.user_us + by_connection.system_us,
+        worker_us: own.user_us + own.system_us + connection.since(connection_before).cpu_us(),
         deltas: counters.deltas,
         gauges: counters.gauges.into_iter().chain(used.gauges).collect(),
         unavailable: counters.unavailable,
@@ -263,6 +261,12 @@ fn run_and_measure(
     let operations = operations.flatten();
     events.push(Event::Ended { exit_status, values, missing, operations });
     Ok(events)
+}
+
+/// What the server, and a connection to its client's host, have used of this host so far.
+fn usage_of_ends(cpu_users: &CpuUsers, client: &Client) -> Result<[TreeUsage; 2], String> {
+    let connection = client.connection_usage();
+    Ok([cpu_users.server_usage()?.since(connection), connection])
 }
 
 /// The exit status of the command, if it is one of those that mean success.

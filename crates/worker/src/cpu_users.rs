@@ -102,7 +102,7 @@ impl CpuUsers<'_, '_> {
             },
             CpuUsers::Server(_, cpus) => {
                 let own_cpus = cpus.own(job);
-                let server_us = server.user_us + server.system_us;
+                let server_us = server.cpu_us();
                 let mut gauges = times("client", run.usage.user_us, run.usage.system_us).to_vec();
                 let mut add = |name: &str, value| gauges.push((name.to_string(), value));
                 add("client.cpus", own_cpus.unwrap_or(0) as f64);

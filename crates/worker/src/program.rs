@@ -157,14 +157,13 @@ pub fn run_measured(
         // One turn each, so that neither stream delays the other, or the end.
         stdout.read(1);
         stderr.read(1);
-        if ready[1] {
-            break (ProgramEnd::Interrupted, now_ns(), Usage::default());
-        }
-        if ready[2] {
-            break (ProgramEnd::ServerEnded, now_ns(), Usage::default());
-        }
-        if left.is_zero() {
-            break (ProgramEnd::TimedOut, now_ns(), Usage::default());
+        let ends = [
+            (ready[1], ProgramEnd::Interrupted),
+            (ready[2], ProgramEnd::ServerEnded),
+            (left.is_zero(), ProgramEnd::TimedOut),
+        ];
+        if let Some((_, end)) = ends.into_iter().find(|(is_so, _)| *is_so) {
+            break (end, now_ns(), Usage::default());
         }
     };
     // What was written before the end. The limit is for descendants that go on writing.

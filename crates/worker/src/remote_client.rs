@@ -45,7 +45,9 @@ const SHELL: &str = concat!(
     "for e in $l; do e=${e#/proc/}; kill -s KILL \"${e%/environ}\"; done; done; ",
     "cd /; [ -z \"$d\" ] || rm -rf \"$d\"; [ -z \"$g\" ] || kill -s KILL \"$g\"; } 2> /dev/null; ",
     "trap gone EXIT; trap \"exit 1\" HUP INT TERM PIPE; ",
-    "d=$(mktemp -d \"${TMPDIR:-/tmp}/knee-client-XXXXXXXX\") && mkdir \"$d/work\" && cd \"$d/work\" || exit 1; ",
+    // Fails if somebody has made it before.
+    "d=${TMPDIR:-/tmp}/knee-client-$m; mkdir \"$d\" || { d=; exit 1; }; ",
+    "mkdir \"$d/work\" && cd \"$d/work\" || exit 1; ",
     "echo 0 > \"$d/beat\"; ",
     "( o=; n=0; while sleep 1; do read -r b < \"$d/beat\" || exit; ",
     "if [ \"$b\" = \"$o\" ]; then n=$((n + 1)); else n=0; o=$b; fi; ",
