@@ -17,7 +17,7 @@ pub enum Client<'a> {
     /// The worker's own.
     Here,
     /// Another one.
-    There(RemoteSession<'a>),
+    There(Box<RemoteSession<'a>>),
 }
 
 impl<'a> Client<'a> {
@@ -25,7 +25,10 @@ impl<'a> Client<'a> {
     pub fn open(job: &'a CommandJob, signals: &TerminationSignals) -> Result<Client<'a>, String> {
         match &job.client {
             None => Ok(Client::Here),
-            Some(client) => RemoteSession::open(client, &job.into(), signals).map(Client::There),
+            Some(client) => {
+                let session = RemoteSession::open(client, &job.into(), signals)?;
+                Ok(Client::There(Box::new(session)))
+            }
         }
     }
 

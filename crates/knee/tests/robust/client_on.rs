@@ -165,7 +165,7 @@ fn a_lost_connection_costs_one_run_and_is_named() {
     connections.iter().for_each(|ssh| ssh.kill(libc::SIGKILL));
     assert_eq!(running_knee.end().status.code(), Some(1));
     let record = there.home.record();
-    let why = reason(&record.runs.iter().next().unwrap()).to_string();
+    let why = reason(record.runs.iter().next().unwrap()).to_string();
     assert!(why.contains("the connection to the client's host client was lost"), "{why}");
     there.home.check_nothing_is_left();
 }
