@@ -21,6 +21,20 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// The line that begins so is an answer; a login shell may print others.
 const MARK: &str = "knee-client ";
 
+/// Tries to connect, twice: a busy host may take its time.
+const REACH: &str = r#"try() {
+if command -v bash > /dev/null; then timeout 5 bash -c ': <> /dev/tcp/ADDRESS/PORT'
+elif command -v nc > /dev/null; then nc -z -w 5 ADDRESS PORT || timeout 2 nc ADDRESS PORT < /dev/null
+elif command -v python3 > /dev/null; then
+python3 -c 'import socket; socket.create_connection(("ADDRESS", PORT), 5)'
+else echo MARKuntried >&3
+fi
+}
+exec 3>&1
+why=$(try 2>&1) || why=$(try 2>&1) || echo "MARKfailed $(echo "$why" | tail -n 1)"
+exit 0
+"#;
+
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
 
@@ -167,25 +181,20 @@ impl Client {
         })?;
         let listener = TcpListener::bind((address, port))?;
         listener.set_nonblocking(true)?;
-        let script = format!(
-            "if command -v bash > /dev/null; then timeout 5 bash -c ': <> /dev/tcp/{address}/{port}'\n\
-             elif command -v nc > /dev/null; then\n\
-             nc -z -w 5 {address} {port} || timeout 2 nc {address} {port} < /dev/null\n\
-             elif command -v python3 > /dev/null; then\n\
-             python3 -c 'import socket; socket.create_connection((\"{address}\", {port}), 5)'\n\
-             else echo {MARK}untried; fi 2> /dev/null\nexit 0\n"
-        );
-        let answer = ssh::answer(client, host, &script, LIMIT)?;
+        let script = REACH.replace("ADDRESS", &address.to_string());
+        let script = script.replace("PORT", &port.to_string()).replace("MARK", MARK);
+        let said = Said::parse(&ssh::answer(client, host, &script, LIMIT)?);
         match listener.accept() {
             Ok((stream, SocketAddr::V4(from))) => {
                 Ok((Some(*from.ip()), round_trip_us(stream.as_raw_fd())))
             }
-            _ if answer.contains(&format!("{MARK}untried")) => Ok((None, None)),
+            _ if !said.all("untried").is_empty() => Ok((None, None)),
             _ => bail!(
-                "{host} reaches no server here: it did not connect to port {port} of {address}. Let its connections to \
-                 the ports {} to {} through a firewall, or name another address of this host with --server-address",
+                "{host} reaches no server here: it did not connect to port {port} of {address}{}. Let its connections \
+                 to the ports {} to {} through a firewall, or name another address of this host with --server-address",
+                said.one("failed").map(|why| format!(" ({why})")).unwrap_or_default(),
                 ports::PORTS.start,
-                ports::PORTS.end
+                ports::PORTS.end - 1
             ),
         }
     }
