@@ -208,6 +208,7 @@ pub fn job(
         scratch: directory.join("knee"),
         keep: false,
         beside: None,
+        daemon: None,
         together: false,
         allocations: false,
         traced: false,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use analysis::{Axis, Curve, CurveCell, Spread, curves};
 use host::Placement;
-use records::{Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
+use records::{ClientHost, Form, Opened, Outcome, Pass, Record, RecordState, Run, Until, Warning};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,6 +40,9 @@ struct RecordHead<'a> {
     kernel_release: Option<&'a str>,
     /// Model of the CPU, from /proc/cpuinfo.
     cpu_model: Option<&'a str>,
+    /// Hosts of clients that ran elsewhere than their servers, by `client_on`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    clients: &'a BTreeMap<String, ClientHost>,
     /// Seed of the random order.
     seed: u64,
     /// Number of planned blocks.
@@ -156,6 +159,7 @@ fn head(opened: &Opened) -> RecordHead<'_> {
         hostname: record.host.hostname.as_deref(),
         kernel_release: record.host.kernel_release.as_deref(),
         cpu_model: record.host.cpu_model.as_deref(),
+        clients: &record.clients,
         seed: record.seed,
         blocks: record.experiment.blocks(),
         runs_planned: record.runs_planned(),

@@ -4,7 +4,7 @@
 //! one before its exec, its parent would wait for that exec, and the terminal for the parent. So stop
 //! signals are blocked from before the fork until the child has left the group.
 
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::bounded_output::BoundedOutput;
 use crate::job_control::{RunningSince, start_child};
 use crate::leftovers::Leftovers;
-use crate::signals;
+use crate::{memfd, signals};
 
 /// The signals by which a terminal stops processes.
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -60,13 +60,24 @@ pub enum Streams {
 /// Runs a program to its end, and captures both ends of its output. Kills it and its group when a signal asks this
 /// process to end. What it left behind is ended.
 pub fn output(command: &mut Command) -> io::Result<Output> {
-    let output = captured(command, Streams::Apart, signals::ask_to_end)?;
+    let output = captured(command.stdin(Stdio::null()), Streams::Apart, signals::ask_to_end)?;
     output.ok_or_else(|| io::Error::other("interrupted"))
 }
 
 /// As [`output`], but it kills the program after `limit`, in which time that this process is stopped does not count,
 /// and not because of a signal.
 pub fn output_within(command: &mut Command, streams: Streams, limit: Duration) -> Result<Output> {
+    limited(command.stdin(Stdio::null()), streams, limit)
+}
+
+/// As [`output_within`], of a program that reads `input`.
+pub fn answer_within(command: &mut Command, input: &[u8], limit: Duration) -> Result<Output> {
+    let mut file = memfd::in_memory("knee-input", input)?;
+    file.rewind().context("rewinding a file in memory")?;
+    limited(command.stdin(file), Streams::Apart, limit)
+}
+
+fn limited(command: &mut Command, streams: Streams, limit: Duration) -> Result<Output> {
     let since = RunningSince::now();
     let output = captured(command, streams, || since.elapsed() > limit);
     match output.context("starting the program")? {
@@ -86,7 +97,7 @@ fn captured(
         Streams::Together => vec![in_memory()?],
     };
     let last = files.len() - 1;
-    command.stdin(Stdio::null()).stdout(files[0].for_child()?).stderr(files[last].for_child()?);
+    command.stdout(files[0].for_child()?).stderr(files[last].for_child()?);
     let leftovers = Leftovers::of(command);
     let mut child = spawn(command)?;
     let status = wait(&mut child, || {

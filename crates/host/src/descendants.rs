@@ -49,6 +49,11 @@ pub struct TreeUsage {
 }
 
 impl TreeUsage {
+    /// In user mode and in the kernel together.
+    pub fn cpu_us(self) -> u64 {
+        self.user_us + self.system_us
+    }
+
     /// What was used since an earlier reading. A process that ended unseen may have taken its part with it.
     pub fn since(self, before: TreeUsage) -> TreeUsage {
         TreeUsage {

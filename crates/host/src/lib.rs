@@ -1,5 +1,6 @@
 //! This computer: its CPUs and their order, affinity, the clock, mounts, processes and signals, the
-//! user's folders, files where others may write, durable files and unnamed files. It depends on no other crate of knee.
+//! user's folders, files where others may write, durable files and unnamed files; and the way to others, ssh. It depends
+//! on no other crate of knee.
 
 pub mod affinity;
 pub mod bounded_output;
@@ -30,6 +31,7 @@ pub mod pinned;
 pub mod question;
 mod random;
 pub mod signals;
+pub mod ssh;
 pub mod terminal;
 mod trusted_users;
 

@@ -4,6 +4,7 @@
 
 mod command_job;
 mod placeholders;
+mod remote_client;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use records::{
 
 pub use self::command_job::{RunId, command_job, copy_of_image, find_program, values, with_port};
 pub use self::placeholders::{IMAGE, Values, check, split, uses, words};
+pub use self::remote_client::{check_remote, client_on, with_client};
 
 macro_rules! commands {
     ($($name:literal,)*) => {
@@ -74,6 +76,8 @@ pub const PREFIX: &str = "command:";
 
 /// The key of the server's line in points: with another server, the same client measures something else.
 pub(crate) const SERVER: &str = "server";
+
+pub(crate) use self::remote_client::CLIENT_ON;
 
 /// What points have in place of the line of a server that the user runs.
 pub(crate) const RUNS_ALREADY: &str = "runs already";

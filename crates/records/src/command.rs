@@ -2,12 +2,13 @@
 //! its output. An experiment holds it with `{placeholders}`; a job holds it with their values filled
 //! in. docs/guide/commands.md explains both.
 
+mod client;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use host::durable::Seal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,6 +17,7 @@ use crate::metric::{Better, METRICS, MetricKind};
 use crate::program_probe::ProgramProbe;
 use crate::scalar::{Many, Scalar};
 
+pub use self::client::{ClientHost, ClientOn, RemoteClient};
 pub use self::server::{Readiness, Server, ServerJob, StartedServer, Stop, has_line, stop};
 
 /// The metric that decides about a command unless its definition names another.
@@ -445,6 +447,9 @@ pub struct CommandJob {
     /// The program that serves while the command, its client, is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerJob>,
+    /// Another host on which the command and the programs around it run; absent for the worker's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<RemoteClient>,
 }
 
 /// Where the number of a command's operations comes from.
@@ -494,6 +499,18 @@ impl CommandJob {
             self.timeout_s
         );
         self.server.iter().try_for_each(ServerJob::check)?;
+        match (&self.server, &self.client) {
+            (Some(ServerJob::Start(server)), None) => {
+                ensure!(!server.client_cpus.is_empty(), "the client has no CPU");
+            }
+            (None | Some(ServerJob::Running(_)), Some(_)) => {
+                bail!("a client on another host needs a server that the worker starts");
+            }
+            (_, Some(client)) => {
+                ensure!(!client.ssh.is_empty() && client.cpus > 0, "the client's host is unknown");
+            }
+            _ => (),
+        }
         self.metrics.iter().try_for_each(Extract::check)
     }
 }

@@ -2,6 +2,7 @@
 //! or irqbalance. It is started before the worker and stopped after it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -114,6 +115,7 @@ impl Daemon {
             },
             stop_timeout_s: self.stop_timeout_s,
             environment: environment.map(|(name, word)| (name.clone(), word.0.clone())).collect(),
+            address: Ipv4Addr::LOCALHOST.to_string(),
             client_cpus: cpus,
         })
     }

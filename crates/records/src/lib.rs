@@ -38,9 +38,9 @@ mod warning;
 
 pub use axes::Axes;
 pub use command::{
-    AnyStatus, Command, CommandJob, CommandLine, Extract, OperationCount, OutputSource, Program,
-    RATE, Readiness, Server, ServerJob, StartedServer, Stop, Success, TableColumn, TableRow, WALL,
-    has_line, stop,
+    AnyStatus, ClientHost, ClientOn, Command, CommandJob, CommandLine, Extract, OperationCount,
+    OutputSource, Program, RATE, Readiness, RemoteClient, Server, ServerJob, StartedServer, Stop,
+    Success, TableColumn, TableRow, WALL, has_line, stop,
 };
 pub use daemon::Daemon;
 pub use effect::{Effect, EffectKind};

@@ -191,6 +191,7 @@ metrics! {
     "client.system_s", "s", Neither, Sampled, Time, "the part of client.cpu_s in the kernel";
     "client.cpus", "1", Neither, Exact, Level, "number of CPUs that the client had for itself; 0 if it shared the server's";
     "client.busy_percent", "%", Neither, Exact, Time, "client.cpu_s over the wall time of the CPUs that the client can use: at most one for each of its threads";
+    "client.host_busy_percent", "%", Neither, Sampled, Time, "how much of the CPUs of the client's host anything used, if that is another host";
     "server.cpu_s", "s", Neither, Sampled, Time, "CPU time of the server that --server-pid names, user and system together";
     "server.user_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in user mode";
     "server.system_s", "s", Neither, Sampled, Time, "the part of server.cpu_s in the kernel";

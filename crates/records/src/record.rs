@@ -11,7 +11,7 @@ use host::{Placement, Topology};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Command, Program};
+use crate::command::{ClientHost, Command, Program};
 use crate::experiment::{Experiment, Judging, Variant};
 use crate::file_system::Filled;
 use crate::guest::{Guest, Hypervisor};
@@ -79,6 +79,9 @@ pub struct Record {
     pub sessions: Vec<Session>,
     /// The host that was measured.
     pub host: HostFacts,
+    /// The hosts of clients that run elsewhere, by the `client_on` of their servers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients: BTreeMap<String, ClientHost>,
     /// The CPUs of the host.
     pub topology: Topology,
     /// The measured directories, with their file systems.

@@ -1,8 +1,8 @@
 //! The head of a report: what was measured, when, on what, and how to do it again.
 
 use records::{
-    Adaptive, Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit, Source,
-    Storage, Until,
+    Adaptive, ClientHost, Directory, Opened, Point, Policy, Record, RecordState, ReplicationUnit,
+    Source, Storage, Until,
 };
 use text::Style;
 use text::prose::{counted, wrapped};
@@ -46,6 +46,7 @@ fn circumstances(record: &Record, runs: u32) -> Vec<(&'static str, String)> {
     ];
     lines.extend(guests(record).map(|guests| ("guests", guests)));
     lines.extend(record.source.is_none().then(|| ("CPUs", cpus(record))));
+    lines.extend(record.clients.iter().map(|(on, host)| ("client", client(on, host))));
     lines.extend(record.directories.iter().map(|directory| ("directory", place(directory))));
     lines.extend(storage(record).map(|storage| ("storage", storage)));
     lines.extend(image(record).map(|image| ("image", image)));
@@ -157,6 +158,11 @@ fn cpus(record: &Record) -> String {
     let nodes = counted(groups(|cpu| cpu.node), "node");
     let model = record.host.cpu_model.iter().map(|model| format!(", {model}"));
     format!("{} ({cores}, {nodes}){}", cpus.len(), model.collect::<String>())
+}
+
+/// "on ssh:b (lab2): 16 CPUs (Some CPU), Linux 6.1.0, round trip 0.21 ms, asks the server at 10.0.0.1".
+fn client(on: &str, host: &ClientHost) -> String {
+    format!("on {on} ({}): {}", host.hostname, host.in_words())
 }
 
 /// "/mnt/test: ext4 (rw,noatime) on /dev/vdb, disk QEMU HARDDISK".

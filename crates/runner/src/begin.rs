@@ -9,19 +9,21 @@ use host::terminal::talk;
 use host::{counted, paths, random, topology};
 use plan::{Usable, adaptive, commands, guest_config, pitfalls, variants};
 use records::{
-    Directory, Experiment, FORMAT, HERE, OwnLoad, Point, Record, RecordState, Session, Warning,
+    ClientHost, Directory, Experiment, FORMAT, HERE, OwnLoad, Point, Record, RecordState, Session,
+    Warning,
 };
 use setup::file_systems;
 use store::{Growing, Id, Index, Store};
 use workloads::Workload;
 
 use crate::places::guest::allowed_cpus;
-use crate::{images, programs};
+use crate::{clients, images, programs};
 
 /// Everything about the record that is known before the first run. Refuses missing programs.
 pub fn new_record(experiment: Experiment) -> Result<Record> {
     let mut record = planned_record(experiment)?;
     images::check_words(&record)?;
+    clients::check(&record)?;
     record.programs = programs::find(&record)?;
     Ok(record)
 }
@@ -75,6 +77,7 @@ pub fn planned_record(experiment: Experiment) -> Result<Record> {
         hypervisor: None,
         sessions: vec![session],
         host,
+        clients: BTreeMap::new(),
         topology,
         directories,
         warnings,
@@ -235,6 +238,7 @@ pub fn open_record(resume: Resume, store: &Store, record: Record) -> Result<Grow
     let kept = &mut growing.record;
     (kept.experiment, kept.points) = (record.experiment, record.points);
     (kept.commands, kept.variants) = (record.commands, record.variants);
+    kept.clients = record.clients;
     let mut session = record.sessions.into_iter().next().expect("new records have one session");
     session.first_run = growing.next_run();
     let id = &growing.record.id;
@@ -272,6 +276,12 @@ fn changed(then: &Record, now: &Record) -> Option<String> {
     }
     if then.commands != now.commands {
         return Some("a command that comes with knee".to_string());
+    }
+    let is_same = |(on, before): (&String, &ClientHost)| {
+        now.clients.get(on).is_some_and(|later| before.is_same(later))
+    };
+    if !then.clients.iter().all(is_same) {
+        return Some("the client's host".to_string());
     }
     if then.variants != now.variants {
         return Some("a variant".to_string());

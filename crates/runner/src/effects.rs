@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use plan::commands::{self, RunId, command_job, values, words};
+use plan::commands::{self, RunId, client_on, command_job, values, words};
 use plan::guest_config;
 use records::{
     Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned,
@@ -147,6 +147,7 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
             effect(EffectKind::Environment, vec![words], format!("of {}", command.name))
         }),
     );
+    let place = client_on(point).map_or(place, |on| format!("on another host, {on}"));
     let lines = |kind, lines: Vec<Vec<String>>| {
         let place = place.clone();
         lines.into_iter().map(move |words| effect(kind, words, place.clone()))

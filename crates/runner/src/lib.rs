@@ -2,6 +2,7 @@
 //! each before the next one starts. Runs take place in places: this host, or virtual machines.
 
 mod begin;
+mod clients;
 mod effects;
 pub mod history;
 mod images;

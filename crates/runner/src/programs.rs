@@ -12,7 +12,7 @@ use host::children::{self, Streams};
 use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
-use plan::commands::{RunId, command_job, split, values, words};
+use plan::commands::{RunId, client_on, command_job, split, values, words};
 use records::{Command, CommandJob, Point, Program, Record, ServerJob, Variant};
 
 /// Stands for the scratch directory, which does not exist yet.
@@ -40,10 +40,15 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             package.collect::<String>()
         );
         let client = Surroundings { directory: &job.directory, environment: &job.environment };
-        for line in &job.prepare {
+        // Those of a client on another host are looked for there.
+        let is_here = client_on(point).is_none();
+        for line in job.prepare.iter().filter(|_| is_here) {
             find_program(&line[0], client, variant).context(cannot.clone())?;
         }
-        let mut measured = vec![(measured_program(command, &job)?, client)];
+        let mut measured = Vec::new();
+        if is_here {
+            measured.push((measured_program(command, &job)?, client));
+        }
         if let Some(ServerJob::Start(server)) = &job.server {
             let own = Surroundings { directory: &server.data, environment: &server.environment };
             for line in &server.setup {

@@ -19,7 +19,7 @@ use store::{Growing, Store};
 use crate::begin::{Resume, check_capacity, new_record, open_record};
 use crate::places::metal::Metal;
 use crate::progress::Progress;
-use crate::{End, programs, rights, run};
+use crate::{End, clients, programs, rights, run};
 
 /// How a record is begun.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,7 @@ pub fn measure(
         settings::check(&local)?;
     }
     programs::identify(&mut record)?;
+    clients::ask(&mut record)?;
     record.label = options.label.unwrap_or_default();
     record.note = options.note.unwrap_or_default();
     record.blocks = options.blocks;

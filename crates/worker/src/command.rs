@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use host::clock::now_ns;
-use host::descendants;
+use host::descendants::{self, TreeUsage};
 use host::marks::Marks;
 use probes::counters::Snapshot;
 use probes::{AllocationCounter, CountFrom, Passes};
@@ -19,13 +19,14 @@ use records::{
     Warning,
 };
 
-use crate::cpu_users::{CpuUsers, Used};
+use crate::client::Client;
+use crate::cpu_users::{ClientCpus, CpuUsers, Used};
 use crate::output::KeptOutput;
 use crate::priority::{self, SchedulingPolicy};
 use crate::profiler::Profiler;
 use crate::program::{
-    HelperError, INTERRUPTED, ProgramEnd, ProgramRun, TerminationSignals, described, run_helper,
-    run_measured, with_last_words,
+    HelperError, INTERRUPTED, ProgramEnd, ProgramRun, TerminationSignals, described,
+    with_last_words,
 };
 use crate::server::RunningServer;
 use crate::{allocations, daemon, say, usage};
@@ -48,8 +49,6 @@ pub fn run(job: &Job, command_job: &CommandJob, started_ns: u64) -> Result<(), S
         Some(ServerJob::Running(pid)) => run_alone(&context, CpuUsers::BesideProcess(*pid)),
         None => run_alone(&context, CpuUsers::Command),
     };
-    let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
-    clean(command_job, interrupted);
     let none = BTreeSet::new();
     let killed = descendants::kill(&none).map_err(|why| format!("after the command, {why}"));
     let events = result?;
@@ -68,8 +67,11 @@ struct CommandRun<'a> {
 
 /// Runs the command where the worker starts no server. Returns its events.
 fn run_alone(context: &CommandRun, cpu_users: CpuUsers) -> Result<Vec<Event>, String> {
-    prepare(context.command_job, context.signals)?;
-    run_and_measure(context, cpu_users, None)
+    let mut client = Client::Here;
+    let result = prepare(context, &mut client)
+        .and_then(|()| run_and_measure(context, &mut client, cpu_users, None));
+    clean(context, &mut client, &result);
+    result
 }
 
 /// Starts the server, runs the command as its client, and ends the server whatever happened. Returns their
@@ -77,15 +79,51 @@ fn run_alone(context: &CommandRun, cpu_users: CpuUsers) -> Result<Vec<Event>, St
 fn run_with_server(context: &CommandRun, server: &StartedServer) -> Result<Vec<Event>, String> {
     let CommandRun { job, command_job, signals, .. } = *context;
     // Before the server, so that it is marked as a part of the workload.
-    let mut profiler = Profiler::begin(job);
-    let mut running =
-        RunningServer::start("server", server, &job.cpus, profiler.marker(), signals)?;
-    let result = prepare(command_job, signals)
-        .and_then(|()| warm_up(context, server, &mut running, &mut profiler))
-        .and_then(|()| {
-            let cpu_users = CpuUsers::Server(&mut running, &server.client_cpus);
-            run_and_measure(context, cpu_users, Some(profiler))
-        });
+    let profiler = Profiler::begin(job);
+    let mut running = RunningServer::start("server", server, &job.cpus, profiler.marker(), signals);
+    let mut client = Client::Here;
+    let result = match &mut running {
+        Ok(running) => Client::open(command_job, signals).and_then(|opened| {
+            client = opened;
+            ask_server(context, &mut client, server, running, profiler)
+        }),
+        Err(why) => Err(why.clone()),
+    };
+    // On another host first, since nobody keeps its connection alive while the server is stopped.
+    if matches!(client, Client::There(_)) {
+        clean(context, &mut client, &result);
+        client = Client::Here;
+    }
+    let result = match running {
+        Ok(running) => end_server(context, running, result),
+        Err(why) => Err(why),
+    };
+    if command_job.client.is_none() {
+        clean(context, &mut client, &result);
+    }
+    result
+}
+
+/// Prepares and runs the command as the client of a server. Returns its events.
+fn ask_server(
+    context: &CommandRun,
+    client: &mut Client,
+    server: &StartedServer,
+    running: &mut RunningServer,
+    mut profiler: Profiler,
+) -> Result<Vec<Event>, String> {
+    prepare(context, client)?;
+    warm_up(context, client, server, running, &mut profiler)?;
+    let cpu_users = CpuUsers::Server(running, ClientCpus::of(context.command_job, server));
+    run_and_measure(context, client, cpu_users, Some(profiler))
+}
+
+/// Ends the server, and adds what it says to the result of its client.
+fn end_server(
+    context: &CommandRun,
+    running: RunningServer,
+    result: Result<Vec<Event>, String>,
+) -> Result<Vec<Event>, String> {
     let result = match (result, running.check_alive()) {
         (Err(why), _) if why == INTERRUPTED => Err(why),
         (_, Err(why)) => Err(why),
@@ -93,13 +131,14 @@ fn run_with_server(context: &CommandRun, server: &StartedServer) -> Result<Vec<E
         (Ok(events), Ok(())) => Ok(events),
     };
     let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
-    let complaint = running.stop(interrupted, signals);
+    let complaint = running.stop(interrupted, context.signals);
     result.map(|events| [events, complaint.into_iter().map(Event::Warning).collect()].concat())
 }
 
 /// Runs the client until its server is warm.
 fn warm_up(
     context: &CommandRun,
+    client: &mut Client,
     server: &StartedServer,
     running: &mut RunningServer,
     profiler: &mut Profiler,
@@ -110,9 +149,8 @@ fn warm_up(
     let CommandRun { command_job, signals, .. } = *context;
     let spared = descendants::living();
     let job = CommandJob { timeout_s: server.warmup_s, ..command_job.clone() };
-    let policy = SchedulingPolicy::current();
-    let cpus = &server.client_cpus;
-    let run = run_measured(&job, cpus, policy, signals, profiler, Some(running.served()))?;
+    let placed = (&server.client_cpus[..], SchedulingPolicy::current());
+    let run = client.run_measured(&job, placed, signals, profiler, Some(running.served()))?;
     let killed = descendants::kill(&spared);
     if !matches!(run.end, ProgramEnd::TimedOut) {
         accepted_status(&job, &run).map_err(|why| format!("warming up: {why}"))?;
@@ -124,26 +162,28 @@ fn timeout(command_job: &CommandJob) -> Duration {
     Duration::from_secs_f64(command_job.timeout_s)
 }
 
-fn prepare(command_job: &CommandJob, signals: &TerminationSignals) -> Result<(), String> {
+fn prepare(context: &CommandRun, client: &mut Client) -> Result<(), String> {
+    let CommandRun { command_job, signals, .. } = *context;
     for words in &command_job.prepare {
         let limit = timeout(command_job);
-        run_helper(words, &command_job.into(), limit, Some(signals)).map_err(
-            |error| match error {
-                HelperError::Failed(why) => format!("preparing the run: {why}"),
-                HelperError::Interrupted => INTERRUPTED.to_string(),
-            },
-        )?;
+        let done = client.run_helper(words, &command_job.into(), limit, Some(signals));
+        done.map_err(|error| match error {
+            HelperError::Failed(why) => format!("preparing the run: {why}"),
+            HelperError::Interrupted => INTERRUPTED.to_string(),
+        })?;
     }
     Ok(())
 }
 
 /// Undoes what was prepared. A failure is only a warning: the run has its numbers all the same.
-fn clean(command_job: &CommandJob, interrupted: bool) {
+fn clean(context: &CommandRun, client: &mut Client, result: &Result<Vec<Event>, String>) {
+    let command_job = context.command_job;
+    let interrupted = result.as_ref().is_err_and(|why| why == INTERRUPTED);
     let timeout = timeout(command_job);
     let timeout = if interrupted { HURRIED_CLEANUP.min(timeout) } else { timeout };
     for words in &command_job.cleanup {
-        if let Err(HelperError::Failed(why)) = run_helper(words, &command_job.into(), timeout, None)
-        {
+        let cleaned = client.run_helper(words, &command_job.into(), timeout, None);
+        if let Err(HelperError::Failed(why)) = cleaned {
             let advice = "check the cleanup of the command: later runs may not start alike";
             say(&Event::Warning(Warning::new(format!("cleaning up: {why}"), advice)));
         }
@@ -154,6 +194,7 @@ fn clean(command_job: &CommandJob, interrupted: bool) {
 /// begun if the job asks for it.
 fn run_and_measure(
     context: &CommandRun,
+    client: &mut Client,
     mut cpu_users: CpuUsers,
     profiler: Option<Profiler>,
 ) -> Result<Vec<Event>, String> {
@@ -172,7 +213,7 @@ fn run_and_measure(
         _ => None,
     };
     let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
-    let server_before = cpu_users.server_usage()?;
+    let [server_before, connection_before] = usage_of_ends(&cpu_users, client)?;
     let own_before = usage::process();
     let daemon_before = daemon::usage(job);
     let before = Snapshot::before(root, &job.cpus);
@@ -182,9 +223,10 @@ fn run_and_measure(
     marks.into_iter().for_each(Marks::program);
     let cpus = cpu_users.command_cpus(job);
     let served = cpu_users.served();
-    let run = run_measured(command_job, &cpus, policy, signals, &mut profiler, served);
+    let run = client.run_measured(command_job, (&cpus[..], policy), signals, &mut profiler, served);
     marks.into_iter().for_each(|marks| marks.window(0));
-    let by_server = cpu_users.server_usage()?.since(server_before);
+    let [by_server, connection] = usage_of_ends(&cpu_users, client)?;
+    let by_server = by_server.since(server_before);
     let used =
         run.as_ref().map_or_else(|_| Used::default(), |run| cpu_users.used(job, run, by_server));
     profiler.edge_of_command(used.on_measured_cpus_us)?;
@@ -202,7 +244,7 @@ fn run_and_measure(
         wall_ns: run.wall_ns,
         drain_ns: None,
         usage: used.usage,
-        worker_us: own.user_us + own.system_us,
+        worker_us: own.user_us + own.system_us + connection.since(connection_before).cpu_us(),
         deltas: counters.deltas,
         gauges: counters.gauges.into_iter().chain(used.gauges).chain(daemon).collect(),
         unavailable: counters.unavailable,
@@ -221,6 +263,12 @@ fn run_and_measure(
     let operations = operations.flatten();
     events.push(Event::Ended { exit_status, values, missing, operations });
     Ok(events)
+}
+
+/// What the server, and a connection to its client's host, have used of this host so far.
+fn usage_of_ends(cpu_users: &CpuUsers, client: &Client) -> Result<[TreeUsage; 2], String> {
+    let connection = client.connection_usage();
+    Ok([cpu_users.server_usage()?.since(connection), connection])
 }
 
 /// The exit status of the command, if it is one of those that mean success.

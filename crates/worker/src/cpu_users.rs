@@ -2,7 +2,7 @@
 //! server that the user runs. Their times are reported apart, so that none is taken for that of other programs.
 
 use host::descendants::{self, TreeUsage};
-use records::{Job, Usage};
+use records::{CommandJob, Job, RemoteClient, StartedServer, Usage};
 
 use crate::program::{ProgramRun, Served};
 use crate::server::RunningServer;
@@ -11,10 +11,38 @@ use crate::server::RunningServer;
 pub enum CpuUsers<'a, 's> {
     /// The command.
     Command,
-    /// A server on the CPUs of the job, and the command as its client on these CPUs.
-    Server(&'a mut RunningServer<'s>, &'a [u32]),
+    /// A server on the CPUs of the job, and the command as its client elsewhere.
+    Server(&'a mut RunningServer<'s>, ClientCpus<'a>),
     /// The command on the CPUs of the job, and a process that the user runs as its server.
     BesideProcess(u32),
+}
+
+/// The CPUs of a client.
+#[derive(Clone, Copy)]
+pub enum ClientCpus<'a> {
+    /// These of this host.
+    Here(&'a [u32]),
+    /// All of another host.
+    There(&'a RemoteClient),
+}
+
+impl<'a> ClientCpus<'a> {
+    /// Those of a server's client.
+    pub fn of(job: &'a CommandJob, server: &'a StartedServer) -> ClientCpus<'a> {
+        match &job.client {
+            Some(client) => ClientCpus::There(client),
+            None => ClientCpus::Here(&server.client_cpus),
+        }
+    }
+
+    /// How many it has for itself: none if the server has some of them, too.
+    fn own(self, job: &Job) -> Option<usize> {
+        let (cpus, is_shared) = match self {
+            ClientCpus::Here(cpus) => (cpus.len(), cpus.iter().any(|cpu| job.cpus.contains(cpu))),
+            ClientCpus::There(client) => (client.cpus as usize, client.is_here),
+        };
+        (!is_shared).then_some(cpus)
+    }
 }
 
 /// What was used while the command ran.
@@ -29,10 +57,11 @@ pub struct Used {
 }
 
 impl CpuUsers<'_, '_> {
-    /// The CPUs that the command runs on.
+    /// The CPUs of this host that the command runs on.
     pub fn command_cpus(&self, job: &Job) -> Vec<u32> {
         match self {
-            CpuUsers::Server(_, cpus) => cpus.to_vec(),
+            CpuUsers::Server(_, ClientCpus::Here(cpus)) => cpus.to_vec(),
+            CpuUsers::Server(_, ClientCpus::There(_)) => Vec::new(),
             CpuUsers::Command | CpuUsers::BesideProcess(_) => job.cpus.clone(),
         }
     }
@@ -72,16 +101,20 @@ impl CpuUsers<'_, '_> {
                 gauges: times("server", server.user_us, server.system_us).to_vec(),
             },
             CpuUsers::Server(_, cpus) => {
-                let is_shared = cpus.iter().any(|cpu| job.cpus.contains(cpu));
-                let own_cpus = if is_shared { 0 } else { cpus.len() };
-                let server_us = server.user_us + server.system_us;
+                let own_cpus = cpus.own(job);
+                let server_us = server.cpu_us();
                 let mut gauges = times("client", run.usage.user_us, run.usage.system_us).to_vec();
-                gauges.push(("client.cpus".to_string(), own_cpus as f64));
-                let busy = (!is_shared).then(|| busy_percent(run, client_us, cpus.len()));
-                gauges.extend(busy.map(|percent| ("client.busy_percent".to_string(), percent)));
+                let mut add = |name: &str, value| gauges.push((name.to_string(), value));
+                add("client.cpus", own_cpus.unwrap_or(0) as f64);
+                if let Some(cpus) = own_cpus {
+                    add("client.busy_percent", busy_percent(run, client_us, cpus));
+                    run.host_busy_percent
+                        .iter()
+                        .for_each(|busy| add("client.host_busy_percent", *busy));
+                }
                 Used {
                     usage: usage(server),
-                    on_measured_cpus_us: server_us + if is_shared { client_us } else { 0 },
+                    on_measured_cpus_us: server_us + if own_cpus.is_none() { client_us } else { 0 },
                     gauges,
                 }
             }

@@ -6,11 +6,13 @@
 
 mod allocations;
 mod board;
+mod client;
 mod command;
 mod cpu_users;
 mod daemon;
 mod durations;
 mod guard;
+mod marked_output;
 mod measure;
 mod output;
 mod own;
@@ -18,6 +20,7 @@ mod pace;
 mod priority;
 mod profiler;
 mod program;
+mod remote_client;
 mod scratch;
 mod server;
 mod task;

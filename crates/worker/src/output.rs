@@ -30,13 +30,7 @@ pub struct KeptOutput {
 impl<S: Read + AsRawFd> Output<S> {
     /// Reads from a pipe, which becomes non-blocking; from none, nothing.
     pub fn new(stream: Option<S>) -> Output<S> {
-        if let Some(stream) = &stream {
-            // SAFETY: plain calls on an open descriptor.
-            unsafe {
-                let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
-                libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
-            }
-        }
+        stream.iter().for_each(set_nonblocking);
         Output { stream, kept: KeptOutput::default() }
     }
 
@@ -65,6 +59,15 @@ impl<S: Read + AsRawFd> Output<S> {
     }
 }
 
+/// Makes reads of a stream return at once.
+pub fn set_nonblocking(stream: &impl AsRawFd) {
+    // SAFETY: plain calls on an open descriptor.
+    unsafe {
+        let flags = libc::fcntl(stream.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(stream.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+    }
+}
+
 impl KeptOutput {
     /// An output that is known as a whole.
     pub fn from_bytes(bytes: &[u8]) -> KeptOutput {
@@ -73,7 +76,8 @@ impl KeptOutput {
         kept
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    /// Appends bytes; those in the middle of a long output are lost.
+    pub fn push(&mut self, bytes: &[u8]) {
         let room = (KEPT_BYTES - self.start.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.start.extend(first);

@@ -71,6 +71,8 @@ pub struct ProgramRun {
     pub stderr: KeptOutput,
     /// The most threads that it was seen to have, looked at only beside a server; `None` if others of its processes work.
     pub threads: Option<usize>,
+    /// How much of the CPUs of its host anything used meanwhile, if that is another host.
+    pub host_busy_percent: Option<f64>,
 }
 
 /// SIGTERM, SIGINT and SIGHUP as a descriptor that becomes readable, instead of signals that kill the
@@ -155,14 +157,13 @@ pub fn run_measured(
         // One turn each, so that neither stream delays the other, or the end.
         stdout.read(1);
         stderr.read(1);
-        if ready[1] {
-            break (ProgramEnd::Interrupted, now_ns(), Usage::default());
-        }
-        if ready[2] {
-            break (ProgramEnd::ServerEnded, now_ns(), Usage::default());
-        }
-        if left.is_zero() {
-            break (ProgramEnd::TimedOut, now_ns(), Usage::default());
+        let ends = [
+            (ready[1], ProgramEnd::Interrupted),
+            (ready[2], ProgramEnd::ServerEnded),
+            (left.is_zero(), ProgramEnd::TimedOut),
+        ];
+        if let Some((_, end)) = ends.into_iter().find(|(is_so, _)| *is_so) {
+            break (end, now_ns(), Usage::default());
         }
     };
     // What was written before the end. The limit is for descendants that go on writing.
@@ -176,11 +177,12 @@ pub fn run_measured(
         stdout: printed.map_or_else(|| stdout.into_kept(), |text| KeptOutput::from_bytes(&text)),
         stderr: stderr.into_kept(),
         threads,
+        host_busy_percent: None,
     })
 }
 
 /// How often the output and the threads of a client and its server are looked at.
-const SERVED_INTERVAL: Duration = Duration::from_millis(500);
+pub const SERVED_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The number of threads of a process that has no children.
 fn threads_of(process: u32) -> Option<usize> {
@@ -309,7 +311,7 @@ pub fn run_helper(
 }
 
 /// The first line of a program and its arguments, for messages: a script of a shell may have many.
-fn shown(words: &[String]) -> String {
+pub fn shown(words: &[String]) -> String {
     let text = words.join(" ");
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     match (lines.next(), lines.next()) {

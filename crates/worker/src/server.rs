@@ -110,7 +110,7 @@ impl<'a> RunningServer<'a> {
     fn is_ready(&self, age: Duration, signals: &TerminationSignals) -> Result<bool, String> {
         match &self.server.ready {
             Readiness::AliveMs(ms) => Ok(age >= Duration::from_millis(*ms)),
-            Readiness::Port(port) => Ok(takes_connections(port_number(&port.0)?)),
+            Readiness::Port(port) => takes_connections(self.server, &port.0),
             Readiness::File(path) => Ok(self.server.data.join(path).exists()),
             Readiness::Line(pattern) => {
                 let text = self.output.text().unwrap_or_default();
@@ -320,21 +320,22 @@ fn let_pass(data: &Path, user: u32) -> Result<(), String> {
 /// Another program that listens would be taken for the server.
 fn refuse_taken_port(server: &StartedServer) -> Result<(), String> {
     let Readiness::Port(port) = &server.ready else { return Ok(()) };
-    if !takes_connections(port_number(&port.0)?) {
+    if !takes_connections(server, &port.0)? {
         return Ok(());
     }
     Err(format!(
-        "port {} of 127.0.0.1 is taken: another program listens there, so the server {} was not started; \
+        "port {} of {} is taken: another program listens there, so the server {} was not started; \
          stop that program, or let knee choose a free port ({{port}})",
-        port.0, server.run[0]
+        port.0, server.address, server.run[0]
     ))
 }
 
-fn port_number(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a TCP port, must be 1 to 65535"))
-}
-
-fn takes_connections(port: u16) -> bool {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+fn takes_connections(server: &StartedServer, port: &str) -> Result<bool, String> {
+    let port: u16 =
+        port.parse().map_err(|_| format!("'{port}' is not a TCP port, must be 1 to 65535"))?;
+    let address: Ipv4Addr = server.address.parse().map_err(|_| {
+        format!("'{}' is not the IPv4 address of a server, such as 127.0.0.1", server.address)
+    })?;
+    let address = SocketAddr::from((address, port));
+    Ok(TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok())
 }

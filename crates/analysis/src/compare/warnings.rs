@@ -148,12 +148,19 @@ fn differences(arms: &[Arm], design: Design) -> Vec<String> {
         };
         Some(record.directories.iter().map(mount).collect::<Vec<_>>().join(", "))
     };
+    let clients = |record: &Record| {
+        let clients = record.clients.values();
+        let named = clients.map(|host| format!("{}, {} CPUs", host.hostname, host.cpus));
+        let named: Vec<String> = named.collect();
+        (!named.is_empty()).then(|| named.join("; "))
+    };
     let mut differences: Vec<String> = [
         difference("the hosts", &|r| r.host.hostname.clone()),
         difference("the CPU models", &|r| r.host.cpu_model.clone()),
         difference("the kernels", &|r| r.host.kernel_release.clone()),
         difference("the kernels' builds", &|r| r.host.kernel_version.clone()),
         difference("the kernels' command lines", &|r| r.host.kernel_command_line.clone()),
+        difference("the clients' hosts", &clients),
         difference("the directories", &mounts),
     ]
     .into_iter()

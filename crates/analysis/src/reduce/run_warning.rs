@@ -82,9 +82,12 @@ impl RunWarning {
                 "run longer (--seconds), or read the run as one that ages its files"
             }
             RunWarning::ClientIsLimit(_) => {
-                "the server may be faster than that: give the client more CPUs (fewer --cpus for the server) or threads"
+                "the server may be faster than that: give the client more threads, or more CPUs: fewer \
+                 --cpus for the server, or another host (--client-on)"
             }
-            RunWarning::SharedCpus => "leave CPUs to the client: give the server fewer (--cpus)",
+            RunWarning::SharedCpus => {
+                "leave CPUs to the client: give the server fewer (--cpus), or run it on another host (--client-on)"
+            }
             RunWarning::WorkLength { .. } => {
                 "ask for at least 200 ns, on CPUs of one kind and of constant frequency (`knee doctor`)"
             }
@@ -155,7 +158,8 @@ pub fn warnings(
             .filter(|_| kernel_threads == KernelThreads::OfOthers)
             .map(RunWarning::OtherTasks),
         (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
-        above(value("client.busy_percent"), 90.0).map(RunWarning::ClientIsLimit),
+        above(value("client.busy_percent").max(value("client.host_busy_percent")), 90.0)
+            .map(RunWarning::ClientIsLimit),
         (metrics.get(CLIENT_CPUS) == Some(&0.0)).then_some(RunWarning::SharedCpus),
     ];
     warnings.into_iter().flatten().chain(work_lengths(point, metrics)).collect()

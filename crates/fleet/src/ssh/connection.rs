@@ -12,13 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::{hint, talk};
-use host::{children, signals};
+use host::{children, signals, ssh};
 
 use super::facts::{Facts, MARK, SCRIPT};
 use crate::remote::{Answer, Request, read_line};
-
-/// How long ssh may take for the first bytes of a connection.
-const CONNECT_S: u32 = 10;
 
 /// How long a host may take to log the user in and to describe itself.
 const LOGIN: Duration = Duration::from_secs(30);
@@ -81,15 +78,12 @@ impl Connection {
     }
 
     fn start(ssh: &[String], name: &str) -> Result<Connection> {
-        let (program, words) = ssh.split_first().context("KNEE_SSH is empty")?;
-        let mut command = Command::new(program);
-        command.args(words).args(["-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]);
-        command.arg("-o").arg(format!("ConnectTimeout={CONNECT_S}"));
-        // A session never becomes the master of others, which would die with it.
-        command.args(["-o", "ControlMaster=no", "--", name, SCRIPT]);
+        let words = ssh::words(ssh, name, SCRIPT, None);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = children::spawn(&mut command)
-            .with_context(|| format!("starting {program}: install the client of OpenSSH"))?;
+            .with_context(|| format!("starting {}: install the client of OpenSSH", words[0]))?;
         let (to, lines) = channel();
         let (heard, from) = channel();
         let said = Arc::new(Messages::default());
@@ -166,11 +160,7 @@ impl Connection {
         // Its last words may come after the end of the stream.
         thread::sleep(Duration::from_millis(100));
         let said = self.said.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = said.trim().replace('\n', "; ");
-        let words = [why.unwrap_or_default(), said].into_iter().filter(|words| !words.is_empty());
-        let words = words.collect::<Vec<_>>().join("; ");
-        let advice = advice(&words).map(|advice| format!(" ({advice})")).unwrap_or_default();
-        if words.is_empty() { "the connection was lost".to_string() } else { words + &advice }
+        ssh::with_advice(&[&why.unwrap_or_default(), said.as_str()].join("\n"))
     }
 }
 
@@ -189,19 +179,6 @@ impl Drop for Connection {
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }
-}
-
-/// What a user can do about what ssh says of a login: it may ask for nothing here.
-fn advice(said: &str) -> Option<&'static str> {
-    let known = [
-        (
-            "Permission denied",
-            "ssh must log in without a password: run ssh-copy-id, or start an agent",
-        ),
-        ("Host key verification failed", "log in once by hand, to accept the host's key"),
-        ("Could not resolve", "name it as ssh knows it: by ~/.ssh/config, /etc/hosts or DNS"),
-    ];
-    known.into_iter().find(|(words, _)| said.contains(words)).map(|(_, advice)| advice)
 }
 
 /// Writes what is sent to this thread, until the other side or the connection ends.

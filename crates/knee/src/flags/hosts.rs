@@ -1,6 +1,7 @@
 //! Hosts that the user names with `--on`, and how Slurm gets jobs.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use host::ssh::check_host;
 
 /// The heading of flags about other hosts.
 pub const HOSTS_HEADING: &str = "Other hosts";
@@ -99,11 +100,7 @@ pub fn place(text: &str) -> Result<Place> {
     };
     let hosts: Vec<String> = hosts.split(',').map(str::to_string).collect();
     for (index, host) in hosts.iter().enumerate() {
-        ensure!(!host.is_empty(), "a host without a name: write ssh:a,b,c");
-        ensure!(
-            !host.starts_with('-') && !host.contains(char::is_whitespace),
-            "{host:?} is no host's name"
-        );
+        check_host(host).context("--on takes hosts as ssh:a,b,c")?;
         ensure!(
             !hosts[..index].contains(host),
             "{host} is named twice: two that measure there would measure each other"

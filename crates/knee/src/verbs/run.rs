@@ -313,6 +313,8 @@ pub const NOT_OF_PLANS: &[&str] = &[
     "i_own_this_device",
     // Of one host.
     "server_pid",
+    "client_on",
+    "server_address",
     // Decided after each block, or compiled: no chunk can do that alone.
     "until_decided",
     "budget",
@@ -339,10 +341,10 @@ impl Arguments {
             (self.json, "--json"),
             (self.label.is_some(), "--label"),
             (self.note.is_some(), "--note"),
-            (self.server.is_given(), "--server-pid"),
             (self.file_systems.i_own_this_device, "--i-own-this-device"),
         ];
-        given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+        let given = given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
+        given.or(self.server.given())
     }
 
     /// Whether files that are not the user's are run without asking.

@@ -6,9 +6,12 @@
 
 mod answers;
 mod bad_input;
+mod beside;
+mod beside;
 mod bisect;
 mod bisect_faults;
 mod check;
+mod client_on;
 mod commands;
 mod daemons;
 mod defaults;
@@ -43,6 +46,7 @@ mod servers;
 mod serving;
 mod skip;
 mod snapshots;
+mod ssh_server;
 mod strangers;
 mod terminal;
 mod top;

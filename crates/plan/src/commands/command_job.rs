@@ -10,6 +10,7 @@ use records::{
 };
 
 use super::placeholders::{IMAGE, Values, fill, words};
+use super::remote_client::{ADDRESS, client_values};
 use super::{RUNS_ALREADY, SERVER};
 
 /// Identifies one run of a record, with the seed that makes its random choices repeatable.
@@ -28,7 +29,7 @@ pub fn copy_of_image(scratch: &Path) -> PathBuf {
     scratch.with_file_name(IMAGE)
 }
 
-/// The job of the worker in one run, with the values of all placeholders.
+/// The job of the worker in one run, with the values of all placeholders, and its client on this host.
 pub fn command_job(command: &Command, values: &Values, scratch: &Path) -> Result<CommandJob> {
     let lines = |lines: &[CommandLine]| -> Result<Vec<Vec<String>>> {
         lines.iter().map(|line| words(line, command.shell, values)).collect()
@@ -63,6 +64,7 @@ pub fn command_job(command: &Command, values: &Values, scratch: &Path) -> Result
     Ok(CommandJob {
         operations: operations.transpose()?,
         server: command.server.as_ref().map(|server| server_job(server, values)).transpose()?,
+        client: None,
         run: run_words.clone(),
         prepare: lines(&command.prepare)?,
         cleanup: lines(&command.cleanup)?,
@@ -99,6 +101,11 @@ fn server_job(server: &Server, values: &Values) -> Result<ServerJob> {
     };
     let environment = server.environment.iter();
     let environment = environment.map(|(name, word)| Ok((name.clone(), fill(&word.0, values)?)));
+    let cpu = |text: &str| Ok(text.parse()?);
+    let client_cpus = match server.client_on {
+        Some(_) => Vec::new(),
+        None => value(CLIENT_CPU_LIST)?.split(',').map(cpu).collect::<Result<_>>()?,
+    };
     let template = server.template.as_ref().map(|path| fill(path, values)).transpose()?;
     Ok(ServerJob::Start(Box::new(StartedServer {
         run: line(&server.run)?,
@@ -113,10 +120,8 @@ fn server_job(server: &Server, values: &Values) -> Result<ServerJob> {
         stop,
         stop_timeout_s: server.stop_timeout_s,
         environment: environment.collect::<Result<_>>()?,
-        client_cpus: value(CLIENT_CPU_LIST)?
-            .split(',')
-            .map(str::parse)
-            .collect::<Result<_, _>>()?,
+        address: value(ADDRESS)?.clone(),
+        client_cpus,
     })))
 }
 
@@ -182,7 +187,6 @@ pub fn values(point: &Point, topology: &Topology, scratch: &Path, run: RunId) ->
         ("cpus", point.cpus.to_string()),
         ("tasks", point.tasks.to_string()),
         ("cpu_list", list(&point.cpu_list)),
-        ("client_cpus", client_cpus.len().to_string()),
         (CLIENT_CPU_LIST, list(&client_cpus)),
         (PORT, format!("{{{PORT}}}")),
         (DATA, scratch.join(DATA).display().to_string()),
@@ -194,7 +198,9 @@ pub fn values(point: &Point, topology: &Topology, scratch: &Path, run: RunId) ->
         // Many programs read a seed into a signed number of 32 bits.
         ("seed", (run.seed.wrapping_add(run.block as u64) % (1 << 31)).to_string()),
     ];
-    let always = always.into_iter().map(|(name, value)| (name.to_string(), value));
+    let of_client = client_values(point, client_cpus.len());
+    let always = always.into_iter().chain(of_client);
+    let always = always.map(|(name, value)| (name.to_string(), value));
     always.chain(point.parameters.clone()).collect()
 }
 

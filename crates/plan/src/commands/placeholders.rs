@@ -22,15 +22,20 @@ pub const ALWAYS: [(&str, &str); 8] = [
 ];
 
 /// The placeholders that a command with a server has besides.
-pub const OF_CLIENTS: [(&str, &str); 2] = [
+pub const OF_CLIENTS: [(&str, &str); 3] = [
     ("client_cpus", "number of the client's CPUs"),
     ("client_cpu_list", "the client's CPUs: 1,3,5"),
+    (
+        "address",
+        "where the client finds the server: 127.0.0.1, or an address that --client-on uses",
+    ),
 ];
 
 /// The placeholders that a command with a server that knee starts has besides.
-pub const OF_SERVERS: [(&str, &str); 2] = [
-    ("port", "a free TCP port of 127.0.0.1, chosen for each run"),
+pub const OF_SERVERS: [(&str, &str); 3] = [
+    ("port", "a free TCP port of {address}, chosen for each run"),
     ("data", "the server's data directory, new for each run"),
+    ("client_address", "where the client connects from: 127.0.0.1, or an address of --client-on"),
 ];
 
 /// Stands for a run's copy of the experiment's image, if it has an image.
@@ -146,11 +151,25 @@ pub fn uses(command: &Command) -> BTreeSet<String> {
         OutputSource::File(path) => Some(path.as_str()),
         OutputSource::Stdout | OutputSource::Stderr => None,
     }));
-    let names = texts.into_iter().flat_map(parts).filter_map(|part| match part {
+    texts.into_iter().flat_map(names_in).collect()
+}
+
+/// The names that the programs of a command use, without those of its server and of its version.
+pub fn uses_of_client(command: &Command) -> BTreeSet<String> {
+    let lines = command.prepare.iter().chain(&command.cleanup).chain([&command.run]);
+    let texts = lines.flat_map(texts_of);
+    texts
+        .chain(command.environment.values().map(|word| word.0.as_str()))
+        .flat_map(names_in)
+        .collect()
+}
+
+fn names_in(text: &str) -> Vec<String> {
+    let name = |part| match part {
         Part::Name(name, _) => Some(name.to_string()),
         Part::Text(_) => None,
-    });
-    names.collect()
+    };
+    parts(text).into_iter().filter_map(name).collect()
 }
 
 fn texts_of(line: &CommandLine) -> Vec<&str> {

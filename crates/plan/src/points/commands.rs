@@ -26,6 +26,7 @@ pub fn points(
     let own = command.parameters.clone().into_iter();
     let parameters: BTreeMap<String, Many<Scalar>> = own.chain(load.parameters.clone()).collect();
     commands::check(command, parameters.keys(), image)?;
+    commands::check_remote(command)?;
     for metric in &command.metrics {
         metric.check_pattern().map_err(|why| anyhow!("the metric {}: {why}", metric.name))?;
     }
@@ -34,7 +35,9 @@ pub fn points(
         .server
         .as_ref()
         .map(|server| (commands::SERVER.to_string(), server_in_words(server)));
-    let other: BTreeMap<String, serde_json::Value> = server.into_iter().collect();
+    let client_on = command.server.as_ref().and_then(|server| server.client_on.as_ref());
+    let client_on = client_on.map(|on| (commands::CLIENT_ON.to_string(), on.text().into()));
+    let other: BTreeMap<String, serde_json::Value> = server.into_iter().chain(client_on).collect();
     let placements = values(&axes.placement, Placement::default())
         .into_iter()
         .map(|placement| Ok((placement, sizes(&axes, None, usable, placement, points_max)?)))
@@ -75,13 +78,14 @@ fn server_in_words(server: &Server) -> serde_json::Value {
     }
 }
 
-/// The axes as they apply to a command. By default a program has all CPUs, but a server and its client
+/// The axes as they apply to a command. By default a program has all CPUs, but a server and its client on one host
 /// have half of them each. The number of tasks is only a value that its line may mention.
 fn axes_for_command(command: &Command, axes: &Axes, usable: &Usable) -> Axes {
-    let is_started = command.server.as_ref().is_some_and(|server| server.pid.is_none());
+    let is_shared = |server: &Server| server.pid.is_none() && server.client_on.is_none();
+    let is_shared = command.server.as_ref().is_some_and(is_shared);
     let usable_cpus = usable.topology.cpus.len().min(usable.at_once.unwrap_or(u32::MAX) as usize);
     let half = (usable_cpus / 2).max(1).to_string();
-    let all = || Many(vec![Scalar(if is_started { half } else { "all".to_string() })]);
+    let all = || Many(vec![Scalar(if is_shared { half } else { "all".to_string() })]);
     let mentioned = commands::uses(command).contains("tasks");
     Axes {
         cpus: axes.cpus.clone().or_else(|| Some(all())),

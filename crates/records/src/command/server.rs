@@ -2,13 +2,14 @@
 //! with `{placeholders}`; a job holds it with their values filled in. docs/guide/servers.md explains both.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::CommandLine;
+use super::{ClientOn, CommandLine};
 use crate::scalar::Scalar;
 
 /// A program that serves while the command, its client, is measured.
@@ -21,6 +22,13 @@ pub struct Server {
     /// Process id of a server that the user runs, in place of `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// Another host for the client, `ssh:HOST`. Without it the client runs on the server's host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_on: Option<ClientOn>,
+    /// The IPv4 address of the server's host at which a client on another host finds the server, where the one that
+    /// ssh's connection comes from is not it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
     /// The user that its programs run as when knee runs as root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -53,6 +61,8 @@ impl Default for Server {
         Server {
             run: CommandLine::default(),
             pid: None,
+            client_on: None,
+            address: None,
             user: None,
             template: None,
             setup: Vec::new(),
@@ -71,7 +81,7 @@ impl Default for Server {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Readiness {
-    /// This TCP port of 127.0.0.1 takes connections.
+    /// This TCP port of `{address}` takes connections.
     Port(Scalar),
     /// A line of its output matches this regular expression.
     Line(String),
@@ -160,6 +170,10 @@ impl Server {
             "user is empty: leave it out for knee's own"
         );
         stop(&self.stop)?;
+        ensure!(
+            self.address.is_none() || self.client_on.is_some(),
+            "address is for a client on another host: name that host in client_on, or leave address out"
+        );
         let Some(ready) = &self.ready else {
             bail!(
                 "nothing says when the server is ready: give ready = {{ port = \"{{port}}\" }}, \
@@ -232,6 +246,9 @@ pub struct StartedServer {
     /// Programs to run before it, one after the other.
     #[serde(default)]
     pub setup: Vec<Vec<String>>,
+    /// The IPv4 address at which its client finds it.
+    #[serde(default = "loopback")]
+    pub address: String,
     /// What shows that it serves.
     pub ready: Readiness,
     /// How long that may take, in seconds.
@@ -249,8 +266,13 @@ pub struct StartedServer {
     /// Environment variables in addition to the worker's own.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// The CPUs of the client. The server has those of the job.
+    /// The CPUs of a client on this host. The server has those of the job.
+    #[serde(default)]
     pub client_cpus: Vec<u32>,
+}
+
+fn loopback() -> String {
+    Ipv4Addr::LOCALHOST.to_string()
 }
 
 impl ServerJob {
@@ -262,7 +284,6 @@ impl ServerJob {
             ensure!(!words.iter().any(|w| w.contains('\0')), "a server has a NUL in it");
         }
         ensure!(server.data.is_absolute(), "the server's data must be an absolute path");
-        ensure!(!server.client_cpus.is_empty(), "the client has no CPU");
         stop(&server.stop)?;
         server.ready.check()
     }
@@ -311,6 +332,10 @@ mod tests {
             expect![[r#"Some(Command(Text("ask up"))), SIGTERM"#]],
         );
         check("pid = 7", expect!["None, SIGTERM"]);
+        check(
+            "run = 'serve'\nready = { port = 80 }\nclient_on = 'ssh:me@b'\naddress = '10.0.0.1'",
+            expect![[r#"Some(Port(Scalar("80"))), SIGTERM"#]],
+        );
     }
 
     #[test]
@@ -364,6 +389,22 @@ mod tests {
             "run = 'serve'\nready = { port = 1 }\nreadiness = 3",
             expect![
                 "reading the experiment: line 7: unknown key `load.0.command.?.server.?.readiness`"
+            ],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\nclient_on = 'b'",
+            expect![[r#"
+            reading the experiment: TOML parse error at line 7, column 13
+              |
+            7 | client_on = 'b'
+              |             ^^^
+            a client's host is 'b', must be ssh:HOST
+        "#]],
+        );
+        check(
+            "run = 'serve'\nready = { port = 1 }\naddress = '10.0.0.1'",
+            expect![
+                "in the command 'ask': in its server: address is for a client on another host: name that host in client_on, or leave address out"
             ],
         );
         check(

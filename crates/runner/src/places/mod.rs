@@ -14,15 +14,17 @@ pub mod metal;
 pub mod process;
 mod worker_output;
 
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use host::ssh;
 use own_loads::Linkage;
-use plan::commands::{RunId, command_job, values, with_port};
+use plan::commands::{RunId, client_on, command_job, values, with_client, with_port};
 use records::{
-    Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned, PlannedWork, Point,
-    ProfileKind, Record, Warning, Work,
+    Command, CommandJob, Event, Job, Mounted, NativeJob, OwnJob, OwnLoad, PROTOCOL, Planned,
+    PlannedWork, Point, ProfileKind, Record, RemoteClient, Warning, Work,
 };
 
 use crate::{ports, profiles};
@@ -80,20 +82,43 @@ fn own_job(own: &OwnLoad, point: &Point) -> Result<OwnJob> {
 }
 
 impl RunRequest<'_> {
+    /// The job of a command, whose server gets a port, and whose client its host.
+    fn command_job(&self, command: &Command, scratch: &Path) -> Result<CommandJob> {
+        let point = self.planned.point;
+        let mut values = values(point, &self.record.topology, scratch, self.id);
+        let client = client_on(point).map(|on| {
+            let host = self.record.clients.get(on);
+            host.with_context(|| format!("the client's host {on} was not asked"))
+        });
+        let client = client.transpose()?;
+        if let (Some(_), Some(dir)) = (&self.planned.guest, scratch.parent()) {
+            values.insert("dir".to_string(), dir.display().to_string());
+        }
+        if let Some(host) = client {
+            values = with_client(values, host);
+        }
+        if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
+            let address = client.map_or(Ipv4Addr::LOCALHOST, |host| host.server_address);
+            values = with_port(values, ports::free(address, self.id.run)?);
+        }
+        let mut job = command_job(command, &values, scratch)?;
+        let on = command.server.as_ref().and_then(|server| server.client_on.as_ref());
+        if let (Some(on), Some(host)) = (on, client) {
+            job.client = Some(RemoteClient {
+                ssh: ssh::client()?,
+                host: on.host().to_string(),
+                cpus: host.cpus,
+                is_here: host.boot_id.is_some() && host.boot_id == self.record.host.boot_id,
+            });
+        }
+        Ok(job)
+    }
+
     /// The job for a worker of the process `knee`, which makes and removes the directory `scratch`.
     pub fn job(&self, scratch: PathBuf, knee: u32) -> Result<Job> {
         let point = self.planned.point;
         let work = match self.planned.work {
-            PlannedWork::Command(command) => {
-                let mut values = values(point, &self.record.topology, &scratch, self.id);
-                if let (Some(_), Some(dir)) = (&self.planned.guest, scratch.parent()) {
-                    values.insert("dir".to_string(), dir.display().to_string());
-                }
-                if command.server.as_ref().is_some_and(|server| server.pid.is_none()) {
-                    values = with_port(values, ports::free(self.id.run)?);
-                }
-                Work::Command(command_job(command, &values, &scratch)?)
-            }
+            PlannedWork::Command(command) => Work::Command(self.command_job(command, &scratch)?),
             PlannedWork::Own(own) => Work::Own(own_job(own, point)?),
             PlannedWork::Workload => Work::Workload(NativeJob {
                 name: point.workload.clone(),

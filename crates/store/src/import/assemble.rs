@@ -365,6 +365,7 @@ fn make(
         hypervisor: None,
         sessions: vec![session],
         host: host(&read),
+        clients: BTreeMap::new(),
         topology: Topology::default(),
         directories: Vec::new(),
         warnings: warnings(&read),

@@ -60,6 +60,7 @@ pub fn plan() -> Record {
             session(&["knee", "run", "golden.toml", "--resume", "last"], 600, 27, Some(640)),
         ],
         host: host(),
+        clients: BTreeMap::new(),
         topology: topology(),
         directories: vec![directory()],
         warnings: vec![Warning::new(

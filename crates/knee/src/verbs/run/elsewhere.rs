@@ -150,14 +150,13 @@ fn is_untouched(state: &fleet::ChunkState) -> bool {
 
 /// Has chunks done on all hosts, or on none. Returns whether a signal ended it.
 fn work_by_ssh(fleet: &Fleet, names: &[String]) -> Result<bool> {
-    let ssh = std::env::var("KNEE_SSH").unwrap_or_else(|_| "ssh".to_string());
-    let ssh = shlex::split(&ssh).with_context(|| format!("KNEE_SSH={ssh}: unclosed quote"))?;
+    let client = host::ssh::client()?;
     let binary = fs::read("/proc/self/exe").context("reading knee's own binary")?;
     if let Some(why) = why_full(fleet.root()) {
         bail!("{why}");
     }
     hint(format_args!("checking {}", counted(names.len(), "host")));
-    let prepared = ssh::prepare_all(&ssh, names, &fleet.plan, binary);
+    let prepared = ssh::prepare_all(&client, names, &fleet.plan, binary);
     if signals::received().is_some() {
         return Ok(true);
     }

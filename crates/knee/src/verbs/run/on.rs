@@ -50,7 +50,8 @@ pub fn run(
         (arguments.json, "--json"),
         (arguments.note.is_some(), "--note"),
     ];
-    if let Some((_, flag)) = of_here.into_iter().find(|(is_given, _)| *is_given) {
+    let given = of_here.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
+    if let Some(flag) = given.or(arguments.server.given()) {
         bail!(
             "{flag} is for runs on this host: leave it out (--fleet DIR goes on with what is there)"
         );

@@ -1,11 +1,9 @@
 //! A fleet on other hosts, by ssh and by Slurm: both are started here, on the loopback, with files in the
 //! test's home. Skipped where their programs are missing or the user is not root.
 
-mod daemons;
 mod slurm;
 mod ssh;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use records::{Opened, Point};
@@ -29,16 +27,4 @@ fn essence(record: &Opened) -> Vec<String> {
         .map(|point| format!("{:?}", Point { dir: PathBuf::new(), ..point.clone() }));
     let experiment = format!("{:?}", record.record.experiment);
     runs.chain(points).chain([experiment]).collect()
-}
-
-/// A port that nothing listens on just now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("binding a port");
-    listener.local_addr().expect("asking for the port").port()
-}
-
-/// A program of the system's, if it is installed.
-fn program(name: &str) -> Option<PathBuf> {
-    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    folders.iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.exists())
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::daemons::Daemon;
-use super::{EXPERIMENT, essence, free_port, program};
+use super::{EXPERIMENT, essence};
+use crate::beside::{Daemon, free_port, program};
 use crate::home::Home;
 use crate::process::wait_for;
 use crate::skip::{is_root, skip};

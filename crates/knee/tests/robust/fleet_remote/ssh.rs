@@ -2,86 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use records::Opened;
 
-use super::daemons::Daemon;
-use super::{EXPERIMENT, essence, free_port, program};
+use super::{EXPERIMENT, essence};
 use crate::home::Home;
 use crate::process::{Process, wait_for};
-use crate::skip::{is_root, skip};
-
-/// An ssh server on the loopback, which knee reaches as `a`, `b` and `c`, and as `stranger` without a key.
-struct Server {
-    home: Home,
-    _daemon: Daemon,
-}
+use crate::ssh_server::Server;
 
 impl Server {
-    /// `None`, and says why, where none can be started.
-    fn start(test: &str) -> Option<Server> {
-        let Some(sshd) = program("sshd").filter(|_| program("ssh").is_some()) else {
-            skip(test, "no sshd (apt-get install openssh-server)");
-            return None;
-        };
-        if !is_root() {
-            skip(test, "needs root, since sshd logs in users");
-            return None;
-        }
-        let home = Home::new();
-        let file = |name: &str| home.path(name).display().to_string();
-        for name in ["hostkey", "key", "other"] {
-            let mut keygen = Command::new("ssh-keygen");
-            keygen.args(["-q", "-t", "ed25519", "-N", "", "-f", &file(name)]);
-            assert!(keygen.status().expect("starting ssh-keygen").success());
-        }
-        // sshd wants it for the process that talks before the login.
-        fs::create_dir_all("/run/sshd").expect("making /run/sshd");
-        let port = free_port();
-        let environment =
-            [("KNEE_RECORDS", "records"), ("XDG_STATE_HOME", "state"), ("TMPDIR", "measured")];
-        let environment: Vec<String> =
-            environment.iter().map(|(name, path)| format!("{name}={}", file(path))).collect();
-        let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
-             UsePAM no\nPidFile none\nPermitRootLogin prohibit-password\nMaxStartups 100\nSetEnv {}\n",
-            file("hostkey"),
-            file("key.pub"),
-            environment.join(" ")
-        );
-        fs::write(home.path("sshd_config"), config).expect("writing sshd_config");
-        let hosts = format!(
-            "Host a b c stranger\n HostName 127.0.0.1\n Port {port}\n User root\n IdentitiesOnly yes\n \
-             Ciphers aes128-gcm@openssh.com\n \
-             StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\nHost a b c\n IdentityFile {}\n\
-             Host stranger\n IdentityFile {}\nHost gone\n HostName 127.0.0.1\n Port 1\n",
-            file("key"),
-            file("other")
-        );
-        fs::write(home.path("ssh_config"), hosts).expect("writing ssh_config");
-        let mut command = Command::new(sshd);
-        command.args(["-D", "-e", "-f", &file("sshd_config")]);
-        let daemon = Daemon::start(&mut command, &home.path("sshd.log"));
-        let server = Server { home, _daemon: daemon };
-        wait_for("sshd", || server.ssh("a", "true").status().ok()?.success().then_some(()));
-        Some(server)
-    }
-
-    fn ssh(&self, host: &str, command: &str) -> Command {
-        let mut ssh = Command::new("ssh");
-        ssh.arg("-F").arg(self.home.path("ssh_config")).args([host, command]);
-        ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        ssh
-    }
-
-    fn knee(&self, arguments: &str) -> Command {
-        let mut command = self.home.knee(arguments);
-        let config = self.home.path("ssh_config");
-        command.env("KNEE_SSH", format!("ssh -F {}", config.display()));
-        command
-    }
-
     /// The knees on the hosts that were reached, and the directory of each.
     fn remotes(&self) -> Vec<(Process, PathBuf)> {
         let processes = self.home.processes().into_iter();

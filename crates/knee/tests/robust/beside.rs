@@ -1,7 +1,8 @@
 //! Programs that run beside a test, and end with it.
 
 use std::fs::File;
-use std::path::Path;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running program in a process group of its own.
@@ -34,4 +35,16 @@ impl Drop for Daemon {
         unsafe { libc::kill(-self.pid(), libc::SIGKILL) };
         let _ = self.0.wait();
     }
+}
+
+/// A port that nothing listens on just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binding a port");
+    listener.local_addr().expect("asking for the port").port()
+}
+
+/// A program of the system's, if it is installed.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    folders.iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.exists())
 }
