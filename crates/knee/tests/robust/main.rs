@@ -7,7 +7,6 @@
 mod answers;
 mod bad_input;
 mod beside;
-mod beside;
 mod bisect;
 mod bisect_faults;
 mod check;

@@ -202,9 +202,12 @@ fn with_stacks(samples: &mut Samples, functions: &[&str], sampled: &[(u32, u64)]
 #[test]
 fn threads_that_often_all_wait_at_a_semaphore_wait_for_work() {
     let check = |works: fn(u32, u64) -> bool, expected: usize| {
-        let mut samples = seen(&[1, 2, 3], |task, number| match works(task, number) {
-            true => (Sighted::Runnable(0), 10, 0),
-            false => (futex([0, 3, 0, 0, 0]), 0, 0),
+        let mut samples = seen(&[1, 2, 3], |task, number| {
+            if works(task, number) {
+                (Sighted::Runnable(0), 10, 0)
+            } else {
+                (futex([0, 3, 0, 0, 0]), 0, 0)
+            }
         });
         with_stacks(&mut samples, &["__new_sem_wait_slow64", "serve"], &[]);
         assert_eq!(observe_samples(&samples).locks.len(), expected);
