@@ -452,14 +452,19 @@ impl<'t> LockWaits<'t> {
                 pieces.push(Piece { from, to: *at, holder: Some(*by) });
                 from = *at;
             }
+            let owner = || {
+                let seen = seen.stacks.owner(wait.task, wait.to);
+                let named = seen.or_else(|| self.owner(wait, kind));
+                named.or_else(|| gives_later(&wake_ups, wait.to).filter(|_| is_timed(kind)))
+            };
             if from < wait.to {
-                let owner =
-                    seen.stacks.owner(wait.task, wait.to).or_else(|| self.owner(wait, kind));
-                pieces.push(Piece { from, to: wait.to, holder: owner });
+                pieces.push(Piece { from, to: wait.to, holder: owner() });
             }
             until = until.max(wait.to);
             if until < wait.awake {
-                pieces.push(Piece { from: until, to: wait.awake, holder: Some(wait.task) });
+                // One whose time is over is woken, and has nothing.
+                let holder = self.releaser(wait).map(|_| wait.task).or_else(owner);
+                pieces.push(Piece { from: until, to: wait.awake, holder });
                 until = wait.awake;
             }
         }
@@ -586,6 +591,19 @@ impl<'t> LockWaits<'t> {
             _ => (HolderState::Sleeping, wait.call.clone()),
         }
     }
+}
+
+/// Whether threads wait for a lock for some milliseconds at a time, again and again: CPython's for its interpreter
+/// (Python/ceval_gil.c, `take_gil`).
+fn is_timed(kind: WaitKind) -> bool {
+    kind == WaitKind::Interpreter
+}
+
+/// The thread that is the next to give a lock back, if it does so soon: it has had the lock since.
+fn gives_later(wake_ups: &[(u64, u32)], at: u64) -> Option<u32> {
+    const SOON_NS: u64 = 100_000_000;
+    let (given_ns, by) = wake_ups.get(wake_ups.partition_point(|(given, _)| *given <= at))?;
+    (given_ns - at <= SOON_NS).then_some(*by)
 }
 
 /// A part of the time in which threads waited.

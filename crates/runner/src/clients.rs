@@ -2,14 +2,15 @@
 //! programs of the clients, and whether they reach the servers here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use host::ssh;
 use host::terminal::hint;
+use host::{random, ssh};
 use plan::commands::{RunId, client_on, command_job, values};
 use records::{ClientHost, ClientOn, Record, Warning};
 
@@ -21,12 +22,12 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// The line that begins so is an answer; a login shell may print others.
 const MARK: &str = "knee-client ";
 
-/// Tries to connect, twice: a busy host may take its time.
+/// Tries to connect and to send a word, twice: a busy host may take its time.
 const REACH: &str = r#"try() {
-if command -v bash > /dev/null; then timeout 5 bash -c ': <> /dev/tcp/ADDRESS/PORT'
-elif command -v nc > /dev/null; then nc -z -w 5 ADDRESS PORT || timeout 2 nc ADDRESS PORT < /dev/null
+if command -v bash > /dev/null; then timeout 5 bash -c 'exec 9<>/dev/tcp/ADDRESS/PORT && echo WORD >&9'
+elif command -v nc > /dev/null; then echo WORD | timeout 5 nc -w 2 ADDRESS PORT
 elif command -v python3 > /dev/null; then
-python3 -c 'import socket; socket.create_connection(("ADDRESS", PORT), 5)'
+python3 -c 'import socket; socket.create_connection(("ADDRESS", PORT), 5).sendall(b"WORD")'
 else echo MARKuntried >&3
 fi
 }
@@ -117,7 +118,7 @@ impl Client {
             "it has no program {} in its PATH: install it there",
             missing.join(", ")
         );
-        let (from, own) = said.addresses();
+        let from = said.address();
         let server_address = match self.address {
             Some(address) => address,
             None => from.with_context(|| self.no_address())?,
@@ -131,7 +132,7 @@ impl Client {
             cpu_model: said.one("model"),
             boot_id: said.one("boot"),
             server_address,
-            client_address: client_address.or(own).unwrap_or(server_address),
+            client_address,
             round_trip_us,
         })
     }
@@ -164,13 +165,9 @@ impl Client {
         Ok(script + "exit 0\n")
     }
 
-    /// Tries to reach a port here from there, as a client will. Returns the address that it came from, and the
-    /// round-trip time of its handshake in microseconds; neither, if the host has no program that connects.
-    fn reach(
-        &self,
-        client: &[String],
-        address: Ipv4Addr,
-    ) -> Result<(Option<Ipv4Addr>, Option<f64>)> {
+    /// Tries to reach a port here from there, as a client will. Returns the address that it came from, which servers may trust,
+    /// and the round-trip time of its handshake in microseconds.
+    fn reach(&self, client: &[String], address: Ipv4Addr) -> Result<(Ipv4Addr, Option<f64>)> {
         let host = self.on.host();
         // None that the first runs try.
         let port = ports::free(address, u32::MAX).with_context(|| {
@@ -182,14 +179,17 @@ impl Client {
         let listener = TcpListener::bind((address, port))?;
         listener.set_nonblocking(true)?;
         let script = REACH.replace("ADDRESS", &address.to_string());
-        let script = script.replace("PORT", &port.to_string()).replace("MARK", MARK);
+        let word = format!("{:016x}{:016x}", random(), random());
+        let script = script.replace("PORT", &port.to_string()).replace("WORD", &word);
+        let script = script.replace("MARK", MARK);
         let said = Said::parse(&ssh::answer(client, host, &script, LIMIT)?);
-        match listener.accept() {
-            Ok((stream, SocketAddr::V4(from))) => {
-                Ok((Some(*from.ip()), round_trip_us(stream.as_raw_fd())))
-            }
-            _ if !said.all("untried").is_empty() => Ok((None, None)),
-            _ => bail!(
+        ensure!(
+            said.all("untried").is_empty(),
+            "it has none of bash, nc and python3, by which it would try to reach a server here: install one there"
+        );
+        match caller(&listener, &word) {
+            Some((stream, from)) => Ok((from, round_trip_us(stream.as_raw_fd()))),
+            None => bail!(
                 "{host} reaches no server here: it did not connect to port {port} of {address}{}. Let its connections \
                  to the ports {} to {} through a firewall, or name another address of this host with --server-address",
                 said.one("failed").map(|why| format!(" ({why})")).unwrap_or_default(),
@@ -198,6 +198,21 @@ impl Client {
             ),
         }
     }
+}
+
+/// The connection that was made with this word, and where from: anybody else may have connected, too.
+fn caller(listener: &TcpListener, word: &str) -> Option<(TcpStream, Ipv4Addr)> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    while let Ok((mut stream, from)) = listener.accept() {
+        let mut said = vec![0; word.len()];
+        let is_read = stream.set_nonblocking(false).is_ok()
+            && stream.set_read_timeout(Some(PATIENCE)).is_ok()
+            && stream.read_exact(&mut said).is_ok();
+        if let (true, SocketAddr::V4(from)) = (is_read && said == word.as_bytes(), from) {
+            return Some((stream, *from.ip()));
+        }
+    }
+    None
 }
 
 /// The answers of a host, by their first word.
@@ -222,16 +237,14 @@ impl Said {
         self.all(name).first().filter(|value| !value.is_empty()).map(|value| value.to_string())
     }
 
-    /// This host's address as that host sees it, and the one under which that host was reached: IPv4 ones.
-    fn addresses(&self) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
+    /// This host's IPv4 address as that host sees it.
+    fn address(&self) -> Option<Ipv4Addr> {
         // "client address, client port, server address, server port" of the connection (ssh(1)).
         let connection = self.one("connection").unwrap_or_default();
-        let words: Vec<&str> = connection.split(' ').collect();
-        let address = |index: usize| match words.get(index)?.parse::<IpAddr>().ok()? {
+        match connection.split(' ').next()?.parse::<IpAddr>().ok()? {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(address) => address.to_ipv4_mapped(),
-        };
-        (address(0), address(2))
+        }
     }
 }
 
@@ -260,10 +273,26 @@ mod tests {
         assert_eq!(said.one("cpus").as_deref(), Some("16"));
         assert_eq!((said.one("model"), said.one("boot")), (None, None));
         assert_eq!(said.all("missing"), ["a", "b c"]);
-        let addresses = said.addresses();
-        assert_eq!(addresses.0, Some(Ipv4Addr::new(10, 0, 0, 1)));
-        assert_eq!(addresses.1, Some(Ipv4Addr::new(10, 0, 0, 2)));
-        let by_ipv6 = Said::parse("knee-client connection fe80::1%eth0 5 ::ffff:10.0.0.2 22");
-        assert_eq!(by_ipv6.addresses(), (None, Some(Ipv4Addr::new(10, 0, 0, 2))));
+        assert_eq!(said.address(), Some(Ipv4Addr::new(10, 0, 0, 1)));
+        let by_ipv6 = |text: &str| Said::parse(&format!("knee-client connection {text} 5 ::1 22"));
+        assert_eq!(by_ipv6("fe80::1%eth0").address(), None);
+        assert_eq!(by_ipv6("::ffff:10.0.0.2").address(), Some(Ipv4Addr::new(10, 0, 0, 2)));
+    }
+
+    #[test]
+    fn a_connection_without_the_word_is_not_the_clients() {
+        use std::io::Write;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stranger, silent) = (connect(), connect());
+        stranger.write_all(b"GET / HT").unwrap();
+        drop(silent);
+        assert!(caller(&listener, "0123abcd").is_none());
+        let mut client = connect();
+        client.write_all(b"0123abcd\n").unwrap();
+        let (stream, from) = caller(&listener, "0123abcd").expect("the client");
+        assert_eq!(from, Ipv4Addr::LOCALHOST);
+        assert_eq!(stream.peer_addr().unwrap(), client.local_addr().unwrap());
     }
 }

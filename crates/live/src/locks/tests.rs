@@ -240,3 +240,41 @@ fn a_thread_that_an_idle_cpu_wakes_for_a_lock_still_waits_for_it() {
     };
     assert_eq!((of(&ThreadState::Lock(0)), of(&ThreadState::WakeUp)), (70, 0));
 }
+
+#[test]
+fn a_wait_for_the_interpreter_that_times_out_is_for_the_thread_that_gives_it_back() {
+    // Thread 1 waits twice, and thread 3 gives it the lock at the end of the second wait.
+    let waits = || Some((1, Left::Waits(TracedWait { words: [0; 5], ..mutex() })));
+    let switches = vec![
+        switch(5, None, Some((3, None))),
+        switch(10, waits(), None),
+        switch(
+            30,
+            None,
+            Some((1, Some(Woken { at_ns: 25, waker: 0, futex: None, by_signal: false }))),
+        ),
+        switch(32, waits(), None),
+        switch(60, None, Some((1, woken(50, 3)))),
+    ];
+    let stack = |at_ns| TracedStack {
+        at_ns,
+        task: 1,
+        why: StackTaken::Waits,
+        frames: vec![0, 1],
+        ..TracedStack::default()
+    };
+    let trace = Trace {
+        edges_ns: vec![0, 100],
+        tasks: [(1, task("a")), (3, task("c"))].into(),
+        switches,
+        stacks: vec![stack(10), stack(32)],
+        functions: ["take_gil", "serve"].map(function).to_vec(),
+        ..Trace::default()
+    };
+    let observation = observe(&trace);
+    let lock = &observation.locks[0];
+    let did: Vec<(HolderState, u64)> =
+        lock.holder.iter().map(|time| (time.reason, time.ns[0])).collect();
+    assert_eq!(did, [(HolderState::Running, 38), (HolderState::WakeUp, 10)]);
+    assert_eq!(lock.contended_ns, [48]);
+}

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn clients_that_come_with_knee_can_run_on_another_host() {
-        for (name, _) in COMMANDS {
+        // The server of tbench takes no address.
+        for (name, _) in COMMANDS.iter().filter(|(name, _)| *name != "tbench") {
             if read(name).unwrap().server.is_some() {
                 check_remote(&remote(name)).unwrap();
             }

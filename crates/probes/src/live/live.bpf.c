@@ -569,8 +569,9 @@ static __always_inline __u64 ran_ns(struct mark *mark, struct task_struct *task)
 	return before ? now - before : 0;
 }
 
-// Another CPU may wake a task that is still on its way off its own, this long before the switch.
-#define LEAVING_NS 20000
+// Another CPU may wake a task that is still on its way off its own, this long before the switch: the kernel may look for
+// other work meanwhile (kernel/sched/fair.c, sched_balance_newidle).
+#define LEAVING_NS 200000
 
 // Member by member: of assignments of whole structures, clang 14 keeps only the last here.
 static __always_inline void copy_wake(struct wake *to, const struct wake *from)

@@ -169,10 +169,18 @@ fn by_proc(sampled: SampledResult, why: &str) -> Observation {
 }
 
 /// Gives knee the highest priority of the fair policy, where it may: behind a thousand threads that could run, what takes it
-/// 1 % of the CPUs would come a minute late. It takes no more for that.
+/// 1 % of the CPUs would come a minute late. It takes no more for that, and what it starts has the usual priority.
 fn hurry() {
-    // SAFETY: the call has no preconditions. Where it is refused, knee goes on as it is.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    let reset_on_fork = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
+    let no_priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure is live. Where a call is refused, knee goes on as it is.
+    unsafe {
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER
+            && libc::sched_setscheduler(0, reset_on_fork, &raw const no_priority) == 0
+        {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+        }
+    }
 }
 
 /// What would add to what /proc shows.
