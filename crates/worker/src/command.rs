@@ -190,6 +190,14 @@ fn clean(context: &CommandRun, client: &mut Client, result: &Result<Vec<Event>, 
     }
 }
 
+/// Begins to count where a program passes, if its operations are counted so.
+fn passes(command_job: &CommandJob, cpus: &[u32]) -> Result<Option<Passes>, String> {
+    match &command_job.operations {
+        Some(OperationCount::Passes { file, probe }) => Passes::begin(file, probe, cpus).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Runs the command itself. Returns its events, to print when its processes are gone. Without a `profiler`, one is
 /// begun if the job asks for it.
 fn run_and_measure(
@@ -206,12 +214,7 @@ fn run_and_measure(
     say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
     let root = Path::new("/");
     let mut profiler = profiler.unwrap_or_else(|| Profiler::begin(job));
-    let mut passes = match &command_job.operations {
-        Some(OperationCount::Passes { file, probe }) => {
-            Some(Passes::begin(file, probe, &job.cpus)?)
-        }
-        _ => None,
-    };
+    let mut passes = passes(command_job, &job.cpus)?;
     let allocations = job.allocations.then(|| AllocationCounter::new(CountFrom::Execution));
     let [server_before, connection_before] = usage_of_ends(&cpu_users, client)?;
     let own_before = usage::process();

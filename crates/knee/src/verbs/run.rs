@@ -343,8 +343,7 @@ impl Arguments {
             (self.note.is_some(), "--note"),
             (self.file_systems.i_own_this_device, "--i-own-this-device"),
         ];
-        let given = given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag));
-        given.or(self.server.given())
+        given.iter().find_map(|(given, flag)| given.then_some(*flag)).or(self.server.given())
     }
 
     /// Whether files that are not the user's are run without asking.
