@@ -13,7 +13,7 @@ use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, client_on, command_job, split, values, words};
-use records::{Command, CommandJob, Point, Program, Record, ServerJob, Variant};
+use records::{Command, CommandJob, Point, Program, Record, ServerJob, StartedServer, Variant};
 
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
@@ -80,6 +80,16 @@ pub fn daemon_program(variant: &Variant) -> Result<Option<PathBuf>> {
     let program = words.first().map(String::as_str).unwrap_or_default();
     find_program(program, surroundings, None)
         .with_context(|| format!("the daemon of variant '{}' cannot be started", variant.name))
+}
+
+/// A variant's daemon as a worker starts it, as far as it is known before a run has its directory.
+pub fn daemon_before_runs(variant: &Variant) -> Result<Option<StartedServer>> {
+    let data = Path::new(FUTURE_SCRATCH).join("data");
+    let daemon = variant.daemon.as_ref();
+    daemon
+        .map(|daemon| daemon.started(data, Vec::new()))
+        .transpose()
+        .with_context(|| format!("in the daemon of variant '{}'", variant.name))
 }
 
 /// The job of a point's command, as far as it is known before a run has its directory.
