@@ -154,7 +154,8 @@ fn line_in_guest(
     Ok(line)
 }
 
-/// The environment with the paths of programs and libraries in the guest.
+/// The environment with the paths of programs and libraries in the guest. A HOME of its own or of the variant
+/// stays.
 fn environment_in_guest(
     surroundings: Surroundings,
     variant: Option<&Variant>,
@@ -162,10 +163,12 @@ fn environment_in_guest(
     let path = searched_path(surroundings, variant);
     let folders = path.split(':').filter(|folder| folder.starts_with('/'));
     let path: Vec<String> = folders.map(|folder| path_in_guest(Path::new(folder))).collect();
-    let paths =
-        [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.into()), ("HOME", "/tmp".into())];
+    let variants = variant.and_then(|variant| variant.environment.get("HOME"));
+    let home = variants.map_or("/tmp", |word| &word.0);
+    let home = ("HOME".to_string(), home.to_string());
+    let paths = [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.to_string())];
     let paths = paths.map(|(name, value)| (name.to_string(), value));
-    surroundings.environment.clone().into_iter().chain(paths).collect()
+    [home].into_iter().chain(surroundings.environment.clone()).chain(paths).collect()
 }
 
 fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<StartedServer> {
@@ -318,6 +321,29 @@ mod tests {
             inside.programs().iter().map(|(_, line)| path_of(line)).collect()
         );
         assert_eq!(inside.environment["PATH"], "/loads/bin");
+    }
+
+    #[test]
+    fn a_home_of_its_own_stays_in_the_guest_and_paths_are_the_guests() {
+        let check = |own: &[(&str, &str)], variant: Option<&Variant>, expected: &str| {
+            let own = own.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            let surroundings =
+                Surroundings { directory: Path::new("/"), environment: &own.collect() };
+            let inside = environment_in_guest(surroundings, variant);
+            let shown: Vec<String> = inside.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            assert_eq!(shown.join(" "), expected);
+        };
+        let path = ("PATH", "/bin:x");
+        check(&[path], None, "HOME=/tmp LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin");
+        let text = "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'b'\nenvironment = { HOME = '/b' }\n";
+        let experiment = Experiment::read(text).unwrap();
+        let variant = experiment.variants.first();
+        check(&[path], variant, "HOME=/b LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin");
+        check(
+            &[path, ("HOME", "/root"), ("LD_LIBRARY_PATH", "/opt")],
+            variant,
+            "HOME=/root LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin",
+        );
     }
 
     #[test]
