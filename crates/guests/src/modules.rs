@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -74,8 +75,9 @@ impl ModuleTree {
     }
 
     fn open(root: &Path) -> Result<ModuleTree> {
-        let mut files = BTreeMap::new();
-        walk(root, &mut files).with_context(|| format!("listing modules in {}", root.display()))?;
+        let is_built = [BUILT_RELEASE, MODULES_ORDER].iter().all(|file| root.join(file).is_file());
+        let files = if is_built { built(root) } else { installed(root) };
+        let files = files.with_context(|| format!("listing modules in {}", root.display()))?;
         let listed = fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
         let built_in = listed.lines().filter_map(|line| name(Path::new(line))).collect();
         Ok(ModuleTree { root: root.to_path_buf(), files, built_in })
@@ -148,13 +150,41 @@ impl ModuleTree {
     }
 }
 
+/// Where make notes the release of the kernel that it builds.
+const BUILT_RELEASE: &str = "include/config/kernel.release";
+
+/// Where make lists the modules that it has built.
+const MODULES_ORDER: &str = "modules.order";
+
 /// Whether a tree of Linux has built the modules of a kernel: its image is in arch/x86/boot there.
 fn has_built(top: &Path, release: &str) -> bool {
-    let built = fs::read_to_string(top.join("include/config/kernel.release"));
-    built.is_ok_and(|built| built.trim() == release) && top.join("modules.order").is_file()
+    let built = fs::read_to_string(top.join(BUILT_RELEASE));
+    built.is_ok_and(|built| built.trim() == release) && top.join(MODULES_ORDER).is_file()
 }
 
-fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> std::io::Result<()> {
+/// The modules that make built last in a tree of Linux. The tree may have other files of their names: of a configuration
+/// before, or installed into it (`make modules_install`, `make bindeb-pkg`).
+fn built(top: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let order = fs::read_to_string(top.join(MODULES_ORDER))?;
+    let file = |line: &str| {
+        // Linux 6.2 and later list fs/xfs/xfs.o, those before 5.3 kernel/fs/xfs/xfs.ko.
+        let listed = Path::new(line).with_extension("ko");
+        let before = listed.strip_prefix("kernel").ok();
+        let paths = [Some(&*listed), before].into_iter().flatten();
+        paths.map(|path| top.join(path)).find(|path| path.is_file())
+    };
+    let files = order.lines().filter_map(file);
+    Ok(files.filter_map(|path| Some((name(&path)?, path))).collect())
+}
+
+/// The modules in all folders below one.
+fn installed(root: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let mut files = BTreeMap::new();
+    walk(root, &mut files)?;
+    Ok(files)
+}
+
+fn walk(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
@@ -315,5 +345,30 @@ pub(crate) mod tests {
         fs::write(folder.path().join("modules.order"), "").unwrap();
         assert_eq!(find("9.9-x").unwrap().root, folder.path());
         assert!(find("9.9-y").is_none());
+    }
+
+    #[test]
+    fn a_module_of_a_tree_is_the_one_that_make_built_last() {
+        let check = |order: &str, expected: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            for file in ["fs/a.ko", "kernel/b.ko", "aa/fs/a.ko", "zz/fs/a.ko", "kernel/old.ko"] {
+                let path = folder.path().join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "").unwrap();
+            }
+            fs::create_dir_all(folder.path().join("include/config")).unwrap();
+            fs::write(folder.path().join("include/config/kernel.release"), "9.9-x\n").unwrap();
+            fs::write(folder.path().join("modules.order"), order).unwrap();
+            let files = ModuleTree::open(folder.path()).unwrap().files;
+            let expected = expected.iter();
+            let expected =
+                expected.map(|(name, path)| (name.to_string(), folder.path().join(path)));
+            assert_eq!(files, expected.collect());
+        };
+        let both = [("a", "fs/a.ko"), ("b", "kernel/b.ko")];
+        check("fs/a.o\nkernel/b.o\nfs/not-made.o\n", &both);
+        check("fs/a.ko\nkernel/b.ko\n", &both);
+        check("kernel/fs/a.ko\nkernel/kernel/b.ko\n", &both);
+        check("", &[]);
     }
 }

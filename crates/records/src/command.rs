@@ -18,7 +18,9 @@ use crate::program_probe::ProgramProbe;
 use crate::scalar::{Many, Scalar};
 
 pub use self::client::{ClientHost, ClientOn, RemoteClient};
-pub use self::server::{Readiness, Server, ServerJob, StartedServer, Stop, has_line, stop};
+pub use self::server::{
+    Readiness, Server, ServerJob, ServerProgram, StartedServer, Stop, has_line, stop,
+};
 
 /// The metric that decides about a command unless its definition names another.
 pub const WALL: &str = "wall_s";
@@ -167,10 +169,10 @@ impl CommandLine {
     }
 
     /// Its words where they are known, as in a job; else its text as one word.
-    pub fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> &[String] {
         match self {
-            CommandLine::Text(text) => vec![text.clone()],
-            CommandLine::Words(words) => words.clone(),
+            CommandLine::Text(text) => std::slice::from_ref(text),
+            CommandLine::Words(words) => words,
         }
     }
 

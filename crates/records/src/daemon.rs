@@ -76,17 +76,12 @@ impl Daemon {
                 "{name} is {length}, must be 0.001 to 1 000 000"
             );
         }
-        self.words()?;
-        stop(&self.stop)?;
-        self.ready.check()
-    }
-
-    /// The program and its arguments.
-    pub fn words(&self) -> Result<Vec<String>> {
-        match &self.run {
-            CommandLine::Text(text) => parse::words(text),
-            CommandLine::Words(words) => Ok(words.clone()),
+        self.ready.check()?;
+        let started = self.started(PathBuf::new(), Vec::new())?;
+        for (_, words) in started.programs() {
+            ensure!(!words.is_empty(), "one of its lines is a comment: name a program");
         }
+        Ok(())
     }
 
     /// The daemon as a worker starts it, on these CPUs, with a directory of its own.
@@ -97,7 +92,7 @@ impl Daemon {
             words => Ok(words.clone()),
         };
         Ok(StartedServer {
-            run: self.words()?,
+            run: split(&self.run)?.words().to_vec(),
             data: directory,
             template: None,
             user: None,

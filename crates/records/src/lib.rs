@@ -39,8 +39,8 @@ mod warning;
 pub use axes::Axes;
 pub use command::{
     AnyStatus, ClientHost, ClientOn, Command, CommandJob, CommandLine, Extract, OperationCount,
-    OutputSource, Program, RATE, Readiness, RemoteClient, Server, ServerJob, StartedServer, Stop,
-    Success, TableColumn, TableRow, WALL, has_line, stop,
+    OutputSource, Program, RATE, Readiness, RemoteClient, Server, ServerJob, ServerProgram,
+    StartedServer, Stop, Success, TableColumn, TableRow, WALL, has_line, stop,
 };
 pub use daemon::Daemon;
 pub use effect::{Effect, EffectKind};

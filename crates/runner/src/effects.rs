@@ -9,10 +9,12 @@ use plan::commands::{self, RunId, client_on, command_job, values, words};
 use plan::guest_config;
 use records::{
     Command, Effect, EffectKind, Guest, OperationCount, OutputSource, OwnLoad, Planned,
-    PlannedWork, Point, Readiness, Record, ServerJob, StartedServer, Stop, Storage, Variant, stop,
+    PlannedWork, Point, Record, ServerJob, ServerProgram, StartedServer, Storage, Variant,
 };
 use setup::file_systems;
 use setup::ownership::DIRECTORY_PREFIX;
+
+use crate::programs;
 
 /// Stands for the id in the name of a run's directory.
 const SOME_ID: &str = "ID";
@@ -24,7 +26,9 @@ pub fn effects(record: &Record) -> Result<Vec<Effect>> {
     effects.extend(guest_config::guests(record).iter().map(boot));
     let on_host = record.points.iter().filter_map(|point| record.metal(&point.variant));
     effects.extend(on_host.map(|kernel| boot(&kernel)));
-    effects.extend(record.variants.iter().flat_map(of_variant));
+    for variant in &record.variants {
+        effects.extend(of_variant(variant)?);
+    }
     effects.extend(of_image(record)?);
     for own in record.experiment.own_loads() {
         let words = [vec![own.file.display().to_string()], own.flags.clone()].concat();
@@ -90,7 +94,7 @@ fn boot(guest: &Guest) -> Effect {
 }
 
 /// What a variant changes around its runs.
-fn of_variant(variant: &Variant) -> Vec<Effect> {
+fn of_variant(variant: &Variant) -> Result<Vec<Effect>> {
     let note = format!("variant {}", variant.name);
     let mut effects = Vec::new();
     let mut add = |kind, words| effects.push(effect(kind, words, note.clone()));
@@ -100,9 +104,6 @@ fn of_variant(variant: &Variant) -> Vec<Effect> {
     for (name, value) in &variant.environment {
         add(EffectKind::Environment, vec![format!("{name}={}", value.0)]);
     }
-    if let Some(daemon) = &variant.daemon {
-        add(EffectKind::Daemon, daemon.run.words());
-    }
     let binary = variant.binary.as_ref().map(|path| path.display().to_string());
     if !variant.under.is_empty() {
         let knee = binary.clone().unwrap_or("knee".to_string());
@@ -111,7 +112,15 @@ fn of_variant(variant: &Variant) -> Vec<Effect> {
     if let Some(binary) = binary {
         add(EffectKind::Binary, vec![binary, "worker".to_string()]);
     }
-    effects
+    if let Some(daemon) = programs::daemon_before_runs(variant)? {
+        effects.extend(of_server(
+            &daemon,
+            EffectKind::Daemon,
+            &format!("of the daemon of {note}"),
+            &note,
+        ));
+    }
+    Ok(effects)
 }
 
 /// Making the experiment's image, if it has one.
@@ -153,7 +162,10 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
         lines.into_iter().map(move |words| effect(kind, words, place.clone()))
     };
     if let Some(ServerJob::Start(server)) = job.server {
-        effects.extend(of_server(*server));
+        let user = server.user.as_ref();
+        let user = user.map(|user| format!("as the user {user}, if knee runs as root"));
+        let user = user.unwrap_or_default();
+        effects.extend(of_server(&server, EffectKind::Server, "of the server", &user));
     }
     effects.extend(lines(EffectKind::Prepare, job.prepare));
     effects.extend(lines(EffectKind::Command, vec![job.run]));
@@ -170,31 +182,68 @@ fn of_point(record: &Record, planned: &Planned, command: &Command) -> Result<Vec
     Ok(effects)
 }
 
-/// The programs of a server, in the order in which they start.
-fn of_server(server: StartedServer) -> Vec<Effect> {
-    let user = server.user.map(|user| format!("as the user {user}, if knee runs as root"));
-    let user = user.unwrap_or_default();
+/// The programs of a server or a daemon, in the order in which they start, and what they find there. `owner` says whose the
+/// environment is, and `note` how its programs run.
+fn of_server(server: &StartedServer, kind: EffectKind, owner: &str, note: &str) -> Vec<Effect> {
     let template = server.template.iter().map(|path| {
         let words = vec![path.display().to_string()];
         effect(EffectKind::Reads, words, "copied for each run")
     });
     let environment = server.environment.iter().map(|(name, value)| {
-        effect(EffectKind::Environment, vec![format!("{name}={value}")], "of the server")
+        effect(EffectKind::Environment, vec![format!("{name}={value}")], owner)
     });
-    let setup = server.setup.into_iter().map(|words| (EffectKind::Prepare, words));
-    let mut lines: Vec<(EffectKind, Vec<String>)> = setup.collect();
-    lines.push((EffectKind::Server, server.run));
-    if let Readiness::Command(line) = &server.ready {
-        lines.push((EffectKind::Prepare, line.words()));
-    }
-    if let Ok(Stop::Command(line)) = stop(&server.stop) {
-        lines.push((EffectKind::Cleanup, line.words()));
-    }
-    let lines = lines.into_iter().map(|(kind, words)| effect(kind, words, user.clone()));
-    template.chain(environment).chain(lines).collect()
+    let programs = server.programs().into_iter().map(|(program, words)| {
+        let kind = match program {
+            ServerProgram::Setup | ServerProgram::Ready => EffectKind::Prepare,
+            ServerProgram::Serves => kind,
+            ServerProgram::Stop => EffectKind::Cleanup,
+        };
+        effect(kind, words.to_vec(), note)
+    });
+    template.chain(environment).chain(programs).collect()
 }
 
 /// Where a command's programs run, unless that is the scratch directory.
 fn in_directory(directory: &Path, scratch: &Path) -> String {
     if directory == scratch { String::new() } else { format!("in {}", directory.display()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use records::Experiment;
+
+    use super::*;
+
+    fn check(daemon: &str, expected: Expect) {
+        let text = format!(
+            "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'b'\n[variant.daemon]\n{daemon}\n"
+        );
+        let experiment = Experiment::read(&text).unwrap();
+        let effects = of_variant(&experiment.variants[0]).unwrap();
+        let line = |effect: &Effect| {
+            format!("{}: {} # {}\n", effect.kind.name(), effect.words.join("|"), effect.note)
+        };
+        expected.assert_eq(&effects.iter().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn all_that_a_daemon_starts_and_is_given_is_listed() {
+        check(
+            "run = 'tuned -l'\nready = { command = 'ask up' }\nstop = 'ask \"the end\"'\n\
+             environment = { LD_PRELOAD = '/tmp/x.so' }",
+            expect![[r#"
+                environment: LD_PRELOAD=/tmp/x.so # of the daemon of variant b
+                daemon: tuned|-l # variant b
+                prepare: ask|up # variant b
+                cleanup: ask|the end # variant b
+            "#]],
+        );
+        check(
+            "run = ['tuned']\nready = { file = 'up' }\nstop = 'SIGINT'",
+            expect![[r#"
+            daemon: tuned # variant b
+        "#]],
+        );
+    }
 }

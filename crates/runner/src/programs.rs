@@ -7,13 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use host::children::{self, Streams};
 use host::durable::Seal;
 use host::nearest;
 use host::terminal::talk;
 use plan::commands::{RunId, client_on, command_job, split, values, words};
-use records::{Command, CommandJob, Point, Program, Record, ServerJob, Variant};
+use records::{
+    Command, CommandJob, Point, Program, Record, ServerJob, ServerProgram, StartedServer, Variant,
+};
 
 /// Stands for the scratch directory, which does not exist yet.
 const FUTURE_SCRATCH: &str = "/.knee-not-yet";
@@ -50,11 +52,11 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
             measured.push((measured_program(command, &job)?, client));
         }
         if let Some(ServerJob::Start(server)) = &job.server {
-            let own = Surroundings { directory: &server.data, environment: &server.environment };
-            for line in &server.setup {
-                find_program(&line[0], own, variant).context(cannot.clone())?;
+            for (_, line) in server.programs() {
+                find_program(&line[0], Surroundings::of(server), variant)
+                    .context(cannot.clone())?;
             }
-            measured.push((server.run[0].clone(), own));
+            measured.push((server.run[0].clone(), Surroundings::of(server)));
         }
         for (program, surroundings) in measured {
             let path = find_program(&program, surroundings, variant).context(cannot.clone())?;
@@ -64,22 +66,43 @@ pub fn find(record: &Record) -> Result<BTreeMap<String, Program>> {
         }
     }
     for variant in &record.variants {
-        let Some(path) = daemon_program(variant)? else { continue };
-        programs.insert(path.to_string_lossy().into_owned(), Program::default());
+        let path = find_daemon(variant).with_context(|| {
+            format!("the daemon of variant '{}' cannot be started", variant.name)
+        })?;
+        if let Some(path) = path {
+            programs.insert(path.to_string_lossy().into_owned(), Program::default());
+        }
     }
     Ok(programs)
 }
 
-/// The program of a variant's daemon, if it has one.
-pub fn daemon_program(variant: &Variant) -> Result<Option<PathBuf>> {
-    let Some(daemon) = &variant.daemon else { return Ok(None) };
-    let words = daemon.words()?;
-    let environment = daemon.environment.iter().map(|(name, word)| (name.clone(), word.0.clone()));
-    let surroundings =
-        Surroundings { directory: Path::new("/"), environment: &environment.collect() };
-    let program = words.first().map(String::as_str).unwrap_or_default();
-    find_program(program, surroundings, None)
-        .with_context(|| format!("the daemon of variant '{}' cannot be started", variant.name))
+/// The program of a variant's daemon, if it has one, once all that it starts is found. It has knee's own PATH, not the
+/// variant's.
+fn find_daemon(variant: &Variant) -> Result<Option<PathBuf>> {
+    let Some(daemon) = daemon_before_runs(variant)? else { return Ok(None) };
+    let mut path = None;
+    for (program, line) in daemon.programs() {
+        let found = find_program(&line[0], Surroundings::of(&daemon), None)?;
+        if program == ServerProgram::Serves {
+            ensure!(
+                found.is_some(),
+                "{} would be in its directory, which is empty when it starts: give its whole path",
+                line[0]
+            );
+            path = found;
+        }
+    }
+    Ok(path)
+}
+
+/// A variant's daemon as a worker starts it, as far as it is known before a run has its directory.
+pub fn daemon_before_runs(variant: &Variant) -> Result<Option<StartedServer>> {
+    let data = Path::new(FUTURE_SCRATCH).join("data");
+    let daemon = variant.daemon.as_ref();
+    daemon
+        .map(|daemon| daemon.started(data, Vec::new()))
+        .transpose()
+        .with_context(|| format!("in the daemon of variant '{}'", variant.name))
 }
 
 /// The job of a point's command, as far as it is known before a run has its directory.
@@ -103,6 +126,13 @@ fn measured_program(command: &Command, job: &CommandJob) -> Result<String> {
 pub struct Surroundings<'a> {
     pub directory: &'a Path,
     pub environment: &'a BTreeMap<String, String>,
+}
+
+impl Surroundings<'_> {
+    /// Those of all programs of a server.
+    pub fn of(server: &StartedServer) -> Surroundings<'_> {
+        Surroundings { directory: &server.data, environment: &server.environment }
+    }
 }
 
 /// The folders, separated by colons, in which programs are searched: PATH of the command, of the variant or of knee.
@@ -172,8 +202,8 @@ pub fn identify(record: &mut Record) -> Result<()> {
         let mut path = find_program(&program, client, variant).ok().flatten();
         if let Some(ServerJob::Start(server)) = &job.server {
             // The version of what serves is the one that a reader asks for.
-            let own = Surroundings { directory: &server.data, environment: &server.environment };
-            path = find_program(&server.run[0], own, variant).ok().flatten().or(path);
+            let served = find_program(&server.run[0], Surroundings::of(server), variant);
+            path = served.ok().flatten().or(path);
         }
         let Some(path) = path else { continue };
         let path = path.to_string_lossy().into_owned();
@@ -201,4 +231,37 @@ fn first_line(words: &[String], command: &Command, variant: Option<&Variant>) ->
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = line.with_context(|| format!("{} printed nothing", words.join(" ")))?;
     Ok(line.chars().filter(|c| !c.is_control()).take(200).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Experiment;
+
+    use super::*;
+
+    fn check(daemon: &str, expected: &str) {
+        let text = format!(
+            "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'b'\n[variant.daemon]\n{daemon}\n"
+        );
+        let experiment = Experiment::read(&text).unwrap();
+        let shown = match find_daemon(&experiment.variants[0]) {
+            Ok(path) => format!("{path:?}"),
+            Err(why) => format!("{why:#}"),
+        };
+        assert!(shown.starts_with(expected), "{daemon}: {shown}");
+    }
+
+    #[test]
+    fn every_program_of_a_daemon_is_looked_for_before_runs() {
+        let path = "environment = { PATH = '/bin' }";
+        let sh = "Some(\"/bin/sh\")";
+        check(&format!("run = 'sh -c x'\n{path}"), sh);
+        check(&format!("run = 'sh'\nstop = ['SIGINT']\n{path}"), sh);
+        check(&format!("run = 'sh'\nready = {{ command = './made-by-it' }}\n{path}"), sh);
+        let missing = "no program 'nowhere' is in PATH (/bin)";
+        check(&format!("run = 'nowhere'\n{path}"), missing);
+        check(&format!("run = 'sh'\nready = {{ command = 'nowhere up' }}\n{path}"), missing);
+        check(&format!("run = 'sh'\nstop = 'nowhere end'\n{path}"), missing);
+        check("run = './sh'", "./sh would be in its directory, which is empty");
+    }
 }

@@ -119,7 +119,7 @@ impl<'a> RunningServer<'a> {
             Readiness::Command(line) => {
                 let surroundings = surroundings(self.server, self.user);
                 let limit = Duration::from_secs_f64(self.server.ready_timeout_s);
-                match run_helper(&line.words(), &surroundings, limit, Some(signals)) {
+                match run_helper(line.words(), &surroundings, limit, Some(signals)) {
                     Ok(()) => Ok(true),
                     Err(HelperError::Failed(_)) => Ok(false),
                     Err(HelperError::Interrupted) => Err(INTERRUPTED.to_string()),
@@ -219,7 +219,7 @@ impl<'a> RunningServer<'a> {
 
     fn run_stop(&self, line: &CommandLine, limit: Duration) -> Result<(), String> {
         let surroundings = surroundings(self.server, self.user);
-        match run_helper(&line.words(), &surroundings, limit, None) {
+        match run_helper(line.words(), &surroundings, limit, None) {
             Err(HelperError::Failed(why)) => Err(why),
             _ => Ok(()),
         }

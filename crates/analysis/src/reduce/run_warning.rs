@@ -24,6 +24,8 @@ pub enum RunWarning {
     Throttled(f64),
     /// CPU time of other tasks on the run's CPUs, in percent.
     OtherTasks(f64),
+    /// CPU time in user mode of other tasks on the run's CPUs, in percent.
+    OtherTasksInUserMode(f64),
     NeverSteady,
     /// CPU time of the client, in percent of the CPUs that it can use.
     ClientIsLimit(f64),
@@ -54,6 +56,7 @@ impl RunWarning {
             | RunWarning::CpuQuota(amount)
             | RunWarning::Throttled(amount)
             | RunWarning::OtherTasks(amount)
+            | RunWarning::OtherTasksInUserMode(amount)
             | RunWarning::ClientIsLimit(amount) => Some(amount),
             RunWarning::WorkLength { asked_ns, real_ns, .. } => {
                 Some(off_percent(asked_ns, real_ns))
@@ -77,7 +80,9 @@ impl RunWarning {
             RunWarning::Throttled(_) => {
                 "let the host cool down, or lower the frequency for all runs"
             }
-            RunWarning::OtherTasks(_) => "`knee doctor` names them",
+            RunWarning::OtherTasks(_) | RunWarning::OtherTasksInUserMode(_) => {
+                "`knee doctor` names them"
+            }
             RunWarning::NeverSteady => {
                 "run longer (--seconds), or read the run as one that ages its files"
             }
@@ -117,6 +122,9 @@ impl Display for RunWarning {
             RunWarning::OtherTasks(percent) => {
                 write!(f, "other tasks took {percent:.0} % of the CPUs used")
             }
+            RunWarning::OtherTasksInUserMode(percent) => {
+                write!(f, "other tasks took {percent:.0} % of the CPUs used in user mode alone")
+            }
             RunWarning::NeverSteady => write!(f, "the rate did not become steady within the run"),
             RunWarning::ClientIsLimit(percent) => {
                 write!(f, "the client is the limit: its CPUs are {percent:.0} % used")
@@ -154,9 +162,10 @@ pub fn warnings(
         above(delta("cgroup.throttled_periods"), 0.0).map(RunWarning::CpuQuota),
         above(throttled, 0.0).map(RunWarning::Throttled),
         // Of a command, this includes what it left running and did not wait for.
-        above(other_busy_percent(measured), 5.0)
-            .filter(|_| kernel_threads == KernelThreads::OfOthers)
-            .map(RunWarning::OtherTasks),
+        above(other_busy_percent(measured, kernel_threads), 5.0).map(match kernel_threads {
+            KernelThreads::OfOthers => RunWarning::OtherTasks,
+            KernelThreads::OfLoad => RunWarning::OtherTasksInUserMode,
+        }),
         (warmup == Some(Warmup::Never)).then_some(RunWarning::NeverSteady),
         above(value("client.busy_percent").max(value("client.host_busy_percent")), 90.0)
             .map(RunWarning::ClientIsLimit),

@@ -182,8 +182,16 @@ fn a_client_is_no_other_task_and_its_limits_are_warnings() {
     "#]],
     );
     // A module that the command loads works in threads of the kernel, and they are the load.
-    let reduced = reduce(&point, KernelThreads::OfLoad, &with_client(&busy, &apart), "");
-    assert_eq!(reduced.warnings, []);
+    let of_load = |ticks: &[(&str, i64)]| {
+        let reduced = reduce(&point, KernelThreads::OfLoad, &with_client(ticks, &apart), "");
+        reduced.warnings.into_iter().map(|warning| warning.text).collect::<Vec<_>>()
+    };
+    assert_eq!(of_load(&[("user", 30), ("system", 170)]), [] as [&str; 0]);
+    // Programs beside it run in user mode, too; the command did so for 0.3 s, its worker for at most 0.01 s.
+    assert_eq!(
+        of_load(&[("user", 40), ("nice", 11), ("system", 149)]),
+        ["other tasks took 10 % of the CPUs used in user mode alone"]
+    );
     // A server of the user's may run anywhere.
     check(
         &point,

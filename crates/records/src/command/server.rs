@@ -271,6 +271,36 @@ pub struct StartedServer {
     pub client_cpus: Vec<u32>,
 }
 
+/// What a program of a server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerProgram {
+    /// It makes the server's data.
+    Setup,
+    /// It is the server.
+    Serves,
+    /// It succeeds once the server is ready.
+    Ready,
+    /// It ends the server.
+    Stop,
+}
+
+impl StartedServer {
+    /// Every program that the worker starts for the server, in their order, with its arguments. Whatever lists, looks for
+    /// or packs a server's programs asks here, so that none of them is forgotten in one place.
+    pub fn programs(&self) -> Vec<(ServerProgram, &[String])> {
+        let setup = self.setup.iter().map(|words| (ServerProgram::Setup, &words[..]));
+        let mut programs: Vec<_> = setup.collect();
+        programs.push((ServerProgram::Serves, &self.run));
+        if let Readiness::Command(line) = &self.ready {
+            programs.push((ServerProgram::Ready, line.words()));
+        }
+        if let Ok(Stop::Command(line)) = stop(&self.stop) {
+            programs.push((ServerProgram::Stop, line.words()));
+        }
+        programs
+    }
+}
+
 fn loopback() -> String {
     Ipv4Addr::LOCALHOST.to_string()
 }

@@ -12,34 +12,31 @@ use guests::module_index;
 use guests::modules::ModuleTree;
 use host::{given_file, paths};
 use records::{
-    Command, CommandJob, CommandLine, Point, Readiness, Record, Scalar, ServerJob, StartedServer,
-    Variant,
+    Command, CommandJob, CommandLine, Daemon, Point, Readiness, Record, Scalar, ServerJob,
+    StartedServer, Stop, Variant, stop,
 };
 
-use crate::programs::{Surroundings, daemon_program, find_program, job_before_runs, searched_path};
+use crate::programs::{
+    Surroundings, daemon_before_runs, find_program, job_before_runs, searched_path,
+};
 
 /// The files that guests need for the commands of a record: their paths there, without the first slash, and here.
 pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
-    let (mut needed, mut wished) = (BTreeSet::new(), BTreeSet::new());
+    let mut programs = Programs::default();
     for (command, point) in in_guests(record)? {
         let job = job_before_runs(record, point, command)?;
-        let variant = record.variant(point);
-        for (line, surroundings) in lines(&job) {
-            needed.extend(find_program(&line[0], surroundings, variant)?);
-            let words = words_of_shell(line);
-            wished.extend(
-                words.filter_map(|word| find_program(word, surroundings, variant).ok().flatten()),
-            );
-        }
+        programs.add(lines(&job), record.variant(point))?;
     }
     for variant in record.variants.iter().filter(|v| record.guest(&v.name).is_some()) {
-        needed.extend(daemon_program(variant)?);
+        if let Some(daemon) = daemon_before_runs(variant)? {
+            programs.add(lines_of_server(&daemon), None)?;
+        }
     }
     let mut files = BTreeMap::new();
-    for program in &needed {
+    for program in &programs.needed {
         add(&mut files, with_libraries(program)?)?;
     }
-    for program in wished.difference(&needed) {
+    for program in programs.wished.difference(&programs.needed) {
         // A word that is no program for a guest, such as a script, may be no program in that line either.
         if let Ok(with_libraries) = with_libraries(program) {
             add(&mut files, with_libraries)?;
@@ -48,6 +45,29 @@ pub fn files(record: &Record) -> Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
+/// Programs of this host for guests.
+#[derive(Default)]
+struct Programs {
+    /// Those that lines begin with.
+    needed: BTreeSet<PathBuf>,
+    /// Those whose names are words of a line for a shell.
+    wished: BTreeSet<PathBuf>,
+}
+
+impl Programs {
+    fn add(&mut self, lines: Vec<Line>, variant: Option<&Variant>) -> Result<()> {
+        for (line, surroundings) in lines {
+            self.needed.extend(find_program(&line[0], surroundings, variant)?);
+            let find = |word| find_program(word, surroundings, variant).ok().flatten();
+            self.wished.extend(words_of_shell(line).filter_map(find));
+        }
+        Ok(())
+    }
+}
+
+/// A program and its arguments, and where it is started.
+type Line<'a> = (&'a [String], Surroundings<'a>);
+
 /// The commands that run in guests, each with a point.
 fn in_guests(record: &Record) -> Result<Vec<(&Command, &Point)>> {
     let points = record.points.iter().filter(|point| record.guest(&point.variant).is_some());
@@ -55,29 +75,21 @@ fn in_guests(record: &Record) -> Result<Vec<(&Command, &Point)>> {
     commands.filter_map(Result::transpose).collect()
 }
 
-/// All lines of a command and its server: each a program and its arguments, and where it is started.
-fn lines(job: &CommandJob) -> Vec<(&Vec<String>, Surroundings<'_>)> {
+/// All lines of a command and its server.
+fn lines(job: &CommandJob) -> Vec<Line<'_>> {
     let own = Surroundings { directory: &job.directory, environment: &job.environment };
     let all = job.prepare.iter().chain([&job.run]).chain(&job.cleanup);
-    let mut lines: Vec<_> = all.map(|line| (line, own)).collect();
+    let mut lines: Vec<Line> = all.map(|line| (&line[..], own)).collect();
     if let Some(ServerJob::Start(server)) = &job.server {
-        let of_server = of_server(server);
-        let asked = match &server.ready {
-            Readiness::Command(CommandLine::Words(words)) => Some(words),
-            _ => None,
-        };
-        let ends = match &server.stop {
-            CommandLine::Words(words) => Some(words),
-            CommandLine::Text(_) => None,
-        };
-        let all = server.setup.iter().chain([&server.run]).chain(asked).chain(ends);
-        lines.extend(all.map(|line| (line, of_server)));
+        lines.extend(lines_of_server(server));
     }
     lines
 }
 
-fn of_server(server: &StartedServer) -> Surroundings<'_> {
-    Surroundings { directory: &server.data, environment: &server.environment }
+/// All lines of a server or a daemon.
+fn lines_of_server(server: &StartedServer) -> Vec<Line<'_>> {
+    let programs = server.programs().into_iter();
+    programs.map(|(_, line)| (line, Surroundings::of(server))).collect()
 }
 
 /// The words in a line for a shell that could be programs.
@@ -142,7 +154,8 @@ fn line_in_guest(
     Ok(line)
 }
 
-/// The environment with the paths of programs and libraries in the guest.
+/// The environment with the paths of programs and libraries in the guest. A HOME of its own or of the variant
+/// stays.
 fn environment_in_guest(
     surroundings: Surroundings,
     variant: Option<&Variant>,
@@ -150,19 +163,19 @@ fn environment_in_guest(
     let path = searched_path(surroundings, variant);
     let folders = path.split(':').filter(|folder| folder.starts_with('/'));
     let path: Vec<String> = folders.map(|folder| path_in_guest(Path::new(folder))).collect();
-    let paths =
-        [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.into()), ("HOME", "/tmp".into())];
+    let variants = variant.and_then(|variant| variant.environment.get("HOME"));
+    let home = variants.map_or("/tmp", |word| &word.0);
+    let home = ("HOME".to_string(), home.to_string());
+    let paths = [("PATH", path.join(":")), ("LD_LIBRARY_PATH", LIBRARIES.to_string())];
     let paths = paths.map(|(name, value)| (name.to_string(), value));
-    surroundings.environment.clone().into_iter().chain(paths).collect()
+    [home].into_iter().chain(surroundings.environment.clone()).chain(paths).collect()
 }
 
 fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<StartedServer> {
-    let own = of_server(server);
+    let own = Surroundings::of(server);
     let found = |line: &Vec<String>| line_in_guest(line, own, variant);
-    let words = |line: &CommandLine| match line {
-        CommandLine::Words(words) => found(words).map(CommandLine::Words),
-        signal => Ok(signal.clone()),
-    };
+    let words =
+        |line: &CommandLine| line_in_guest(line.words(), own, variant).map(CommandLine::Words);
     Ok(StartedServer {
         run: found(&server.run)?,
         setup: server.setup.iter().map(found).collect::<Result<_>>()?,
@@ -170,7 +183,10 @@ fn server_in_guest(server: &StartedServer, variant: Option<&Variant>) -> Result<
             Readiness::Command(line) => Readiness::Command(words(line)?),
             other => other.clone(),
         },
-        stop: words(&server.stop)?,
+        stop: match stop(&server.stop)? {
+            Stop::Command(line) => words(line)?,
+            Stop::Signal(_) => server.stop.clone(),
+        },
         environment: environment_in_guest(own, variant),
         ..server.clone()
     })
@@ -196,16 +212,20 @@ pub fn users(record: &Record) -> Result<Option<String>> {
     Ok((!lines.is_empty()).then(|| all().collect()))
 }
 
-/// The variant with the program of its daemon where the guest has it.
+/// The variant with the programs of its daemon where the guest has them.
 pub fn variant_in_guest(variant: &Variant) -> Result<Variant> {
     let mut variant = variant.clone();
-    let program = daemon_program(&variant)?;
-    if let (Some(daemon), Some(program)) = (&mut variant.daemon, program) {
-        let mut words = daemon.words()?;
-        words[0] = path_in_guest(&program);
-        daemon.run = CommandLine::Words(words);
-        let libraries = Scalar(LIBRARIES.to_string());
-        daemon.environment.insert("LD_LIBRARY_PATH".to_string(), libraries);
+    let started = daemon_before_runs(&variant)?;
+    if let (Some(daemon), Some(started)) = (&mut variant.daemon, started) {
+        let started = server_in_guest(&started, None)?;
+        let environment = started.environment.into_iter();
+        *daemon = Daemon {
+            run: CommandLine::Words(started.run),
+            ready: started.ready,
+            stop: started.stop,
+            environment: environment.map(|(name, word)| (name, Scalar(word))).collect(),
+            ..daemon.clone()
+        };
     }
     Ok(variant)
 }
@@ -273,4 +293,66 @@ fn configured(option: &str, kernel: &Kernel, tree: Option<&ModuleTree>) -> Optio
         text.lines().find(is_of_option).map(|line| line.trim_start_matches("# ").to_string());
     let said = line.unwrap_or_else(|| format!("{option} is not mentioned"));
     Some(format!("in {}: {said}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Experiment;
+
+    use super::*;
+
+    fn check(daemon: &str, lines: &[&str], wished: &[&str]) {
+        let text = format!(
+            "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'b'\n[variant.daemon]\n{daemon}\n\
+             environment = {{ PATH = '/bin' }}\n"
+        );
+        let experiment = Experiment::read(&text).unwrap();
+        let variant = &experiment.variants[0];
+        let mut programs = Programs::default();
+        let daemon = daemon_before_runs(variant).unwrap().unwrap();
+        programs.add(lines_of_server(&daemon), None).unwrap();
+        assert_eq!(programs.wished, wished.iter().map(PathBuf::from).collect());
+        let inside = daemon_before_runs(&variant_in_guest(variant).unwrap()).unwrap().unwrap();
+        let shown: Vec<String> = inside.programs().iter().map(|(_, line)| line.join(" ")).collect();
+        assert_eq!(shown, lines);
+        let path_of = |line: &[String]| line[0].trim_start_matches("/loads").into();
+        assert_eq!(
+            programs.needed,
+            inside.programs().iter().map(|(_, line)| path_of(line)).collect()
+        );
+        assert_eq!(inside.environment["PATH"], "/loads/bin");
+    }
+
+    #[test]
+    fn a_home_of_its_own_stays_in_the_guest_and_paths_are_the_guests() {
+        let check = |own: &[(&str, &str)], variant: Option<&Variant>, expected: &str| {
+            let own = own.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            let surroundings =
+                Surroundings { directory: Path::new("/"), environment: &own.collect() };
+            let inside = environment_in_guest(surroundings, variant);
+            let shown: Vec<String> = inside.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            assert_eq!(shown.join(" "), expected);
+        };
+        let path = ("PATH", "/bin:x");
+        check(&[path], None, "HOME=/tmp LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin");
+        let text = "[[load]]\nworkload = 'getppid'\n[[variant]]\nname = 'b'\nenvironment = { HOME = '/b' }\n";
+        let experiment = Experiment::read(text).unwrap();
+        let variant = experiment.variants.first();
+        check(&[path], variant, "HOME=/b LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin");
+        check(
+            &[path, ("HOME", "/root"), ("LD_LIBRARY_PATH", "/opt")],
+            variant,
+            "HOME=/root LD_LIBRARY_PATH=/loads/lib PATH=/loads/bin",
+        );
+    }
+
+    #[test]
+    fn every_program_that_a_daemon_starts_is_in_the_guest() {
+        check(
+            "run = \"sh -c 'ls -l'\"\nready = { command = 'cat up' }\nstop = 'rm \"a b\"'",
+            &["/loads/bin/sh -c ls -l", "/loads/bin/cat up", "/loads/bin/rm a b"],
+            &["/bin/ls"],
+        );
+        check("run = ['ls']\nstop = ['SIGINT']", &["/loads/bin/ls"], &[]);
+    }
 }
