@@ -39,12 +39,13 @@ const LINE: &str = "exec sh -c 'eval \"$(head -c \"$0\")\"'";
 
 /// The script of the shell on the host; `$1` is the mark. A function, so that a script cut short by the end of the
 /// connection does nothing. The variable KNEE_CLIENT in their environment tells its processes, whatever group or session
-/// they moved to. A `sleep` of the watch may live on for its second.
+/// they moved to. A program that is stopped early has no group of its own yet. A `sleep` of the watch may live on for its
+/// second.
 const SHELL: &str = r#"main() {
 umask 077
 m=$1 d= p= watch=
 stop() {
-[ -z "$p" ] || { kill -s KILL -- "-$p"; wait "$p"; }
+[ -z "$p" ] || { kill -s KILL -- "-$p" || { kill -s KILL "$p"; kill -s KILL -- "-$p"; }; wait "$p"; }
 p=
 } 2> /dev/null
 gone() {
