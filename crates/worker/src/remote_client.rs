@@ -39,8 +39,8 @@ const LINE: &str = "exec sh -c 'eval \"$(head -c \"$0\")\"'";
 
 /// The script of the shell on the host; `$1` is the mark. A function, so that a script cut short by the end of the
 /// connection does nothing. The variable KNEE_CLIENT in their environment tells its processes, whatever group or session
-/// they moved to. A program that is stopped early has no group of its own yet. A `sleep` of the watch may live on for its
-/// second.
+/// they moved to. A program that is stopped early has no group of its own yet. The watch cleans up if the shell itself is
+/// killed; `p` and `watch` are empty in it. Its `sleep` may live on for its second.
 const SHELL: &str = r#"main() {
 umask 077
 m=$1 d= p= watch=
@@ -68,9 +68,10 @@ mkdir "$d/work" && cd "$d/work" || exit 1
 echo 0 > "$d/beat"
 ( last= silent=0
 while sleep 1; do
-read -r beat < "$d/beat" || exit
+kill -s 0 $$ || { gone; exit; }
+read -r beat < "$d/beat"
 if [ "$beat" = "$last" ]; then silent=$((silent + 1)); else silent=0; last=$beat; fi
-[ "$silent" -lt 60 ] || kill -s TERM $$
+[ "$silent" -lt 60 ] || { kill -s TERM $$; silent=0; }
 done ) < /dev/null > /dev/null 2>&1 &
 watch=$!
 echo "$m ready"
