@@ -34,8 +34,8 @@ use crate::program::{
 };
 
 /// The line that ssh passes to whatever shell the user has there: it starts sh, which reads the script of this length. The
-/// length and the mark follow.
-const LINE: &str = "exec sh -c 'eval \"$(head -c \"$0\")\"'";
+/// length and the mark follow. dd with blocks of a byte takes no more than that; head of busybox reads ahead.
+const LINE: &str = "exec sh -c 'eval \"$(dd bs=1 count=\"$0\" 2> /dev/null)\"'";
 
 /// The script of the shell on the host; `$1` is the mark. A function, so that a script cut short by the end of the
 /// connection does nothing. The variable KNEE_CLIENT in their environment tells its processes, whatever group or session
@@ -78,7 +78,7 @@ echo "$m ready"
 echo "$m ready" >&2
 while read -r word n; do
 case $word in
-run) s=$(head -c "$n"); KNEE_CLIENT=$m setsid sh -c "$s" "$m" "$d" < /dev/null & p=$!;;
+run) s=$(dd bs=1 count="$n" 2> /dev/null); KNEE_CLIENT=$m setsid sh -c "$s" "$m" "$d" < /dev/null & p=$!;;
 beat) echo "$n" > "$d/beat";;
 stop) stop; echo "$m stopped"; echo "$m stopped" >&2;;
 esac
