@@ -13,9 +13,11 @@
 //! When its input ends, the shell kills all that it started and removes its directory; so it does when it hears nothing
 //! for a while, since a connection may break without a word.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -149,18 +151,20 @@ struct RemoteEnd {
 }
 
 impl<'a> RemoteSession<'a> {
-    /// Logs in, and waits for the shell.
+    /// Logs in, and waits for the shell. ssh starts where knee did, like that of the questions before the first run: the
+    /// directory and the environment of a command are for its programs there.
     pub fn open(
         client: &'a RemoteClient,
-        surroundings: &Surroundings,
         signals: &TerminationSignals,
     ) -> Result<RemoteSession<'a>, String> {
+        let environment = BTreeMap::new();
+        let own = Surroundings { directory: Path::new("."), environment: &environment, user: None };
         let mark = format!("{:016x}{:016x}", random(), random());
         let line = format!("{LINE} {} {mark}", SHELL.len());
         let words = ssh::words(&client.ssh, &client.host, &line, Some(BEAT));
-        let mut program = command(&words, surroundings);
+        let mut program = command(&words, &own);
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut ssh = program.spawn().map_err(|e| not_started(&words[..1], surroundings, &e))?;
+        let mut ssh = program.spawn().map_err(|e| not_started(&words[..1], &own, &e))?;
         let mut session = RemoteSession {
             client,
             ended: pidfd(&ssh)?,
