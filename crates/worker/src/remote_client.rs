@@ -101,6 +101,7 @@ c=; read -r c < "/proc/$p/task/$p/children" || :
 set -- /proc/"$p"/task/*
 [ "$#" -gt "$most" ] && most=$# && echo "$most" > "$d/threads"
 done ) > /dev/null 2>&1 &
+sampler=$!
 read -r before < /proc/stat
 printf '%s begun\n' "$0" >&2
 "#;
@@ -111,6 +112,7 @@ read -r used < /proc/$$/stat
 read -r after < /proc/stat
 threads=0
 [ ! -e "$d/threads" ] || read -r threads < "$d/threads"
+kill -s KILL "$sampler" 2> /dev/null
 set -- $used
 printf '%s end %s %s %s %s|%s|%s\n' "$0" "$status" "${16}" "${17}" "$threads" "$before" "$after" >&2
 printf '%s end\n' "$0"
@@ -276,6 +278,8 @@ impl<'a> RemoteSession<'a> {
                 status = end.map_err(failed)?.map(|end| end.status).or(status);
             }
             if is_asked_to_end {
+                // The cleanup runs next, and not beside it.
+                let _ = self.stop();
                 return Err(HelperError::Interrupted);
             }
             if left.is_zero() {
