@@ -153,7 +153,7 @@ impl Client {
              say model \"$(grep -m 1 '^model name' /proc/cpuinfo | cut -d : -f 2)\"\n\
              say boot \"$(cat /proc/sys/kernel/random/boot_id)\"\nsay connection \"$SSH_CONNECTION\"\n"
         );
-        let own = ["setsid", "head", "env", "grep"].map(|name| (name.to_string(), None));
+        let own = ["setsid", "dd", "env", "grep"].map(|name| (name.to_string(), None));
         for (program, path) in own.iter().chain(&self.programs) {
             let path = path.iter().map(|path| ssh::quoted(path));
             let path = path.map(|path| Ok(format!("PATH={}; ", path?)));

@@ -25,10 +25,7 @@ impl<'a> Client<'a> {
     pub fn open(job: &'a CommandJob, signals: &TerminationSignals) -> Result<Client<'a>, String> {
         match &job.client {
             None => Ok(Client::Here),
-            Some(client) => {
-                let session = RemoteSession::open(client, &job.into(), signals)?;
-                Ok(Client::There(Box::new(session)))
-            }
+            Some(client) => Ok(Client::There(Box::new(RemoteSession::open(client, signals)?))),
         }
     }
 

@@ -13,9 +13,11 @@
 //! When its input ends, the shell kills all that it started and removes its directory; so it does when it hears nothing
 //! for a while, since a connection may break without a word.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,17 +36,18 @@ use crate::program::{
 };
 
 /// The line that ssh passes to whatever shell the user has there: it starts sh, which reads the script of this length. The
-/// length and the mark follow.
-const LINE: &str = "exec sh -c 'eval \"$(head -c \"$0\")\"'";
+/// length and the mark follow. dd with blocks of a byte takes no more than that; head of busybox reads ahead.
+const LINE: &str = "exec sh -c 'eval \"$(dd bs=1 count=\"$0\" 2> /dev/null)\"'";
 
 /// The script of the shell on the host; `$1` is the mark. A function, so that a script cut short by the end of the
 /// connection does nothing. The variable KNEE_CLIENT in their environment tells its processes, whatever group or session
-/// they moved to. A `sleep` of the watch may live on for its second.
+/// they moved to. A program that is stopped early has no group of its own yet. The watch cleans up if the shell itself is
+/// killed; `p` and `watch` are empty in it. Its `sleep` may live on for its second.
 const SHELL: &str = r#"main() {
 umask 077
 m=$1 d= p= watch=
 stop() {
-[ -z "$p" ] || { kill -s KILL -- "-$p"; wait "$p"; }
+[ -z "$p" ] || { kill -s KILL -- "-$p" || { kill -s KILL "$p"; kill -s KILL -- "-$p"; }; wait "$p"; }
 p=
 } 2> /dev/null
 gone() {
@@ -67,16 +70,17 @@ mkdir "$d/work" && cd "$d/work" || exit 1
 echo 0 > "$d/beat"
 ( last= silent=0
 while sleep 1; do
-read -r beat < "$d/beat" || exit
+kill -s 0 $$ || { gone; exit; }
+read -r beat < "$d/beat"
 if [ "$beat" = "$last" ]; then silent=$((silent + 1)); else silent=0; last=$beat; fi
-[ "$silent" -lt 60 ] || kill -s TERM $$
+[ "$silent" -lt 60 ] || { kill -s TERM $$; silent=0; }
 done ) < /dev/null > /dev/null 2>&1 &
 watch=$!
 echo "$m ready"
 echo "$m ready" >&2
 while read -r word n; do
 case $word in
-run) s=$(head -c "$n"); KNEE_CLIENT=$m setsid sh -c "$s" "$m" "$d" < /dev/null & p=$!;;
+run) s=$(dd bs=1 count="$n" 2> /dev/null); KNEE_CLIENT=$m setsid sh -c "$s" "$m" "$d" < /dev/null & p=$!;;
 beat) echo "$n" > "$d/beat";;
 stop) stop; echo "$m stopped"; echo "$m stopped" >&2;;
 esac
@@ -97,6 +101,7 @@ c=; read -r c < "/proc/$p/task/$p/children" || :
 set -- /proc/"$p"/task/*
 [ "$#" -gt "$most" ] && most=$# && echo "$most" > "$d/threads"
 done ) > /dev/null 2>&1 &
+sampler=$!
 read -r before < /proc/stat
 printf '%s begun\n' "$0" >&2
 "#;
@@ -107,6 +112,7 @@ read -r used < /proc/$$/stat
 read -r after < /proc/stat
 threads=0
 [ ! -e "$d/threads" ] || read -r threads < "$d/threads"
+kill -s KILL "$sampler" 2> /dev/null
 set -- $used
 printf '%s end %s %s %s %s|%s|%s\n' "$0" "$status" "${16}" "${17}" "$threads" "$before" "$after" >&2
 printf '%s end\n' "$0"
@@ -147,18 +153,20 @@ struct RemoteEnd {
 }
 
 impl<'a> RemoteSession<'a> {
-    /// Logs in, and waits for the shell.
+    /// Logs in, and waits for the shell. ssh starts where knee did, like that of the questions before the first run: the
+    /// directory and the environment of a command are for its programs there.
     pub fn open(
         client: &'a RemoteClient,
-        surroundings: &Surroundings,
         signals: &TerminationSignals,
     ) -> Result<RemoteSession<'a>, String> {
+        let environment = BTreeMap::new();
+        let own = Surroundings { directory: Path::new("."), environment: &environment, user: None };
         let mark = format!("{:016x}{:016x}", random(), random());
         let line = format!("{LINE} {} {mark}", SHELL.len());
         let words = ssh::words(&client.ssh, &client.host, &line, Some(BEAT));
-        let mut program = command(&words, surroundings);
+        let mut program = command(&words, &own);
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut ssh = program.spawn().map_err(|e| not_started(&words[..1], surroundings, &e))?;
+        let mut ssh = program.spawn().map_err(|e| not_started(&words[..1], &own, &e))?;
         let mut session = RemoteSession {
             client,
             ended: pidfd(&ssh)?,
@@ -270,6 +278,8 @@ impl<'a> RemoteSession<'a> {
                 status = end.map_err(failed)?.map(|end| end.status).or(status);
             }
             if is_asked_to_end {
+                // The cleanup runs next, and not beside it.
+                let _ = self.stop();
                 return Err(HelperError::Interrupted);
             }
             if left.is_zero() {
