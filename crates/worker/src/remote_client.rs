@@ -502,6 +502,25 @@ mod tests {
         assert_eq!(described(exit_status(255)), "ended with status 255");
     }
 
+    /// An ssh that runs the line, its last argument, on this host.
+    fn here() -> RemoteClient {
+        let ssh = ["sh", "-c", "for line; do :; done; eval \"$line\"", "ssh"];
+        let (ssh, host) = (ssh.map(str::to_string).to_vec(), "here".to_string());
+        RemoteClient { ssh, host, cpus: 1, is_here: true }
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_at_once_does_not_run_to_its_end() {
+        let (client, signals) = (here(), TerminationSignals::block().unwrap());
+        let mut session = RemoteSession::open(&client, &signals).unwrap();
+        let environment = BTreeMap::new();
+        let own = Surroundings { directory: Path::new("."), environment: &environment, user: None };
+        for _ in 0..10 {
+            session.start(&["sleep", "60"].map(str::to_string), &own).unwrap();
+            session.stop().unwrap();
+        }
+    }
+
     #[test]
     fn busy_time_is_what_is_neither_idle_nor_waits_for_disks() {
         let before = "cpu  100 0 100 800 0 0 0 0 0 0";
