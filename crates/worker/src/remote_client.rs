@@ -92,7 +92,8 @@ done
 main "$1"
 "#;
 
-/// What the shell is given for a program, around the program's own line; a function, too. Threads are counted as on this host: of a process without children.
+/// What the shell is given for a program, around the program's own line; a function, too. Threads are counted as on this
+/// host: of a process without children.
 const BEFORE: &str = r#"main() {
 d=$1
 rm -f "$d/threads" "$d/program"
