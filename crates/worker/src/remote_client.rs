@@ -9,12 +9,15 @@
 //!     stop                         ──>    kills what is left of it
 //!                                  <──    MARK stopped, on both streams
 //!     beat N, every few seconds    ──>
+//!                                  <──    MARK beat
 //!
 //! When its input ends, the shell kills all that it started and removes its directory; so it does when it hears nothing
-//! for a while, since a connection may break without a word.
+//! for a while, since a connection may break without a word. So does the worker give up a host that answers no beats: ssh
+//! may share the connection of another ssh, whose settings then hold.
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::iter;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -81,7 +84,7 @@ echo "$m ready" >&2
 while read -r word n; do
 case $word in
 run) s=$(dd bs=1 count="$n" 2> /dev/null); KNEE_CLIENT=$m setsid sh -c "$s" "$m" "$d" < /dev/null & p=$!;;
-beat) echo "$n" > "$d/beat";;
+beat) echo "$n" > "$d/beat"; echo "$m beat" >&2;;
 stop) stop; echo "$m stopped"; echo "$m stopped" >&2;;
 esac
 done
@@ -89,7 +92,8 @@ done
 main "$1"
 "#;
 
-/// What the shell is given for a program, around the program's own line; a function, too. Threads are counted as on this host: of a process without children.
+/// What the shell is given for a program, around the program's own line; a function, too. Threads are counted as on this
+/// host: of a process without children.
 const BEFORE: &str = r#"main() {
 d=$1
 rm -f "$d/threads" "$d/program"
@@ -132,6 +136,9 @@ const END: Duration = Duration::from_secs(10);
 /// How often the shell hears from this worker.
 const BEAT: Duration = Duration::from_secs(5);
 
+/// How many beats may stay without an answer.
+const UNANSWERED_MAX: u32 = 3;
+
 /// A session on the client's host.
 pub struct RemoteSession<'a> {
     client: &'a RemoteClient,
@@ -140,8 +147,10 @@ pub struct RemoteSession<'a> {
     to: Option<ChildStdin>,
     stdout: MarkedOutput<ChildStdout>,
     stderr: MarkedOutput<ChildStderr>,
-    last_beat: Instant,
+    next_beat: Instant,
     beats: u64,
+    /// Beats since the last sign of life.
+    unanswered: u32,
 }
 
 /// What the shell says about a program that has ended.
@@ -174,13 +183,16 @@ impl<'a> RemoteSession<'a> {
             stdout: MarkedOutput::new(ssh.stdout.take(), &mark),
             stderr: MarkedOutput::new(ssh.stderr.take(), &mark),
             ssh,
-            last_beat: Instant::now(),
+            // The limit of the login holds first.
+            next_beat: Instant::now() + LOGIN,
             beats: 0,
+            unanswered: 0,
         };
         session.send(SHELL)?;
         if session.wait_for_both("ready", LOGIN, Some(signals))? {
             session.stdout.take_output();
             session.stderr.take_output();
+            session.next_beat = Instant::now() + BEAT;
             return Ok(session);
         }
         Err(format!(
@@ -224,7 +236,7 @@ impl<'a> RemoteSession<'a> {
             if let Some(served) = &mut served {
                 let _ = served.output.free_middle();
             }
-            while let Some(line) = self.stderr.take_line() {
+            while let Some(line) = self.take_line() {
                 match line.strip_prefix("end ") {
                     Some(end) => remote = Some((self.read_end(end)?, at_ns)),
                     None => begun_ns = at_ns,
@@ -273,7 +285,7 @@ impl<'a> RemoteSession<'a> {
             let left = timeout.saturating_sub(since.elapsed());
             let pause = left.min(FREE_INTERVAL);
             let [is_asked_to_end, _] = self.wait(pause, [signalled, -1]).map_err(failed)?;
-            while let Some(line) = self.stderr.take_line() {
+            while let Some(line) = self.take_line() {
                 let end = line.strip_prefix("end ").map(|end| self.read_end(end)).transpose();
                 status = end.map_err(failed)?.map(|end| end.status).or(status);
             }
@@ -339,17 +351,39 @@ impl<'a> RemoteSession<'a> {
     /// Waits for something to read, at most this long, and reads it. Returns which of the other descriptors are
     /// readable; an error if the connection is lost.
     fn wait(&mut self, time: Duration, others: [i32; 2]) -> Result<[bool; 2], String> {
-        if self.last_beat.elapsed() > BEAT {
-            (self.beats, self.last_beat) = (self.beats + 1, Instant::now());
-            self.send(&format!("beat {}\n", self.beats))?;
+        if Instant::now() >= self.next_beat {
+            self.beat()?;
         }
         let [one, other] = others;
         let (stdout, stderr) = (self.stdout.descriptor(), self.stderr.descriptor());
-        let [has_ended, one, other, ..] =
+        let [has_ended, one, other, has_stdout, has_stderr] =
             poll(&[self.ended.as_raw_fd(), one, other, stdout, stderr], time);
+        if has_stdout || has_stderr {
+            self.unanswered = 0;
+        }
         self.stdout.read(1);
         self.stderr.read(1);
         if has_ended { Err(self.why_lost()) } else { Ok([one, other]) }
+    }
+
+    /// Gives the shell a sign of life, unless it has given none for long.
+    fn beat(&mut self) -> Result<(), String> {
+        let host = self.host();
+        if self.unanswered == UNANSWERED_MAX {
+            return Err(format!(
+                "the connection to the client's host {host} was lost: nothing came for {} s, look whether {host} is up \
+                 and the network holds",
+                (BEAT * (UNANSWERED_MAX + 1)).as_secs()
+            ));
+        }
+        (self.beats, self.unanswered) = (self.beats + 1, self.unanswered + 1);
+        self.next_beat = Instant::now() + BEAT;
+        self.send(&format!("beat {}\n", self.beats))
+    }
+
+    /// The next line of the shell on the error stream that is no answer to a beat.
+    fn take_line(&mut self) -> Option<String> {
+        iter::from_fn(|| self.stderr.take_line()).find(|line| line != "beat")
     }
 
     /// Waits until the shell has said a word on both streams. What it says before is dropped. Returns whether it has.
@@ -374,7 +408,7 @@ impl<'a> RemoteSession<'a> {
             while let Some(line) = self.stdout.take_line() {
                 on_stdout |= line == word;
             }
-            while let Some(line) = self.stderr.take_line() {
+            while let Some(line) = self.take_line() {
                 on_stderr |= line == word;
             }
         }
@@ -467,6 +501,25 @@ mod tests {
         assert_eq!(described(exit_status(127)), "ended with status 127");
         assert_eq!(described(exit_status(139)), "was killed by SIGSEGV");
         assert_eq!(described(exit_status(255)), "ended with status 255");
+    }
+
+    /// An ssh that runs the line, its last argument, on this host.
+    fn here() -> RemoteClient {
+        let ssh = ["sh", "-c", "for line; do :; done; eval \"$line\"", "ssh"];
+        let (ssh, host) = (ssh.map(str::to_string).to_vec(), "here".to_string());
+        RemoteClient { ssh, host, cpus: 1, is_here: true }
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_at_once_does_not_run_to_its_end() {
+        let (client, signals) = (here(), TerminationSignals::block().unwrap());
+        let mut session = RemoteSession::open(&client, &signals).unwrap();
+        let environment = BTreeMap::new();
+        let own = Surroundings { directory: Path::new("."), environment: &environment, user: None };
+        for _ in 0..10 {
+            session.start(&["sleep", "60"].map(str::to_string), &own).unwrap();
+            session.stop().unwrap();
+        }
     }
 
     #[test]
