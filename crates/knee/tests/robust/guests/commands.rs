@@ -1,6 +1,7 @@
 //! Commands in guests: their programs come with their libraries, and kernel modules that they load lie where modprobe(8)
 //! looks.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::PoisonError;
 
@@ -77,7 +78,9 @@ fn a_switch_of_the_scheduler_and_a_daemon_are_there_for_their_variants_alone() {
         };
         assert_eq!(["n", "d"].map(|name| run.value(name).unwrap()), expected, "{run:?}");
     }
-    assert_eq!(store::boots(&record).unwrap().len(), 1, "in one boot, each is put back");
+    // On a busy host there is another block, with a boot of its own.
+    let blocks: BTreeSet<u32> = record.runs.iter().map(|run| run.block).collect();
+    assert_eq!(store::boots(&record).unwrap().len(), blocks.len(), "in a boot, each is put back");
 }
 
 #[test]
