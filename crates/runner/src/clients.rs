@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use host::terminal::hint;
 use host::{random, ssh};
-use plan::commands::{RunId, client_on, command_job, values};
+use plan::commands::client_on;
 use records::{ClientHost, ClientOn, Record, Warning};
 
 use crate::ports;
+use crate::programs::job_before_runs;
 
 /// How long a host may take for an answer, with its login.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -35,9 +35,6 @@ exec 3>&1
 why=$(try 2>&1) || why=$(try 2>&1) || echo "MARKfailed $(echo "$why" | tail -n 1)"
 exit 0
 "#;
-
-/// Stands for the scratch directory, which does not exist yet.
-const FUTURE_SCRATCH: &str = "/.knee-not-yet";
 
 /// Refuses clients elsewhere whose server is not here.
 pub fn check(record: &Record) -> Result<()> {
@@ -87,9 +84,7 @@ fn clients(record: &Record) -> Result<BTreeMap<String, Client>> {
         let Some(command) = record.command(point)? else { continue };
         let Some(server) = &command.server else { continue };
         let Some(on) = &server.client_on else { continue };
-        let scratch = Path::new(FUTURE_SCRATCH);
-        let values = values(point, &record.topology, scratch, RunId::default());
-        let job = command_job(command, &values, scratch)?;
+        let job = job_before_runs(record, point, command)?;
         let client = clients.entry(on.text()).or_insert_with(|| Client {
             on: on.clone(),
             address: server.address,
