@@ -34,6 +34,12 @@ pub fn living() -> BTreeSet<i32> {
     descendants().into_iter().collect()
 }
 
+/// The descendants of this process, also those that have ended and whose status nobody has collected yet: to spare them when
+/// others are killed and reaped.
+pub fn present() -> BTreeSet<i32> {
+    all_below(&processes(), std::process::id() as i32, &BTreeSet::new()).into_iter().collect()
+}
+
 /// The living descendants of this process, parents before children.
 pub(crate) fn descendants() -> Vec<i32> {
     below(&processes(), &BTreeSet::new())
@@ -213,6 +219,12 @@ fn below(processes: &BTreeMap<i32, Process>, spared: &BTreeSet<i32>) -> Vec<i32>
 }
 
 fn below_root(processes: &BTreeMap<i32, Process>, root: i32, spared: &BTreeSet<i32>) -> Vec<i32> {
+    let mut descendants = all_below(processes, root, spared);
+    descendants.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
+    descendants
+}
+
+fn all_below(processes: &BTreeMap<i32, Process>, root: i32, spared: &BTreeSet<i32>) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (pid, process) in processes {
         children.entry(process.parent).or_default().push(*pid);
@@ -225,7 +237,6 @@ fn below_root(processes: &BTreeMap<i32, Process>, root: i32, spared: &BTreeSet<i
         next += 1;
     }
     descendants.remove(0);
-    descendants.retain(|pid| processes.get(pid).is_some_and(|process| !process.dead));
     descendants
 }
 

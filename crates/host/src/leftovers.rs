@@ -73,7 +73,7 @@ fn is_gone(pid: i32) -> bool {
 /// else. This also ends daemons that have cleared their environment.
 pub fn contained<T>(work: impl FnOnce() -> T) -> T {
     adopt();
-    let before = descendants::living();
+    let before = descendants::present();
     let done = work();
     let _ = descendants::kill(&before);
     done

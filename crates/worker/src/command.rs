@@ -147,7 +147,7 @@ fn warm_up(
         return Ok(());
     }
     let CommandRun { command_job, signals, .. } = *context;
-    let spared = descendants::living();
+    let spared = descendants::present();
     let job = CommandJob { timeout_s: server.warmup_s, ..command_job.clone() };
     let placed = (&server.client_cpus[..], SchedulingPolicy::current());
     let run = client.run_measured(&job, placed, signals, profiler, Some(running.served()))?;
@@ -208,7 +208,7 @@ fn run_and_measure(
 ) -> Result<Vec<Event>, String> {
     let CommandRun { job, command_job, signals, started_ns } = *context;
     // Servers live until they are stopped, and those that the preparation started until the cleanup.
-    let prepared = descendants::living();
+    let prepared = descendants::present();
     let policy = SchedulingPolicy::current();
     priority::raise();
     say(&Event::Ready { tasks: 1, startup_s: (now_ns() - started_ns) as f64 / 1e9 });
