@@ -20,6 +20,7 @@ mod fleet;
 mod fragile;
 mod fs_mark;
 mod gain;
+mod gates;
 mod large;
 mod listing;
 mod locks;
@@ -67,7 +68,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings or bisect
+    /// shared-lines, ceilings, gates or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -89,7 +90,7 @@ struct Options {
     /// Run only planted causes whose name contains this
     #[arg(long)]
     planted: Vec<String>,
-    /// Draw this number from --seed: of pairs of programs, instead of the planted causes of the file, or of servers
+    /// Draw this number from --seed: of pairs of programs, instead of the planted causes of the file, of servers, or of pull requests
     #[arg(long, default_value_t = 0)]
     drawn: usize,
     /// And this number of pairs of programs that do the same
@@ -216,6 +217,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("ceilings", ceilings::measure),
     on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
+    on_request("gates", gates::measure),
     on_request("decoys", decoys::measure),
     on_request("fragile", fragile::measure),
     on_request("planted", planted::measure),

@@ -4,6 +4,7 @@
 
 use crate::Spread;
 use crate::rank_sum::RankSum;
+use crate::student::Student;
 
 /// lkp-tests, as documented. A metric has changed if one side's smallest value lies above the
 /// other's median, its median lies above the other's largest value, and the means differ by more
@@ -55,6 +56,25 @@ pub fn mmtests(a: &[f64], b: &[f64]) -> bool {
 fn moments(a: &[f64], b: &[f64]) -> Option<((f64, f64), (f64, f64))> {
     let moments = |side: &[f64]| Spread::from_values(side).and_then(|s| Some((s.mean, s.stddev?)));
     Some((moments(a)?, moments(b)?))
+}
+
+/// criterion.rs, as documented: the means of two samples differ with p below 5 %, and by more than its noise threshold of
+/// 1 %. It bootstraps the t statistic, for which Welch's stands here.
+pub fn criterion(a: &[f64], b: &[f64]) -> bool {
+    let Some(student) = Student::welch(a, b) else { return false };
+    let mean = a.iter().sum::<f64>() / a.len() as f64;
+    student.p() < 0.05 && student.estimate.abs() > 0.01 * mean
+}
+
+/// rustc-perf, as documented: one run against one; their relative change lies beyond the upper quartile of the changes
+/// between earlier neighbours by more than three interquartile ranges.
+pub fn beyond_history(history: &[f64], base: f64, head: f64) -> bool {
+    let mut changes: Vec<f64> =
+        history.windows(2).map(|pair| (pair[1] / pair[0] - 1.0).abs()).collect();
+    changes.sort_by(f64::total_cmp);
+    let at = |share: f64| changes.get((share * changes.len() as f64) as usize).copied();
+    let (Some(low), Some(high)) = (at(0.25), at(0.75)) else { return false };
+    (head / base - 1.0).abs() > high + 3.0 * (high - low)
 }
 
 /// benchstat: the exact Mann–Whitney test at 5 %, for samples of one fixed size.

@@ -6,6 +6,8 @@
 //! Procedure and the Power Approach for Assessing the Equivalence of Average
 //! Bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
 
+use records::Better;
+
 use crate::comparison::Method;
 use crate::drift_fit::{DriftFit, Taken};
 use crate::modes::{Modes, SplitSides};
@@ -22,6 +24,9 @@ pub(crate) const TAKEN_MIN: usize = 3;
 
 /// From this number of differences on, ranks decide, and nothing is assumed about the noise.
 pub(crate) const RANKS_MIN: usize = 8;
+
+/// Twice the probability that an interval of [`is_harmless`] misses on one side.
+const HARMLESS: f64 = 0.10;
 
 /// Nobody can run more blocks than this, so no such number is given as advice.
 const MORE_MAX: f64 = 1e6;
@@ -109,6 +114,24 @@ pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
         return before_looks(&finite, looks[0], rule);
     };
     at_look(&finite[..look], Some(&look) == looks.last(), rule)
+}
+
+/// Whether it is not worth to go on with these differences: at the last look, Student's one-sided interval at 95 % excludes a
+/// change for the worse of the margin, and the estimate is no change for the better of that size. This ends blocks, and
+/// is no verdict: a verdict comes from [`judge`] alone.
+pub fn is_harmless(differences: &[f64], better: Better, rule: &Rule) -> bool {
+    let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
+    let last = looks(rule.cap).into_iter().rev().find(|look| *look <= finite.len());
+    let student = last.and_then(|look| Student::paired(&finite[..look]));
+    let Some((low, high)) = student.and_then(|student| student.interval(HARMLESS)) else {
+        return false;
+    };
+    let middle = (low + high) / 2.0;
+    match better {
+        Better::Lower => high < rule.margin && middle > -rule.margin,
+        Better::Higher => low > -rule.margin && middle < rule.margin,
+        Better::Neither => within((low, high), rule.margin),
+    }
 }
 
 /// Judges two samples without pairs, `b` against `a`: exact rank sums from 8 values a side on,

@@ -3,6 +3,7 @@
 //! variants in random order. The others measure all runs of one variant, then all of the other, as
 //! these tools do.
 
+mod gates;
 mod unpaired;
 
 use host::in_parallel;
@@ -16,6 +17,8 @@ use crate::judge::{Decision, Rule, judge};
 use crate::noise::{Noise, NoisyRuns};
 use crate::sequential::{LOOKS, STUDENT_LOOKS, student_bounds};
 use crate::student::Student;
+
+pub use self::gates::{GateCheck, GateRow, gate_check};
 
 /// The true changes that are simulated, as shares.
 pub const EFFECTS: [f64; 4] = [0.0, 0.02, 0.05, 0.10];

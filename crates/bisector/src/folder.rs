@@ -1,10 +1,11 @@
 //! Where bisections are kept: a folder for each in the store of records, and one for its builds in the cache.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use host::durable::Seal;
 use host::{paths, random, unknown_of};
 use jiff::ToSpan;
 use setup::foreign::Foreign;
@@ -37,6 +38,22 @@ impl Bisection {
         create(&folder)?;
         create(&folder.join("logs"))?;
         Ok(Bisection { id, folder })
+    }
+
+    /// The folder that gates of one kind of build share, so that the next one finds the builds of this one. The second
+    /// part is its lock.
+    pub fn of_gate(store: &Store, kind: &str) -> Result<(Bisection, File)> {
+        let id = format!("gate-{}", &Seal::for_bytes(kind.as_bytes()).sha256[..16]);
+        let folder = store.root().join(BISECTIONS).join(&id);
+        create(&folder.join("logs"))?;
+        let path = folder.join("lock");
+        let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+        ensure!(
+            lock.try_lock().is_ok(),
+            "another gate of these builds runs: wait for its end ({} is locked)",
+            path.display()
+        );
+        Ok((Bisection { id, folder }, lock))
     }
 
     pub fn log_path(&self) -> PathBuf {

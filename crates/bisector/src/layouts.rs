@@ -14,7 +14,7 @@ use bisection::{difference, is_in_layouts, least_counted};
 use host::children;
 use host::counted;
 use host::job_control::RunningSince;
-use records::{Record, Run};
+use records::{Opened, Record, Run};
 use runner::End;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,7 +27,9 @@ use crate::measurement::{
     experiment, measure_while, values,
 };
 use crate::patience::Watch;
+use crate::range::Commit;
 use crate::session::{Progress, Session};
+use crate::workshop::Workshop;
 
 /// Links without the padding what is no program, such as objects and libraries.
 const LINKER: &str = r#"#!/bin/sh
@@ -139,6 +141,66 @@ fn ask(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_string())
 }
 
+/// Two builds in other layouts, in pairs: the first layout of the old and the new one, the second of both, and so on. The
+/// inner error says why the build allows no other layouts; `None` if a signal asked knee to end. `plain`: what the builds
+/// are as the compiler lays them out.
+pub(crate) fn relink(
+    workshop: &Workshop,
+    commits: [&Commit; 2],
+    plain: [Option<String>; 2],
+) -> Result<Result<Option<Vec<Subject>>, String>> {
+    let linker = match Linker::new(workshop.folder().join("linker")) {
+        Ok(linker) => linker,
+        Err(why) => return Ok(Err(format!("{why:#}"))),
+    };
+    let mut subjects = Vec::new();
+    for layout in 1..=LAYOUTS {
+        for (commit, plain) in commits.into_iter().zip(&plain) {
+            let environment = linker.environment(layout);
+            let build = match workshop.build_laid_out(commit, layout, &environment)? {
+                Built::Done(build) => build,
+                Built::Failed(why) => return Ok(Err(why)),
+                Built::Interrupted => return Ok(Ok(None)),
+            };
+            if plain.as_ref() == Some(&build.key) {
+                let why = "the build does not use the linker that its compiler is given";
+                return Ok(Err(why.to_string()));
+            }
+            let name = format!("{}-layout-{layout}", commit.short());
+            subjects.push(Subject { name, folder: build.folder, step: None, program: None });
+        }
+    }
+    Ok(Ok(Some(subjects)))
+}
+
+/// The logarithms of the runs of [`relink`]'s builds, a pair for each layout; or why there are none.
+pub(crate) fn in_layouts(
+    record: &Opened,
+    subjects: &[Subject],
+    metric: &str,
+) -> Result<Result<Vec<[Vec<f64>; 2]>, String>> {
+    let mut logs = Vec::new();
+    for pair in subjects.chunks_exact(2) {
+        let mut of_pair = [Vec::new(), Vec::new()];
+        for (subject, logs) in pair.iter().zip(&mut of_pair) {
+            match values(record, &subject.name, metric, Blocks::Undisturbed)? {
+                Values::Logs(values) => *logs = values,
+                Values::Failed(why) => return Ok(Err(why)),
+            }
+        }
+        logs.push(of_pair);
+    }
+    Ok(Ok(logs))
+}
+
+/// Why too few blocks in other layouts are left, if the host disturbed the rest.
+pub(crate) fn too_disturbed(record: &Opened) -> Option<String> {
+    let blocks = record.runs.last().map_or(0, |run| run.block + 1);
+    let disturbed = disturbed_blocks(record);
+    (blocks - disturbed < least_counted(LAYOUT_RUNS))
+        .then(|| format!("the host disturbed {disturbed} of {}", counted(blocks as usize, "block")))
+}
+
 impl Session {
     /// Measures a change in other layouts of both builds. `found` is its size as a logarithm. The inner error says why
     /// the build allows no other layouts; `None` if a signal asked knee to end.
@@ -154,31 +216,13 @@ impl Session {
         if self.request.build.is_none() {
             return Ok(Err("nothing is built".to_string()));
         }
-        let linker = match Linker::new(self.workshop().folder().join("linker")) {
-            Ok(linker) => linker,
-            Err(why) => return Ok(Err(format!("{why:#}"))),
-        };
-        let parent = self.parent(change);
-        let mut subjects = Vec::new();
-        for layout in 1..=LAYOUTS {
-            for commit in [parent, change] {
-                let environment = linker.environment(layout);
-                let commit = &self.range.commits[commit];
-                let plain = self.key_of(&commit.id);
-                let build = match self.workshop().build_laid_out(commit, layout, &environment)? {
-                    Built::Done(build) => build,
-                    Built::Failed(why) => return Ok(Err(why)),
-                    Built::Interrupted => return Ok(Ok(None)),
-                };
-                if plain.as_ref() == Some(&build.key) {
-                    let why = "the build does not use the linker that its compiler is given";
-                    return Ok(Err(why.to_string()));
-                }
-                let name = format!("{}-layout-{layout}", commit.short());
-                subjects.push(Subject { name, folder: build.folder, step: None });
-            }
+        let commits = [self.parent(change), change].map(|commit| &self.range.commits[commit]);
+        let plain = commits.map(|commit| self.key_of(&commit.id));
+        match relink(self.workshop(), commits, plain)? {
+            Ok(Some(subjects)) => self.measure_layouts(change, found, &subjects, tell),
+            Ok(None) => Ok(Ok(None)),
+            Err(why) => Ok(Err(why)),
         }
-        self.measure_layouts(change, found, &subjects, tell)
     }
 
     /// Takes the runs of other layouts that did not bear a change out as evidence: the search goes on with them.
@@ -210,31 +254,22 @@ impl Session {
         let waited_s = watch.waited_s();
         let took = Took { seconds: since.elapsed().as_secs_f64() - waited_s, waited_s };
         let what = format!("other layouts of {}", self.range.commits[change].short());
-        let blocks = record.runs.last().map_or(0, |run| run.block + 1);
-        let disturbed = disturbed_blocks(&record);
-        if blocks - disturbed < least_counted(LAYOUT_RUNS) {
-            let why = format!(
-                "the host disturbed {disturbed} of {}; --wait 1h waits that long for a quiet host",
-                counted(blocks as usize, "block")
-            );
+        if let Some(why) = too_disturbed(&record) {
+            let why = format!("{why}; --wait 1h waits that long for a quiet host");
             self.note_comparison(&record, &what, &why, took)?;
             return Ok(Err(why));
         }
         let commits = [self.parent(change), change];
-        let (mut runs, mut differences) = (Vec::new(), Vec::new());
-        for (layout, pair) in (1..).zip(subjects.chunks_exact(2)) {
-            let mut logs = Vec::new();
-            for subject in pair {
-                let metric = &self.request.metric;
-                match values(&record, &subject.name, metric, Blocks::Undisturbed)? {
-                    Values::Logs(values) => logs.push(values),
-                    Values::Failed(why) => return Ok(Err(why)),
-                }
-            }
-            differences.push(difference(&logs[0], &logs[1]));
-            let of_commit = |(commit, logs)| StepRuns { commit, layout, logs };
-            runs.extend(commits.into_iter().zip(logs).map(of_commit));
-        }
+        let logs = match in_layouts(&record, subjects, &self.request.metric)? {
+            Ok(logs) => logs,
+            Err(why) => return Ok(Err(why)),
+        };
+        let differences: Vec<(f64, f64)> = logs.iter().map(|[a, b]| difference(a, b)).collect();
+        let runs = (1..).zip(logs).flat_map(|(layout, logs)| {
+            let of_commit = move |(commit, logs)| StepRuns { commit, layout, logs };
+            commits.into_iter().zip(logs).map(of_commit)
+        });
+        let runs = runs.collect();
         let check = LayoutCheck {
             changes: differences.iter().map(|(size, _)| size.exp_m1()).collect(),
             errors: differences.iter().map(|(_, error)| *error).collect(),

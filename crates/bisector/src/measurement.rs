@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use plan::commands;
 use records::{
-    Axes, Command, CommandLine, Experiment, Guest, Judging, Load, Many, Opened, Outcome, Record,
-    Run, Scalar, Variant,
+    Axes, Command, CommandLine, Experiment, Gate, Guest, Judging, Load, Many, Opened, Outcome,
+    Record, Run, Scalar, Variant,
 };
 use runner::{End, Options};
 use setup::foreign::Permitted;
@@ -21,6 +21,9 @@ use crate::kernels::{self, KernelLoad};
 pub const LAYOUTS: u32 = 4;
 pub const LAYOUT_RUNS: u32 = 10;
 
+/// The parameter of a command that is run in several cases.
+pub(crate) const CASE: &str = "case";
+
 /// A build to run.
 #[derive(Clone, Debug)]
 pub struct Subject {
@@ -29,6 +32,8 @@ pub struct Subject {
     pub folder: PathBuf,
     /// The path for `{step}`, if steps are files.
     pub step: Option<PathBuf>,
+    /// What stands for `{program}`, if the command has it.
+    pub program: Option<String>,
 }
 
 /// How often, and until when.
@@ -40,6 +45,8 @@ pub enum Repeats {
     UntilDecided,
     /// Until each subject is told from the one before it, or so many blocks are over.
     UntilStepsDecided(u32),
+    /// Until each case is judged, within a gate's bounds.
+    Gate(Gate),
 }
 
 /// The runs of a subject.
@@ -58,27 +65,41 @@ pub fn experiment(
     repeats: Repeats,
     name: &str,
 ) -> Result<Permitted<Experiment>> {
-    request.part(|request| planned(request, subjects, repeats, name)).transpose()
+    request.part(|request| planned(request, subjects, &[], repeats, name)).transpose()
+}
+
+/// The experiment that runs subjects in turn in each case: what stands for `{case}` in the command. Without cases, the
+/// command is the only one.
+pub(crate) fn experiment_of_cases(
+    request: &Permitted<Request>,
+    subjects: &[Subject],
+    cases: &[String],
+    repeats: Repeats,
+    name: &str,
+) -> Result<Permitted<Experiment>> {
+    request.part(|request| planned(request, subjects, cases, repeats, name)).transpose()
 }
 
 fn planned(
     request: &Request,
     subjects: &[Subject],
+    cases: &[String],
     repeats: Repeats,
     name: &str,
 ) -> Result<Experiment> {
     let (load, variants, guest) = match &request.kernels {
         Some(kernels) => (of_workload(kernels), booted(subjects)?, Some(kernels.guest.clone())),
-        None => (of_command(request)?, subjects.iter().map(run_in_folder).collect(), None),
+        None => (of_command(request, cases)?, subjects.iter().map(run_in_folder).collect(), None),
     };
     let seconds = request.kernels.as_ref().map(|kernels| Many(vec![kernels.seconds]));
     let in_steps = matches!(repeats, Repeats::UntilStepsDecided(_));
-    let until_decided = in_steps || matches!(repeats, Repeats::UntilDecided);
+    let until_decided = in_steps || matches!(repeats, Repeats::UntilDecided | Repeats::Gate(_));
+    let gate = if let Repeats::Gate(gate) = repeats { Some(gate) } else { None };
     let experiment = Experiment {
         name: name.to_string(),
         blocks: match repeats {
             Repeats::Times(times) | Repeats::UntilStepsDecided(times) => Some(times),
-            Repeats::UntilDecided => None,
+            Repeats::UntilDecided | Repeats::Gate(_) => None,
         },
         loads: vec![load],
         variants,
@@ -93,6 +114,7 @@ fn planned(
             smallest_effect: request.smallest_effect,
             until_decided,
             in_steps,
+            gate,
             placebo: 0.0,
             ..Judging::default()
         },
@@ -102,13 +124,16 @@ fn planned(
     Ok(Experiment { blocks: Some(experiment.blocks()), ..experiment })
 }
 
-fn of_command(request: &Request) -> Result<Load> {
+fn of_command(request: &Request, cases: &[String]) -> Result<Load> {
+    let values = || Many(cases.iter().cloned().map(Scalar).collect());
+    let parameter = (!cases.is_empty()).then(|| (CASE.to_string(), values()));
     let command = Command {
         run: CommandLine::Text(request.command.clone()),
         shell: request.shell,
         directory: Some("{tree}".to_string()),
         timeout_s: request.timeout_s,
         metrics: request.extract.iter().cloned().collect(),
+        parameters: parameter.into_iter().collect(),
         ..Command::default()
     };
     let named = commands::for_load(&Load::new(command))?;
@@ -122,9 +147,10 @@ fn run_in_folder(subject: &Subject) -> Variant {
         .step
         .as_ref()
         .map(|path| ("step".to_string(), Scalar(path.to_string_lossy().into_owned())));
+    let program = subject.program.clone().map(|path| ("program".to_string(), Scalar(path)));
     Variant {
         name: subject.name.clone(),
-        parameters: std::iter::once(tree).chain(step).collect(),
+        parameters: std::iter::once(tree).chain(step).chain(program).collect(),
         ..Variant::default()
     }
 }

@@ -85,6 +85,7 @@ pub fn series(
             name: name(*number),
             folder: build.folder.clone(),
             step: None,
+            program: None,
         })
         .collect();
     let title = format!("series {}..{}", name(0), name(range.changes()));
@@ -147,7 +148,8 @@ fn try_base(
     name: &str,
     records: &Store,
 ) -> Result<bool> {
-    let subject = Subject { name: name.to_string(), folder: base.folder.clone(), step: None };
+    let subject =
+        Subject { name: name.to_string(), folder: base.folder.clone(), step: None, program: None };
     let title = "series trial of the base";
     let experiment = experiment(request, &[subject], Repeats::Times(1), title)?;
     let Measurement { end, record } = measure(experiment, records, false)?;

@@ -240,6 +240,37 @@ impl Workshop {
         Ok(Built::Done(Build { folder: folder.to_path_buf(), key, seconds }))
     }
 
+    /// A build that [`keep`](Self::keep) kept, if it is still there.
+    pub fn kept(&self, commit: &Commit) -> Option<Build> {
+        let folder = self.place(commit);
+        let text = fs::read_to_string(note(&folder)).ok().filter(|_| self.has(commit))?;
+        let (key, seconds) = text.trim().split_once(' ')?;
+        Some(Build { folder, key: key.to_string(), seconds: seconds.parse().ok()? })
+    }
+
+    /// Keeps a commit's build for later.
+    pub fn keep(&self, build: &Build) -> Result<()> {
+        let note = note(&build.folder);
+        fs::write(&note, format!("{} {}\n", build.key, build.seconds))
+            .with_context(|| format!("writing {}", note.display()))
+    }
+
+    /// Removes all that is in the folder of the builds but what belongs to these.
+    pub fn remove_others(&self, kept: &[&Commit]) -> Result<()> {
+        let names: Vec<String> = kept.iter().map(|commit| name(&commit.id)).collect();
+        let folder = &self.folder;
+        for entry in
+            fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?
+        {
+            let path = entry?.path();
+            if !path.file_stem().is_some_and(|stem| names.iter().any(|name| stem == name.as_str()))
+            {
+                removal::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the files of a commit, and returns their names.
     fn write_sources(&self, commit: &Commit, folder: &Path) -> Result<BTreeSet<PathBuf>> {
         match (&self.source, &self.repository) {
@@ -373,6 +404,11 @@ impl Workshop {
 /// The file beside a build's folder that says that it is not whole.
 fn unfinished(folder: &Path) -> PathBuf {
     folder.with_extension("unfinished")
+}
+
+/// The file beside a build's folder that says what it is.
+fn note(folder: &Path) -> PathBuf {
+    folder.with_extension("built")
 }
 
 /// How a shell ended.

@@ -41,6 +41,8 @@ pub enum Verb {
     /// Find where a curve bends and falls, and which law explains it
     Scale(Scale),
     Bisect(Box<Bisect>),
+    /// Judge whether a change makes a benchmark slower, for a pull request
+    Gate(Box<verbs::gate::Arguments>),
     /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
     /// Watch what holds running programs back, on a live screen
@@ -175,6 +177,7 @@ impl Verb {
             | Verb::Top(_)
             | Verb::Kernel(_)
             | Verb::Bisect(_)
+            | Verb::Gate(_)
             | Verb::Remote(_)
             | Verb::Serve(_) => true,
             _ => false,

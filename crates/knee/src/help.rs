@@ -14,7 +14,7 @@ use crate::{renamed, verbs};
 /// The groups of the overview. Each visible verb is in one.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "fleet", "kernel", "doctor"]),
-    ("Judge", &["compare", "scale", "bisect"]),
+    ("Judge", &["compare", "scale", "bisect", "gate"]),
     ("Explain", &["explain", "top", "conflicts"]),
     ("Check and simulate algorithms", &["check", "simulate", "new"]),
     ("Keep results", &["list", "show", "report", "serve", "record"]),

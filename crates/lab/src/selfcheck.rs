@@ -1,13 +1,14 @@
 //! `knee selfcheck`: how often knee's rule for verdicts is right, compared with the rules of other tools, by simulation.
 
 mod bisect;
+mod gates;
 pub mod host;
 mod scale;
 mod verdicts;
 
 use std::process::ExitCode;
 
-use analysis::selfcheck::selfcheck;
+use analysis::selfcheck::{gate_check, selfcheck};
 use anyhow::{Context, Result, ensure};
 use bisection::selfcheck::{BisectPart, bisect_check};
 use laws::selfcheck::{Part, scale_check};
@@ -35,6 +36,11 @@ pub struct Arguments {
     /// choice. The numbers of a part do not depend on which others are checked.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     only: Vec<String>,
+    /// Check gates of simulated pull requests instead, beside the rules of other tools
+    ///
+    /// --trials is then the number of pull requests of each kind, 500 by default.
+    #[arg(long, conflicts_with_all = ["scale", "bisect"])]
+    gates: bool,
     /// Check searches of simulated ranges of commits instead, beside the rules of other tools
     ///
     /// --trials is then the number of ranges of each kind, 200 by default.
@@ -77,6 +83,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let parts = parts(only, "--bisect", &BisectPart::ALL, BisectPart::word)?;
         let check = bisect_check(trials.unwrap_or(200), *seed, &parts);
         view.print(|| Ok(&check), || Ok(bisect::page(&check)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.gates {
+        let check = gate_check(trials.unwrap_or(500), *seed);
+        view.print(|| Ok(&check), || Ok(gates::page(&check)))?;
         return Ok(ExitCode::SUCCESS);
     }
     ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");

@@ -25,16 +25,15 @@ pub fn share_of_cause(
         }
         LiveCauseKind::Memory => windows.of(|state| *state == ThreadState::Reclaim, is_active),
         LiveCauseKind::PageFaults => windows.faults(),
-        LiveCauseKind::SharedLine => windows.line(name),
+        LiveCauseKind::SharedLine | LiveCauseKind::AllocatorLock => windows.line(name),
         LiveCauseKind::GarbageCollection => {
             let (garbage, all) = garbage_samples(observation);
             windows.sampled(garbage, all)
         }
         // A lock that this observation has no thread waiting for.
-        LiveCauseKind::Lock
-        | LiveCauseKind::KernelLock
-        | LiveCauseKind::InterpreterLock
-        | LiveCauseKind::AllocatorLock => windows.constant(0.0),
+        LiveCauseKind::Lock | LiveCauseKind::KernelLock | LiveCauseKind::InterpreterLock => {
+            windows.constant(0.0)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use records::live::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::places::spins_in;
+use crate::places::{ALLOCATOR_LOCK, is_of_allocator, spins_in};
 use crate::shares::{Share, Shares};
 
 /// What holds threads back.
@@ -380,9 +380,13 @@ impl<'o> Threads<'o> {
         let name = line_name(line);
         let gain = 1.0 / (1.0 - share.mean).max(0.01);
         let is_limit = share.mean >= SHARE_MIN && self.runs + self.behind_others >= 1.1;
+        let kind = match name.as_str() {
+            ALLOCATOR_LOCK => LiveCauseKind::AllocatorLock,
+            _ => LiveCauseKind::SharedLine,
+        };
         is_limit.then(|| LiveCause {
             waited_in: line.functions.iter().take(3).cloned().collect(),
-            ..self.simple(LiveCauseKind::SharedLine, name, share, gain, share.mean * self.runs)
+            ..self.simple(kind, name, share, gain, share.mean * self.runs)
         })
     }
 
@@ -517,9 +521,11 @@ fn waits_for_work(holder: &HolderTime) -> bool {
     holder.reason == HolderState::Sleeping && CALLS.contains(&holder.by.as_str())
 }
 
-/// The variables in a cache line, or the function that accesses it.
+/// The variables in a cache line, or the function that accesses it. The words that several threads of an allocator write are
+/// its locks, which are held too shortly to wait for.
 pub fn line_name(line: &ObservedLine) -> String {
     match (line.variables.as_slice(), line.functions.first()) {
+        ([], Some(function)) if is_of_allocator(function) => ALLOCATOR_LOCK.to_string(),
         ([], Some(function)) => format!("data of {function}"),
         ([], None) => "data".to_string(),
         (variables, _) => variables.join(" and "),

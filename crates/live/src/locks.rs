@@ -23,8 +23,8 @@ use self::java::by_java_locks;
 use self::weighed::{Weighed, where_taken};
 use crate::java_locks::JavaWait;
 use crate::places::{
-    database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place, kind_by_stack,
-    kind_by_values, place, user_frames, waits_for_work,
+    ALLOCATOR_LOCK, database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place,
+    kind_by_stack, kind_by_values, place, user_frames, waits_for_work,
 };
 use crate::timelines::{Behind, Doing, Timelines, before, during, is_wake_up};
 use crate::waits::{StackIndex, is_disk_call};
@@ -351,7 +351,7 @@ impl<'t> LockWaits<'t> {
         let variable = trace.variables.get(&self.places[0]);
         match (kind, variable) {
             (WaitKind::Interpreter, _) => return "the interpreter's lock (GIL)".to_string(),
-            (WaitKind::Allocator, _) => return "the memory allocator's lock".to_string(),
+            (WaitKind::Allocator, _) => return ALLOCATOR_LOCK.to_string(),
             (_, Some(variable)) => return variable.clone(),
             _ => {}
         }

@@ -152,6 +152,9 @@ pub fn database_lock(frames: &[&TracedFunction]) -> &'static str {
     }
 }
 
+/// What the lock of a memory allocator is called.
+pub const ALLOCATOR_LOCK: &str = "the memory allocator's lock";
+
 /// Functions of memory allocators.
 const ALLOCATORS: &[&str] = &[
     "malloc",
@@ -467,9 +470,11 @@ fn is_unnamed_library(function: &TracedFunction) -> bool {
 
 fn is_allocator(function: &TracedFunction) -> bool {
     let name = function.name.as_str();
-    if python::is_python(function) {
-        return false;
-    }
+    !python::is_python(function) && is_of_allocator(name)
+}
+
+/// Whether a function of this name is a memory allocator's.
+pub fn is_of_allocator(name: &str) -> bool {
     ALLOCATORS.iter().any(|part| name == *part || (part.ends_with('_') && name.starts_with(part)))
         || name.starts_with("operator new")
         || name.starts_with("operator delete")

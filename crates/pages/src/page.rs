@@ -66,6 +66,7 @@ pub enum PageKind {
     Plan,
     Screening,
     Series,
+    Gate,
     Check,
     Conflicts,
     Health,
@@ -89,6 +90,7 @@ impl PageKind {
             PageKind::Plan => "Plan",
             PageKind::Screening => "Screening",
             PageKind::Series => "Series",
+            PageKind::Gate => "Gate",
             PageKind::Check => "Check",
             PageKind::Conflicts => "Contended lines",
             PageKind::Health => "Host",
@@ -108,6 +110,7 @@ impl PageKind {
                 | PageKind::Manual
                 | PageKind::Screening
                 | PageKind::Series
+                | PageKind::Gate
         );
         !is_known
     }

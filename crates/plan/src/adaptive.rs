@@ -136,6 +136,11 @@ fn planned_s(point: &Point) -> f64 {
     run_s + AROUND_S
 }
 
+/// Seconds that these runs took, with what lay between them.
+pub fn spent_s(record: &Record, runs: &[&Run]) -> f64 {
+    run_lengths_s(record, runs).values().sum()
+}
+
 /// Seconds of each run, by its number: from its start to that of the next one. The last run of a session, of which that
 /// is not known, takes as long as planned.
 fn run_lengths_s(record: &Record, runs: &[&Run]) -> BTreeMap<u32, f64> {

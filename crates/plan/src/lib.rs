@@ -9,6 +9,7 @@ mod around;
 pub mod commands;
 pub mod experiments;
 pub mod guest_config;
+pub mod harnesses;
 mod names;
 pub mod pitfalls;
 mod points;

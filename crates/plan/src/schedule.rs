@@ -54,6 +54,10 @@ pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>
 /// to do.
 pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let mut cells = cells(record);
+    let gate = record.experiment.compare.gate;
+    if gate.is_some_and(|gate| adaptive::spent_s(record, before) >= gate.budget_s) {
+        return Vec::new();
+    }
     match record.variants.len() {
         0 | 1 if record.experiment.adaptive.is_some() => {
             let chosen = adaptive::points_to_run(record, before, block);

@@ -183,6 +183,9 @@ pub struct Judging {
     /// Whether that is each variant against the one before it, as in a series of patches, in place of the first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_steps: bool,
+    /// One verdict about many cells: what all of them may cost and how often it may be wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// Share of a cell's blocks in which one variant is run twice, to measure how far equal variants
     /// differ.
     pub placebo: f64,
@@ -194,6 +197,15 @@ pub struct Judging {
     /// Metrics that the report shows in addition to the one that decides.
     #[serde(rename = "show", skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<String>,
+}
+
+/// The bounds of a gate. A cell is also left alone once no change for the worse of `smallest_effect` is likely.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// Probability that any cell is called changed if nothing is.
+    pub alpha: f64,
+    /// Seconds that all runs may take.
+    pub budget_s: f64,
 }
 
 /// The order in which the points of a block are run.
@@ -218,6 +230,7 @@ impl Default for Judging {
             smallest_effect: 0.02,
             until_decided: false,
             in_steps: false,
+            gate: None,
             placebo: 0.05,
             order: PointOrder::Adjacent,
             layout: None,
@@ -242,6 +255,12 @@ impl Judging {
             "placebo is {}, must be a share from 0 to 1",
             self.placebo
         );
+        if let Some(Gate { alpha, budget_s }) = self.gate {
+            ensure!(
+                alpha > 0.0 && alpha < 1.0 && budget_s > 0.0,
+                "gate: alpha is {alpha}, must be a share such as 0.01; budget_s is {budget_s}, must be above 0"
+            );
+        }
         Ok(())
     }
 }

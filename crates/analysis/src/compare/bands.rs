@@ -5,7 +5,7 @@ use records::Better;
 
 use super::cell::ComparedCell;
 use super::columns::{change, unit_and_direction};
-use super::rules::{ALPHA, Rules};
+use super::rules::Rules;
 use crate::comparison::{Band, CellComparison, CellKey, CurveComparison, Method};
 use crate::judge::RANKS_MIN;
 
@@ -62,7 +62,7 @@ fn intervals(cells: &[&ComparedCell], rules: &Rules) -> Vec<Intervals> {
         }
         let (unit, _) = unit_and_direction(&cell.points[0].0.record, &metric);
         let columns = cell.columns(&metric, &unit, rules);
-        let judgements = columns.judged_at(rules, ALPHA / cells.len() as f64);
+        let judgements = columns.judged_at(rules, rules.alpha / cells.len() as f64);
         for (intervals, judgement) in intervals.iter_mut().zip(judgements) {
             // Where ranks cannot reach this level, Student's interval would stand in unnamed.
             let stands_in = judgement.method == Method::Student && judgement.n >= RANKS_MIN;

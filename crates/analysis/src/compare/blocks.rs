@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use host::in_parallel;
 use records::{
-    ALLOCATIONS, Hypervisor, INSTRUCTIONS, Opened, Outcome, Point, Record, Run, Unavailable,
+    ALLOCATIONS, Hypervisor, INSTRUCTIONS, MetricKind, Opened, Outcome, Point, Record, Run,
+    Unavailable,
 };
 
 /// The runs of one cell in one block.
@@ -70,9 +71,13 @@ pub fn blocks<'a>(
     blocks.into_values().collect()
 }
 
-/// Whether runs are judged by instructions or allocations in emulated guests: other programs of the host change neither,
-/// and no time is judged there.
+/// Whether runs are judged by what other programs of the host do not change: a count of what the program does, or instructions
+/// or allocations in emulated guests, where no time is judged.
 fn counts_whatever_others_do(record: &Record) -> bool {
+    let described = record.metrics.get(&record.experiment.compare.metric);
+    if described.is_some_and(|metric| metric.kind == Some(MetricKind::Count)) {
+        return true;
+    }
     let is_exact =
         ALLOCATIONS.iter().chain([&INSTRUCTIONS]).any(|name| record.experiment.is_judged_by(name));
     is_exact && record.hypervisor.as_ref().is_some_and(Hypervisor::emulates)

@@ -207,12 +207,18 @@ impl<'a> ComparedCell<'a> {
             contrast
         };
         let side = |arm| Spread::from_values(&self.summarized(arm, values, &judgements, rules));
+        let mut contrasts: Vec<Contrast> =
+            judgements.iter().zip(adjusted).enumerate().map(explained).collect();
+        if rules.spares_harmless && role == Role::Primary {
+            let harmless = columns.harmless(rules, better);
+            contrasts.iter_mut().zip(harmless).for_each(|(one, harmless)| one.harmless = harmless);
+        }
         MetricComparison {
             metric: metric.to_string(),
             unit,
             better,
             sides: (0..self.sides.len()).map(side).collect(),
-            contrasts: judgements.iter().zip(adjusted).enumerate().map(explained).collect(),
+            contrasts,
         }
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use records::{Better, METRICS, Opened, Record, ReplicationUnit, Run, Session};
 
-use super::rules::{ALPHA, Rules};
+use super::rules::Rules;
 use crate::Spread;
 use crate::comparison::Scale;
 use crate::drift_fit::Taken;
-use crate::judge::{Judgement, Rule, judge, judge_separate, judge_taken};
+use crate::judge::{Judgement, Rule, is_harmless, judge, judge_separate, judge_taken};
 use crate::multiplicity::holm_levels;
 
 /// The numbers that one contrast is judged by.
@@ -65,23 +65,33 @@ impl MetricColumns {
     }
 
     /// Judges each arm against the baseline, so that all together find something in nothing with
-    /// probability [`ALPHA`]: each at the level at which Holm's step-down procedure tests it.
+    /// the rules' probability: each at the level at which Holm's step-down procedure tests it.
     pub fn judged(&self, rules: &Rules) -> Vec<Judgement> {
         let alone = self.judged_alone(rules);
         let p: Vec<f64> = alone.iter().map(|j| j.p.unwrap_or(1.0)).collect();
-        let columns = self.columns.iter().zip(holm_levels(&p, ALPHA));
+        let columns = self.columns.iter().zip(holm_levels(&p, rules.alpha));
         columns.map(|(column, level)| column.judge(&self.rule(rules, level))).collect()
     }
 
-    /// Judges each arm by itself, at [`ALPHA`].
+    /// Judges each arm by itself, at the level of the rules.
     pub fn judged_alone(&self, rules: &Rules) -> Vec<Judgement> {
-        self.judged_at(rules, ALPHA)
+        self.judged_at(rules, rules.alpha)
     }
 
     /// Judges each arm by itself, at a level of the caller's choice.
     pub fn judged_at(&self, rules: &Rules, alpha: f64) -> Vec<Judgement> {
         let rule = self.rule(rules, alpha);
         self.columns.iter().map(|column| column.judge(&rule)).collect()
+    }
+
+    /// For each arm, whether no change for the worse that matters is likely at the last look.
+    pub fn harmless(&self, rules: &Rules, better: Better) -> Vec<bool> {
+        let rule = self.rule(rules, rules.alpha);
+        let is_harmless = |column: &Column| match column {
+            Column::Paired(differences) => is_harmless(differences, better, &rule),
+            Column::Separate(..) | Column::Taken(_) => false,
+        };
+        self.columns.iter().map(is_harmless).collect()
     }
 }
 

@@ -1,11 +1,14 @@
 //! The rules of a comparison: which metric decides, and how much evidence a verdict needs.
 
+use std::collections::BTreeSet;
+
 use records::{Opened, Record};
 
 use crate::comparison::Design;
 use crate::judge::Rule;
 
-/// The probability of finding a change where there is none, for all variants of a cell together.
+/// The probability of finding a change where there is none, for all variants of a cell together, unless the record has a
+/// gate's.
 pub const ALPHA: f64 = 0.05;
 
 /// What the user may set for one comparison.
@@ -31,6 +34,10 @@ pub(super) struct Rules {
     /// Metrics that the user asked for by name.
     pub asked: Vec<String>,
     pub smallest_effect: f64,
+    /// The probability of finding a change where there is none, for all variants of a cell together.
+    pub alpha: f64,
+    /// Whether a cell is left alone once no change for the worse that matters is likely.
+    pub spares_harmless: bool,
     /// How the runs were laid out.
     pub design: Design,
     /// The largest number of blocks.
@@ -49,6 +56,8 @@ impl Rules {
             primary: judging.metric.clone(),
             asked: Vec::new(),
             smallest_effect: judging.smallest_effect,
+            alpha: judging.gate.map_or(ALPHA, |gate| gate.alpha / cells(record) as f64),
+            spares_harmless: judging.gate.is_some(),
             design: Design::Blocks { sequential: judging.until_decided },
             cap: record.experiment.blocks(),
             by_boot: false,
@@ -76,4 +85,10 @@ impl Rules {
     pub fn rule(&self, alpha: f64, margin: f64) -> Rule {
         Rule { alpha, margin, sequential: self.sequential(), cap: self.cap }
     }
+}
+
+/// The number of cells of a record.
+fn cells(record: &Record) -> usize {
+    let cells: BTreeSet<Option<u32>> = record.points.iter().map(|point| point.cell).collect();
+    cells.len().max(1)
 }

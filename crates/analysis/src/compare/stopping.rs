@@ -51,7 +51,7 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         let value = |run: &Run| finite(run, &metric);
         let side = |arm: &usize| blocks.iter().map(|b| b.runs[*arm].and_then(value)).collect();
         let sides: Vec<Vec<Option<f64>>> = alive.iter().map(side).collect();
-        let (unit, _) = unit_and_direction(record, &metric);
+        let (unit, better) = unit_and_direction(record, &metric);
         let columns = MetricColumns::new(&sides, &unit, |side, scale| {
             let difference =
                 |(a, b): (&Run, &Run)| Some(scaled(value(b)?, scale) - scaled(value(a)?, scale));
@@ -62,7 +62,11 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         } else {
             columns.judged(&rules)
         };
-        judged.iter().all(|judgement| judgement.stop)
+        let mut harmless = vec![false; judged.len()];
+        if rules.spares_harmless {
+            harmless = columns.harmless(&rules, better);
+        }
+        judged.iter().zip(harmless).all(|(judgement, harmless)| judgement.stop || harmless)
     };
     if is_enough || (rules.sequential() && is_decided()) {
         return Vec::new();

@@ -40,7 +40,7 @@ pub(super) fn assemble(
         primary: cells.first().map_or(rules.primary.clone(), |cell| cell.primary(rules)),
         shown: rules.asked.clone(),
         smallest_effect: rules.smallest_effect,
-        confidence: 1.0 - ALPHA,
+        confidence: 1.0 - rules.alpha,
         curves: curves(cells, &compared, rules),
         noise_floor: noise_floor(cells, rules),
         variance: variance(raw, rules),

@@ -27,6 +27,7 @@ pub(super) fn contrast(
         method: judgement.method,
         p,
         verdict: verdict(judgement, better, too_few),
+        harmless: false,
         modes: judgement.modes,
         drift: None,
     }

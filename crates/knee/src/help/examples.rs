@@ -104,6 +104,13 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     (
+        "gate",
+        [
+            "knee gate --base main --build make --command './bench {case}' --cases './bench -l'",
+            "knee gate --base main --build make --harness google-benchmark=build/bench",
+        ],
+    ),
+    (
         "explain",
         ["knee explain posix_lock_shared --cpus 8", "knee explain './old 1000' './new 1000'"],
     ),

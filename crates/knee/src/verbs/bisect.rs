@@ -169,7 +169,7 @@ const RUNS: &str = "Runs";
 const SEARCH: &str = "Search";
 
 /// A time such as 90s, 30m or 2h, in seconds.
-fn time_s(text: &str) -> Result<f64> {
+pub(super) fn time_s(text: &str) -> Result<f64> {
     let seconds = wait_s(text)?;
     ensure!(seconds > 0.0, "must be above 0 s");
     Ok(seconds)

@@ -14,6 +14,7 @@ pub mod find;
 pub mod fleet;
 pub mod forecast;
 pub mod fragile;
+pub mod gate;
 pub mod import;
 pub mod kernel;
 pub mod list;

@@ -22,6 +22,7 @@ mod file_systems;
 mod fleet;
 mod fleet_remote;
 mod gate;
+mod gates;
 mod guests;
 mod holder_reasons;
 mod home;

@@ -1,6 +1,6 @@
 //! Placeholders: `{NAME}` in the lines of a command. A line is split into words first and
 //! filled afterwards, so that a value with blanks stays one word. `{NAME...}`, alone in its word,
-//! becomes as many words as its value has. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
+//! becomes as many words as its value has. `{NAME:regex}` is a regular expression that matches the value alone. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
 //! left to a shell, and so are braces around anything but a name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +47,19 @@ pub type Values = BTreeMap<String, String>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part<'a> {
     Text(&'a str),
-    /// The name of a value, and whether the value becomes several words.
-    Name(&'a str, bool),
+    /// The name of a value, and what becomes of the value.
+    Name(&'a str, Form),
+}
+
+/// What becomes of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// A part of a word.
+    Plain,
+    /// Several words.
+    Words,
+    /// A regular expression of it.
+    Pattern,
 }
 
 /// The parts of a text in their order.
@@ -84,11 +95,12 @@ fn literal(text: &str) -> Option<usize> {
 /// `{NAME}` or `{NAME...}` at the start of a text, and its length.
 fn name(text: &str) -> Option<(Part<'_>, usize)> {
     let inside = text.strip_prefix('{')?.split_once('}')?.0;
-    let (name, several) = match inside.strip_suffix("...") {
-        Some(name) => (name, true),
-        None => (inside, false),
+    let (name, form) = match (inside.strip_suffix("..."), inside.strip_suffix(":regex")) {
+        (Some(name), _) => (name, Form::Words),
+        (None, Some(name)) => (name, Form::Pattern),
+        (None, None) => (inside, Form::Plain),
     };
-    is_name(name).then_some((Part::Name(name, several), inside.len() + 2))
+    is_name(name).then_some((Part::Name(name, form), inside.len() + 2))
 }
 
 /// Whether this can be the name of a parameter.
@@ -101,14 +113,22 @@ fn is_name(name: &str) -> bool {
 pub fn fill(text: &str, values: &Values) -> Result<String> {
     let value = |part: Part| match part {
         Part::Text(text) => Ok(text.to_string()),
-        Part::Name(name, true) => {
+        Part::Name(name, Form::Words) => {
             bail!("'{text}': {{{name}...}} means several words and must stand alone in its word")
         }
-        Part::Name(name, false) => {
-            values.get(name).cloned().with_context(|| format!("unknown placeholder {{{name}}}"))
+        Part::Name(name, form) => {
+            let value =
+                values.get(name).with_context(|| format!("unknown placeholder {{{name}}}"))?;
+            Ok(if form == Form::Pattern { pattern(value) } else { value.clone() })
         }
     };
     parts(text).into_iter().map(value).collect()
+}
+
+/// A regular expression that matches a text, for all dialects: what is no metacharacter stands as it is.
+fn pattern(text: &str) -> String {
+    let escaped = |c: char| if r".^$*+?()[]{}|\".contains(c) { vec!['\\', c] } else { vec![c] };
+    text.chars().flat_map(escaped).collect()
 }
 
 /// A line in words, before values are put in.
@@ -127,7 +147,7 @@ pub fn words(line: &CommandLine, shell: bool, values: &Values) -> Result<Vec<Str
     let mut words = Vec::new();
     for word in split(line)? {
         match parts(&word)[..] {
-            [Part::Name(name, true)] => {
+            [Part::Name(name, Form::Words)] => {
                 let value = values.get(name);
                 let value = value.with_context(|| format!("unknown placeholder {{{name}}}"))?;
                 words.extend(parse::words(value)?);
@@ -243,7 +263,13 @@ mod tests {
     use super::*;
 
     fn values() -> Values {
-        let pairs = [("cpus", "4"), ("options", "-a  'b c'"), ("none", ""), ("x", "{cpus}")];
+        let pairs = [
+            ("cpus", "4"),
+            ("options", "-a  'b c'"),
+            ("none", ""),
+            ("x", "{cpus}"),
+            ("regex", "a/b[1].c"),
+        ];
         pairs.map(|(name, value)| (name.to_string(), value.to_string())).into()
     }
 
@@ -258,6 +284,7 @@ mod tests {
     #[test]
     fn a_line_is_split_as_a_shell_does_and_filled_afterwards() {
         check_words("make -j{cpus}", false, r#"["make", "-j4"]"#);
+        check_words("grep ^{regex:regex}$", false, r#"["grep", "^a/b\\[1\\]\\.c$"]"#);
         check_words("a 'b c' \"d e\" f\\ g", false, r#"["a", "b c", "d e", "f g"]"#);
         check_words("a {options} z", false, r#"["a", "-a  'b c'", "z"]"#);
         check_words("a {options...} z", false, r#"["a", "-a", "b c", "z"]"#);

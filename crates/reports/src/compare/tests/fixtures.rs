@@ -78,6 +78,7 @@ pub fn changed(n: usize, [change, low, high]: [f64; 3], verdict: Verdict) -> Con
         method: Method::SignedRankSequential,
         p: Some(if verdict == Verdict::Same { 0.9 } else { 0.0002 }),
         verdict,
+        harmless: false,
         modes: None,
         drift: None,
     }
@@ -101,6 +102,7 @@ pub fn unknown(why: &str, needs: u32) -> Contrast {
         method: Method::None,
         p: None,
         verdict: Verdict::Unjudged { needs, why: why.to_string() },
+        harmless: false,
         modes: None,
         drift: None,
     }

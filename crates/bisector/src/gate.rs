@@ -1,0 +1,603 @@
+//! A gate: base and head of a change built side by side, all cases of a benchmark in turn, one verdict.
+//!
+//!     builds ──equal──> same code                      not in layouts <──┐
+//!        └──> cases of both ──> blocks until judged ──> other layouts ───┴──> slower, faster
+//!                                     └──> harmless, cannot tell
+//!
+//! All cases together call a change where none is with the probability of the gate; a case that is likely harmless is left
+//! alone, so the blocks go to those that are not.
+
+mod cases;
+
+use std::collections::BTreeMap;
+
+use analysis::{
+    Arm, CellComparison, CompareOptions, Comparison, RunValues, Spread, Verdict, compare,
+    detectable, sequential,
+};
+use anyhow::{Context, Result};
+use bisection::{difference, is_in_layouts};
+use guests::kernels::Repository;
+use host::counted;
+use host::job_control::RunningSince;
+use records::{Better, Gate, Opened, Run};
+use regex_lite::Regex;
+use runner::End;
+use schemars::JsonSchema;
+use serde::Serialize;
+use setup::foreign::Permitted;
+use store::Store;
+
+use self::cases::{list, program};
+use crate::Request;
+use crate::build::{Build, Built};
+use crate::folder::Bisection;
+use crate::layouts::{in_layouts, relink, too_disturbed};
+use crate::measurement::{
+    CASE, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, disturbed_blocks,
+    experiment_of_cases, measure_while,
+};
+use crate::patience::Watch;
+use crate::range::{Commit, Source};
+use crate::workshop::Workshop;
+
+pub use self::cases::Cases;
+
+/// Probability that a gate calls any case changed if nothing is.
+pub const ALPHA: f64 = 0.01;
+
+/// Share of the budget that the blocks leave to other layouts of what they find.
+const FOR_LAYOUTS: f64 = 0.25;
+
+/// Cases whose change is looked for in other layouts, the surest first.
+const LAID_OUT_MAX: usize = 4;
+
+/// What is gated.
+pub struct GateRequest {
+    /// Both ends, how they are built and what is run: `{case}` in the command stands for a case.
+    pub request: Permitted<Request>,
+    /// Where the cases come from.
+    pub cases: Cases,
+    /// Only cases whose names it matches.
+    pub only: Option<Regex>,
+    /// What stands for `{program}`, in the folder of a build: `*` stands for any characters in a name.
+    pub program: Option<String>,
+    /// Seconds that the runs may take.
+    pub budget_s: f64,
+    /// Whether a change is looked for in other layouts before it is blamed.
+    pub layouts: bool,
+}
+
+/// What a gate says.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GateAnswer {
+    /// Commit of the base: where head left what it is merged into.
+    pub base: String,
+    /// Commit of the head.
+    pub head: String,
+    /// The metric that decides.
+    pub metric: String,
+    /// Unit of the metric; `1` is a plain number.
+    pub unit: String,
+    /// Direction in which the metric is better.
+    pub better: Better,
+    /// Smallest change that matters, as a share.
+    pub smallest_effect: f64,
+    /// Probability that any case is called changed if nothing is.
+    pub alpha: f64,
+    /// Why nothing was judged; absent if something was.
+    pub nothing: Option<Nothing>,
+    /// The cases that both have, in their order.
+    pub cases: Vec<GatedCase>,
+    /// Cases that only the base has.
+    pub only_base: Vec<String>,
+    /// Cases that only the head has.
+    pub only_head: Vec<String>,
+    /// The smallest change for the worse that would have been found in each case in four of five gates, as a share; absent if
+    /// too few blocks tell.
+    pub could_see: Option<f64>,
+    /// Whether the runs ended because the budget was spent.
+    pub out_of_budget: bool,
+    /// Runs, those in other layouts too.
+    pub runs: usize,
+    /// Blocks that were left out because the host disturbed them.
+    pub disturbed: u32,
+    /// Seconds that all took, builds too.
+    pub seconds: f64,
+    /// The record of the runs.
+    pub record: Option<String>,
+}
+
+/// Why a gate judged nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Nothing {
+    /// Both builds load equal code and data.
+    SameCode,
+    /// A side was not built.
+    NotBuilt {
+        /// `base` or `head`.
+        side: GateSide,
+        /// What its build said.
+        said: String,
+    },
+    /// The cases of a side could not be listed.
+    NotListed {
+        /// `base` or `head`.
+        side: GateSide,
+        /// What the program that lists them said.
+        said: String,
+    },
+    /// Both sides have no case in common.
+    NoCase,
+}
+
+/// A side of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateSide {
+    /// Before the change.
+    Base,
+    /// With the change.
+    Head,
+}
+
+impl GateSide {
+    /// The side in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            GateSide::Base => "base",
+            GateSide::Head => "head",
+        }
+    }
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GatedCase {
+    /// Its name; empty if the command is the only one.
+    pub case: String,
+    /// The verdict.
+    pub is: GateVerdict,
+    /// Change of the metric, as a share.
+    pub change: Option<f64>,
+    /// Interval of the change, which allows for all cases and looks.
+    pub interval: Option<(f64, f64)>,
+    /// Blocks that counted.
+    pub blocks: usize,
+    /// The change in other layouts, as shares; empty if they were not tried.
+    pub layouts: Vec<f64>,
+    /// What limits the verdict, or why there is none.
+    pub why: String,
+}
+
+/// The verdict about a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateVerdict {
+    /// Changed for the worse, by the smallest effect or more.
+    Worse,
+    /// Changed for the better.
+    Better,
+    /// Changed, in a metric that is neither good nor bad.
+    Changed,
+    /// Changed for the worse, by less than the smallest effect.
+    Slightly,
+    /// Changed as the compiler laid the builds out, but not in other layouts of the same code.
+    LayoutOnly,
+    /// A change for the worse of the smallest effect is excluded at 95 %, for this case by itself.
+    Harmless,
+    /// Neither is shown.
+    CannotTell,
+    /// Runs of one side or both fail.
+    Failed,
+}
+
+/// Builds, measures and judges. `None` if a signal asked knee to end: the same gate again goes on with what was measured.
+pub fn gate(
+    asked: &GateRequest,
+    store: &Store,
+    mut tell: impl FnMut(&str),
+) -> Result<Option<(GateAnswer, Option<Opened>)>> {
+    let since = RunningSince::now();
+    let [base, head] = ends(&asked.request)?;
+    let Request { build, products, .. } = &*asked.request;
+    let (bisection, _lock) = Bisection::of_gate(store, &format!("{build:?} {products:?}"))?;
+    let workshop = Workshop::open(&bisection, asked.request.clone())?;
+    workshop.remove_others(&[&base, &head])?;
+    let mut gating = Gating { asked, store, workshop, base, head, builds: Vec::new() };
+    let answered = gating.answer(&mut tell)?;
+    Ok(answered.map(|(answer, record)| {
+        let seconds = since.elapsed().as_secs_f64();
+        (GateAnswer { seconds, ..answer }, record)
+    }))
+}
+
+/// Where the head left the base, and the head.
+fn ends(request: &Request) -> Result<[Commit; 2]> {
+    let Source::Git { directory, good, bad, .. } = &request.source else {
+        unreachable!("a gate compares commits")
+    };
+    let repository = Repository::open(directory)?;
+    let (base, head) = (repository.resolve(good)?, repository.resolve(bad)?);
+    let common = repository.merge_base(&base, &head).with_context(|| {
+        format!(
+            "{good} and {bad} have no common ancestor here: fetch the whole history (`git fetch --unshallow`), or name \
+             an ancestor of {bad} as --base"
+        )
+    })?;
+    let commit = |name: &str, parents| -> Result<Commit> {
+        let revision = repository.resolve(name)?;
+        let (date, subject) = repository.date_and_subject(&revision)?;
+        Ok(Commit { id: revision.commit, subject, date, parents })
+    };
+    Ok([commit(&common, Vec::new())?, commit(&head.commit, vec![0])?])
+}
+
+/// A gate under way.
+struct Gating<'a> {
+    asked: &'a GateRequest,
+    store: &'a Store,
+    workshop: Workshop,
+    base: Commit,
+    head: Commit,
+    /// Of base and head.
+    builds: Vec<Build>,
+}
+
+type Answered = Option<(GateAnswer, Option<Opened>)>;
+
+impl Gating<'_> {
+    fn answer(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Answered> {
+        for (side, commit) in [(GateSide::Base, &self.base), (GateSide::Head, &self.head)] {
+            match build(&self.workshop, commit)? {
+                Built::Done(build) => {
+                    tell(&format!(
+                        "{} {}: built in {:.1} s",
+                        side.word(),
+                        commit.short(),
+                        build.seconds
+                    ));
+                    self.builds.push(build);
+                }
+                Built::Failed(said) => return Ok(self.nothing(Nothing::NotBuilt { side, said })),
+                Built::Interrupted => return Ok(None),
+            }
+        }
+        if self.builds[0].key == self.builds[1].key {
+            return Ok(self.nothing(Nothing::SameCode));
+        }
+        let mut listed = Vec::new();
+        for (side, build) in [GateSide::Base, GateSide::Head].into_iter().zip(&self.builds) {
+            match self.listed(build)? {
+                Ok(cases) => listed.push(cases),
+                Err(said) => return Ok(self.nothing(Nothing::NotListed { side, said })),
+            }
+        }
+        let apart = |side: usize| -> Vec<String> {
+            listed[side].iter().filter(|case| !listed[1 - side].contains(case)).cloned().collect()
+        };
+        let (only_base, only_head) = (apart(0), apart(1));
+        let both: Vec<String> =
+            listed[1].iter().filter(|case| listed[0].contains(case)).cloned().collect();
+        let has_cases = !matches!(self.asked.cases, Cases::One);
+        if has_cases && both.is_empty() {
+            let nothing = self.nothing(Nothing::NoCase);
+            return Ok(nothing
+                .map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)));
+        }
+        let answered = self.measure(&both, tell)?;
+        Ok(answered.map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)))
+    }
+
+    /// The cases of a build, or why they are not known.
+    fn listed(&self, build: &Build) -> Result<Result<Vec<String>, String>> {
+        let program = match &self.asked.program {
+            Some(name) => match program(&build.folder, name) {
+                Ok(program) => Some(program),
+                Err(why) => return Ok(Err(why)),
+            },
+            None => None,
+        };
+        let listed = list(&self.asked.cases, &build.folder, program.as_deref())?;
+        let is_asked =
+            |case: &String| self.asked.only.as_ref().is_none_or(|only| only.is_match(case));
+        Ok(listed.map(|cases| cases.into_iter().filter(is_asked).collect()))
+    }
+
+    /// Builds as the command wants them.
+    fn with_programs(&self, subjects: Vec<Subject>) -> Result<Vec<Subject>, String> {
+        let name = self
+            .asked
+            .program
+            .as_ref()
+            .filter(|_| self.asked.request.command.contains("{program}"));
+        let with = |subject: Subject| {
+            let program = name.map(|name| program(&subject.folder, name)).transpose()?;
+            Ok(Subject { program, ..subject })
+        };
+        subjects.into_iter().map(with).collect()
+    }
+
+    fn subjects(&self) -> Result<Vec<Subject>> {
+        let sides = ["base", "head"].into_iter().zip(&self.builds);
+        let subject = |(name, build): (&str, &Build)| Subject {
+            name: name.to_string(),
+            folder: build.folder.clone(),
+            step: None,
+            program: None,
+        };
+        self.with_programs(sides.map(subject).collect()).map_err(anyhow::Error::msg)
+    }
+
+    /// Measures the cases in turn, judges them, and looks for what changed in other layouts.
+    fn measure(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
+        let GateRequest { request, budget_s, layouts, .. } = self.asked;
+        let share = if *layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
+        let bounds = Gate { alpha: ALPHA, budget_s: budget_s * share };
+        let title = format!("gate {}..{}", self.base.short(), self.head.short());
+        let subjects = self.subjects()?;
+        let experiment =
+            experiment_of_cases(request, &subjects, cases, Repeats::Gate(bounds), &title)?;
+        let since = RunningSince::now();
+        let (mut most, mut told) = (0, 0);
+        let measured = measure_while(experiment, self.store, true, |record, run| {
+            most = most.max(run.block + 1);
+            // A line a minute is enough for a log.
+            let minute = (since.elapsed().as_secs_f64() / 60.0) as u64;
+            if minute > told {
+                told = minute;
+                tell(&format!("{most} blocks in {minute} min"));
+            }
+            runner::go_on(record, run)
+        })?;
+        let (End::Complete, Some(record)) = (measured.end, measured.record) else {
+            return Ok(None);
+        };
+        let arms: Vec<Arm> = subjects
+            .iter()
+            .map(|subject| Arm { name: &subject.name, record: &record, variant: &subject.name })
+            .collect();
+        let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
+        let mut answer = self.judged(&comparison, &record, bounds);
+        if *layouts {
+            let left_s = budget_s - since.elapsed().as_secs_f64();
+            if self.lay_out(&mut answer, left_s, tell)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((answer, Some(record))))
+    }
+
+    fn judged(&self, comparison: &Comparison, record: &Opened, bounds: Gate) -> GateAnswer {
+        let smallest = self.asked.request.smallest_effect;
+        let cases: Vec<GatedCase> =
+            comparison.cells.iter().map(|cell| gated(cell, smallest)).collect();
+        let primary = comparison.cells.first().and_then(|cell| cell.metrics.first());
+        let runs: Vec<&Run> = record.runs.iter().collect();
+        let is_spent = plan::adaptive::spent_s(&record.record, &runs) >= bounds.budget_s;
+        let out_of_budget = is_spent && cases.iter().any(|one| one.is == GateVerdict::CannotTell);
+        let most = cases.iter().map(|one| one.blocks).max().unwrap_or(0);
+        let blocks = if is_spent { most } else { record.record.experiment.blocks() as usize };
+        let level = bounds.alpha / comparison.cells.len().max(1) as f64;
+        let metric = &self.asked.request.metric;
+        let sees = comparison.cells.iter().map(|cell| could_see(cell, metric, blocks, level));
+        GateAnswer {
+            unit: primary.map_or("1".to_string(), |metric| metric.unit.clone()),
+            better: primary.map_or(Better::Neither, |metric| metric.better),
+            alpha: bounds.alpha,
+            could_see: sees.reduce(|a, b| Some(a?.max(b?))).flatten(),
+            out_of_budget,
+            runs: record.runs.len(),
+            disturbed: disturbed_blocks(record),
+            record: Some(record.record.id.clone()),
+            nothing: None,
+            cases,
+            ..self.blank()
+        }
+    }
+
+    /// Looks for the changes in other layouts of both builds. `None` if a signal asked knee to end.
+    fn lay_out(
+        &self,
+        answer: &mut GateAnswer,
+        left_s: f64,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<()>> {
+        let mut found: Vec<usize> = (0..answer.cases.len())
+            .filter(|at| answer.cases[*at].is == GateVerdict::Worse)
+            .collect();
+        let size = |at: &usize| answer.cases[*at].change.unwrap_or(0.0).abs();
+        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        if found.is_empty() || self.asked.request.build.is_none() {
+            return Ok(Some(()));
+        }
+        let mut say = |answer: &mut GateAnswer, found: &[usize], why: &str| {
+            for at in found {
+                answer.cases[*at].why = format!("other layouts were not tried: {why}");
+            }
+        };
+        let builds_s: f64 =
+            self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS);
+        if builds_s > left_s {
+            let why = format!(
+                "their builds take {builds_s:.0} s, and {left_s:.0} s of the budget are left"
+            );
+            say(answer, &found, &why);
+            return Ok(Some(()));
+        }
+        if !self.workshop.has_linked(&self.head) {
+            say(answer, &found, "the build links no program");
+            return Ok(Some(()));
+        }
+        tell("building other layouts of both, since the difference may be of the layout alone");
+        let plain = [0, 1].map(|side: usize| Some(self.builds[side].key.clone()));
+        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain)? {
+            Ok(Some(subjects)) => self.with_programs(subjects),
+            Ok(None) => return Ok(None),
+            Err(why) => Err(why),
+        };
+        let subjects = match subjects {
+            Ok(subjects) => subjects,
+            Err(why) => {
+                say(answer, &found, &why);
+                return Ok(Some(()));
+            }
+        };
+        let untried = found.split_off(found.len().min(LAID_OUT_MAX));
+        say(
+            answer,
+            &untried,
+            &format!("only the {LAID_OUT_MAX} largest changes are looked for there"),
+        );
+        for at in found {
+            if self.in_layouts(&mut answer.cases[at], &subjects, &mut answer.runs)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Looks for the change of one case in other layouts.
+    fn in_layouts(
+        &self,
+        case: &mut GatedCase,
+        subjects: &[Subject],
+        runs: &mut usize,
+    ) -> Result<Option<()>> {
+        let request = &self.asked.request;
+        let cases: Vec<String> =
+            [&case.case].into_iter().filter(|name| !name.is_empty()).cloned().collect();
+        let repeats = Repeats::Times(analysis::blocks_at_most(LAYOUT_RUNS));
+        let title = format!("gate layouts {}", case.case);
+        let experiment = experiment_of_cases(request, subjects, &cases, repeats, &title)?;
+        let mut watch = Watch::new(0.0, subjects.len()).until(LAYOUT_RUNS);
+        let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
+        let store = Store::at(self.workshop.folder().join("records"));
+        let Measurement { end, record } = measure_while(experiment, &store, false, after)?;
+        if end == End::Interrupted {
+            return Ok(None);
+        }
+        let record = record.context("no run of the layouts was kept")?;
+        *runs += record.runs.len();
+        if let Some(why) = too_disturbed(&record) {
+            case.why = format!("nothing is known of other layouts: {why}");
+            return Ok(Some(()));
+        }
+        match in_layouts(&record, subjects, &request.metric)? {
+            Err(why) => case.why = format!("nothing is known of other layouts: {why}"),
+            Ok(logs) => {
+                let changes: Vec<(f64, f64)> = logs.iter().map(|[a, b]| difference(a, b)).collect();
+                let found = case.change.unwrap_or(0.0).ln_1p();
+                if !is_in_layouts(&changes, found) {
+                    case.is = GateVerdict::LayoutOnly;
+                }
+                case.layouts = changes.iter().map(|(size, _)| size.exp_m1()).collect();
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn nothing(&self, why: Nothing) -> Answered {
+        Some((GateAnswer { nothing: Some(why), ..self.blank() }, None))
+    }
+
+    /// The answer without cases.
+    fn blank(&self) -> GateAnswer {
+        let Request { metric, smallest_effect, .. } = &*self.asked.request;
+        GateAnswer {
+            base: self.base.id.clone(),
+            head: self.head.id.clone(),
+            metric: metric.clone(),
+            unit: "1".to_string(),
+            better: Better::Neither,
+            smallest_effect: *smallest_effect,
+            alpha: ALPHA,
+            nothing: None,
+            cases: Vec::new(),
+            only_base: Vec::new(),
+            only_head: Vec::new(),
+            could_see: None,
+            out_of_budget: false,
+            runs: 0,
+            disturbed: 0,
+            seconds: 0.0,
+            record: None,
+        }
+    }
+}
+
+/// The build of a commit: one that is kept, or a new one.
+fn build(workshop: &Workshop, commit: &Commit) -> Result<Built> {
+    if let Some(kept) = workshop.kept(commit) {
+        return Ok(Built::Done(kept));
+    }
+    let built = workshop.build(commit, None)?;
+    if let Built::Done(build) = &built {
+        workshop.keep(build)?;
+    }
+    Ok(built)
+}
+
+/// The verdict about a cell.
+fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
+    let case = cell.key.parameters.get(CASE).cloned().unwrap_or_default();
+    let contrast = cell.metrics.first().and_then(|metric| metric.contrasts.first());
+    let mut gated = GatedCase {
+        case,
+        is: GateVerdict::Failed,
+        change: contrast.and_then(|contrast| contrast.change),
+        interval: contrast.and_then(|contrast| contrast.interval),
+        blocks: contrast.map_or(0, |contrast| contrast.n),
+        layouts: Vec::new(),
+        why: String::new(),
+    };
+    let failing: Vec<&str> = ["base", "head"]
+        .into_iter()
+        .zip(&cell.failed)
+        .filter_map(|(side, failed)| (*failed > 0).then_some(side))
+        .collect();
+    let Some(contrast) = contrast.filter(|contrast| contrast.n > 0) else {
+        gated.why = format!("all runs of {} fail", failing.join(" and "));
+        return gated;
+    };
+    if !failing.is_empty() {
+        gated.why = format!(
+            "{} of {} failed",
+            counted(cell.failed.iter().sum(), "run"),
+            failing.join(" and ")
+        );
+    }
+    let size = contrast.change.unwrap_or(0.0).abs();
+    gated.is = match &contrast.verdict {
+        Verdict::Worse { .. } if size < smallest => GateVerdict::Slightly,
+        Verdict::Worse { .. } => GateVerdict::Worse,
+        Verdict::Better { .. } => GateVerdict::Better,
+        Verdict::More { .. } | Verdict::Less { .. } => GateVerdict::Changed,
+        Verdict::Same => GateVerdict::Harmless,
+        Verdict::CannotTell { why, .. } | Verdict::Unjudged { why, .. } => {
+            if contrast.harmless {
+                GateVerdict::Harmless
+            } else {
+                gated.why = [gated.why, why.clone()].join(" ").trim().to_string();
+                GateVerdict::CannotTell
+            }
+        }
+        Verdict::NotInterleaved => GateVerdict::CannotTell,
+    };
+    gated
+}
+
+/// The smallest change that this number of blocks finds in a cell in four of five gates, by the noise between its blocks.
+fn could_see(cell: &CellComparison, metric: &str, blocks: usize, alpha: f64) -> Option<f64> {
+    let side = |at: usize| -> BTreeMap<u32, f64> {
+        let runs = cell.passes.get(at).into_iter().flatten().filter(|run| !run.discarded);
+        let value = |run: &RunValues| run.metrics.get(metric).copied().filter(|value| *value > 0.0);
+        runs.filter_map(|run| Some((run.block, value(run)?.ln()))).collect()
+    };
+    let (base, head) = (side(0), side(1));
+    let differences: Vec<f64> =
+        head.iter().filter_map(|(block, value)| Some(value - base.get(block)?)).collect();
+    let deviation = Spread::from_values(&differences)?.stddev?;
+    detectable(blocks, deviation / 2.0_f64.sqrt(), sequential::nominal(blocks, alpha))
+}

@@ -1,0 +1,257 @@
+//! `knee gate`: whether a change makes a benchmark's cases slower, for a pull request.
+
+mod page;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ::plan::{commands, harnesses};
+use anyhow::{Context, Result, bail, ensure};
+use bisection::Settings;
+use bisector::{Cases, GateRequest, GateVerdict, Request, Source, gate};
+use host::terminal::{hint, talk};
+use host::{job_control, signals};
+use pages::{Purpose, ViewFlags, html, markdown};
+use records::{Better, CommandLine, Extract, Harness, MetricKind, parse};
+use regex_lite::Regex;
+use reports::quoted;
+use setup::foreign::Permitted;
+use store::Store;
+
+use super::bisect::time_s;
+
+/// Judge whether a change makes a benchmark slower, for a pull request:
+///
+///     knee gate --base origin/main --build 'make -C bench' --command './bench {case}' --cases './bench --list'
+///     knee gate --base origin/main --build 'cargo bench --no-run' --harness criterion='target/release/deps/speed-*'
+///
+/// Head and the commit where it left the base are built in folders of knee's own; the repository is only read. Builds that
+/// load equal code are not run. Else all cases run in turn, base and head in random order, until each is judged or the
+/// budget is spent. A case that is likely harmless is soon left alone. What is slower is looked for in other layouts of both
+/// builds before it is blamed. All cases together call a change where none is in at most 1 % of the gates.
+///
+/// Exit status: 0 nothing is shown to be slower; 2 the gate could not do it; 3 a case is slower; 130 interrupted, the same
+/// gate again goes on.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Branch or commit that the change is merged into
+    #[arg(long, value_name = "COMMIT")]
+    base: String,
+    /// Branch or commit with the change
+    #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
+    head: String,
+    /// Git repository, or a directory inside it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    git: PathBuf,
+    /// Build with this line, in a shell in the directory of a commit
+    #[arg(long, value_name = "LINE")]
+    build: Option<String>,
+    /// What the build makes [default: all programs and libraries]
+    #[arg(long = "product", value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
+    products: Vec<PathBuf>,
+    /// Give a build up after this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
+    build_timeout: f64,
+    /// Measure this program, in the directory of a build; {case} is the name of a case
+    #[arg(long, value_name = "LINE", required_unless_present = "harness")]
+    command: Option<String>,
+    /// A line for a shell in the directory of a build that prints the cases, one a line
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["case", "harness"])]
+    cases: Option<String>,
+    /// The cases by name
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    case: Vec<String>,
+    /// A benchmark harness and its program: criterion, go, google-benchmark, jmh, pytest-benchmark, will-it-scale
+    ///
+    /// It lists the cases, runs each by itself, and its own numbers decide, so that the start of a process is no part of
+    /// them. `*` in the name of the program stands for any characters.
+    #[arg(long, value_name = "NAME=PROGRAM", conflicts_with_all = ["command", "value", "metric"])]
+    harness: Option<String>,
+    /// Only cases whose names this regular expression matches
+    #[arg(long, value_name = "REGEX")]
+    only: Option<Regex>,
+    /// Metric to judge by [default: wall_s, or --value]
+    #[arg(long, value_name = "NAME")]
+    metric: Option<String>,
+    /// Number in the output to judge by: text around `{}`
+    #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
+    value: Option<String>,
+    /// More of --value is better
+    #[arg(long, requires = "value")]
+    higher_is_better: bool,
+    /// --value counts what the program does: no block is left out because other programs disturbed it
+    #[arg(long, requires = "value", hide_short_help = true)]
+    count: bool,
+    /// CPUs of a run: a number, cores or all
+    #[arg(long, default_value = "all", hide_short_help = true)]
+    cpus: String,
+    /// Smallest slowdown that matters
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
+    smallest_effect: f64,
+    /// Time that the runs may take: 90s, 5m
+    #[arg(long, value_name = "TIME", value_parser = time_s, default_value = "5m")]
+    budget: f64,
+    /// Do not look for a slowdown in other layouts of the builds
+    #[arg(long, hide_short_help = true)]
+    no_layouts: bool,
+    /// Give a run up after this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
+    timeout: f64,
+    /// Write the comment for the pull request, in Markdown
+    #[arg(long, value_name = "FILE")]
+    comment: Option<PathBuf>,
+    /// Write the page with all cases and runs
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewFlags,
+}
+
+/// Exit status of a gate that found a case slower.
+const SLOWER: u8 = 3;
+
+/// Builds, measures, and says what is slower.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    let asked = asked(arguments)?;
+    signals::catch();
+    job_control::follow_terminal();
+    let Some((answer, record)) = gate(&asked, store, |news| hint(news))? else {
+        talk("interrupted: the same gate again goes on with what was measured");
+        return Ok(ExitCode::from(130));
+    };
+    let page = || page::page(&answer);
+    arguments.view.print(|| Ok(answer.clone()), || Ok(page()))?;
+    if let Some(path) = &arguments.comment {
+        write(path, &markdown(&page()))?;
+    }
+    if let Some(path) = &arguments.html {
+        let whole = match &record {
+            Some(record) => page().and(super::compare::conclusion_page(record)?),
+            None => page(),
+        };
+        write(path, &html(&whole, Purpose::File))?;
+    }
+    if let Some(record) = &record {
+        hint(format_args!("record {} in {}", record.record.id, record.folder.display()));
+    }
+    let is_slower = answer.cases.iter().any(|case| case.is == GateVerdict::Worse);
+    Ok(if is_slower { ExitCode::from(SLOWER) } else { ExitCode::SUCCESS })
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+fn asked(arguments: &Arguments) -> Result<GateRequest> {
+    let Arguments { git, base, head, build_timeout, timeout, .. } = arguments;
+    ensure!(
+        *build_timeout > 0.0 && *timeout > 0.0,
+        "--build-timeout and --timeout must be above 0 s"
+    );
+    let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
+    let harness = arguments.harness.as_deref().map(harness).transpose()?;
+    let (command, cases) = match &harness {
+        Some((harness, _)) => (in_words(&harness.run), cases_of(arguments, Some(harness))?),
+        None => {
+            let command = arguments.command.clone().unwrap_or_default();
+            (command, cases_of(arguments, None)?)
+        }
+    };
+    let has_cases = !matches!(cases, Cases::One);
+    let uses_cases = command.contains("{case}") || command.contains("{case:regex}");
+    ensure!(
+        !has_cases || uses_cases,
+        "--command has no {{case}}: where does a case's name belong?"
+    );
+    ensure!(
+        has_cases || !uses_cases,
+        "--command has {{case}}: name the cases with --case A,B, or a line that lists them with --cases"
+    );
+    let (metric, extract) = judged_by(arguments, harness.as_ref().map(|(harness, _)| harness))?;
+    let request = Request {
+        source: Source::Git {
+            directory,
+            good: base.clone(),
+            bad: head.clone(),
+            first_parent: false,
+            skip: Vec::new(),
+        },
+        build: arguments.build.clone(),
+        build_timeout_s: *build_timeout,
+        products: arguments.products.clone(),
+        command,
+        shell: false,
+        cpus: arguments.cpus.clone(),
+        metric,
+        extract,
+        timeout_s: *timeout,
+        settings: Settings::default(),
+        budget_s: None,
+        wait_s: None,
+        smallest_effect: arguments.smallest_effect,
+        kernels: None,
+    };
+    Ok(GateRequest {
+        request: Permitted::typed(request),
+        cases,
+        only: arguments.only.clone(),
+        program: harness.map(|(_, program)| program),
+        budget_s: arguments.budget,
+        layouts: !arguments.no_layouts,
+    })
+}
+
+/// A harness and its program.
+fn harness(named: &str) -> Result<(Harness, String)> {
+    let (name, program) = named.split_once('=').unwrap_or((named, ""));
+    let harness = harnesses::harness(name)?;
+    if program.is_empty() {
+        bail!("--harness {name}=PROGRAM: name {}", harness.program);
+    }
+    Ok((harness, program.to_string()))
+}
+
+/// A line of words that splits into them again.
+fn in_words(line: &CommandLine) -> String {
+    match line {
+        CommandLine::Text(text) => text.clone(),
+        CommandLine::Words(words) => {
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn cases_of(arguments: &Arguments, harness: Option<&Harness>) -> Result<Cases> {
+    let Arguments { case, cases, .. } = arguments;
+    Ok(match (harness, cases, &case[..]) {
+        (_, None, [_, ..]) => Cases::Named(case.clone()),
+        (Some(harness), ..) => Cases::Listed {
+            words: harness.list.clone(),
+            pattern: Some(Regex::new(&harness.case).context("the pattern of the harness's cases")?),
+        },
+        (None, Some(line), _) => {
+            Cases::Listed { words: ["sh", "-c", line].map(str::to_string).to_vec(), pattern: None }
+        }
+        (None, None, []) => Cases::One,
+    })
+}
+
+fn judged_by(
+    arguments: &Arguments,
+    harness: Option<&Harness>,
+) -> Result<(String, Option<Extract>)> {
+    if let Some(harness) = harness {
+        return Ok((harness.metric.name.clone(), Some(harness.metric.clone())));
+    }
+    let Some(pattern) = &arguments.value else {
+        let metric = arguments.metric.as_deref().unwrap_or(records::WALL);
+        return Ok((metric.to_string(), None));
+    };
+    let name = "value".to_string();
+    let better = if arguments.higher_is_better { Better::Higher } else { Better::Lower };
+    let kind = arguments.count.then_some(MetricKind::Count);
+    let extract = commands::operations_from(pattern)?;
+    Ok((name.clone(), Some(Extract { name, better, kind, ..extract })))
+}

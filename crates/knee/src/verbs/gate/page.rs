@@ -1,0 +1,288 @@
+//! The page of a gate, which is also the comment on a pull request: what matters first, the rest folded.
+
+use bisector::{GateAnswer, GateVerdict, GatedCase, Nothing};
+use host::counted;
+use pages::{Block, Count, Page, PageKind, PageTable, Section, Tone};
+use records::Better;
+use text::quantity::{self, signed};
+use text::table::{Align, Table};
+
+/// More rows than this hide each other in a comment.
+const ROWS_MAX: usize = 6;
+
+/// The page of an answer.
+pub fn page(answer: &GateAnswer) -> Page {
+    let title = format!("{:.12}..{:.12}", answer.base, answer.head);
+    let mut page = Page::new(&title, PageKind::Gate);
+    page.answers = match &answer.nothing {
+        Some(nothing) => vec![why_nothing(nothing)],
+        None => judged(answer),
+    };
+    page.answers.extend(missing(answer));
+    if answer.nothing.is_none() {
+        page.counts = counts(answer);
+        let (changed, others): (Vec<&GatedCase>, Vec<&GatedCase>) =
+            answer.cases.iter().partition(|case| is_told(case.is));
+        let mut shown = changed.clone();
+        shown.sort_by_key(|case| rank(case.is));
+        if !shown.is_empty() && !is_one(answer) {
+            let rest = shown.split_off(shown.len().min(ROWS_MAX));
+            page.sections.push(section("Cases that changed", &shown, true, answer));
+            if !rest.is_empty() {
+                page.sections.push(section("More cases that changed", &rest, false, answer));
+            }
+        }
+        if !others.is_empty() {
+            page.sections.push(section("Other cases", &others, false, answer));
+        }
+        page.method = method(answer);
+    }
+    page.facts = facts(answer);
+    page
+}
+
+fn is_one(answer: &GateAnswer) -> bool {
+    matches!(&answer.cases[..], [one] if one.case.is_empty())
+}
+
+/// Whether a case is shown before the reader asks.
+fn is_told(verdict: GateVerdict) -> bool {
+    !matches!(verdict, GateVerdict::Harmless | GateVerdict::CannotTell | GateVerdict::Slightly)
+}
+
+/// What matters most comes first.
+fn rank(verdict: GateVerdict) -> usize {
+    use GateVerdict::{Better, CannotTell, Changed, Failed, Harmless, LayoutOnly, Slightly, Worse};
+    let order = [Worse, Failed, Changed, LayoutOnly, Better, CannotTell, Slightly, Harmless];
+    order.iter().position(|one| *one == verdict).unwrap_or(order.len())
+}
+
+fn why_nothing(nothing: &Nothing) -> String {
+    match nothing {
+        Nothing::SameCode => {
+            "Same code: base and head load equal code and data, so nothing was run.".to_string()
+        }
+        Nothing::NotBuilt { side, said } => {
+            format!("No verdict: {} cannot be built: {said}", side.word())
+        }
+        Nothing::NotListed { side, said } => {
+            format!("No verdict: the cases of {} cannot be listed: {said}", side.word())
+        }
+        Nothing::NoCase => "No verdict: base and head have no case in common.".to_string(),
+    }
+}
+
+fn of(answer: &GateAnswer, verdict: GateVerdict) -> Vec<&GatedCase> {
+    answer.cases.iter().filter(|case| case.is == verdict).collect()
+}
+
+/// "1 of 20 cases is slower: sort/large +3.1 % [+2.2, +4.1]." and what else there is to say.
+fn judged(answer: &GateAnswer) -> Vec<String> {
+    let all = answer.cases.len();
+    let percent = 100.0 * answer.smallest_effect;
+    let slower = of(answer, GateVerdict::Worse);
+    let (worse, better) = words(answer);
+    let mut sentences = Vec::new();
+    let told = |cases: &[&GatedCase]| {
+        let shown = cases.iter().take(3).map(|case| {
+            let name = if case.case.is_empty() { String::new() } else { format!("{} ", case.case) };
+            format!("{name}{}", change(case))
+        });
+        let more = if cases.len() > 3 { ", …" } else { "" };
+        shown.collect::<Vec<_>>().join(", ") + more
+    };
+    let of_all = |n: usize| match (n, all) {
+        (_, 1) => "The case".to_string(),
+        (1, _) => format!("1 of {all} cases"),
+        (n, _) => format!("{n} of {all} cases"),
+    };
+    let is = |n: usize| if n > 1 { "are" } else { "is" };
+    let open = of(answer, GateVerdict::CannotTell).len();
+    if slower.is_empty() {
+        let shown = all - open;
+        let judged = match (open, all) {
+            (0, 1) => "The case is".to_string(),
+            (0, _) => format!("None of {all} cases is"),
+            _ if shown == 0 => String::new(),
+            _ => format!("None of {shown} judged cases is"),
+        };
+        let not = if all == 1 { "not " } else { "" };
+        if !judged.is_empty() {
+            sentences.push(format!("{judged} {not}{worse} by {percent:.1} % or more."));
+        }
+    } else {
+        let n = slower.len();
+        sentences.push(format!("{} {} {worse}: {}.", of_all(n), is(n), told(&slower)));
+    }
+    let changed = of(answer, GateVerdict::Changed);
+    if !changed.is_empty() {
+        let n = changed.len();
+        sentences.push(format!("{} changed: {}.", of_all(n), told(&changed)));
+    }
+    let layout = of(answer, GateVerdict::LayoutOnly);
+    if !layout.is_empty() {
+        let n = layout.len();
+        sentences.push(format!(
+            "{} {} {worse} only as the compiler laid the builds out, not in other layouts of the same code: {}.",
+            of_all(n),
+            is(n),
+            told(&layout)
+        ));
+    }
+    let faster = of(answer, GateVerdict::Better);
+    if !faster.is_empty() {
+        let n = faster.len();
+        sentences.push(format!("{} {} {better}: {}.", of_all(n), is(n), told(&faster)));
+    }
+    let failed = of(answer, GateVerdict::Failed);
+    if !failed.is_empty() {
+        let n = failed.len();
+        sentences.push(format!("{} cannot be judged: {}", of_all(n), failed[0].why));
+    }
+    if open > 0 {
+        let until = if answer.out_of_budget { " within the budget" } else { "" };
+        sentences.push(format!("{} cannot be told{until}.", of_all(open)));
+    }
+    sentences.extend(answer.could_see.map(|share| {
+        let where_ = if all == 1 { "" } else { " in any case" };
+        format!(
+            "A slowdown of {:.1} %{where_} would be found in four of five gates.",
+            100.0 * share
+        )
+    }));
+    sentences
+}
+
+/// The words for worse and better: of times and rates, slower and faster.
+fn words(answer: &GateAnswer) -> (&'static str, &'static str) {
+    let is_time = answer.metric == "time" || quantity::seconds_in(&answer.unit).is_some();
+    match answer.better {
+        Better::Lower if is_time => ("slower", "faster"),
+        Better::Higher if answer.unit == "1/s" => ("slower", "faster"),
+        _ => ("worse", "better"),
+    }
+}
+
+fn missing(answer: &GateAnswer) -> Option<String> {
+    let listed = |cases: &[String]| {
+        let more = if cases.len() > 3 { ", …" } else { "" };
+        cases.iter().take(3).cloned().collect::<Vec<_>>().join(", ") + more
+    };
+    let GateAnswer { only_base, only_head, .. } = answer;
+    match (only_base.len(), only_head.len()) {
+        (0, 0) => None,
+        (0, n) => Some(format!("{} of head alone: {}.", counted(n, "case"), listed(only_head))),
+        (n, 0) => Some(format!("{} of base alone: {}.", counted(n, "case"), listed(only_base))),
+        (a, b) => Some(format!(
+            "{} of base alone: {}; {b} of head alone: {}.",
+            counted(a, "case"),
+            listed(only_base),
+            listed(only_head)
+        )),
+    }
+}
+
+fn counts(answer: &GateAnswer) -> Vec<Count> {
+    let (worse, better) = words(answer);
+    let kinds = [
+        (GateVerdict::Worse, worse, Tone::Worse),
+        (GateVerdict::Better, better, Tone::Better),
+        (GateVerdict::Changed, "changed", Tone::Changed),
+        (GateVerdict::LayoutOnly, "in one layout alone", Tone::Open),
+        (GateVerdict::Slightly, "slightly worse", Tone::Same),
+        (GateVerdict::Harmless, "harmless", Tone::Same),
+        (GateVerdict::CannotTell, "cannot tell", Tone::Open),
+        (GateVerdict::Failed, "failed", Tone::Open),
+    ];
+    let count = |(verdict, word, tone)| Count { n: of(answer, verdict).len(), word, tone };
+    kinds.into_iter().map(count).filter(|count| count.n > 0).collect()
+}
+
+fn section(title: &str, cases: &[&GatedCase], is_open: bool, answer: &GateAnswer) -> Section {
+    let mut table = Table::new([
+        ("case", Align::Left),
+        ("change", Align::Right),
+        ("interval", Align::Left),
+        ("blocks", Align::Right),
+        ("verdict", Align::Left),
+    ]);
+    for case in cases {
+        table.row(vec![
+            if case.case.is_empty() { "the command".to_string() } else { case.case.clone() },
+            change(case),
+            interval(case),
+            case.blocks.to_string(),
+            verdict(case, answer),
+        ]);
+    }
+    let caption = format!("{}: head against base", answer.metric);
+    let section = Section::open(title, vec![Block::Table(PageTable::plain(&caption, table, &[]))]);
+    Section { is_open, ..section }
+}
+
+fn percent(share: f64) -> String {
+    signed(100.0 * share, 1)
+}
+
+fn change(case: &GatedCase) -> String {
+    case.change.map(|share| percent(share) + " %").unwrap_or_default()
+}
+
+fn interval(case: &GatedCase) -> String {
+    let text = |(low, high)| format!("[{}, {}]", percent(low), percent(high));
+    case.interval.map(text).unwrap_or_default()
+}
+
+fn verdict(case: &GatedCase, answer: &GateAnswer) -> String {
+    let (worse, better) = words(answer);
+    let least = format!("{:.1} %", 100.0 * answer.smallest_effect);
+    let word = match case.is {
+        GateVerdict::Worse => worse.to_string(),
+        GateVerdict::Better => better.to_string(),
+        GateVerdict::Changed => "changed".to_string(),
+        GateVerdict::Slightly => format!("{worse}, below {least}"),
+        GateVerdict::LayoutOnly => "of the layout alone".to_string(),
+        GateVerdict::Harmless => format!("not {worse} by {least}"),
+        GateVerdict::CannotTell => "cannot tell".to_string(),
+        GateVerdict::Failed => "failed".to_string(),
+    };
+    let layouts: Vec<String> = case.layouts.iter().map(|share| percent(*share)).collect();
+    let layouts = match &layouts[..] {
+        [] => String::new(),
+        changes => format!("; in other layouts {} %", changes.join(", ")),
+    };
+    let why = if case.why.is_empty() { String::new() } else { format!("; {}", case.why) };
+    format!("{word}{layouts}{why}")
+}
+
+fn method(answer: &GateAnswer) -> Vec<String> {
+    let mut method = vec![
+        format!(
+            "All cases run in turn, base and head in random order within a block. Intervals hold for all cases together at \
+             {:.0} %, and allow for looking after each stage (exact signed ranks over blocks).",
+            100.0 * (1.0 - answer.alpha)
+        ),
+        format!(
+            "A case is left alone once a slowdown of {:.1} % is excluded at 95 % for it by itself.",
+            100.0 * answer.smallest_effect
+        ),
+    ];
+    if answer.disturbed > 0 {
+        method.push(format!(
+            "{} were left out because the host disturbed them.",
+            counted(answer.disturbed as usize, "block")
+        ));
+    }
+    method
+}
+
+fn facts(answer: &GateAnswer) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_string(), value);
+    let mut facts = vec![fact("base", answer.base.clone()), fact("head", answer.head.clone())];
+    if answer.nothing.is_none() {
+        facts.push(fact("runs", answer.runs.to_string()));
+    }
+    facts.push(fact("time, with builds", format!("{:.0} s", answer.seconds)));
+    facts.extend(answer.record.clone().map(|id| fact("record", id)));
+    facts
+}

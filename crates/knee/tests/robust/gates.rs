@@ -1,0 +1,140 @@
+//! `knee gate` as a pull request's job calls it: on repositories made here, whose programs print their costs, so that answers
+//! are known and no test depends on the speed of a host.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bisect::Project;
+use crate::home::Ended;
+
+/// Lists its cases, or prints the cost of one with noise of about 1 %. `costs` has a line for each case.
+const BENCH: &str = "[ -s costs ] || exit 1\n\
+    if [ \"$1\" = --list ]; then cut -d' ' -f1 costs; exit; fi\n\
+    noise=$(od -An -N2 -tu2 /dev/urandom)\n\
+    level=$(grep \"^$1 \" costs | cut -d' ' -f2)\n\
+    echo \"cost: $(( level * 1000 + noise % 3000 ))\"\n";
+
+/// A repository whose commits have these costs of cases.
+fn project(commits: &[&[(&str, u32)]]) -> Project {
+    Project::new(commits.len(), |commit| {
+        let costs = commits[commit].iter().map(|(case, level)| format!("{case} {level}\n"));
+        vec![
+            ("bench.sh".to_string(), BENCH.to_string()),
+            ("costs".to_string(), costs.collect()),
+            (format!("notes/{commit}"), commit.to_string()),
+        ]
+    })
+}
+
+/// Gates the newest commit against the first.
+fn gate(project: &Project, more: &[&str]) -> Ended {
+    let mut knee = project.home.knee("gate --git project --head main --cpus 1 --count --json");
+    knee.args(["--base", &project.ids[0], "--value", "cost: {}"]);
+    knee.args(["--command", "sh bench.sh {case}", "--cases", "sh bench.sh --list"]).args(more);
+    project.home.start(&mut knee).end_within(Duration::from_secs(300))
+}
+
+fn answer(ended: &Ended) -> serde_json::Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr))
+}
+
+/// The cases of an answer with what is said of each.
+fn said(answer: &serde_json::Value) -> Vec<(&str, &str)> {
+    let text = |value: &'_ serde_json::Value| value.as_str().unwrap().to_string().leak() as &str;
+    let cases = answer["cases"].as_array().unwrap();
+    cases.iter().map(|case| (text(&case["case"]), text(&case["is"]))).collect()
+}
+
+#[test]
+fn a_case_that_is_slower_fails_the_gate_and_the_others_are_left_alone() {
+    let base: &[(&str, u32)] = &[("parse", 100), ("sort/1", 200), ("old", 100)];
+    let head: &[(&str, u32)] = &[("parse", 100), ("sort/1", 214), ("new", 100)];
+    let project = project(&[base, head]);
+    let comment = project.home.path("comment.md");
+    let page = project.home.path("page.html");
+    let files = [comment.to_str().unwrap(), page.to_str().unwrap()];
+    let ended = gate(&project, &["--comment", files[0], "--html", files[1]]);
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    let answer = answer(&ended);
+    assert_eq!(said(&answer), [("parse", "harmless"), ("sort/1", "worse")]);
+    assert_eq!(answer["only_base"], serde_json::json!(["old"]));
+    assert_eq!(answer["only_head"], serde_json::json!(["new"]));
+    let [harmless, slower] = [0, 1].map(|case| answer["cases"][case]["blocks"].as_u64().unwrap());
+    assert!(harmless < slower, "{harmless} blocks of what is harmless, {slower} of what is not");
+    let comment = fs::read_to_string(comment).unwrap();
+    let seen = comment.split("<details>").next().unwrap();
+    assert!(seen.contains("1 of 2 cases is worse: sort/1 +7."), "{comment}");
+    assert!(seen.lines().filter(|line| !line.is_empty()).count() <= 12, "{comment}");
+    assert!(fs::read_to_string(page).unwrap().contains("sort/1"));
+    project.home.check_nothing_is_left();
+}
+
+#[test]
+fn equal_code_is_not_run_and_what_cannot_be_judged_is_said() {
+    let costs: &[(&str, u32)] = &[("parse", 100)];
+    let check = |project: &Project, more: &[&str], why: &str, status: i32| {
+        let ended = gate(project, more);
+        assert_eq!(ended.status.code(), Some(status), "{}", ended.stderr);
+        assert_eq!(answer(&ended)["nothing"]["why"], why, "{}", ended.stdout);
+    };
+    let same = project(&[costs, costs]);
+    check(&same, &["--build", "cp costs bench.bin"], "same_code", 0);
+    let broken = project(&[costs, &[("parse", 101)]]);
+    check(&broken, &["--build", "grep -q 'parse 100' costs"], "not_built", 0);
+    let other = project(&[costs, &[("sort", 100)]]);
+    check(&other, &[], "no_case", 0);
+    check(&project(&[costs, &[]]), &[], "not_listed", 0);
+    same.home.check_nothing_is_left();
+}
+
+#[test]
+fn a_gate_that_was_killed_goes_on_and_finds_its_builds_again() {
+    let project = project(&[&[("a", 100), ("b", 100)], &[("a", 120), ("b", 100)]]);
+    let build = ["--build", "echo built >> ../../../built; cp costs made"];
+    let mut knee = project.home.knee("gate --git project --head main --cpus 1 --count --json");
+    knee.args(["--base", &project.ids[0], "--value", "cost: {}"]);
+    knee.args(["--command", "sh bench.sh {case}", "--cases", "sh bench.sh --list"]).args(build);
+    let running = project.home.start(&mut knee);
+    let runs = || {
+        project
+            .home
+            .growing()
+            .iter()
+            .filter_map(|folder| fs::read_to_string(folder.join("runs.ndjson")).ok())
+            .map(|text| text.lines().count())
+            .sum::<usize>()
+    };
+    crate::process::wait_for("some runs", || (runs() > 6).then_some(()));
+    running.signal(libc::SIGKILL);
+    running.end();
+    project.home.wait_for_quiet();
+    let ended = gate(&project, &build);
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    assert_eq!(said(&answer(&ended)), [("a", "worse"), ("b", "harmless")]);
+    let records = project.home.records();
+    assert_eq!(records.len(), 1, "the record went on");
+    assert_eq!(records[0].record.sessions.len(), 2);
+    let built = fs::read_to_string(found(&project, "built")).unwrap();
+    assert_eq!(built.lines().count(), 2, "each commit was built once");
+}
+
+/// The file that a build wrote above its folder.
+fn found(project: &Project, name: &str) -> PathBuf {
+    project.home.path("cache").join("knee").join(name)
+}
+
+#[test]
+fn wrong_words_say_what_to_do() {
+    let project = project(&[&[("a", 100)], &[("a", 100)]]);
+    let check = |words: &str, expected: &str| {
+        let ended = project.home.run(&format!("gate --git project {words}"));
+        assert_eq!(ended.status.code(), Some(2), "{words}");
+        assert!(ended.stderr.contains(expected), "{words}: {}", ended.stderr);
+    };
+    check("--base nowhere --command true", "nowhere");
+    check("--base main --command './b {case}'", "name the cases with --case A,B");
+    check("--base main --command ./b --case a,b", "--command has no {case}");
+    check("--base main --harness gtest=x", "harness");
+    check("--base main --harness go", "--harness go=PROGRAM: name the test binary");
+}
