@@ -412,7 +412,7 @@ impl Gating<'_> {
         if found.is_empty() || self.asked.request.build.is_none() {
             return Ok(Some(()));
         }
-        let mut say = |answer: &mut GateAnswer, found: &[usize], why: &str| {
+        let say = |answer: &mut GateAnswer, found: &[usize], why: &str| {
             for at in found {
                 answer.cases[*at].why = format!("other layouts were not tried: {why}");
             }
@@ -592,7 +592,7 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
 fn could_see(cell: &CellComparison, metric: &str, blocks: usize, alpha: f64) -> Option<f64> {
     let side = |at: usize| -> BTreeMap<u32, f64> {
         let runs = cell.passes.get(at).into_iter().flatten().filter(|run| !run.discarded);
-        let value = |run: &RunValues| run.metrics.get(metric).copied().filter(|value| *value > 0.0);
+        let value = |run: &RunValues| run.metrics.get(metric).filter(|value| *value > 0.0);
         runs.filter_map(|run| Some((run.block, value(run)?.ln()))).collect()
     };
     let (base, head) = (side(0), side(1));

@@ -64,6 +64,9 @@ enum Said {
     Nothing,
 }
 
+/// Whether two samples differ.
+type Differs = dyn Fn(&[f64], &[f64]) -> bool + Sync;
+
 type Decide = dyn Fn(&mut PullRequest) -> [Said; CASES] + Sync;
 
 /// A pull request on a noisy host.
@@ -137,7 +140,7 @@ fn row(
 /// All rules, ours first.
 fn rules() -> Vec<(&'static str, Box<Decide>)> {
     let benchstat = Benchstat::new(10);
-    let by_jobs = |n: usize, differs: Box<dyn Fn(&[f64], &[f64]) -> bool + Sync>| -> Box<Decide> {
+    let by_jobs = |n: usize, differs: Box<Differs>| -> Box<Decide> {
         Box::new(move |request| {
             let [base, head] = request.jobs(n);
             std::array::from_fn(|case| said(&base[case], &head[case], &differs))

@@ -163,7 +163,7 @@ mod tests {
             assert_eq!(found.as_deref().map_err(String::as_str), expected);
         };
         check("target/deps/speed-*", Ok("./target/deps/speed-1a"));
-        check("target/*/*e*-*", Ok("./target/deps/speed-1a"));
+        check("tar*/*/*p*-*a", Ok("./target/deps/speed-1a"));
         check("target/deps/other-2b", Ok("./target/deps/other-2b"));
         check("target/deps/none-*", Err("the build made no program target/deps/none-*"));
         check("python3", Ok("python3"));

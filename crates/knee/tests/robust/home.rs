@@ -112,7 +112,9 @@ impl Home {
     }
 
     fn folders(&self) -> Vec<PathBuf> {
-        entries(&self.path("records")).iter().flat_map(|shard| entries(shard)).collect()
+        let shards = entries(&self.path("records"));
+        let of_records = shards.iter().filter(|shard| name(shard) != "bisections");
+        of_records.flat_map(|shard| entries(shard)).collect()
     }
 
     /// The hidden folders of records that are not over. One without a plan is of a knee that
