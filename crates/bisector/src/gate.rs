@@ -12,15 +12,15 @@ mod cases;
 use std::collections::BTreeMap;
 
 use analysis::{
-    Arm, CellComparison, CompareOptions, Comparison, RunValues, Spread, Verdict, compare,
-    detectable, sequential,
+    Arm, CellComparison, CompareOptions, Comparison, MetricComparison, RunValues, Scale, Spread,
+    Verdict, compare, detectable, sequential,
 };
 use anyhow::{Context, Result};
 use bisection::{difference, is_in_layouts};
 use guests::kernels::Repository;
 use host::counted;
 use host::job_control::RunningSince;
-use records::{Better, Gate, Opened, Run};
+use records::{Better, Gate, MetricKind, Opened, Run, known_metric};
 use regex_lite::Regex;
 use runner::End;
 use schemars::JsonSchema;
@@ -167,8 +167,19 @@ pub struct GatedCase {
     pub blocks: usize,
     /// The change in other layouts, as shares; empty if they were not tried.
     pub layouts: Vec<f64>,
+    /// Counts that changed with it, the largest change first: what the kernel did for both sides, as page faults.
+    pub beside: Vec<CountChange>,
     /// What limits the verdict, or why there is none.
     pub why: String,
+}
+
+/// A count that changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CountChange {
+    /// Name of the metric.
+    pub metric: String,
+    /// Change, as a share.
+    pub change: f64,
 }
 
 /// The verdict about a case.
@@ -550,6 +561,7 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         interval: contrast.and_then(|contrast| contrast.interval),
         blocks: contrast.map_or(0, |contrast| contrast.n),
         layouts: Vec::new(),
+        beside: Vec::new(),
         why: String::new(),
     };
     let failing: Vec<&str> = ["base", "head"]
@@ -585,8 +597,28 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         }
         Verdict::NotInterleaved => GateVerdict::CannotTell,
     };
+    if contrast.verdict.is_change() {
+        gated.beside = beside(cell);
+    }
     gated
 }
+
+/// The counts of a cell that changed, at most three.
+fn beside(cell: &CellComparison) -> Vec<CountChange> {
+    const LEAST: f64 = 0.01;
+    let change = |metric: &MetricComparison| {
+        let contrast = metric.contrasts.first()?;
+        let change = contrast.change.filter(|_| contrast.scale == Scale::Relative)?;
+        let is_count = known_metric(&metric.metric).is_some_and(|m| m.kind == MetricKind::Count);
+        let is_told = contrast.verdict.is_change() && change.abs() >= LEAST && is_count;
+        is_told.then(|| CountChange { metric: metric.metric.clone(), change })
+    };
+    let mut changes: Vec<CountChange> = cell.metrics.iter().skip(1).filter_map(change).collect();
+    changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
+    changes.truncate(3);
+    changes
+}
+
 
 /// The smallest change that this number of blocks finds in a cell in four of five gates, by the noise between its blocks.
 fn could_see(cell: &CellComparison, metric: &str, blocks: usize, alpha: f64) -> Option<f64> {

@@ -251,8 +251,14 @@ fn verdict(case: &GatedCase, answer: &GateAnswer) -> String {
         [] => String::new(),
         changes => format!("; in other layouts {} %", changes.join(", ")),
     };
+    let beside: Vec<String> =
+        case.beside.iter().map(|one| format!("{} {} %", one.metric, percent(one.change))).collect();
+    let beside = match &beside[..] {
+        [] => String::new(),
+        changes => format!("; with it {}", changes.join(", ")),
+    };
     let why = if case.why.is_empty() { String::new() } else { format!("; {}", case.why) };
-    format!("{word}{layouts}{why}")
+    format!("{word}{layouts}{beside}{why}")
 }
 
 fn method(answer: &GateAnswer) -> Vec<String> {
