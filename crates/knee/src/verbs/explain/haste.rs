@@ -60,7 +60,8 @@ impl Haste {
             return;
         }
         let [ran, waited] = turns();
-        let (ran, waited) = (ran.saturating_sub(self.since[0]), waited.saturating_sub(self.since[1]));
+        let (ran, waited) =
+            (ran.saturating_sub(self.since[0]), waited.saturating_sub(self.since[1]));
         if waited > LATE_NS.max(LATE_TIMES * ran) {
             self.again();
         }

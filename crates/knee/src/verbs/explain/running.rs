@@ -14,9 +14,9 @@ use records::OperationSource;
 use records::live::Observation;
 use store::{read_look, save_look};
 
+use super::haste::Haste;
 use super::operation_counts::OperationCounts;
 use super::saved_looks::{print_one, print_two};
-use super::haste::Haste;
 use super::watched::Watched;
 use crate::flags::duration;
 
