@@ -56,6 +56,7 @@ int access(const char *, int);
 int statx(int, const char *, int, unsigned, void *);
 int execve(const char *, char *const *, char *const *);
 char *getenv(const char *);
+int *__errno_location(void);
 void *mmap(void *, size_t, int, int, int, long);
 int munmap(void *, size_t);
 
@@ -361,20 +362,49 @@ static void translate(plugin_id id, struct block *block)
 	qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, 0, slot_of(n, object, offset));
 }
 
-/* The same numbers for every run of a program. */
-EXPORT long getrandom(void *buffer, size_t bytes, unsigned flags)
+/* Fills memory with the same numbers in every run of a program. */
+static void fill(uint8_t *bytes, size_t n)
 {
 	static uint64_t state;
 
-	(void)flags;
-	for (size_t k = 0; k < bytes; k++) {
+	for (size_t k = 0; k < n; k++) {
 		uint64_t z = __atomic_add_fetch(&state, 0x9e3779b97f4a7c15ull, __ATOMIC_RELAXED);
 
 		z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 		z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-		((uint8_t *)buffer)[k] = z >> 56;
+		bytes[k] = z >> 56;
 	}
-	return bytes;
+}
+
+/* By which QEMU does getrandom(2) of the program, among others. This definition comes before that of the C library, since
+ * QEMU is started with this file preloaded. */
+EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	long result;
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+
+	if (number == 318) {
+		fill((uint8_t *)a, b);
+		return b;
+	}
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e, x5 __asm__("x5") = f, x8 __asm__("x8") = number;
+
+	if (number == 278) {
+		fill((uint8_t *)a, b);
+		return b;
+	}
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5), "r"(x8) : "memory");
+	result = x0;
+#endif
+	if (result >= 0 || result < -4095)
+		return result;
+	*__errno_location() = -result;
+	return -1;
 }
 
 /* A program to be started: the ELF file, and the arguments that replace the first one of its caller. */

@@ -161,14 +161,21 @@ fn command(plugin: &File, counts: &File, environment: &[(String, String)]) -> Co
         }
     }
     command.env("LD_PRELOAD", plugin);
-    // SAFETY: a system call only.
-    unsafe {
-        command.pre_exec(|| match libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        });
-    }
+    // SAFETY: system calls only.
+    unsafe { command.pre_exec(keep_from_chance) };
     command
+}
+
+/// Gives this process the same addresses each time, and one CPU. For a child between fork and exec.
+fn keep_from_chance() -> io::Result<()> {
+    // SAFETY: plain calls on live data; a zeroed set is valid.
+    let is_done = unsafe {
+        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut cpus);
+        libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) >= 0
+            && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus) == 0
+    };
+    if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The ELF file that QEMU starts for a command line, and its arguments: those of the interpreter if it is a script.
