@@ -9,7 +9,7 @@ use std::time::Duration;
 use guests::counted::{CountedProgram, count};
 use tempfile::TempDir;
 
-/// A loop of ITERATIONS, in which each has the same instructions; then CALLS of getppid and REPEATED repetitions of an
+/// A loop of ITERATIONS, in which each has the same instructions; then CALLS of sched_get_priority_max and REPEATED repetitions of an
 /// instruction; ends with STATUS. With a path behind these, it executes that in a child, and in its own place.
 const SOURCE: &str = r#"
 #include <stdlib.h>
@@ -24,7 +24,7 @@ int main(int n, char **words)
 
 	iterate(atol(words[1]));
 	while (calls--)
-		syscall(SYS_getppid);
+		syscall(SYS_sched_get_priority_max, 0);
 #ifdef __x86_64__
 	char *source = from, *target = to;
 	__asm__ volatile("rep movsb" : "+S"(source), "+D"(target), "+c"(repeated) :: "memory");
@@ -82,10 +82,10 @@ fn iterations_and_system_calls_are_counted_exactly() {
     let of_loop = instructions("./program 200000 0 0 0") - instructions("./program 100000 0 0 0");
     assert_eq!(of_loop % 100_000, 0, "{of_loop} instructions");
     assert!((100_000..=400_000).contains(&of_loop), "{of_loop} instructions");
-    // Repetitions of one instruction are none of their own.
-    assert_eq!(instructions("./program 100000 0 10 0"), instructions("./program 100000 0 90 0"));
-    let getppid = libc::SYS_getppid as u64;
-    let calls = |line: &str| counted(folder.path(), line).system_calls.get(&getppid).copied();
+    // Repetitions of an instruction count as one.
+    assert_eq!(instructions("./program 100000 0 10 0"), instructions("./program 100000 0 50 0"));
+    let call = libc::SYS_sched_get_priority_max as u64;
+    let calls = |line: &str| counted(folder.path(), line).system_calls.get(&call).copied();
     assert_eq!(calls("./program 1 0 0 0"), None);
     assert_eq!(calls("./program 1 1234 0 0"), Some(1234));
 }
@@ -107,8 +107,8 @@ fn children_and_the_programs_that_they_start_are_counted() {
     };
     let alone = counted(folder.path(), "./program 100000 5 0 0");
     let both = counted(folder.path(), "./program 10 1 0 0 ./program 100000 5 0 7");
-    let getppid = libc::SYS_getppid as u64;
-    assert_eq!(both.system_calls[&getppid], 11);
+    let call = libc::SYS_sched_get_priority_max as u64;
+    assert_eq!(both.system_calls[&call], 11);
     assert!(both.instructions() > 2 * alone.instructions());
     assert_eq!((both.status.code(), both.uncounted), (Some(7), 0));
     // A script, as the program and from it.
@@ -117,7 +117,7 @@ fn children_and_the_programs_that_they_start_are_counted() {
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (line, expected) in [("./script 0", 5), ("./program 1 1 0 0 ./script 0", 11)] {
         let counted = counted(folder.path(), line);
-        assert_eq!(counted.system_calls[&getppid], expected, "{line}");
+        assert_eq!(counted.system_calls[&call], expected, "{line}");
         assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.output));
     }
 }
