@@ -134,6 +134,12 @@ pub fn is_harmless(differences: &[f64], better: Better, rule: &Rule) -> bool {
     }
 }
 
+/// Whether further blocks of a case that cannot be told are worth their time: it seems worse by half of what matters.
+/// `worse_by` is the estimate, above 0 where it is worse.
+pub fn is_suspect(worse_by: f64, margin: f64) -> bool {
+    worse_by >= margin / 2.0
+}
+
 /// Judges two samples without pairs, `b` against `a`: exact rank sums from 8 values a side on,
 /// Welch's t from 4. There are no looks. In the judgement, `n` is the size of the smaller sample.
 pub fn judge_separate(a: &[f64], b: &[f64], rule: &Rule) -> Judgement {

@@ -48,7 +48,9 @@ pub use digits::{rounded, with_uncertainty};
 pub use fairness::jain;
 pub use fisher::imbalance;
 pub use history::PointHistory;
-pub use judge::{Decision, Judgement, Rule, is_harmless, judge, judge_separate, judge_taken};
+pub use judge::{
+    Decision, Judgement, Rule, is_harmless, is_suspect, judge, judge_separate, judge_taken,
+};
 pub use modes::{InTwo, Modes};
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;

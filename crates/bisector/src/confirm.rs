@@ -167,7 +167,7 @@ impl Session {
         };
         let tip = self.subject(last);
         let name = format!("{}-without", tip.name);
-        let without = Subject { name, folder, step: None, program: None };
+        let without = Subject::new(name, &folder);
         let what = format!("{} without {}", tip.name, commits[change].short());
         // Taking the change back goes the other way.
         let is_higher = answer.raises(change).unwrap_or_else(|| self.is_higher());

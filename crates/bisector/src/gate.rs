@@ -13,8 +13,8 @@ mod exact;
 use std::collections::BTreeMap;
 
 use analysis::{
-    Arm, CellComparison, CompareOptions, Comparison, MetricComparison, RunValues, Scale, Spread,
-    Verdict, compare, detectable, sequential,
+    Arm, CellComparison, CompareOptions, MetricComparison, RunValues, Scale, Spread, Verdict,
+    compare, detectable, is_suspect, sequential,
 };
 use anyhow::{Context, Result};
 use bisection::{difference, is_in_layouts};
@@ -112,8 +112,37 @@ pub struct GateAnswer {
     pub disturbed: u32,
     /// Seconds that all took, builds too.
     pub seconds: f64,
-    /// The record of the runs.
-    pub record: Option<String>,
+    /// The records of the runs.
+    pub records: Vec<String>,
+}
+
+impl GateAnswer {
+    /// Cases that cannot be told and seem worse.
+    fn suspects(&self) -> impl Iterator<Item = &GatedCase> {
+        let margin = self.smallest_effect.ln_1p();
+        self.cases.iter().filter(move |case| {
+            let log = case.change.unwrap_or(0.0).ln_1p();
+            let worse_by = match self.better {
+                Better::Lower => log,
+                Better::Higher => -log,
+                Better::Neither => log.abs(),
+            };
+            case.is == GateVerdict::CannotTell && is_suspect(worse_by, margin)
+        })
+    }
+
+    /// Takes what further blocks say about some of the cases.
+    fn take_further(&mut self, further: GateAnswer) {
+        for new in further.cases.into_iter().filter(|new| new.is != GateVerdict::CannotTell) {
+            let known = self.cases.iter_mut().find(|case| case.case == new.case);
+            known.into_iter().for_each(|known| *known = new.clone());
+        }
+        self.runs += further.runs;
+        self.disturbed += further.disturbed;
+        self.records.extend(further.records);
+        self.out_of_budget |= further.out_of_budget;
+        self.out_of_budget &= self.cases.iter().any(|case| case.is == GateVerdict::CannotTell);
+    }
 }
 
 /// Why a gate judged nothing.
@@ -260,7 +289,7 @@ struct Gating<'a> {
     workshop: Workshop,
     base: Commit,
     head: Commit,
-    /// Of base and head.
+    /// The builds of base and head, as far as they are done.
     builds: Vec<Build>,
 }
 
@@ -341,12 +370,7 @@ impl Gating<'_> {
 
     fn subjects(&self) -> Result<Vec<Subject>> {
         let sides = ["base", "head"].into_iter().zip(&self.builds);
-        let subject = |(name, build): (&str, &Build)| Subject {
-            name: name.to_string(),
-            folder: build.folder.clone(),
-            step: None,
-            program: None,
-        };
+        let subject = |(name, build): (&str, &Build)| Subject::new(name, &build.folder);
         self.with_programs(sides.map(subject).collect()).map_err(anyhow::Error::msg)
     }
 
@@ -357,15 +381,48 @@ impl Gating<'_> {
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
-    /// Measures the cases in turn, judges them, and looks for what changed in other layouts.
+    /// Measures the cases in turn, and those that stay suspect once more; then looks for what changed in other layouts.
     fn measure(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
-        let GateRequest { request, budget_s, layouts, .. } = self.asked;
-        let share = if *layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
-        let bounds = Gate { alpha: ALPHA, budget_s: budget_s * share };
+        let since = RunningSince::now();
+        let budget_s = self.asked.budget_s;
+        let share = if self.asked.layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
         let title = format!("gate {}..{}", self.base.short(), self.head.short());
-        let subjects = self.subjects()?;
-        let experiment =
-            experiment_of_cases(request, &subjects, cases, Repeats::Gate(bounds), &title)?;
+        let Some(record) = self.blocks(cases, budget_s * share, &title, tell)? else {
+            return Ok(None);
+        };
+        let mut answer = self.judged(&record)?;
+        let suspects: Vec<String> = answer.suspects().map(|case| case.case.clone()).collect();
+        let left_s = budget_s * share - since.elapsed().as_secs_f64();
+        if !suspects.is_empty() && left_s > 0.0 {
+            tell(&format!("{} may be slower: further blocks", counted(suspects.len(), "case")));
+            let suspects = if cases.is_empty() { &[][..] } else { &suspects };
+            let title = format!("{title}, further blocks");
+            let Some(further) = self.blocks(suspects, left_s, &title, tell)? else {
+                return Ok(None);
+            };
+            answer.take_further(self.judged(&further)?);
+        }
+        if self.asked.layouts {
+            let left_s = budget_s - since.elapsed().as_secs_f64();
+            if self.lay_out(&mut answer, left_s, tell)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((answer, Some(record))))
+    }
+
+    /// Runs blocks of cases within half of the gate's error and so many seconds. `None` if a signal asked knee to end.
+    fn blocks(
+        &self,
+        cases: &[String],
+        budget_s: f64,
+        title: &str,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<Opened>> {
+        let bounds = Gate { alpha: ALPHA / 2.0, budget_s: budget_s.ceil() };
+        let (request, subjects) = (&self.asked.request, self.subjects()?);
+        let repeats = Repeats::Gate(bounds);
+        let experiment = experiment_of_cases(request, &subjects, cases, repeats, title)?;
         let since = RunningSince::now();
         let (mut most, mut told) = (0, 0);
         let measured = measure_while(experiment, self.store, true, |record, run| {
@@ -378,30 +435,19 @@ impl Gating<'_> {
             }
             runner::go_on(record, run)
         })?;
-        let (End::Complete, Some(record)) = (measured.end, measured.record) else {
-            return Ok(None);
-        };
-        let arms: Vec<Arm> = subjects
-            .iter()
-            .map(|subject| Arm { name: &subject.name, record: &record, variant: &subject.name })
-            .collect();
-        let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
-        let mut answer = self.judged(&comparison, &record, bounds);
-        if *layouts {
-            let left_s = budget_s - since.elapsed().as_secs_f64();
-            if self.lay_out(&mut answer, left_s, tell)?.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(Some((answer, Some(record))))
+        Ok(measured.record.filter(|_| measured.end == End::Complete))
     }
 
-    fn judged(&self, comparison: &Comparison, record: &Opened, bounds: Gate) -> GateAnswer {
+    fn judged(&self, record: &Opened) -> Result<GateAnswer> {
+        let arms = ["base", "head"].map(|name| Arm { name, record, variant: name });
+        let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
         let smallest = self.asked.request.smallest_effect;
         let cases: Vec<GatedCase> =
             comparison.cells.iter().map(|cell| gated(cell, smallest)).collect();
         let primary = comparison.cells.first().and_then(|cell| cell.metrics.first());
         let runs: Vec<&Run> = record.runs.iter().collect();
+        let bounds = record.record.experiment.compare.gate;
+        let bounds = bounds.context("the record of a gate has its bounds")?;
         let is_spent = plan::adaptive::spent_s(&record.record, &runs) >= bounds.budget_s;
         let out_of_budget = is_spent && cases.iter().any(|one| one.is == GateVerdict::CannotTell);
         let most = cases.iter().map(|one| one.blocks).max().unwrap_or(0);
@@ -409,19 +455,18 @@ impl Gating<'_> {
         let level = bounds.alpha / comparison.cells.len().max(1) as f64;
         let metric = &self.asked.request.metric;
         let sees = comparison.cells.iter().map(|cell| could_see(cell, metric, blocks, level));
-        GateAnswer {
+        Ok(GateAnswer {
             unit: primary.map_or("1".to_string(), |metric| metric.unit.clone()),
             better: primary.map_or(Better::Neither, |metric| metric.better),
-            alpha: bounds.alpha,
             could_see: sees.reduce(|a, b| Some(a?.max(b?))).flatten(),
             out_of_budget,
             runs: record.runs.len(),
             disturbed: disturbed_blocks(record),
-            record: Some(record.record.id.clone()),
+            records: vec![record.record.id.clone()],
             nothing: None,
             cases,
             ..self.blank()
-        }
+        })
     }
 
     /// Looks for the changes in other layouts of both builds. `None` if a signal asked knee to end.
@@ -550,7 +595,7 @@ impl Gating<'_> {
             runs: 0,
             disturbed: 0,
             seconds: 0.0,
-            record: None,
+            records: Vec::new(),
         }
     }
 }

@@ -167,7 +167,7 @@ pub(crate) fn relink(
                 return Ok(Err(why.to_string()));
             }
             let name = format!("{}-layout-{layout}", commit.short());
-            subjects.push(Subject { name, folder: build.folder, step: None, program: None });
+            subjects.push(Subject::new(name, &build.folder));
         }
     }
     Ok(Ok(Some(subjects)))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use plan::commands;
@@ -34,6 +34,13 @@ pub struct Subject {
     pub step: Option<PathBuf>,
     /// What stands for `{program}`, if the command has it.
     pub program: Option<String>,
+}
+
+impl Subject {
+    /// A build in a folder.
+    pub fn new(name: impl Into<String>, folder: &Path) -> Subject {
+        Subject { name: name.into(), folder: folder.to_path_buf(), step: None, program: None }
+    }
 }
 
 /// How often, and until when.

@@ -81,12 +81,7 @@ pub fn series(
     let subjects: Vec<Subject> = built
         .iter()
         .filter(|(number, _)| stands_for[number] == **number)
-        .map(|(number, build)| Subject {
-            name: name(*number),
-            folder: build.folder.clone(),
-            step: None,
-            program: None,
-        })
+        .map(|(number, build)| Subject::new(name(*number), &build.folder))
         .collect();
     let title = format!("series {}..{}", name(0), name(range.changes()));
     let repeats = Repeats::UntilStepsDecided(blocks);
@@ -148,8 +143,7 @@ fn try_base(
     name: &str,
     records: &Store,
 ) -> Result<bool> {
-    let subject =
-        Subject { name: name.to_string(), folder: base.folder.clone(), step: None, program: None };
+    let subject = Subject::new(name, &base.folder);
     let title = "series trial of the base";
     let experiment = experiment(request, &[subject], Repeats::Times(1), title)?;
     let Measurement { end, record } = measure(experiment, records, false)?;

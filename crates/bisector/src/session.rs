@@ -589,12 +589,7 @@ impl Session {
             Source::Steps { directory } if directory.join(id).is_file() => Some(folder.join(id)),
             _ => None,
         };
-        Subject {
-            name: self.range.commits[commit].short().to_string(),
-            folder,
-            step,
-            program: None,
-        }
+        Subject { step, ..Subject::new(self.range.commits[commit].short(), &folder) }
     }
 
     /// Builds a commit unless it is built. `None` if a signal asked knee to end; else whether it is built.

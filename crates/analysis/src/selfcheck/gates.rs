@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{Proportion, SimulatedHost};
 use crate::baselines::{Benchstat, beyond_history, criterion};
-use crate::judge::{Decision, Rule, is_harmless, judge};
+use crate::judge::{Decision, Rule, is_harmless, is_suspect, judge};
 use crate::noise::Noise;
 use crate::sequential::LOOKS;
 
@@ -183,13 +183,26 @@ fn one_against_history(request: &mut PullRequest) -> [Said; CASES] {
     })
 }
 
-/// The rule that decides about the cases of a gate.
+/// The rule that decides about the cases of a gate: half of the error for all of them, half for further blocks of those that
+/// stay suspect.
 fn ours(request: &mut PullRequest) -> [Said; CASES] {
-    let rule =
-        Rule { alpha: ALPHA / CASES as f64, margin: SMALLEST.ln_1p(), sequential: true, cap: CAP };
-    let mut differences: [Vec<f64>; CASES] = std::array::from_fn(|_| Vec::new());
-    let mut open: Vec<usize> = (0..CASES).collect();
     let mut said = [Said::Nothing; CASES];
+    let all: Vec<usize> = (0..CASES).collect();
+    let suspects = judged_in_turn(request, &all, &mut said);
+    judged_in_turn(request, &suspects, &mut said);
+    said
+}
+
+/// Runs cases in turn until each is judged, harmless or at its last look. Those that stay suspect.
+fn judged_in_turn(
+    request: &mut PullRequest,
+    cases: &[usize],
+    said: &mut [Said; CASES],
+) -> Vec<usize> {
+    let alpha = ALPHA / 2.0 / cases.len().max(1) as f64;
+    let rule = Rule { alpha, margin: SMALLEST.ln_1p(), sequential: true, cap: CAP };
+    let mut differences: [Vec<f64>; CASES] = std::array::from_fn(|_| Vec::new());
+    let (mut open, mut suspects) = (cases.to_vec(), Vec::new());
     for block in 1..=CAP as usize {
         let mut order = open.clone();
         order.shuffle(&mut request.host.random);
@@ -206,19 +219,18 @@ fn ours(request: &mut PullRequest) -> [Said; CASES] {
             let own = &differences[*case];
             let judged = judge(own, &rule);
             let estimate = judged.estimate.unwrap_or(0.0);
-            if let Decision::Changed { .. } = judged.decision {
-                let is_slower = estimate >= rule.margin;
-                said[*case] = match (is_slower, estimate < 0.0) {
-                    (true, _) => Said::Slower,
-                    (false, true) => Said::Faster,
-                    // Slower by less than what matters.
-                    (false, false) => Said::Nothing,
-                };
+            match judged.decision {
+                Decision::Changed { .. } if estimate >= rule.margin => said[*case] = Said::Slower,
+                Decision::Changed { .. } if estimate < 0.0 => said[*case] = Said::Faster,
+                Decision::CannotTell { .. } if judged.stop && is_suspect(estimate, rule.margin) => {
+                    suspects.push(*case);
+                }
+                _ => (),
             }
             !judged.stop && !is_harmless(own, Better::Lower, &rule)
         });
     }
-    said
+    suspects
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub enum CountVerdict {
 /// A count of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CountedChange {
-    /// Of what.
+    /// Name of the function or system call.
     pub name: String,
     /// In a run of the base.
     pub base: u64,

@@ -132,6 +132,7 @@ fn children_are_started_out_of_the_terminals_reach() {
 /// question of `setup::foreign`; and the runner is called by its `measure`, which takes only what may be run.
 const TYPED: &[&str] = &[
     "crates/knee/src/verbs/bisect.rs",
+    "crates/knee/src/verbs/gate.rs",
     "crates/knee/src/verbs/remote.rs",
     "crates/knee/src/verbs/series.rs",
     "crates/lab/src/host_check.rs",

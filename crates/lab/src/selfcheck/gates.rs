@@ -45,7 +45,6 @@ fn answer(rows: &[GateRow]) -> String {
 fn table(rows: &[GateRow], noise: Noise) -> Table {
     let of_noise: Vec<&GateRow> = rows.iter().filter(|row| row.noise == noise).collect();
     let mut planted: Vec<f64> = of_noise.iter().map(|row| row.planted).collect();
-    planted.dedup();
     planted.sort_by(f64::total_cmp);
     planted.dedup();
     let headings = planted.iter().flat_map(|planted| {
@@ -54,7 +53,7 @@ fn table(rows: &[GateRow], noise: Noise) -> Table {
         [(format!("{truth}false %"), Align::Right)]
             .into_iter()
             .chain(found)
-            .chain([("\nruns".to_string(), Align::Right)])
+            .chain((*planted == 0.0).then(|| ("\nruns".to_string(), Align::Right)))
     });
     let mut table = Table::new([("\nrule".to_string(), Align::Left)].into_iter().chain(headings));
     let mut rules: Vec<&str> = of_noise.iter().map(|row| row.rule.as_str()).collect();
@@ -65,8 +64,8 @@ fn table(rows: &[GateRow], noise: Noise) -> Table {
             let share = |share: &Proportion| format!("{:.1}", 100.0 * share.share);
             row.into_iter().flat_map(move |row| {
                 let found = (*planted > 0.0).then(|| share(&row.found));
-                let runs = format!("{:.0}", row.runs);
-                [share(&row.false_verdict)].into_iter().chain(found).chain([runs])
+                let runs = (*planted == 0.0).then(|| format!("{:.0}", row.runs));
+                [share(&row.false_verdict)].into_iter().chain(found).chain(runs)
             })
         });
         table.row([rule.to_string()].into_iter().chain(cells).collect());

@@ -81,81 +81,73 @@ fn of(answer: &GateAnswer, verdict: GateVerdict) -> Vec<&GatedCase> {
     answer.cases.iter().filter(|case| case.is == verdict).collect()
 }
 
-/// "1 of 20 cases is slower: sort/large +3.1 % [+2.2, +4.1]." and what else there is to say.
+/// "1 of 20 cases is slower: sort/large +3.1 %." and what else there is to say.
 fn judged(answer: &GateAnswer) -> Vec<String> {
     let all = answer.cases.len();
-    let percent = 100.0 * answer.smallest_effect;
-    let slower = of(answer, GateVerdict::Worse);
     let (worse, better) = words(answer);
-    let mut sentences = Vec::new();
-    let told = |cases: &[&GatedCase]| {
-        let shown = cases.iter().take(3).map(|case| {
-            let name = if case.case.is_empty() { String::new() } else { format!("{} ", case.case) };
-            format!("{name}{}", change(case))
-        });
-        let more = if cases.len() > 3 { ", …" } else { "" };
-        shown.collect::<Vec<_>>().join(", ") + more
-    };
-    let of_all = |n: usize| match (n, all) {
-        (_, 1) => "The case".to_string(),
-        (1, _) => format!("1 of {all} cases"),
-        (n, _) => format!("{n} of {all} cases"),
-    };
-    let is = |n: usize| if n > 1 { "are" } else { "is" };
-    let open = of(answer, GateVerdict::CannotTell).len();
-    if slower.is_empty() {
-        let shown = all - open;
-        let judged = match (open, all) {
-            (0, 1) => "The case is".to_string(),
-            (0, _) => format!("None of {all} cases is"),
-            _ if shown == 0 => String::new(),
-            _ => format!("None of {shown} judged cases is"),
-        };
-        let not = if all == 1 { "not " } else { "" };
-        if !judged.is_empty() {
-            sentences.push(format!("{judged} {not}{worse} by {percent:.1} % or more."));
-        }
-    } else {
-        let n = slower.len();
-        sentences.push(format!("{} {} {worse}: {}.", of_all(n), is(n), told(&slower)));
-    }
-    let changed = of(answer, GateVerdict::Changed);
-    if !changed.is_empty() {
-        let n = changed.len();
-        sentences.push(format!("{} changed: {}.", of_all(n), told(&changed)));
-    }
-    let layout = of(answer, GateVerdict::LayoutOnly);
-    if !layout.is_empty() {
-        let n = layout.len();
-        sentences.push(format!(
-            "{} {} {worse} only as the compiler laid the builds out, not in other layouts of the same code: {}.",
-            of_all(n),
-            is(n),
-            told(&layout)
-        ));
-    }
-    let faster = of(answer, GateVerdict::Better);
-    if !faster.is_empty() {
-        let n = faster.len();
-        sentences.push(format!("{} {} {better}: {}.", of_all(n), is(n), told(&faster)));
+    let layout = format!(
+        "{worse} only as the compiler laid the builds out, not in other layouts of the same code"
+    );
+    let mut sentences: Vec<String> = [
+        (GateVerdict::Worse, worse),
+        (GateVerdict::Changed, "changed"),
+        (GateVerdict::LayoutOnly, &layout),
+        (GateVerdict::Better, better),
+    ]
+    .into_iter()
+    .filter_map(|(verdict, what)| told(&of(answer, verdict), what, all))
+    .collect();
+    if of(answer, GateVerdict::Worse).is_empty() {
+        sentences.splice(0..0, none_is(answer, worse));
     }
     let failed = of(answer, GateVerdict::Failed);
-    if !failed.is_empty() {
-        let n = failed.len();
-        sentences.push(format!("{} cannot be judged: {}", of_all(n), failed[0].why));
+    if let Some(first) = failed.first() {
+        sentences.push(format!("{} cannot be judged: {}.", some(failed.len(), all), first.why));
     }
+    let open = of(answer, GateVerdict::CannotTell).len();
     if open > 0 {
         let until = if answer.out_of_budget { " within the budget" } else { "" };
-        sentences.push(format!("{} cannot be told{until}.", of_all(open)));
+        sentences.push(format!("{} cannot be told{until}.", some(open, all)));
     }
+    let any = if all == 1 { "" } else { " in any case" };
     sentences.extend(answer.could_see.map(|share| {
-        let where_ = if all == 1 { "" } else { " in any case" };
-        format!(
-            "A slowdown of {:.1} %{where_} would be found in four of five gates.",
-            100.0 * share
-        )
+        let percent = 100.0 * share;
+        format!("A slowdown of {percent:.1} %{any} would be found in four of five gates.")
     }));
     sentences
+}
+
+/// "1 of 20 cases", or the only one.
+fn some(n: usize, all: usize) -> String {
+    if all == 1 { "The case".to_string() } else { format!("{n} of {all} cases") }
+}
+
+/// "2 of 20 cases are slower: sort/large +3.1 %, parse +2.2 %."
+fn told(cases: &[&GatedCase], what: &str, all: usize) -> Option<String> {
+    let is = if cases.len() > 1 { "are" } else { "is" };
+    let case = |case: &&GatedCase| format!("{} {}", case.case, change(case)).trim().to_string();
+    let shown: Vec<String> = cases.iter().take(3).map(case).collect();
+    let more = if cases.len() > 3 { ", …" } else { "" };
+    let text = format!("{} {is} {what}: {}{more}.", some(cases.len(), all), shown.join(", "));
+    (!cases.is_empty()).then_some(text)
+}
+
+/// "None of 20 cases is slower by 2.0 % or more."
+fn none_is(answer: &GateAnswer, worse: &str) -> Option<String> {
+    let percent = 100.0 * answer.smallest_effect;
+    let all = answer.cases.len();
+    let judged =
+        all - of(answer, GateVerdict::CannotTell).len() - of(answer, GateVerdict::Failed).len();
+    match (judged, all) {
+        (0, _) => None,
+        (_, 1) => Some(format!("The case is not {worse} by {percent:.1} % or more.")),
+        (judged, all) if judged == all => {
+            Some(format!("None of {all} cases is {worse} by {percent:.1} % or more."))
+        }
+        _ => Some(format!(
+            "None of the {judged} cases that were judged is {worse} by {percent:.1} % or more."
+        )),
+    }
 }
 
 /// The words for worse and better: of times and rates, slower and faster.
@@ -294,6 +286,6 @@ fn facts(answer: &GateAnswer) -> Vec<(String, String)> {
         facts.push(fact("runs", answer.runs.to_string()));
     }
     facts.push(fact("time, with builds", format!("{:.0} s", answer.seconds)));
-    facts.extend(answer.record.clone().map(|id| fact("record", id)));
+    facts.extend(answer.records.iter().map(|id| fact("record", id.clone())));
     facts
 }
