@@ -52,6 +52,9 @@ pub const ALPHA: f64 = 0.01;
 /// Share of the budget that the blocks leave to other layouts of what they find.
 const FOR_LAYOUTS: f64 = 0.25;
 
+/// Rounds of blocks: the first of all cases, each further one of those that stay suspect.
+const ROUNDS_MAX: i32 = 8;
+
 /// Cases whose change is looked for in other layouts, the surest first.
 const LAID_OUT_MAX: usize = 4;
 
@@ -118,9 +121,9 @@ pub struct GateAnswer {
 
 impl GateAnswer {
     /// Cases that cannot be told and seem worse.
-    fn suspects(&self) -> impl Iterator<Item = &GatedCase> {
+    fn suspects(&self) -> Vec<String> {
         let margin = self.smallest_effect.ln_1p();
-        self.cases.iter().filter(move |case| {
+        let suspects = self.cases.iter().filter(|case| {
             let log = case.change.unwrap_or(0.0).ln_1p();
             let worse_by = match self.better {
                 Better::Lower => log,
@@ -128,7 +131,8 @@ impl GateAnswer {
                 Better::Neither => log.abs(),
             };
             case.is == GateVerdict::CannotTell && is_suspect(worse_by, margin)
-        })
+        });
+        suspects.map(|case| case.case.clone()).collect()
     }
 
     /// Takes what further blocks say about some of the cases.
@@ -293,6 +297,14 @@ struct Gating<'a> {
     builds: Vec<Build>,
 }
 
+/// A round of blocks, and the seconds that it may take.
+#[derive(Clone, Copy)]
+struct Round {
+    /// Its number, from 1.
+    number: i32,
+    budget_s: f64,
+}
+
 type Answered = Option<(GateAnswer, Option<Opened>)>;
 
 impl Gating<'_> {
@@ -387,20 +399,24 @@ impl Gating<'_> {
         let budget_s = self.asked.budget_s;
         let share = if self.asked.layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
         let title = format!("gate {}..{}", self.base.short(), self.head.short());
-        let Some(record) = self.blocks(cases, budget_s * share, &title, tell)? else {
-            return Ok(None);
-        };
+        let asked = Round { number: 1, budget_s: budget_s * share };
+        let Some(record) = self.blocks(cases, asked, &title, tell)? else { return Ok(None) };
         let mut answer = self.judged(&record)?;
-        let suspects: Vec<String> = answer.suspects().map(|case| case.case.clone()).collect();
-        let left_s = budget_s * share - since.elapsed().as_secs_f64();
-        if !suspects.is_empty() && left_s > 0.0 {
+        let mut suspects = answer.suspects();
+        for number in 2..=ROUNDS_MAX {
+            let left_s = budget_s * share - since.elapsed().as_secs_f64();
+            if suspects.is_empty() || left_s <= 0.0 {
+                break;
+            }
             tell(&format!("{} may be slower: further blocks", counted(suspects.len(), "case")));
-            let suspects = if cases.is_empty() { &[][..] } else { &suspects };
-            let title = format!("{title}, further blocks");
-            let Some(further) = self.blocks(suspects, left_s, &title, tell)? else {
+            let of_cases = if cases.is_empty() { &[][..] } else { &suspects };
+            let asked = Round { number, budget_s: left_s.ceil() };
+            let Some(record) = self.blocks(of_cases, asked, &title, tell)? else {
                 return Ok(None);
             };
-            answer.take_further(self.judged(&further)?);
+            let further = self.judged(&record)?;
+            suspects = further.suspects();
+            answer.take_further(further);
         }
         if self.asked.layouts {
             let left_s = budget_s - since.elapsed().as_secs_f64();
@@ -411,18 +427,20 @@ impl Gating<'_> {
         Ok(Some((answer, Some(record))))
     }
 
-    /// Runs blocks of cases within half of the gate's error and so many seconds. `None` if a signal asked knee to end.
+    /// Runs the blocks of a round. `None` if a signal asked knee to end.
     fn blocks(
         &self,
         cases: &[String],
-        budget_s: f64,
+        Round { number, budget_s }: Round,
         title: &str,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<Opened>> {
-        let bounds = Gate { alpha: ALPHA / 2.0, budget_s: budget_s.ceil() };
+        // All rounds together spend no more than the gate's error.
+        let bounds = Gate { alpha: ALPHA / 2_f64.powi(number), budget_s };
+        let title = format!("{title}, round {number}");
         let (request, subjects) = (&self.asked.request, self.subjects()?);
         let repeats = Repeats::Gate(bounds);
-        let experiment = experiment_of_cases(request, &subjects, cases, repeats, title)?;
+        let experiment = experiment_of_cases(request, &subjects, cases, repeats, &title)?;
         let since = RunningSince::now();
         let (mut most, mut told) = (0, 0);
         let measured = measure_while(experiment, self.store, true, |record, run| {

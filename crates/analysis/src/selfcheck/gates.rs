@@ -26,6 +26,9 @@ const ALPHA: f64 = 0.01;
 const SMALLEST: f64 = 0.02;
 const CAP: u32 = 60;
 
+/// Runs that the budget allows: 0.15 s each for 5 minutes.
+const RUNS_MAX: u32 = 2000;
+
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GateCheck {
@@ -183,13 +186,16 @@ fn one_against_history(request: &mut PullRequest) -> [Said; CASES] {
     })
 }
 
-/// The rule that decides about the cases of a gate: half of the error for all of them, half for further blocks of those that
-/// stay suspect.
+/// The rule that decides about the cases of a gate: half of the error for all of them, half of the rest for each further
+/// round of blocks of those that stay suspect.
 fn ours(request: &mut PullRequest) -> [Said; CASES] {
     let mut said = [Said::Nothing; CASES];
-    let all: Vec<usize> = (0..CASES).collect();
-    let suspects = judged_in_turn(request, &all, &mut said);
-    judged_in_turn(request, &suspects, &mut said);
+    let mut cases: Vec<usize> = (0..CASES).collect();
+    let mut alpha = ALPHA;
+    while !cases.is_empty() && request.host.runs < RUNS_MAX {
+        alpha /= 2.0;
+        cases = judged_in_turn(request, &cases, alpha, &mut said);
+    }
     said
 }
 
@@ -197,9 +203,10 @@ fn ours(request: &mut PullRequest) -> [Said; CASES] {
 fn judged_in_turn(
     request: &mut PullRequest,
     cases: &[usize],
+    alpha: f64,
     said: &mut [Said; CASES],
 ) -> Vec<usize> {
-    let alpha = ALPHA / 2.0 / cases.len().max(1) as f64;
+    let alpha = alpha / cases.len().max(1) as f64;
     let rule = Rule { alpha, margin: SMALLEST.ln_1p(), sequential: true, cap: CAP };
     let mut differences: [Vec<f64>; CASES] = std::array::from_fn(|_| Vec::new());
     let (mut open, mut suspects) = (cases.to_vec(), Vec::new());
