@@ -15,6 +15,7 @@ mod gate;
 mod git_log;
 mod kernels;
 mod layouts;
+mod lines;
 mod log;
 mod measurement;
 mod patience;
@@ -23,13 +24,16 @@ mod reads;
 mod series;
 mod session;
 mod step_line;
+mod watch;
 mod workshop;
 
 pub use build::Build;
 pub use confirm::{Confirmation, Confirmed, Explained};
 pub use effects::effects;
 pub use folder::{Bisection, open, to_go_on_with};
-pub use gate::{Cases, CountChange, GateAnswer, GateRequest, GateSide, GateVerdict, GatedCase, Nothing, gate};
+pub use gate::{
+    Cases, CountChange, GateAnswer, GateRequest, GateSide, GateVerdict, GatedCase, Nothing, gate,
+};
 pub use git_log::{GitLog, git_log};
 pub use kernels::{KernelLoad, KernelRecipe, check_metric, check_record, parse_load};
 pub use layouts::LayoutCheck;
@@ -38,6 +42,10 @@ pub use patience::Wait;
 pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
 pub use session::{Finished, Progress, Session};
+pub use watch::{
+    Ack, Added, Line, LineFile, WatchAnswer, WatchChange, WatchPoint, WatchedLine, add, commit,
+    direction,
+};
 
 use std::path::PathBuf;
 
