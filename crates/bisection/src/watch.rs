@@ -39,14 +39,14 @@ const SUSPECTED: [f64; 3] = [0.005, 0.10, 0.30];
 
 /// Probability that a comparison calls a gap changed that is not, all its looks together. Most gaps of a line are compared
 /// once, and half of what chance shows goes in the other direction.
-const COMPARED_ALPHA: f64 = 0.0003;
+const COMPARED_ALPHA: f64 = 0.001;
 
 /// A comparison ends once a change of this share of the suggested one is excluded.
 const SHARE: f64 = 0.5;
 
 /// What is said must be this much larger than the smallest change that matters: builds that differ by nothing differ by
 /// about 1 %, in the mean of a few layouts still by half of that.
-const CLEAR: f64 = 1.5;
+const CLEAR: f64 = 1.25;
 
 /// Length for which the number of changes is expected; a longer line has more.
 const USUAL_LENGTH: usize = 40;

@@ -338,7 +338,11 @@ impl<'a> Adding<'a> {
         let is_ancestor = |known: &Option<_>| {
             known.as_ref().is_some_and(|known| self.repository.is_ancestor(known, &revision))
         };
-        if let Some(last) = known.iter().rposition(is_ancestor) {
+        if let Some(mut last) = known.iter().rposition(is_ancestor) {
+            // Points whose commits are gone were added after it.
+            while known.get(last + 1).is_some_and(Option::is_none) {
+                last += 1;
+            }
             return Ok(Some(self.state.points[last].commit.clone()));
         }
         let is_descendant = |known: &Option<_>| {
