@@ -39,14 +39,14 @@ const SUSPECTED: [f64; 3] = [0.005, 0.10, 0.30];
 
 /// Probability that a comparison calls a gap changed that is not, all its looks together. Most gaps of a line are compared
 /// once, and half of what chance shows goes in the other direction.
-const COMPARED_ALPHA: f64 = 0.001;
+const COMPARED_ALPHA: f64 = 0.0003;
 
 /// A comparison ends once a change of this share of the suggested one is excluded.
 const SHARE: f64 = 0.5;
 
 /// What is said must be this much larger than the smallest change that matters: builds that differ by nothing differ by
 /// about 1 %, in the mean of a few layouts still by half of that.
-const CLEAR: f64 = 1.25;
+const CLEAR: f64 = 1.5;
 
 /// Length for which the number of changes is expected; a longer line has more.
 const USUAL_LENGTH: usize = 40;
@@ -86,11 +86,13 @@ pub fn next_suspect(builds: &[Build], gaps: &[GapIs], smallest: f64) -> Option<S
         let least = SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)];
         probability[gap] / least
     };
-    let most = (0..=last).filter(is_open).max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)))?;
+    let matters = |gap: &usize| {
+        beyond(*gap) > 1.0 && step(builds, &probability, *gap).abs() >= smallest.ln_1p() / 2.0
+    };
+    let suspected = (0..=last).filter(is_open).filter(matters);
+    let most = suspected.max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)))?;
     let step = step(builds, &probability, most);
-    let matters = step.abs() >= smallest.ln_1p() / 2.0;
-    let suspect = Suspect { before: most, probability: probability[most], step };
-    (beyond(most) > 1.0 && matters).then_some(suspect)
+    Some(Suspect { before: most, probability: probability[most], step })
 }
 
 /// The probability of a change in each gap, by the points and by what is known of other gaps.

@@ -7,7 +7,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::plan::commands;
 use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
@@ -15,10 +14,12 @@ use guests::kernels::Repository;
 use host::terminal::{hint, talk};
 use host::{Limit, counted, given_file, job_control, signals};
 use pages::{Purpose, ViewFlags, html};
-use records::{Better, Extract, MetricKind, parse};
+use records::{Extract, parse};
 use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
 use store::Store;
+
+use super::gate::value_in_output;
 
 /// Watch a benchmark over months, and decide about a change at the first new point:
 ///
@@ -258,11 +259,7 @@ fn judged_by(file: &LineFile) -> Result<(String, Option<Extract>)> {
         let metric = file.metric.as_deref().unwrap_or(records::WALL);
         return Ok((metric.to_string(), None));
     };
-    let name = "value".to_string();
-    let better = if file.higher_is_better { Better::Higher } else { Better::Lower };
-    let kind = file.count.then_some(MetricKind::Count);
-    let extract = commands::operations_from(pattern)?;
-    Ok((name.clone(), Some(Extract { name, better, kind, ..extract })))
+    value_in_output(pattern, file.higher_is_better, file.count)
 }
 
 fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {

@@ -183,7 +183,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "answers",
         &["analysis", "bisection", "host", "laws", "ledger", "records", "text", "workloads"],
     ),
-    ("bisection", &["analysis", "host"]),
+    ("bisection", &["analysis", "host", "records"]),
     (
         "bisector",
         &["analysis", "bisection", "guests", "host", "plan", "records", "runner", "setup", "store"],
