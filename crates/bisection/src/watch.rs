@@ -63,7 +63,22 @@ pub enum GapIs {
     Changed,
     /// A comparison found none.
     Unchanged,
+    /// A comparison found none when few builds followed; more do now.
+    UnchangedEarly,
 }
+
+/// What a gap is after comparisons that found no change there. `followed` has the number of builds after the gap when each
+/// was made, `now` their number now.
+pub fn unchanged(followed: &[usize], now: usize) -> GapIs {
+    match followed {
+        [] => GapIs::Unknown,
+        [once] if *once < SUSPECTED.len() && now >= once + SUSPECTED.len() => GapIs::UnchangedEarly,
+        _ => GapIs::Unchanged,
+    }
+}
+
+/// Probability from which a gap is compared once more.
+const SUSPECTED_AGAIN: f64 = 0.9;
 
 /// A gap that may hold a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,9 +96,12 @@ pub struct Suspect {
 pub fn next_suspect(builds: &[Build], gaps: &[GapIs], smallest: f64) -> Option<Suspect> {
     let probability = probabilities(builds, gaps, smallest);
     let last = probability.len().checked_sub(1)?;
-    let is_open = |gap: &usize| gaps[*gap] == GapIs::Unknown;
+    let is_open = |gap: &usize| matches!(gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
     let beyond = |gap: usize| {
-        let least = SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)];
+        let least = match gaps[gap] {
+            GapIs::UnchangedEarly => SUSPECTED_AGAIN,
+            _ => SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)],
+        };
         probability[gap] / least
     };
     let matters = |gap: &usize| {
@@ -106,7 +124,7 @@ pub fn probabilities(builds: &[Build], gaps: &[GapIs], smallest: f64) -> Vec<f64
                 // Where the points still differ beside it, the host did.
                 GapIs::Unchanged if has_unchanged_neighbour(gaps, at - 1) => 1,
                 GapIs::Unchanged => 0,
-                GapIs::Unknown => 1,
+                GapIs::Unknown | GapIs::UnchangedEarly => 1,
             };
         }
         build.commit = place;
@@ -279,6 +297,21 @@ mod tests {
         levels.extend([0.0; 3]);
         let found = suspect(&levels, &[(11, GapIs::Changed)]).unwrap();
         assert!(found.before == 17 && (found.step + 0.06).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_gap_is_compared_once_more_when_more_builds_follow_it() {
+        let check = |followed: &[usize], now, expected| {
+            assert_eq!(unchanged(followed, now), expected, "{followed:?} {now}");
+        };
+        check(&[], 5, GapIs::Unknown);
+        check(&[1], 3, GapIs::Unchanged);
+        check(&[1], 4, GapIs::UnchangedEarly);
+        check(&[5], 20, GapIs::Unchanged);
+        check(&[1, 4], 20, GapIs::Unchanged);
+        let levels = [[0.0; 10], [0.06; 10]].concat();
+        let again = [(9, GapIs::UnchangedEarly)];
+        assert_eq!(suspect(&levels, &again).map(|found| found.before), Some(9));
     }
 
     #[test]

@@ -61,7 +61,8 @@ pub enum Added {
 }
 
 impl WatchedLine {
-    fn points_path(&self) -> PathBuf {
+    /// The file of points, which also decides which commits are built again.
+    pub fn points_path(&self) -> PathBuf {
         self.path.with_extension("points.ndjson")
     }
 

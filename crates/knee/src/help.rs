@@ -150,7 +150,7 @@ mod tests {
         let visible: BTreeSet<&str> = visible.map(Command::get_name).collect();
         let listed: Vec<&str> =
             GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
-        assert_eq!(listed.len(), 19);
+        assert_eq!(listed.len(), 20);
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), visible);
     }
 

@@ -3,7 +3,9 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{COMPARED_LAYOUTS, GapIs, PLAIN_PAIRS, POINT_BLOCKS, compared, next_suspect};
+use super::{
+    COMPARED_LAYOUTS, GapIs, PLAIN_PAIRS, POINT_BLOCKS, compared, next_suspect, unchanged,
+};
 use crate::evidence::Build;
 use crate::simulated::gaussian;
 
@@ -90,7 +92,8 @@ impl World {
 /// A line as a watcher knows it.
 pub struct Watched {
     pub builds: Vec<Build>,
-    pub gaps: Vec<GapIs>,
+    /// Whether each gap was found changed, and how many builds followed it when it was found unchanged.
+    gaps: Vec<(bool, Vec<usize>)>,
     /// Runs of comparisons when the newest point came.
     pub compared_runs: u32,
     /// Comparisons in all.
@@ -107,7 +110,7 @@ impl Watched {
         let point = self.builds.len();
         self.builds.push(Build::new(point));
         if point > 0 {
-            self.gaps.push(GapIs::Unknown);
+            self.gaps.push((false, Vec::new()));
         }
         for _ in 0..POINT_BLOCKS {
             let anchor = world.run(world.anchor(), 0, point);
@@ -119,21 +122,31 @@ impl Watched {
             }
         }
         let before = world.runs;
-        while let Some(suspect) = next_suspect(&self.builds, &self.gaps, SMALLEST) {
+        while let Some(suspect) = next_suspect(&self.builds, &self.known(), SMALLEST) {
             self.compared += 1;
-            self.gaps[suspect.before] = if compare(world, suspect.before, suspect.step, point) {
-                GapIs::Changed
-            } else {
-                GapIs::Unchanged
-            };
+            let gap = suspect.before;
+            let is_changed = compare(world, gap, suspect.step, point);
+            self.gaps[gap].0 = is_changed;
+            self.gaps[gap].1.push(point - gap);
         }
         self.compared_runs = world.runs - before;
     }
 
+    fn known(&self) -> Vec<GapIs> {
+        let of = |(gap, (is_changed, followed)): (usize, &(bool, Vec<usize>))| {
+            if *is_changed {
+                GapIs::Changed
+            } else {
+                unchanged(followed, self.builds.len() - 1 - gap)
+            }
+        };
+        self.gaps.iter().enumerate().map(of).collect()
+    }
+
     /// The points that begin a new level.
     pub fn changes(&self) -> Vec<usize> {
-        let is_change = |gap: &usize| self.gaps[*gap] == GapIs::Changed;
-        (0..self.gaps.len()).filter(is_change).map(|gap| gap + 1).collect()
+        let is_changed = |gap: &usize| self.gaps[*gap].0;
+        (0..self.gaps.len()).filter(is_changed).map(|gap| gap + 1).collect()
     }
 }
 

@@ -19,13 +19,14 @@ use crate::range::Commit;
 impl Adding<'_> {
     /// Compares what the line suggests, until it suggests nothing more. `None` if a signal asked knee to end.
     pub(super) fn compare_suspects(&mut self) -> Result<Option<()>> {
-        while let Some((before, after, suspect)) = self.state.next() {
+        while let Some((before, after, followed, suspect)) = self.state.next() {
             (self.tell)(&format!(
                 "{after:.12} may change it by {:+.1} % (probability {:.0} %): it is compared with {before:.12}",
                 100.0 * suspect.step.exp_m1(),
                 100.0 * suspect.probability
             ));
             let Some(gap) = self.compare(&before, &after, suspect)? else { return Ok(None) };
+            let gap = ComparedGap { followed, ..gap };
             let judged = self.state.judged(&gap);
             let said = match (&gap.failed, judged.is_changed) {
                 (Some(why), _) => format!("not compared: {why}"),
@@ -50,6 +51,7 @@ impl Adding<'_> {
             at: jiff::Timestamp::now(),
             step: suspect.step,
             probability: suspect.probability,
+            followed: 0,
             differences: Vec::new(),
             plain: 0,
             records: Vec::new(),
@@ -116,7 +118,10 @@ impl Adding<'_> {
         part: &str,
     ) -> Result<Option<()>> {
         let is_plain = subjects.len() == 2;
-        let title = format!("watch {:.12}..{:.12} {part}", gap.before, gap.after);
+        // A second comparison of a gap is no continuation of the first.
+        let is_same = |one: &&ComparedGap| one.before == gap.before && one.after == gap.after;
+        let time = self.state.compared.iter().filter(is_same).count() + 1;
+        let title = format!("watch {:.12}..{:.12} {part} {time}", gap.before, gap.after);
         let repeats = Repeats::Times(analysis::blocks_at_most(blocks));
         let experiment = experiment(&self.request, subjects, repeats, &title)?;
         let (step, smallest) = (gap.step, self.state.smallest);

@@ -7,7 +7,7 @@ use analysis::Student;
 use bisection::Build;
 use bisection::watch::{
     ComparedSoFar, Fate, GapIs, Score, Suspect, compared, is_one_sided, next_suspect, score,
-    taken_back,
+    taken_back, unchanged,
 };
 use records::{Better, HostFacts};
 use schemars::JsonSchema;
@@ -141,6 +141,8 @@ pub struct ComparedGap {
     /// What the points suggested: the step as a logarithm, and its probability.
     pub step: f64,
     pub probability: f64,
+    /// Number of builds after the gap, at that time.
+    pub followed: usize,
     /// Later less earlier for each pair of runs, in their order.
     pub differences: Vec<f64>,
     /// How many of the first pairs are of the builds as the compiler lays them out.
@@ -242,26 +244,27 @@ impl Line {
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The neighbours that are to be compared next, by their commits.
-    pub fn next(&self) -> Option<(String, String, Suspect)> {
+    /// The neighbours that are to be compared next, by their commits, and the number of builds after them.
+    pub fn next(&self) -> Option<(String, String, usize, Suspect)> {
         let entries = self.entries();
-        let gap = |pair: &[Entry]| {
+        let gap = |(at, pair): (usize, &[Entry])| {
             let is_of = |compared: &&ComparedGap| {
                 pair[0].commits.contains(&compared.before)
                     && pair[1].commits.contains(&compared.after)
             };
-            match self.compared.iter().rev().find(is_of) {
-                Some(compared) if self.judged(compared).is_changed => GapIs::Changed,
-                Some(_) => GapIs::Unchanged,
-                None => GapIs::Unknown,
+            let compared: Vec<&ComparedGap> = self.compared.iter().filter(is_of).collect();
+            if compared.iter().any(|gap| self.judged(gap).is_changed) {
+                return GapIs::Changed;
             }
+            let followed: Vec<usize> = compared.iter().map(|gap| gap.followed).collect();
+            unchanged(&followed, entries.len() - 1 - at)
         };
-        let gaps: Vec<GapIs> = entries.windows(2).map(gap).collect();
+        let gaps: Vec<GapIs> = entries.windows(2).enumerate().map(gap).collect();
         let builds: Vec<Build> = entries.iter().map(|entry| entry.runs).collect();
         let suspect = next_suspect(&builds, &gaps, self.smallest)?;
         let before = entries[suspect.before].commits.last()?.clone();
         let after = entries[suspect.before + 1].commits.first()?.clone();
-        Some((before, after, suspect))
+        Some((before, after, entries.len() - 1 - suspect.before, suspect))
     }
 
     /// What a comparison says: its pairs in other layouts if it has any, else all.
@@ -329,7 +332,13 @@ impl Line {
             let gone_with = gone_with(at);
             changes.push(WatchChange { gone_with, ..self.change(gap, fate, why, better) });
         }
-        let refuted = self.compared.iter().filter(|gap| !self.judged(gap).is_changed);
+        let is_refuted = |gap: &&ComparedGap| {
+            let is_later = |other: &&ComparedGap| {
+                other.at > gap.at && other.before == gap.before && other.after == gap.after
+            };
+            !self.judged(gap).is_changed && !self.compared.iter().any(|other| is_later(&other))
+        };
+        let refuted = self.compared.iter().filter(is_refuted);
         changes.extend(refuted.map(|gap| {
             let why = gap.failed.clone().unwrap_or_default();
             self.change(gap, Fate::NotConfirmed, why, better)

@@ -71,7 +71,7 @@ pub struct InitArguments {
     #[arg(long, value_name = "LINE")]
     build: Option<String>,
     /// What the build makes [default: all programs and libraries]
-    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    #[arg(long, value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
     product: Vec<PathBuf>,
     /// Measure this program, in the directory of a build
     #[arg(long, value_name = "LINE")]
@@ -95,10 +95,10 @@ pub struct InitArguments {
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
     smallest_effect: f64,
     /// Give a build up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
     build_timeout: f64,
     /// Give a run up after this time, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
     timeout: f64,
 }
 
@@ -270,6 +270,8 @@ fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
     let line = line_of(path, &text)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let asked = Foreign::typed(request(&line.file, folder)?).decided_by(&named, why);
+    let points = line.points_path();
+    let asked = if points.exists() { asked.with_code(&points)? } else { asked };
     let asked = asked.permitted(arguments.yes, |request| Ok(effects(request)))?;
     let commits = commits(arguments, &asked)?;
     signals::catch();
