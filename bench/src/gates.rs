@@ -16,8 +16,9 @@ use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, output};
 
 const CASES: usize = 20;
-/// The slowdown that is planted, and the noise of a run.
-const SLOWER: f64 = 0.03;
+/// The slowdown that is planted where cases are timed, and where their instructions are counted.
+const SLOWER: [f64; 2] = [0.03, 0.01];
+/// The noise of a run that is timed.
 const NOISE: f64 = 0.03;
 
 /// What a pull request changes.
@@ -27,7 +28,7 @@ enum Change {
     Words,
     /// Code that no case runs, between the code of the cases.
     Moved,
-    /// One case, by [`SLOWER`].
+    /// One case.
     Slower,
 }
 
@@ -58,7 +59,7 @@ impl Program {
     /// C, each case a function of its own. A run of a case takes some ms, times a factor of the noise.
     fn source(&self) -> String {
         let mut text = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n#include <time.h>\n\
-            static double loops(double n) {\n    struct timespec now;\n    clock_gettime(CLOCK_MONOTONIC, &now);\n    \
+            static int fixed;\nstatic double loops(double n) {\n    struct timespec now;\n    if (fixed) return n;\n    clock_gettime(CLOCK_MONOTONIC, &now);\n    \
             uint64_t x = (uint64_t)now.tv_nsec * 6364136223846793005u + (uint64_t)now.tv_sec, sum = 0;\n    \
             for (int i = 0; i < 12; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; sum += x >> 40; }\n    \
             return n * exp(NOISE * ((double)sum / (1 << 24) - 6));\n}\n\
@@ -78,7 +79,8 @@ impl Program {
                  for (uint64_t n = (uint64_t)loops({loops:.0}); n; n--) x = x * 2862933555777941757u + n;\n    sink = x;\n}}\n"
             );
         }
-        text += "int main(int argc, char **argv) {\n    const char *name = argc > 1 ? argv[1] : \"\";\n";
+        text += "int main(int argc, char **argv) {\n    const char *name = argc > 1 ? argv[1] : \"\";\n    \
+            fixed = argc > 2;\n";
         for (number, (name, _)) in self.cases.iter().enumerate() {
             text += &format!(
                 "    if (!strcmp(name, \"--list\")) puts(\"{name}\");\n    if (!strcmp(name, \"{name}\")) case_{number}();\n"
@@ -88,8 +90,24 @@ impl Program {
     }
 }
 
-/// Gates of `--drawn` pull requests, 10 by default.
+/// How a gate judges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Time,
+    Counts,
+}
+
+/// Gates of `--drawn` pull requests that time their cases, 10 by default.
 pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    judged(bench, options, By::Time)
+}
+
+/// Gates that count instructions.
+pub fn measure_exact(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
+    judged(bench, options, By::Counts)
+}
+
+fn judged(bench: &mut Bench, options: &Options, by: By) -> Result<Vec<Figure>> {
     let seed = options.seed.context("gates are drawn from a seed: --seed N")?;
     let drawn = if options.drawn > 0 { options.drawn } else { 10 };
     let (mut wrong, mut found, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,15 +118,19 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
             .copied()
             .context("there are changes")?;
         let home = fresh_directory(&std::env::temp_dir())?;
-        let slower = commit(home.path(), change, &mut random)?;
+        let slower = commit(home.path(), change, by, &mut random)?;
         let since = Instant::now();
-        let answer = gated(bench, home.path())?;
+        let answer = gated(bench, home.path(), by)?;
         let took = since.elapsed().as_secs_f64();
         let said = |is: &str| -> Vec<&str> {
-            let cases = answer["cases"].as_array().into_iter().flatten();
+            let cases = ["cases", "counted"].map(|list| answer[list].as_array());
+            let cases = cases.into_iter().flatten().flatten();
             cases.filter(|case| case["is"] == is).filter_map(|case| case["case"].as_str()).collect()
         };
-        let (worse, better) = (said("worse"), said("better"));
+        let (worse, better) = match by {
+            By::Time => (said("worse"), said("better")),
+            By::Counts => (said("more"), said("less")),
+        };
         let is_wrong = worse.iter().chain(&better).any(|case| Some(*case) != slower.as_deref());
         wrong.push(f64::from(is_wrong));
         if let Some(slower) = &slower {
@@ -127,21 +149,27 @@ pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
         let name = format!("{name} ({} pull requests)", values.len());
         Figure { name, unit: "", limit, values: vec![mean] }
     };
+    let (what, limit_s) = match by {
+        By::Time => ("gates", 300.0),
+        By::Counts => ("gates by counts", 60.0),
+    };
     let time = Figure {
-        name: "a gate of 20 cases, one of them slower".to_string(),
+        name: format!("{what} of 20 cases, one of them slower: time"),
         unit: "s",
-        limit: Limit::AtMost(300.0),
+        limit: Limit::AtMost(limit_s),
         values: seconds,
     };
+    let least = if by == By::Time { 0.95 } else { 1.0 };
+    let size = 100.0 * SLOWER[by as usize];
     Ok(vec![
-        share("gates with a false verdict", wrong, Limit::AtMost(0.01)),
-        share("slowdowns of 3 % that are found", found, Limit::AtLeast(0.95)),
+        share(&format!("{what} with a false verdict"), wrong, Limit::AtMost(0.01)),
+        share(&format!("{what}: {size} % that are found"), found, Limit::AtLeast(least)),
         time,
     ])
 }
 
 /// Makes a repository with two commits in a folder. The case that is slower in the second.
-fn commit(home: &Path, change: Change, random: &mut Xoshiro256PlusPlus) -> Result<Option<String>> {
+fn commit(home: &Path, change: Change, by: By, random: &mut Xoshiro256PlusPlus) -> Result<Option<String>> {
     let folder = home.join("repository");
     fs::create_dir_all(&folder)?;
     let git = |words: &[&str]| {
@@ -161,7 +189,7 @@ fn commit(home: &Path, change: Change, random: &mut Xoshiro256PlusPlus) -> Resul
         Change::Moved => {
             program.unused = Some((random.random_range(1..200), random.random_range(0..CASES)));
         }
-        Change::Slower => program.cases[slower].1 *= 1.0 + SLOWER,
+        Change::Slower => program.cases[slower].1 *= 1.0 + SLOWER[by as usize],
     }
     fs::write(folder.join("bench.c"), program.source())?;
     git(&["add", "."])?;
@@ -169,10 +197,14 @@ fn commit(home: &Path, change: Change, random: &mut Xoshiro256PlusPlus) -> Resul
     Ok((change == Change::Slower).then(|| program.cases[slower].0.clone()))
 }
 
-fn gated(bench: &Bench, home: &Path) -> Result<Value> {
+fn gated(bench: &Bench, home: &Path, by: By) -> Result<Value> {
     let mut gate = bench.knee(home);
-    gate.args(["gate", "--json", "--base", "base", "--budget", "5m", "--cpus", "1"]);
-    gate.args(["--build", "cc -O1 -o bench bench.c -lm", "--command", "./bench {case}"]);
+    gate.args(["gate", "--json", "--base", "base", "--cpus", "1"]);
+    match by {
+        By::Time => gate.args(["--budget", "5m", "--command", "./bench {case}"]),
+        By::Counts => gate.args(["--exact", "--command", "./bench {case} fixed"]),
+    };
+    gate.args(["--build", "cc -O1 -o bench bench.c -lm"]);
     gate.args(["--cases", "./bench --list"]).arg("--git").arg(home.join("repository"));
     let output = gate.output().context("starting knee gate")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -68,7 +68,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings, gates or bisect
+    /// shared-lines, ceilings, gates, exact-gates or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -218,6 +218,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("fleet", fleet::measure),
     on_request("gain", gain::measure),
     on_request("gates", gates::measure),
+    on_request("exact-gates", gates::measure_exact),
     on_request("decoys", decoys::measure),
     on_request("fragile", fragile::measure),
     on_request("planted", planted::measure),

@@ -8,6 +8,7 @@
 //! alone, so the blocks go to those that are not.
 
 mod cases;
+mod exact;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use setup::foreign::Permitted;
 use store::Store;
 
 use self::cases::{list, program};
+use self::exact::count_cases;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
@@ -42,6 +44,7 @@ use crate::range::{Commit, Source};
 use crate::workshop::Workshop;
 
 pub use self::cases::Cases;
+pub use self::exact::{CountVerdict, CountedCase, CountedChange};
 
 /// Probability that a gate calls any case changed if nothing is.
 pub const ALPHA: f64 = 0.01;
@@ -66,6 +69,8 @@ pub struct GateRequest {
     pub budget_s: f64,
     /// Whether a change is looked for in other layouts before it is blamed.
     pub layouts: bool,
+    /// Whether instructions are counted under emulation, and nothing is timed.
+    pub exact: bool,
 }
 
 /// What a gate says.
@@ -89,6 +94,9 @@ pub struct GateAnswer {
     pub nothing: Option<Nothing>,
     /// The cases that both have, in their order.
     pub cases: Vec<GatedCase>,
+    /// The counts of these cases, where nothing was timed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<CountedCase>,
     /// Cases that only the base has.
     pub only_base: Vec<String>,
     /// Cases that only the head has.
@@ -297,7 +305,8 @@ impl Gating<'_> {
             return Ok(nothing
                 .map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)));
         }
-        let answered = self.measure(&both, tell)?;
+        let answered =
+            if self.asked.exact { self.count(&both, tell) } else { self.measure(&both, tell) }?;
         Ok(answered.map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)))
     }
 
@@ -339,6 +348,13 @@ impl Gating<'_> {
             program: None,
         };
         self.with_programs(sides.map(subject).collect()).map_err(anyhow::Error::msg)
+    }
+
+    /// Counts the instructions of the cases.
+    fn count(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
+        let counted = count_cases(&self.asked.request, &self.subjects()?, cases, tell)?;
+        let answer = |counted| GateAnswer { counted, ..self.blank() };
+        Ok(counted.map(|counted| (answer(counted), None)))
     }
 
     /// Measures the cases in turn, judges them, and looks for what changed in other layouts.
@@ -526,6 +542,7 @@ impl Gating<'_> {
             alpha: ALPHA,
             nothing: None,
             cases: Vec::new(),
+            counted: Vec::new(),
             only_base: Vec::new(),
             only_head: Vec::new(),
             could_see: None,

@@ -32,7 +32,8 @@ pub use confirm::{Confirmation, Confirmed, Explained};
 pub use effects::effects;
 pub use folder::{Bisection, open, to_go_on_with};
 pub use gate::{
-    Cases, CountChange, GateAnswer, GateRequest, GateSide, GateVerdict, GatedCase, Nothing, gate,
+    Cases, CountChange, CountVerdict, CountedCase, CountedChange, GateAnswer, GateRequest,
+    GateSide, GateVerdict, GatedCase, Nothing, gate,
 };
 pub use git_log::{GitLog, git_log};
 pub use kernels::{KernelLoad, KernelRecipe, check_metric, check_record, parse_load};

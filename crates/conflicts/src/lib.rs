@@ -7,6 +7,7 @@
 //!
 //! Everything is counted; nothing is timed.
 
+mod by_function;
 mod ceiling;
 mod difference;
 mod image;
@@ -23,6 +24,7 @@ use described_hosts::DescribedHost;
 use guests::program::TracedProgram;
 use guests::tracer::{Actor, Trace};
 
+pub use crate::by_function::by_function;
 pub use crate::difference::difference;
 pub use crate::image::Image;
 pub use crate::kernel::{KernelImage, kernel_types};

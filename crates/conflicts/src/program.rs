@@ -10,6 +10,7 @@ use perf_data::{
     ProgramMember, ProgramTypes, SourceLine, Variable, Variables, functions_of, variables,
 };
 
+use crate::by_function::without_version;
 use crate::image::{Image, Place};
 use crate::names::Namer;
 
@@ -117,8 +118,7 @@ fn functions(
         let names = functions_of(&PathBuf::from(path), &offsets);
         for ((address, offset), name) in places.into_iter().zip(names) {
             let unnamed = || format!("{}+{offset:#x}", file_name(path));
-            // Libraries keep several versions of a function: `pthread_mutex_lock@@GLIBC_2.2.5`.
-            let name = name.map(|name| name.split('@').next().unwrap_or_default().to_string());
+            let name = name.map(|name| without_version(&name).to_string());
             functions.insert(address, name.unwrap_or_else(unnamed));
         }
     }

@@ -11,6 +11,7 @@
 
 pub mod architecture;
 pub mod build_id;
+pub mod counted;
 mod decompress;
 #[cfg(test)]
 mod fuzz;

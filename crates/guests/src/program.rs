@@ -10,7 +10,8 @@ use crate::qemu::no_plugins;
 use crate::tracer::{Trace, Tracer};
 
 /// QEMU's translator of programs for this architecture.
-const QEMU: &str = if cfg!(target_arch = "aarch64") { "qemu-aarch64" } else { "qemu-x86_64" };
+pub(crate) const QEMU: &str =
+    if cfg!(target_arch = "aarch64") { "qemu-aarch64" } else { "qemu-x86_64" };
 
 /// What a program accessed.
 pub struct TracedProgram {
@@ -22,8 +23,9 @@ pub struct TracedProgram {
     pub threads: usize,
 }
 
-/// Runs a program to its end; its output goes where knee's messages go.
-pub fn trace(program: &[String]) -> Result<TracedProgram> {
+/// What QEMU's user mode says of its version. Fails where it is not installed, or has no plugins; `instead` is what the user
+/// may do then.
+pub(crate) fn version(instead: &str) -> Result<String> {
     let mut version = Command::new(QEMU);
     let version = match children::output(version.arg("--version")) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -31,16 +33,19 @@ pub fn trace(program: &[String]) -> Result<TracedProgram> {
         }
         output => output.with_context(|| format!("starting {QEMU}"))?,
     };
-    let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let help = children::output(Command::new(QEMU).arg("-help"));
     let help = help.with_context(|| format!("asking {QEMU} for its options"))?;
     if !String::from_utf8_lossy(&help.stdout).contains("-plugin") {
-        bail!(
-            "{}; or trace the program in a virtual machine: knee conflicts --command",
-            no_plugins(QEMU, "qemu-user")
-        );
+        bail!("{}{instead}", no_plugins(QEMU, "qemu-user"));
     }
-    let tracer = Tracer::new(version.lines().next().unwrap_or_default(), 0)?;
+    let version = String::from_utf8_lossy(&version.stdout);
+    Ok(version.lines().next().unwrap_or_default().to_string())
+}
+
+/// Runs a program to its end; its output goes where knee's messages go.
+pub fn trace(program: &[String]) -> Result<TracedProgram> {
+    let instead = "; or trace the program in a virtual machine: knee conflicts --command";
+    let tracer = Tracer::new(&version(instead)?, 0)?;
     let mut command = Command::new(QEMU);
     command.args(["-plugin", &tracer.argument(), "--"]).args(program);
     let messages = std::io::stderr().as_fd().try_clone_to_owned();

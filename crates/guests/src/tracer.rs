@@ -190,9 +190,7 @@ impl Tracer {
     /// Chooses the plugin for a version of QEMU, as `--version` prints it. `memory_bytes` is the guest's memory; 0 for
     /// QEMU's user mode.
     pub fn new(qemu_version: &str, memory_bytes: u64) -> Result<Tracer> {
-        let interface = interface_of(qemu_version)?;
-        let plugin = PLUGINS.iter().rfind(|(version, _)| *version <= interface);
-        let (_, plugin) = plugin.context("every version has a plugin")?;
+        let plugin = for_version(&PLUGINS, qemu_version)?;
         let bytes = END;
         let counts = memfd::create_bounded(c"accesses", bytes)?;
         counts.write_all_at(&bytes.to_ne_bytes(), 0)?;
@@ -377,6 +375,13 @@ fn short(bytes: &[u8], at: usize) -> u32 {
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The one of these plugins, by the version of the interface that each is for, that a version of QEMU takes.
+pub(crate) fn for_version(plugins: &[(u32, &'static [u8])], qemu: &str) -> Result<&'static [u8]> {
+    let interface = interface_of(qemu)?;
+    let plugin = plugins.iter().rfind(|(version, _)| *version <= interface);
+    Ok(plugin.context("every version has a plugin")?.1)
 }
 
 /// The version of the plugin interface that a QEMU has, by its own version (include/qemu/qemu-plugin.h of each).

@@ -70,6 +70,19 @@ pub fn output_within(command: &mut Command, streams: Streams, limit: Duration) -
     limited(command.stdin(Stdio::null()), streams, limit)
 }
 
+/// As [`output_within`], but a signal that asks this process to end kills the program, too.
+pub fn output_until(command: &mut Command, streams: Streams, limit: Duration) -> Result<Output> {
+    let asked = || signals::received().is_some();
+    let since = RunningSince::now();
+    let shall_end = || asked() || since.elapsed() > limit;
+    let output = captured(command.stdin(Stdio::null()), streams, shall_end);
+    match output.context("starting the program")? {
+        Some(output) => Ok(output),
+        None if asked() => bail!("interrupted"),
+        None => bail!("{}", not_in_time(limit)),
+    }
+}
+
 /// As [`output_within`], of a program that reads `input`.
 pub fn answer_within(command: &mut Command, input: &[u8], limit: Duration) -> Result<Output> {
     let mut file = memfd::in_memory("knee-input", input)?;
@@ -82,8 +95,12 @@ fn limited(command: &mut Command, streams: Streams, limit: Duration) -> Result<O
     let output = captured(command, streams, || since.elapsed() > limit);
     match output.context("starting the program")? {
         Some(output) => Ok(output),
-        None => bail!("it was killed, as it did not end within {:.0} s", limit.as_secs_f64()),
+        None => bail!("{}", not_in_time(limit)),
     }
+}
+
+fn not_in_time(limit: Duration) -> String {
+    format!("it was killed, as it did not end within {:.0} s", limit.as_secs_f64())
 }
 
 fn captured(

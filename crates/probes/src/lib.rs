@@ -26,6 +26,7 @@ pub use activity::{Activity, BusyProcess, Namesake, activity};
 pub use allocations::{AllocationCounter, AllocationCounts, CountFrom};
 pub use directory::directory;
 pub use host::host;
+pub use ledger::calls::name as call_name;
 pub use limits::{Limit, Limits, cpu_quota, limits};
 pub use passes::Passes;
 pub use permissions::{Permissions, permissions};

@@ -19,6 +19,8 @@ pub struct Harness {
     pub case: String,
     /// The words that run one case. `{case}` is its name, `{case:regex}` a pattern of it.
     pub run: CommandLine,
+    /// The words that run one case a fixed number of times, so that its instructions can be counted.
+    pub counted: Option<CommandLine>,
     /// The number that decides.
     pub metric: Extract,
 }

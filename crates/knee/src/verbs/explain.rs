@@ -1,6 +1,7 @@
 //! `knee explain`: where the time of an operation goes, to the nanosecond, and what accounts for
 //! the difference between two variants.
 
+mod haste;
 mod operation_counts;
 mod part;
 mod perf_data;

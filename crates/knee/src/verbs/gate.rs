@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use ::plan::{commands, harnesses};
 use anyhow::{Context, Result, bail, ensure};
 use bisection::Settings;
-use bisector::{Cases, GateRequest, GateVerdict, Request, Source, gate};
+use bisector::{Cases, CountVerdict, GateRequest, GateVerdict, Request, Source, gate};
 use host::terminal::{hint, talk};
 use host::{job_control, signals};
 use pages::{Purpose, ViewFlags, html, markdown};
@@ -84,12 +84,17 @@ pub struct Arguments {
     /// --value counts what the program does: no block is left out because other programs disturbed it
     #[arg(long, requires = "value", hide_short_help = true)]
     count: bool,
+    /// Count instructions and system calls under emulation, and time nothing: exact on any host, in seconds
+    ///
+    /// A case fails the gate by more instructions. The same instructions may take another time, which this does not say.
+    #[arg(long, conflicts_with_all = ["value", "metric", "budget"])]
+    exact: bool,
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all", hide_short_help = true)]
     cpus: String,
-    /// Smallest slowdown that matters
-    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
-    smallest_effect: f64,
+    /// Smallest slowdown that matters [default: 2%, or 0.5% with --exact]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent)]
+    smallest_effect: Option<f64>,
     /// Time that the runs may take: 90s, 5m
     #[arg(long, value_name = "TIME", value_parser = time_s, default_value = "5m")]
     budget: f64,
@@ -136,7 +141,8 @@ pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
     if let Some(record) = &record {
         hint(format_args!("record {} in {}", record.record.id, record.folder.display()));
     }
-    let is_slower = answer.cases.iter().any(|case| case.is == GateVerdict::Worse);
+    let is_slower = answer.cases.iter().any(|case| case.is == GateVerdict::Worse)
+        || answer.counted.iter().any(|case| case.is == CountVerdict::More);
     Ok(if is_slower { ExitCode::from(SLOWER) } else { ExitCode::SUCCESS })
 }
 
@@ -153,7 +159,9 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
     let harness = arguments.harness.as_deref().map(harness).transpose()?;
     let (command, cases) = match &harness {
-        Some((harness, _)) => (in_words(&harness.run), cases_of(arguments, Some(harness))?),
+        Some((harness, _)) => {
+            (in_words(line(harness, arguments)?), cases_of(arguments, Some(harness))?)
+        }
         None => {
             let command = arguments.command.clone().unwrap_or_default();
             (command, cases_of(arguments, None)?)
@@ -170,6 +178,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         "--command has {{case}}: name the cases with --case A,B, or a line that lists them with --cases"
     );
     let (metric, extract) = judged_by(arguments, harness.as_ref().map(|(harness, _)| harness))?;
+    let smallest = if arguments.exact { 0.005 } else { 0.02 };
     let request = Request {
         source: Source::Git {
             directory,
@@ -190,7 +199,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         settings: Settings::default(),
         budget_s: None,
         wait_s: None,
-        smallest_effect: arguments.smallest_effect,
+        smallest_effect: arguments.smallest_effect.unwrap_or(smallest),
         kernels: None,
     };
     Ok(GateRequest {
@@ -200,6 +209,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         program: harness.map(|(_, program)| program),
         budget_s: arguments.budget,
         layouts: !arguments.no_layouts,
+        exact: arguments.exact,
     })
 }
 
@@ -211,6 +221,16 @@ fn harness(named: &str) -> Result<(Harness, String)> {
         bail!("--harness {name}=PROGRAM: name {}", harness.program);
     }
     Ok((harness, program.to_string()))
+}
+
+/// The line of a harness that runs a case.
+fn line<'a>(harness: &'a Harness, arguments: &Arguments) -> Result<&'a CommandLine> {
+    if !arguments.exact {
+        return Ok(&harness.run);
+    }
+    harness.counted.as_ref().context(
+        "--exact: this harness runs its cases for a time, so their instructions are no number; use --command",
+    )
 }
 
 /// A line of words that splits into them again.

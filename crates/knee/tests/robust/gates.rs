@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::bisect::Project;
 use crate::home::Ended;
+use crate::skip::skip;
 
 /// Lists its cases, or prints the cost of one with noise of about 1 %. `costs` has a line for each case.
 const BENCH: &str = "[ -s costs ] || exit 1\n\
@@ -141,4 +143,39 @@ fn wrong_words_say_what_to_do() {
     to_main(&["--command", "./b", "--case", "a,b"], "--command has no {case}");
     to_main(&["--harness", "googlebenchmark=x"], "did you mean \"google-benchmark\"?");
     to_main(&["--harness", "go"], "--harness go=PROGRAM: name the test binary");
+}
+
+/// A program with two cases whose loops are fixed.
+fn counted_bench(loops: [u32; 2]) -> String {
+    let [a, b] = loops;
+    format!(
+        "#include <string.h>\n#include <unistd.h>\nstatic volatile unsigned sum;\n\
+         __attribute__((noinline)) void parse(void) {{ for (unsigned n = 0; n < {a}; n++) sum += n; }}\n\
+         __attribute__((noinline)) void encode(void) {{ for (unsigned n = 0; n < {b}; n++) sum += n; getppid(); }}\n\
+         int main(int argc, char **argv) {{ strcmp(argv[1], \"parse\") ? encode() : parse(); return 0; }}\n"
+    )
+}
+
+#[test]
+fn one_percent_more_instructions_is_found_and_nothing_else() {
+    for program in ["cc", "qemu-x86_64"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return skip("a gate by counts", &format!("no {program}"));
+        }
+    }
+    let project = Project::new(2, |commit| {
+        let loops = [[100_000, 100_000], [101_000, 100_000]][commit];
+        vec![("bench.c".to_string(), counted_bench(loops))]
+    });
+    let mut knee = project.home.knee("gate --git project --head main --exact --json --case parse,encode");
+    knee.args(["--base", &project.ids[0], "--build", "cc -O1 -g -o bench bench.c"]);
+    let ended = project.home.start(knee.args(["--command", "./bench {case}"])).end();
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    let answer = answer(&ended);
+    let [parse, encode] = [0, 1].map(|case| &answer["counted"][case]);
+    assert_eq!((&parse["is"], &encode["is"]), (&"more".into(), &"same".into()), "{answer}");
+    assert_eq!(parse["functions"][0]["name"], "parse@bench", "{parse}");
+    let change = parse["change"].as_f64().unwrap();
+    assert!((0.008..=0.01).contains(&change), "{change}");
+    project.home.check_nothing_is_left();
 }

@@ -14,6 +14,7 @@ use records::OperationSource;
 use records::live::Observation;
 use store::{read_look, save_look};
 
+use super::haste::Haste;
 use super::operation_counts::OperationCounts;
 use super::saved_looks::{print_one, print_two};
 use super::watched::Watched;
@@ -228,14 +229,17 @@ impl Options {
             probes::cpu_quota(Path::new("/"), &process.to_string()).ok().flatten()
         });
         let quota_cpus = quotas.min_by(f64::total_cmp);
+        let mut haste = Haste::hurry();
         let mut watch = Watched::begin(&list, HERTZ, window, self.without_bpf)?;
         let source = self.operations_from.clone();
         let operations =
             source.map(|source| OperationCounts::begin(source, &mut watch, &list)).transpose()?;
+        haste.calm();
         let now = Instant::now();
         let host = probes::host(Path::new("/")).hostname.unwrap_or_default();
         Ok(Look {
             watch,
+            haste,
             operations,
             subjects,
             words,
@@ -316,6 +320,7 @@ fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
 /// A look at running programs, which goes on window by window.
 pub struct Look {
     watch: Watched,
+    haste: Haste,
     operations: Option<OperationCounts>,
     subjects: Vec<Subject>,
     /// What is looked at, in words.
@@ -352,6 +357,7 @@ impl Look {
 
     /// Takes in what there is, and says after which time to call again.
     fn take_in(&mut self) -> Duration {
+        self.haste.check();
         let pause = self.watch.drain();
         if self.sought.elapsed() >= SOUGHT {
             self.sought = Instant::now();
@@ -409,7 +415,8 @@ impl Look {
 
     /// What threads and locks did in all windows.
     pub fn end(self) -> Observation {
-        let Look { watch, operations, words, at, quota_cpus, host, .. } = self;
+        let Look { watch, mut haste, operations, words, at, quota_cpus, host, .. } = self;
+        haste.again();
         let mut observation = Observation { subject: words, at, host, quota_cpus, ..watch.end() };
         if let Some(operations) = operations {
             operations.fill(&mut observation);

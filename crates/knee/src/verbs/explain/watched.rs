@@ -31,7 +31,6 @@ impl Watched {
         window: Duration,
         without_bpf: bool,
     ) -> Result<Watched> {
-        hurry();
         let why = if without_bpf {
             format!("--without-bpf {GIVEN}")
         } else {
@@ -165,21 +164,6 @@ fn by_proc(sampled: SampledResult, why: &str) -> Observation {
         whole_stacks: sampled.whole_stacks,
         own_ns: sampled.own_ns,
         ..live::observe_samples(&sampled.samples)
-    }
-}
-
-/// Gives knee the highest priority of the fair policy, where it may: behind a thousand threads that could run, what takes it
-/// 1 % of the CPUs would come a minute late. It takes no more for that, and what it starts has the usual priority.
-fn hurry() {
-    let reset_on_fork = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
-    let no_priority = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure is live. Where a call is refused, knee goes on as it is.
-    unsafe {
-        if libc::sched_getscheduler(0) == libc::SCHED_OTHER
-            && libc::sched_setscheduler(0, reset_on_fork, &raw const no_priority) == 0
-        {
-            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The page of a gate, which is also the comment on a pull request: what matters first, the rest folded.
 
+mod counted;
+
 use bisector::{GateAnswer, GateVerdict, GatedCase, Nothing};
 use host::counted;
 use pages::{Block, Count, Page, PageKind, PageTable, Section, Tone};
@@ -16,10 +18,13 @@ pub fn page(answer: &GateAnswer) -> Page {
     let mut page = Page::new(&title, PageKind::Gate);
     page.answers = match &answer.nothing {
         Some(nothing) => vec![why_nothing(nothing)],
+        None if !answer.counted.is_empty() => counted::judged(answer),
         None => judged(answer),
     };
     page.answers.extend(missing(answer));
-    if answer.nothing.is_none() {
+    if !answer.counted.is_empty() {
+        counted::fill(&mut page, answer);
+    } else if answer.nothing.is_none() {
         page.counts = counts(answer);
         let (changed, others): (Vec<&GatedCase>, Vec<&GatedCase>) =
             answer.cases.iter().partition(|case| is_told(case.is));

@@ -1,0 +1,149 @@
+//! The page of a gate that counted instructions.
+
+use bisector::{CountVerdict, CountedCase, CountedChange, GateAnswer};
+use host::counted;
+use pages::{Block, Count, Page, PageTable, Section, Tone};
+use text::quantity::{short, signed};
+use text::table::{Align, Table};
+
+use super::ROWS_MAX;
+
+fn of(answer: &GateAnswer, verdict: CountVerdict) -> Vec<&CountedCase> {
+    answer.counted.iter().filter(|case| case.is == verdict).collect()
+}
+
+/// "2 of 20 cases execute more instructions: sort/1 +3.0 %, in insert@bench."
+pub fn judged(answer: &GateAnswer) -> Vec<String> {
+    let all = answer.counted.len();
+    let least = 100.0 * answer.smallest_effect;
+    let some = |cases: &[&CountedCase], what: &str| {
+        let n = cases.len();
+        let subject = match (n, all) {
+            (_, 1) => "The case".to_string(),
+            _ => format!("{n} of {all} cases"),
+        };
+        let verb = if n > 1 { "execute" } else { "executes" };
+        let shown: Vec<String> = cases.iter().take(3).map(|case| told(case)).collect();
+        let more = if n > 3 { ", …" } else { "" };
+        format!("{subject} {verb} {what} instructions: {}{more}.", shown.join(", "))
+    };
+    let mut sentences = Vec::new();
+    let more = of(answer, CountVerdict::More);
+    if more.is_empty() {
+        let no_case = if all == 1 { "The case does not execute" } else { "No case executes" };
+        sentences.push(format!("{no_case} {least:.1} % more instructions, or above."));
+    } else {
+        sentences.push(some(&more, "more"));
+    }
+    let less = of(answer, CountVerdict::Less);
+    if !less.is_empty() {
+        sentences.push(some(&less, "fewer"));
+    }
+    let calls: Vec<&CountedCase> =
+        answer.counted.iter().filter(|case| !case.system_calls.is_empty()).collect();
+    if let Some(first) = calls.first() {
+        let others = match calls.len() {
+            1 => String::new(),
+            n => format!(", and {} more", counted(n - 1, "case")),
+        };
+        sentences.push(format!(
+            "System calls changed: {}: {}{others}.",
+            name(first),
+            list(&first.system_calls)
+        ));
+    }
+    for (verdict, what) in [
+        (CountVerdict::Unsteady, "do not repeat from run to run"),
+        (CountVerdict::Failed, "cannot be counted"),
+    ] {
+        let cases = of(answer, verdict);
+        if let Some(first) = cases.first() {
+            let why = if first.why.is_empty() { String::new() } else { format!(": {}", first.why) };
+            sentences.push(format!(
+                "{} of {all} cases {what} ({}{why}).",
+                cases.len(),
+                name(first)
+            ));
+        }
+    }
+    sentences
+}
+
+fn name(case: &CountedCase) -> String {
+    if case.case.is_empty() { "the command".to_string() } else { case.case.clone() }
+}
+
+/// "sort/1 +3.0 %, in insert@bench".
+fn told(case: &CountedCase) -> String {
+    let function = case.functions.first();
+    let function = function.map(|change| format!(", in {}", change.name)).unwrap_or_default();
+    format!("{} {}{function}", name(case), change(case))
+}
+
+fn change(case: &CountedCase) -> String {
+    case.change.map(|share| signed(100.0 * share, 2) + " %").unwrap_or_default()
+}
+
+/// "read 3 → 5, openat 1 → 2".
+fn list(changes: &[CountedChange]) -> String {
+    let shown = |change: &CountedChange| {
+        format!("{} {} → {}", change.name, short(change.base as f64), short(change.head as f64))
+    };
+    changes.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// The tables below the answer.
+pub fn fill(page: &mut Page, answer: &GateAnswer) {
+    let kinds = [
+        (CountVerdict::More, "more instructions", Tone::Worse),
+        (CountVerdict::Less, "fewer instructions", Tone::Better),
+        (CountVerdict::Same, "the same", Tone::Same),
+        (CountVerdict::Unsteady, "unsteady", Tone::Open),
+        (CountVerdict::Failed, "failed", Tone::Open),
+    ];
+    let count = |(verdict, word, tone)| Count { n: of(answer, verdict).len(), word, tone };
+    page.counts = kinds.into_iter().map(count).filter(|count| count.n > 0).collect();
+    let (moved, others): (Vec<&CountedCase>, Vec<&CountedCase>) =
+        answer.counted.iter().partition(|case| case.is != CountVerdict::Same);
+    let (first, rest) = moved.split_at(moved.len().min(ROWS_MAX));
+    for (title, cases, is_open) in [
+        ("Cases that changed", first, true),
+        ("More cases that changed", rest, false),
+        ("Other cases", &others[..], false),
+    ] {
+        if !cases.is_empty() {
+            page.sections.push(section(title, cases, is_open));
+        }
+    }
+    page.method = vec![
+        "User instructions and system calls of one run of each case under emulation (QEMU), counted twice on each side: the \
+         same on every host. The kernel's own instructions are not among them, and nothing is said about time."
+            .to_string(),
+    ];
+}
+
+fn section(title: &str, cases: &[&CountedCase], is_open: bool) -> Section {
+    let mut table = Table::new([
+        ("case", Align::Left),
+        ("base", Align::Right),
+        ("head", Align::Right),
+        ("change", Align::Right),
+        ("where", Align::Left),
+    ]);
+    for case in cases {
+        let [base, head] = match case.instructions {
+            Some(sides) => sides.map(|count| short(count as f64)),
+            None => Default::default(),
+        };
+        let mut told = [list(&case.functions), list(&case.system_calls)].to_vec();
+        if case.spread > 0.0 {
+            told.push(format!("runs of one side differ by {:.2} %", 100.0 * case.spread));
+        }
+        told.push(case.why.clone());
+        told.retain(|text| !text.is_empty());
+        table.row(vec![name(case), base, head, change(case), told.join("; ")]);
+    }
+    let caption = "user instructions of a run";
+    let block = Block::Table(PageTable::plain(caption, table, &[]));
+    Section { is_open, ..Section::open(title, vec![block]) }
+}
