@@ -169,7 +169,12 @@ fn judged(bench: &mut Bench, options: &Options, by: By) -> Result<Vec<Figure>> {
 }
 
 /// Makes a repository with two commits in a folder. The case that is slower in the second.
-fn commit(home: &Path, change: Change, by: By, random: &mut Xoshiro256PlusPlus) -> Result<Option<String>> {
+fn commit(
+    home: &Path,
+    change: Change,
+    by: By,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<Option<String>> {
     let folder = home.join("repository");
     fs::create_dir_all(&folder)?;
     let git = |words: &[&str]| {

@@ -71,8 +71,8 @@ impl Rule {
     fn name(self) -> &'static str {
         match self {
             Rule::Knee => "knee watch",
-            Rule::Otava => "E-divisive and t, as Otava",
-            Rule::Threshold => "5 % beyond the point before",
+            Rule::Otava => "as Otava",
+            Rule::Threshold => "5 % threshold",
         }
     }
 }

@@ -543,3 +543,112 @@ impl WatchAnswer {
         self.changes.iter().filter(|change| change.is == Fate::Open && change.worse)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bisection::watch::Fate;
+    use records::{Better, HostFacts};
+
+    use super::{Ack, ComparedGap, HostState, Line, LineEvent, Point, host_differences};
+
+    fn point(commit: &str, after: Option<&str>, level: f64) -> LineEvent {
+        let noise = [-0.02, 0.01, 0.0, 0.02, -0.01];
+        LineEvent::Point(Box::new(Point {
+            commit: commit.to_string(),
+            subject: format!("subject {commit}"),
+            date: "2026-11-29".to_string(),
+            after: after.map(str::to_string),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            key: format!("key of {commit}"),
+            record: Some(format!("record of {commit}")),
+            logs: noise.iter().map(|noise| level + noise).collect(),
+            previous_logs: Vec::new(),
+            disturbed: 0,
+            host: None,
+        }))
+    }
+
+    fn compared(before: &str, after: &str, level: f64) -> LineEvent {
+        let noise = |pair: usize| [0.01, -0.02, 0.02, -0.01, 0.0][pair % 5];
+        LineEvent::Compared(Box::new(ComparedGap {
+            before: before.to_string(),
+            after: after.to_string(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            step: 0.06,
+            probability: 0.9,
+            followed: 1,
+            differences: (0..20).map(|pair| level + noise(pair)).collect(),
+            plain: 20,
+            records: vec!["record".to_string()],
+            no_layouts: None,
+            failed: None,
+        }))
+    }
+
+    fn fates(events: &[LineEvent], acks: &[&str]) -> Vec<(String, Fate)> {
+        let ack = |change: &&str| Ack {
+            change: (*change).to_string(),
+            why: "known".to_string(),
+            is_false: false,
+            at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let line = Line::new(events, acks.iter().map(ack).collect(), 0.02);
+        let changes = line.changes(Better::Lower);
+        changes.into_iter().map(|change| (change.after, change.is)).collect()
+    }
+
+    #[test]
+    fn a_point_between_two_that_differ_narrows_the_change_and_keeps_its_ack() {
+        let mut events =
+            vec![point("a", None, 0.0), point("b", Some("a"), 0.0), point("d", Some("b"), 0.06)];
+        let line = Line::new(&events, Vec::new(), 0.02);
+        let (before, after, followed, _) = line.next().unwrap();
+        assert_eq!((before.as_str(), after.as_str(), followed), ("b", "d", 1));
+        events.push(compared("b", "d", 0.06));
+        assert!(Line::new(&events, Vec::new(), 0.02).next().is_none());
+        let change = |name: &str, fate| (name.to_string(), fate);
+        assert_eq!(fates(&events, &[]), [change("d", Fate::Open)]);
+        events.push(point("c", Some("b"), 0.06));
+        assert_eq!(fates(&events, &[]), [change("d", Fate::Open)]);
+        events.push(compared("b", "c", 0.06));
+        assert_eq!(fates(&events, &[]), [change("c", Fate::Open)]);
+        assert_eq!(fates(&events, &["d"]), [change("c", Fate::Accepted)]);
+    }
+
+    #[test]
+    fn what_is_not_confirmed_is_not_said_and_what_goes_away_is() {
+        let levels = [("a", 0.0), ("b", 0.0), ("c", 0.06), ("d", 0.0)];
+        let mut events: Vec<LineEvent> = Vec::new();
+        for (at, (name, level)) in levels.iter().enumerate() {
+            let after = at.checked_sub(1).map(|before| levels[before].0);
+            events.push(point(name, after, *level));
+        }
+        events.push(compared("b", "c", 0.0));
+        assert_eq!(fates(&events, &[]), [("c".to_string(), Fate::NotConfirmed)]);
+        events.pop();
+        events.extend([compared("b", "c", 0.06), compared("c", "d", -0.06)]);
+        // The line suggested a rise there, so a fall is not what was looked for.
+        assert_eq!(fates(&events, &[])[1], ("d".to_string(), Fate::NotConfirmed));
+        let LineEvent::Compared(gap) = events.last_mut().unwrap() else { unreachable!() };
+        gap.step = -0.06;
+        let gone = |name: &str| (name.to_string(), Fate::GoneAgain);
+        assert_eq!(fates(&events, &[]), [gone("c"), gone("d")]);
+    }
+
+    #[test]
+    fn hosts_differ_in_what_they_tell_of_themselves() {
+        let host = |microcode: &str, knob: &str| HostState {
+            knee: "1".to_string(),
+            facts: HostFacts {
+                microcode: Some(microcode.to_string()),
+                knobs: BTreeMap::from([("mitigations".to_string(), knob.to_string())]),
+                ..HostFacts::default()
+            },
+        };
+        let found = host_differences(&host("0x1", "auto"), &host("0x2", "off"));
+        assert_eq!(found, ["microcode 0x1 → 0x2", "mitigations auto → off"]);
+        assert_eq!(host_differences(&host("0x1", "a"), &host("0x1", "a")), [""; 0]);
+    }
+}

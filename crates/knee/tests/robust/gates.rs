@@ -167,7 +167,8 @@ fn one_percent_more_instructions_is_found_and_nothing_else() {
         let loops = [[100_000, 100_000], [101_000, 100_000]][commit];
         vec![("bench.c".to_string(), counted_bench(loops))]
     });
-    let mut knee = project.home.knee("gate --git project --head main --exact --json --case parse,encode");
+    let mut knee =
+        project.home.knee("gate --git project --head main --exact --json --case parse,encode");
     knee.args(["--base", &project.ids[0], "--build", "cc -O1 -g -o bench bench.c"]);
     let ended = project.home.start(knee.args(["--command", "./bench {case}"])).end();
     assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);

@@ -14,8 +14,8 @@ pub fn page(check: &WatchCheck) -> Page {
          layouts by 1 %, and a build shows 100 ± 4 % of what the host does. Exact: what is said once all points are there is what \
          was planted. At once: the newest change is found at its first point, with this many runs of comparisons more. \
          Wrong: something else is called a change. knee runs each point beside the one before it and an anchor, and says \
-         what a comparison confirms; the others see the means of absolute values, by the rules that their documentation \
-         describes."
+         what a comparison confirms; the others see the means of absolute values: E-divisive with Student's t as Otava's documentation describes it, and \
+         a threshold against the point before."
     );
     Page {
         answers: vec![answer(rows)],
@@ -50,7 +50,6 @@ fn table(rows: &[WatchRow]) -> Table {
         ("more runs", Align::Right),
         ("wrong", Align::Right),
         ("runs", Align::Right),
-        ("compared", Align::Right),
     ]);
     let mut before = "";
     for row in rows {
@@ -65,7 +64,6 @@ fn table(rows: &[WatchRow]) -> Table {
             row.more_runs.map(runs).unwrap_or_default(),
             percent(row.wrong),
             runs(row.runs + row.compared_runs),
-            format!("{:.1}", row.compared),
         ]);
     }
     table
