@@ -160,7 +160,7 @@ pub struct Adding<'a> {
     _lock: std::fs::File,
 }
 
-/// Builds and measures commits, oldest first, and compares what the line then suggests. Commits that have a point are passed over.
+/// Builds and measures commits, oldest first, and compares what the line then suggests. Passes over commits that have a point.
 pub fn add(
     line: &WatchedLine,
     request: Permitted<Request>,

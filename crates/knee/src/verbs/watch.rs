@@ -356,7 +356,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let answer = answer(&line)?;
     let open: Vec<String> = answer.open().map(|change| page::sentence(change, &answer)).collect();
     if open.is_empty() {
-        talk(format_args!("{}: no change for the worse is open", answer.line));
+        hint(format_args!("{}: no change for the worse is open", answer.line));
         return Ok(ExitCode::SUCCESS);
     }
     let are = if open.len() == 1 { "is" } else { "are" };
