@@ -1,6 +1,8 @@
 //! How other tools search for a commit with a flaky test, for comparison in the self-check. Written from their
 //! documentation and from what their users describe, not from their source. None of this decides anything in knee.
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
 /// The result of a tool that always names a commit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Named {
@@ -51,6 +53,65 @@ pub fn bayesect(
         bayes.outcomes[commit][usize::from(measure(commit) > threshold)] += 1;
         runs += 1;
     }
+}
+
+/// Apache Otava, as documented: the split of a series with the largest energy distance between both sides is a change if
+/// Student's t finds one at a tenfold level, then both sides are split again; in the end the weakest go until all
+/// have p < 0.001 against their neighbours. Returns the first point of each new level.
+pub fn otava(values: &[f64]) -> Vec<usize> {
+    const LEVEL: f64 = 0.001;
+    let mut changes = Vec::new();
+    let mut parts = vec![(0, values.len())];
+    while let Some((low, high)) = parts.pop() {
+        let distance = |at: usize| energy(&values[low..at], &values[at..high]);
+        let split = (low + 1..high).max_by(|a, b| distance(*a).total_cmp(&distance(*b)));
+        let Some(at) = split else { continue };
+        if student(&values[low..at], &values[at..high]) < 10.0 * LEVEL {
+            changes.push(at);
+            parts.extend([(low, at), (at, high)]);
+        }
+    }
+    changes.sort_unstable();
+    loop {
+        let p = |index: usize| {
+            let low = if index == 0 { 0 } else { changes[index - 1] };
+            let high = changes.get(index + 1).copied().unwrap_or(values.len());
+            student(&values[low..changes[index]], &values[changes[index]..high])
+        };
+        let weakest = (0..changes.len()).max_by(|a, b| p(*a).total_cmp(&p(*b)));
+        match weakest.filter(|weakest| p(*weakest) >= LEVEL) {
+            Some(weakest) => drop(changes.remove(weakest)),
+            None => return changes,
+        }
+    }
+}
+
+/// The energy distance of two samples, by their sizes.
+fn energy(a: &[f64], b: &[f64]) -> f64 {
+    let mean = |a: &[f64], b: &[f64]| {
+        let sum: f64 = a.iter().map(|x| b.iter().map(|y| (x - y).abs()).sum::<f64>()).sum();
+        sum / (a.len() * b.len()) as f64
+    };
+    let (m, n) = (a.len() as f64, b.len() as f64);
+    (2.0 * mean(a, b) - mean(a, a) - mean(b, b)) * m * n / (m + n)
+}
+
+/// The p of Student's t with one variance for both sides, of which one may have a single value.
+fn student(a: &[f64], b: &[f64]) -> f64 {
+    let mean = |side: &[f64]| side.iter().sum::<f64>() / side.len() as f64;
+    let squares = |side: &[f64]| side.iter().map(|value| (value - mean(side)).powi(2)).sum::<f64>();
+    let (m, n) = (a.len() as f64, b.len() as f64);
+    let freedom = m + n - 2.0;
+    let error = ((squares(a) + squares(b)) / freedom * (1.0 / m + 1.0 / n)).sqrt();
+    let t = (mean(b) - mean(a)).abs() / error;
+    StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |law| 2.0 * law.sf(t))
+}
+
+/// A threshold on absolute values, as jobs have it that compare with what they stored: a point that differs from the one
+/// before it by more than `share` is a change.
+pub fn beyond_share(values: &[f64], share: f64) -> Vec<usize> {
+    let differs = |at: &usize| (values[*at] - values[at - 1]).abs() > share.ln_1p();
+    (1..values.len()).filter(differs).collect()
 }
 
 /// The outcomes of a search so far.
@@ -130,7 +191,7 @@ impl Bayesect {
 
 #[cfg(test)]
 mod tests {
-    use super::{bayesect, git_bisect};
+    use super::{bayesect, beyond_share, git_bisect, otava};
 
     #[test]
     fn without_noise_both_find_every_change() {
@@ -141,6 +202,16 @@ mod tests {
             let found = bayesect(100, 1, 200, level);
             assert_eq!(found.change, Some(change), "{found:?}");
         }
+    }
+
+    #[test]
+    fn rules_of_series_find_a_large_step() {
+        let noise = |at: usize| [0.001, -0.002, 0.0, 0.002, -0.001][at % 5];
+        let step = |at| noise(at) + if at >= 12 { 0.1 } else { 0.0 };
+        let values: Vec<f64> = (0..20).map(step).collect();
+        assert_eq!((otava(&values), beyond_share(&values, 0.05)), (vec![12], vec![12]));
+        let flat: Vec<f64> = (0..20).map(noise).collect();
+        assert_eq!((otava(&flat), beyond_share(&flat, 0.05)), (vec![], vec![]));
     }
 
     #[test]

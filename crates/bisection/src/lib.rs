@@ -22,6 +22,7 @@ mod search;
 pub mod selfcheck;
 mod series;
 pub mod simulated;
+pub mod watch;
 
 pub use answer::{Answer, Ends, NotReproduced, Unresolved};
 pub use bisected::{

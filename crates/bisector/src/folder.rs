@@ -43,16 +43,21 @@ impl Bisection {
     /// The folder that gates of one kind of build share, so that the next one finds the builds of this one. The second
     /// part is its lock.
     pub fn of_gate(store: &Store, kind: &str) -> Result<(Bisection, File)> {
-        let id = format!("gate-{}", &Seal::for_bytes(kind.as_bytes()).sha256[..16]);
+        Bisection::shared(store, "gate", kind, "another gate of these builds runs")
+    }
+
+    /// The folder of the builds of a watched line. The second part is its lock.
+    pub fn of_watch(store: &Store, line: &str) -> Result<(Bisection, File)> {
+        Bisection::shared(store, "watch", line, "another knee adds to this line")
+    }
+
+    fn shared(store: &Store, of: &str, kind: &str, busy: &str) -> Result<(Bisection, File)> {
+        let id = format!("{of}-{}", &Seal::for_bytes(kind.as_bytes()).sha256[..16]);
         let folder = store.root().join(BISECTIONS).join(&id);
         create(&folder.join("logs"))?;
         let path = folder.join("lock");
         let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-        ensure!(
-            lock.try_lock().is_ok(),
-            "another gate of these builds runs: wait for its end ({} is locked)",
-            path.display()
-        );
+        ensure!(lock.try_lock().is_ok(), "{busy}: wait for its end ({} is locked)", path.display());
         Ok((Bisection { id, folder }, lock))
     }
 

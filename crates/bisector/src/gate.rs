@@ -310,7 +310,7 @@ type Answered = Option<(GateAnswer, Option<Opened>)>;
 impl Gating<'_> {
     fn answer(&mut self, tell: &mut dyn FnMut(&str)) -> Result<Answered> {
         for (side, commit) in [(GateSide::Base, &self.base), (GateSide::Head, &self.head)] {
-            match build(&self.workshop, commit)? {
+            match self.workshop.kept_or_built(commit)? {
                 Built::Done(build) => {
                     tell(&format!(
                         "{} {}: built in {:.1} s",
@@ -522,7 +522,7 @@ impl Gating<'_> {
         }
         tell("building other layouts of both, since the difference may be of the layout alone");
         let plain = [0, 1].map(|side: usize| Some(self.builds[side].key.clone()));
-        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain)? {
+        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain, LAYOUTS)? {
             Ok(Some(subjects)) => self.with_programs(subjects),
             Ok(None) => return Ok(None),
             Err(why) => Err(why),
@@ -616,18 +616,6 @@ impl Gating<'_> {
             records: Vec::new(),
         }
     }
-}
-
-/// The build of a commit: one that is kept, or a new one.
-fn build(workshop: &Workshop, commit: &Commit) -> Result<Built> {
-    if let Some(kept) = workshop.kept(commit) {
-        return Ok(Built::Done(kept));
-    }
-    let built = workshop.build(commit, None)?;
-    if let Built::Done(build) = &built {
-        workshop.keep(build)?;
-    }
-    Ok(built)
 }
 
 /// The verdict about a cell.

@@ -83,7 +83,7 @@ struct Linker {
 
 impl Linker {
     /// Writes the script and the padding. An error where this host has no compiler or linker for it.
-    fn new(folder: PathBuf) -> Result<Linker> {
+    fn new(folder: PathBuf, layouts: u32) -> Result<Linker> {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let real = ask("cc", &["-print-prog-name=ld"])?;
@@ -92,7 +92,7 @@ impl Linker {
         fs::write(&script, LINKER).with_context(|| format!("writing {}", script.display()))?;
         fs::set_permissions(&script, Permissions::from_mode(0o700))?;
         let linker = Linker { folder, real: PathBuf::from(real) };
-        for layout in 1..=LAYOUTS {
+        for layout in 1..=layouts {
             linker.pad(layout)?;
         }
         Ok(linker)
@@ -148,13 +148,14 @@ pub(crate) fn relink(
     workshop: &Workshop,
     commits: [&Commit; 2],
     plain: [Option<String>; 2],
+    layouts: u32,
 ) -> Result<Result<Option<Vec<Subject>>, String>> {
-    let linker = match Linker::new(workshop.folder().join("linker")) {
+    let linker = match Linker::new(workshop.folder().join("linker"), layouts) {
         Ok(linker) => linker,
         Err(why) => return Ok(Err(format!("{why:#}"))),
     };
     let mut subjects = Vec::new();
-    for layout in 1..=LAYOUTS {
+    for layout in 1..=layouts {
         for (commit, plain) in commits.into_iter().zip(&plain) {
             let environment = linker.environment(layout);
             let build = match workshop.build_laid_out(commit, layout, &environment)? {
@@ -218,7 +219,7 @@ impl Session {
         }
         let commits = [self.parent(change), change].map(|commit| &self.range.commits[commit]);
         let plain = commits.map(|commit| self.key_of(&commit.id));
-        match relink(self.workshop(), commits, plain)? {
+        match relink(self.workshop(), commits, plain, LAYOUTS)? {
             Ok(Some(subjects)) => self.measure_layouts(change, found, &subjects, tell),
             Ok(None) => Ok(Ok(None)),
             Err(why) => Ok(Err(why)),
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn layouts_differ_and_work() {
         let folder = tempfile::tempdir().unwrap();
-        let Ok(linker) = Linker::new(folder.path().join("linker")) else {
+        let Ok(linker) = Linker::new(folder.path().join("linker"), LAYOUTS) else {
             println!("skipped: no cc or ld");
             return;
         };

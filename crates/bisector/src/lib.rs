@@ -15,6 +15,7 @@ mod gate;
 mod git_log;
 mod kernels;
 mod layouts;
+mod lines;
 mod log;
 mod measurement;
 mod patience;
@@ -23,6 +24,7 @@ mod reads;
 mod series;
 mod session;
 mod step_line;
+mod watch;
 mod workshop;
 
 pub use build::Build;
@@ -41,6 +43,10 @@ pub use patience::Wait;
 pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
 pub use session::{Finished, Progress, Session};
+pub use watch::{
+    Ack, Added, Line, LineFile, WatchAnswer, WatchChange, WatchPoint, WatchedLine, add, commit,
+    direction,
+};
 
 use std::path::PathBuf;
 

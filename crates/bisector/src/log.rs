@@ -1,17 +1,15 @@
 //! The log of a bisection: a line for each thing done, durable before the next thing begins. A line that a kill cut off
 //! is as if it had never been begun.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use bisection::Foresight;
-use host::{HeldFolder, Limit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Request;
+use crate::lines::{self, Lines, LinesOf};
 use crate::range::Range;
 
 /// Something that was done.
@@ -134,59 +132,33 @@ pub struct StepRuns {
     pub logs: Vec<f64>,
 }
 
+const LOG: LinesOf =
+    LinesOf { file: "the log of a bisection", owner: "bisection", go_on: "go on with --resume" };
+
 /// An open log. Nobody else can open it meanwhile.
-pub struct Log {
-    file: File,
-}
+pub struct Log(Lines);
 
 impl Log {
     /// Makes a log, or opens the one that is there, and returns what it holds.
     pub fn open(path: &Path) -> Result<(Log, Vec<Event>)> {
-        let opening = || format!("opening {}", path.display());
-        let (folder, name) = HeldFolder::above(path)?;
-        let mut file = folder.append(name)?;
-        ensure!(
-            file.try_lock().is_ok(),
-            "{} is in use: another knee goes on with this bisection",
-            path.display()
-        );
-        let (events, whole) = read(path)?;
-        // What a kill left of a line goes away, so that the next line begins at its start.
-        file.set_len(whole).with_context(opening)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok((Log { file }, events))
+        let (lines, events) = Lines::open(path, LOG)?;
+        Ok((Log(lines), events))
     }
 
     /// A log to which nothing can be written.
     pub fn closed() -> Result<Log> {
-        Ok(Log { file: File::open("/dev/null")? })
+        Lines::closed(LOG).map(Log)
     }
 
     /// Appends an event. When this returns, it is durable.
     pub fn append(&mut self, event: &Event) -> Result<()> {
-        let line =
-            serde_json::to_string(event).context("writing an event of the bisection")? + "\n";
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
-        written.context("writing the log of the bisection: make room, then go on with --resume")
+        self.0.append(event)
     }
 }
 
-const LIMIT: Limit = Limit { bytes: 1 << 30, what: "the log of a bisection" };
-
 /// The events of a log and the length of its whole lines.
 pub fn read(path: &Path) -> Result<(Vec<Event>, u64)> {
-    let (folder, name) = HeldFolder::above(path)?;
-    let none = || format!("{} is not there", path.display());
-    let text = folder.read_text(name, LIMIT)?.with_context(none)?;
-    let whole = text.rfind('\n').map_or(0, |at| at + 1);
-    let mut events = Vec::new();
-    for (number, line) in text[..whole].lines().enumerate() {
-        let event = serde_json::from_str(line);
-        events.push(event.with_context(|| {
-            format!("{}: line {} is not an event of a bisection", path.display(), number + 1)
-        })?);
-    }
-    Ok((events, whole as u64))
+    lines::read(path, LOG)
 }
 
 #[cfg(test)]

@@ -256,3 +256,29 @@ pub fn values(record: &Opened, subject: &str, metric: &str, blocks: Blocks) -> R
         _ => Values::Logs(logs),
     })
 }
+
+/// Logarithms of a subject's runs by their block.
+pub fn logs_by_block(
+    record: &Opened,
+    subject: &str,
+    metric: &str,
+    blocks: Blocks,
+) -> BTreeMap<u32, f64> {
+    let left_out = match blocks {
+        Blocks::All => BTreeMap::new(),
+        Blocks::Undisturbed => analysis::left_out(record),
+    };
+    let points = &record.record.points;
+    let own = record.runs.iter().filter(|run| {
+        points.get(run.point as usize).is_some_and(|point| point.variant == subject)
+            && !run.placebo
+            && !left_out.contains_key(&run.run)
+    });
+    let log = |run: &Run| Some((run.block, run.value(metric).filter(|v| *v > 0.0)?.ln()));
+    own.filter_map(log).collect()
+}
+
+/// New minus old in each block that has both.
+pub fn differences(old: &BTreeMap<u32, f64>, new: &BTreeMap<u32, f64>) -> Vec<f64> {
+    new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect()
+}

@@ -15,7 +15,8 @@ use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::kernels;
 use crate::measurement::{
-    Blocks, Measurement, Repeats, Subject, Values, experiment, measure, measure_while, values,
+    Blocks, Measurement, Repeats, Subject, Values, differences, experiment, logs_by_block, measure,
+    measure_while, values,
 };
 use crate::range::Range;
 use crate::workshop::Workshop;
@@ -199,7 +200,9 @@ fn judged(
     blocks: u32,
 ) -> Vec<Patch> {
     let name = |number: usize| range.commits[number].short().to_string();
-    let logs = |number: usize| by_block(record, &name(stands_for[&number]), &request.metric);
+    let logs = |number: usize| {
+        logs_by_block(record, &name(stands_for[&number]), &request.metric, Blocks::All)
+    };
     // As many as decide when the blocks end: equal builds are not compared.
     let builds: BTreeSet<usize> = stands_for.values().copied().collect();
     let rule = Rule {
@@ -230,19 +233,4 @@ fn judged(
         }
     }
     patches
-}
-
-/// Logarithms of a variant's runs by their block.
-fn by_block(record: &Opened, variant: &str, metric: &str) -> BTreeMap<u32, f64> {
-    let points = &record.record.points;
-    let own = record.runs.iter().filter(|run| {
-        points.get(run.point as usize).is_some_and(|point| point.variant == variant) && !run.placebo
-    });
-    let log = |run: &records::Run| Some((run.block, run.value(metric).filter(|v| *v > 0.0)?.ln()));
-    own.filter_map(log).collect()
-}
-
-/// New minus old in each block that has both.
-fn differences(old: &BTreeMap<u32, f64>, new: &BTreeMap<u32, f64>) -> Vec<f64> {
-    new.iter().filter_map(|(block, new)| Some(new - old.get(block)?)).collect()
 }

@@ -248,8 +248,20 @@ impl Workshop {
         Some(Build { folder, key: key.to_string(), seconds: seconds.parse().ok()? })
     }
 
+    /// The build of a commit: one that is kept, or a new one, which is kept then.
+    pub fn kept_or_built(&self, commit: &Commit) -> Result<Built> {
+        if let Some(kept) = self.kept(commit) {
+            return Ok(Built::Done(kept));
+        }
+        let built = self.build(commit, None)?;
+        if let Built::Done(build) = &built {
+            self.keep(build)?;
+        }
+        Ok(built)
+    }
+
     /// Keeps a commit's build for later.
-    pub fn keep(&self, build: &Build) -> Result<()> {
+    fn keep(&self, build: &Build) -> Result<()> {
         let note = note(&build.folder);
         fs::write(&note, format!("{} {}\n", build.key, build.seconds))
             .with_context(|| format!("writing {}", note.display()))

@@ -43,6 +43,8 @@ pub enum Verb {
     Bisect(Box<Bisect>),
     /// Judge whether a change makes a benchmark slower, for a pull request
     Gate(Box<verbs::gate::Arguments>),
+    /// Watch a benchmark over months, and decide at the first new point
+    Watch(verbs::watch::Arguments),
     /// Account for the time of an operation, or for a difference
     Explain(Box<verbs::explain::Arguments>),
     /// Watch what holds running programs back, on a live screen
@@ -171,6 +173,7 @@ impl Verb {
         match self {
             Verb::Fleet(arguments) => arguments.measures(),
             Verb::Compare(compare) => compare.action.is_some(),
+            Verb::Watch(arguments) => arguments.measures(),
             Verb::Worker(_)
             | Verb::Run(_)
             | Verb::Explain(_)

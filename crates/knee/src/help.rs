@@ -14,7 +14,7 @@ use crate::{renamed, verbs};
 /// The groups of the overview. Each visible verb is in one.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "fleet", "kernel", "doctor"]),
-    ("Judge", &["compare", "scale", "bisect", "gate"]),
+    ("Judge", &["compare", "scale", "bisect", "gate", "watch"]),
     ("Explain", &["explain", "top", "conflicts"]),
     ("Check and simulate algorithms", &["check", "simulate", "new"]),
     ("Keep results", &["list", "show", "report", "serve", "record"]),
@@ -150,7 +150,7 @@ mod tests {
         let visible: BTreeSet<&str> = visible.map(Command::get_name).collect();
         let listed: Vec<&str> =
             GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
-        assert_eq!(listed.len(), 18);
+        assert_eq!(listed.len(), 20);
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), visible);
     }
 

@@ -142,6 +142,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(BisectAction::Log(action)) => verbs::bisect::act(&action, &store()?),
         },
         Verb::Gate(arguments) => verbs::gate::run(&arguments, &store()?),
+        Verb::Watch(arguments) => verbs::watch::run(&arguments, &store()?),
         Verb::Explain(arguments) => verbs::explain::run(*arguments, &store()?),
         Verb::Top(arguments) => verbs::top::run(&arguments),
         Verb::Conflicts(arguments) => verbs::conflicts::run(&arguments, &store()?),

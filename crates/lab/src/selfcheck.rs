@@ -5,12 +5,14 @@ mod gates;
 pub mod host;
 mod scale;
 mod verdicts;
+mod watch;
 
 use std::process::ExitCode;
 
 use analysis::selfcheck::{gate_check, selfcheck};
 use anyhow::{Context, Result, ensure};
 use bisection::selfcheck::{BisectPart, bisect_check};
+use bisection::watch::selfcheck::watch_check;
 use laws::selfcheck::{Part, scale_check};
 use pages::ViewFlags;
 
@@ -46,6 +48,11 @@ pub struct Arguments {
     /// --trials is then the number of ranges of each kind, 200 by default.
     #[arg(long, conflicts_with = "scale")]
     bisect: bool,
+    /// Check watched lines of simulated points instead, beside rules that run nothing again
+    ///
+    /// --trials is then the number of lines of each kind, 200 by default.
+    #[arg(long, conflicts_with_all = ["scale", "bisect", "gates"])]
+    watch: bool,
     #[command(flatten)]
     view: ViewFlags,
 }
@@ -88,6 +95,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.gates {
         let check = gate_check(trials.unwrap_or(500), *seed);
         view.print(|| Ok(&check), || Ok(gates::page(&check)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.watch {
+        let check = watch_check(trials.unwrap_or(200), *seed);
+        view.print(|| Ok(&check), || Ok(watch::page(&check)))?;
         return Ok(ExitCode::SUCCESS);
     }
     ensure!(only.is_empty(), "--only names parts of --scale or --bisect: add one of them");

@@ -1,6 +1,7 @@
 //! What a terminal or a mail shows: tables, plots, sentences and quantities, within a width. Nothing here knows
 //! what they are about.
 
+pub mod line_plot;
 pub mod markdown;
 pub mod plot;
 pub mod prose;

@@ -111,6 +111,30 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     (
+        "watch",
+        [
+            "knee watch init line.toml --build make --command './app bench'",
+            "knee watch show line.toml",
+        ],
+    ),
+    (
+        "watch init",
+        [
+            "knee watch init line.toml --git ../app --command './app bench'",
+            "knee watch init ops.toml --command ./app --value 'ops: {}'",
+        ],
+    ),
+    ("watch add", ["knee watch add line.toml", "knee watch add line.toml --every v1..HEAD"]),
+    ("watch show", ["knee watch show line.toml", "knee watch show line.toml --html line.html"]),
+    (
+        "watch ack",
+        [
+            "knee watch ack line.toml 3fa9 --why 'checks each block now'",
+            "knee watch ack line.toml 3fa9 --false --why 'the fan had failed'",
+        ],
+    ),
+    ("watch check", ["knee watch check line.toml", "knee watch check line.toml # status 3: open"]),
+    (
         "explain",
         ["knee explain posix_lock_shared --cpus 8", "knee explain './old 1000' './new 1000'"],
     ),

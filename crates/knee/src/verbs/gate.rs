@@ -269,9 +269,18 @@ fn judged_by(
         let metric = arguments.metric.as_deref().unwrap_or(records::WALL);
         return Ok((metric.to_string(), None));
     };
+    value_in_output(pattern, arguments.higher_is_better, arguments.count)
+}
+
+/// The metric that stands in the output where this pattern has `{}`, and how it is read.
+pub(super) fn value_in_output(
+    pattern: &str,
+    higher_is_better: bool,
+    is_count: bool,
+) -> Result<(String, Option<Extract>)> {
     let name = "value".to_string();
-    let better = if arguments.higher_is_better { Better::Higher } else { Better::Lower };
-    let kind = arguments.count.then_some(MetricKind::Count);
+    let better = if higher_is_better { Better::Higher } else { Better::Lower };
+    let kind = is_count.then_some(MetricKind::Count);
     let extract = commands::operations_from(pattern)?;
     Ok((name.clone(), Some(Extract { name, better, kind, ..extract })))
 }

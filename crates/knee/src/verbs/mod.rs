@@ -35,4 +35,5 @@ pub mod series;
 pub mod serve;
 pub mod show;
 pub mod top;
+pub mod watch;
 pub mod worker;

@@ -72,9 +72,10 @@ const ANSWERS: &[AnswerKind] = &[
     answer("scale", schema_of::<answers::Scalings>),
     answer("scale-forecast", schema_of::<answers::Forecasts>),
     answer("selfcheck", schema_of::<analysis::selfcheck::Selfcheck>),
-    answer("selfcheck-gates", schema_of::<analysis::selfcheck::GateCheck>),
     answer("selfcheck-bisect", schema_of::<bisection::selfcheck::BisectCheck>),
+    answer("selfcheck-gates", schema_of::<analysis::selfcheck::GateCheck>),
     answer("selfcheck-scale", schema_of::<laws::selfcheck::ScaleCheck>),
+    answer("selfcheck-watch", schema_of::<bisection::watch::selfcheck::WatchCheck>),
     answer("show", schema_of::<answers::Summary>),
     answer("show-algorithm", schema_of::<answers::AlgorithmManual>),
     answer("show-command", schema_of::<records::Command>),
@@ -88,6 +89,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("simulate-check", schema_of::<answers::NativeAgreements>),
     answer("simulate-replay", schema_of::<answers::Replays>),
     answer("simulate-replay-list", schema_of::<answers::Incidents>),
+    answer("watch-show", schema_of::<bisector::WatchAnswer>),
 ];
 
 /// Prints one schema, or the names of all.

@@ -52,3 +52,4 @@ mod terminal;
 mod top;
 mod variants;
 mod views;
+mod watch;

@@ -30,6 +30,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("show", "show queued"),
     ("simulate", "simulate ticket mcs --cpus 1,2 --draws 1 --length 100us --baseline mcs"),
     ("simulate replay", "simulate replay I4 I1 --draws 1"),
+    ("watch show", "watch show line.toml"),
 ];
 
 /// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
@@ -46,6 +47,16 @@ const NOT_RUN: [&str; 7] = [
 /// What has no value beside its page.
 const WITHOUT_JSON: &[&str] = &["report"];
 
+/// The file of a line and its points, of which the second is suspected and was not confirmed.
+const LINE: [&str; 2] = [
+    "git = \"/nowhere\"\nanchor = \"aaaa\"\ncommand = \"true\"\nsmallest_effect = 0.02\n",
+    r#"{"event":"begun","version":1,"knee":"1","at":"2026-11-29T17:00:00Z","experiment":{"anchor":"aaaa","build":"","command":"true","cpus":"all","higher_is_better":"false","metric":"","product":"","value":""},"anchor_key":"k"}
+{"event":"point","commit":"aaaaaaaaaaaaaa","subject":"one","date":"2026-11-28","after":null,"at":"2026-11-29T17:00:01Z","key":"a","record":"r","logs":[0.0,0.01,-0.01],"previous_logs":[],"disturbed":0,"host":null}
+{"event":"point","commit":"bbbbbbbbbbbbbb","subject":"two","date":"2026-11-29","after":"aaaaaaaaaaaaaa","at":"2026-11-29T17:00:02Z","key":"b","record":"s","logs":[0.05,0.06,0.04],"previous_logs":[],"disturbed":0,"host":null}
+{"event":"compared","before":"aaaaaaaaaaaaaa","after":"bbbbbbbbbbbbbb","at":"2026-11-29T17:00:03Z","step":0.05,"probability":0.3,"followed":1,"differences":[0.0,0.01,-0.01,0.0,0.01,-0.01,0.02,-0.02],"plain":8,"records":["t"]}
+"#,
+];
+
 const CURVE: &str = "cpus,rate\n1,100\n1,101\n2,180\n2,181\n4,300\n4,302\n8,450\n8,455\n";
 
 #[test]
@@ -58,6 +69,8 @@ fn every_verb_with_an_answer_prints_each_form() {
         copy(&golden.join(record), &home.path("records").join(&id[16..18]).join(id));
     }
     std::fs::write(home.path("curve.csv"), CURVE).unwrap();
+    std::fs::write(home.path("line.toml"), LINE[0]).unwrap();
+    std::fs::write(home.path("line.points.ndjson"), LINE[1]).unwrap();
     let curve = home.path("curve.csv").display().to_string();
     let planned = home.run("fleet plan getppid --cpus 1 --blocks 4 --seconds 0.01 fleet");
     assert!(planned.status.success(), "{}", planned.stderr);

@@ -184,7 +184,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "answers",
         &["analysis", "bisection", "host", "laws", "ledger", "records", "text", "workloads"],
     ),
-    ("bisection", &["analysis", "host"]),
+    ("bisection", &["analysis", "host", "records"]),
     (
         "bisector",
         &[

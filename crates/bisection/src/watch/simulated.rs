@@ -1,0 +1,172 @@
+//! Simulated lines of points, whose changes are known.
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{
+    COMPARED_LAYOUTS, GapIs, PLAIN_PAIRS, POINT_BLOCKS, compared, next_suspect, unchanged,
+};
+use crate::evidence::Build;
+use crate::simulated::gaussian;
+
+/// A kind of line.
+#[derive(Clone, Debug)]
+pub struct LineKind {
+    pub points: usize,
+    /// What changes the program: the point that has it first, and its size as a share.
+    pub changes: Vec<(usize, f64)>,
+    /// A step of the host before a point, as a share.
+    pub host_step: Option<(usize, f64)>,
+    /// Standard deviation of the host's drift from one point to the next, as a share.
+    pub host_drift: f64,
+}
+
+/// Standard deviation of a run, as a share.
+const NOISE: f64 = 0.03;
+/// Standard deviation between builds, and between layouts of one, as a share.
+const LAYOUT: f64 = 0.01;
+/// Part of what the host does that a build shows more or less of than others, as a standard deviation.
+const RESPONSE: f64 = 0.04;
+/// Layouts of a build: the compiler's own, and those in which neighbours are compared.
+const LAYOUTS: usize = 1 + COMPARED_LAYOUTS as usize;
+/// The smallest change that matters.
+pub const SMALLEST: f64 = 0.02;
+
+/// A line on a noisy host.
+pub struct World {
+    random: Xoshiro256PlusPlus,
+    /// Level of each build and layout, as a logarithm; the anchor's is the last.
+    levels: Vec<[f64; LAYOUTS]>,
+    /// What the host does to a build when each point is measured, beside the share that a build shows of it.
+    host: Vec<f64>,
+    response: Vec<f64>,
+    /// Number of runs so far.
+    pub runs: u32,
+}
+
+impl World {
+    pub fn new(kind: &LineKind, seed: u64) -> World {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let level = |point: usize| -> f64 {
+            kind.changes.iter().filter(|(at, _)| point >= *at).map(|(_, size)| size.ln_1p()).sum()
+        };
+        let anchor = kind.points;
+        let mut levels = Vec::new();
+        for point in 0..=anchor {
+            let level = if point == anchor { 0.0 } else { level(point) };
+            levels.push(std::array::from_fn(|_| level + LAYOUT * gaussian(&mut random)));
+        }
+        let response = (0..=anchor).map(|_| 1.0 + RESPONSE * gaussian(&mut random)).collect();
+        let mut drift = 0.0;
+        let mut host = Vec::new();
+        for point in 0..kind.points {
+            drift += kind.host_drift * gaussian(&mut random);
+            let step = kind.host_step.filter(|(at, _)| point >= *at);
+            host.push(drift + step.map_or(0.0, |(_, size)| size.ln_1p()));
+        }
+        World { random, levels, host, response, runs: 0 }
+    }
+
+    pub fn points(&self) -> usize {
+        self.host.len()
+    }
+
+    fn anchor(&self) -> usize {
+        self.host.len()
+    }
+
+    /// The logarithm of a run's time, when point `now` is the newest.
+    fn run(&mut self, build: usize, layout: usize, now: usize) -> f64 {
+        self.runs += 1;
+        self.levels[build][layout]
+            + self.host[now] * self.response[build]
+            + NOISE * gaussian(&mut self.random)
+    }
+
+    /// The runs of a new point alone, on absolute values.
+    pub fn alone(&mut self, point: usize) -> Vec<f64> {
+        (0..POINT_BLOCKS).map(|_| self.run(point, 0, point)).collect()
+    }
+}
+
+/// A line as a watcher knows it.
+pub struct Watched {
+    pub builds: Vec<Build>,
+    /// Whether each gap was found changed, and how many builds followed it when it was found unchanged.
+    gaps: Vec<(bool, Vec<usize>)>,
+    /// Runs of comparisons when the newest point came.
+    pub compared_runs: u32,
+    /// Comparisons in all.
+    pub compared: u32,
+}
+
+impl Watched {
+    pub fn new() -> Watched {
+        Watched { builds: Vec::new(), gaps: Vec::new(), compared_runs: 0, compared: 0 }
+    }
+
+    /// Measures the next point, and compares what is suspected then.
+    pub fn add(&mut self, world: &mut World) {
+        let point = self.builds.len();
+        self.builds.push(Build::new(point));
+        if point > 0 {
+            self.gaps.push((false, Vec::new()));
+        }
+        for _ in 0..POINT_BLOCKS {
+            let anchor = world.run(world.anchor(), 0, point);
+            let own = world.run(point, 0, point);
+            self.builds[point].add(own - anchor);
+            if point > 0 {
+                let previous = world.run(point - 1, 0, point);
+                self.builds[point - 1].add(previous - anchor);
+            }
+        }
+        let before = world.runs;
+        while let Some(suspect) = next_suspect(&self.builds, &self.known(), SMALLEST) {
+            self.compared += 1;
+            let gap = suspect.before;
+            let is_changed = compare(world, gap, suspect.step, point);
+            self.gaps[gap].0 = is_changed;
+            self.gaps[gap].1.push(point - gap);
+        }
+        self.compared_runs = world.runs - before;
+    }
+
+    fn known(&self) -> Vec<GapIs> {
+        let of = |(gap, (is_changed, followed)): (usize, &(bool, Vec<usize>))| {
+            if *is_changed {
+                GapIs::Changed
+            } else {
+                unchanged(followed, self.builds.len() - 1 - gap)
+            }
+        };
+        self.gaps.iter().enumerate().map(of).collect()
+    }
+
+    /// The points that begin a new level.
+    pub fn changes(&self) -> Vec<usize> {
+        let is_changed = |gap: &usize| self.gaps[*gap].0;
+        (0..self.gaps.len()).filter(is_changed).map(|gap| gap + 1).collect()
+    }
+}
+
+/// Compares two neighbours as the watcher does: as they are, and unless that excludes the step, in other layouts.
+fn compare(world: &mut World, before: usize, step: f64, now: usize) -> bool {
+    let mut pair = |layout: usize| {
+        let old = world.run(before, layout, now);
+        world.run(before + 1, layout, now) - old
+    };
+    let plain: Vec<f64> = (0..PLAIN_PAIRS).map(|_| pair(0)).collect();
+    let so_far = compared(&plain, step, SMALLEST);
+    if so_far.stop {
+        return so_far.is_changed;
+    }
+    let mut differences = Vec::new();
+    loop {
+        differences.extend((1..LAYOUTS).map(&mut pair));
+        let so_far = compared(&differences, step, SMALLEST);
+        if so_far.stop {
+            return so_far.is_changed;
+        }
+    }
+}

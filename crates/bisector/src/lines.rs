@@ -1,0 +1,80 @@
+//! Files of JSON lines to which one process appends, each line durable before the next thing begins. A line that a kill cut
+//! off is as if it had never been begun.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use host::{HeldFolder, Limit};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What such a file is, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct LinesOf {
+    /// "the log of a bisection".
+    pub file: &'static str,
+    /// What has it: "bisection".
+    pub owner: &'static str,
+    /// How to go on once there is room.
+    pub go_on: &'static str,
+}
+
+/// An open file. Nobody else can open it meanwhile.
+pub struct Lines {
+    file: File,
+    of: LinesOf,
+}
+
+impl Lines {
+    /// Makes a file, or opens the one that is there, and returns what it holds.
+    pub fn open<E: DeserializeOwned>(path: &Path, of: LinesOf) -> Result<(Lines, Vec<E>)> {
+        let opening = || format!("opening {}", path.display());
+        let (folder, name) = HeldFolder::above(path)?;
+        let mut file = folder.append(name)?;
+        ensure!(
+            file.try_lock().is_ok(),
+            "{} is in use: another knee goes on with this {}",
+            path.display(),
+            of.owner
+        );
+        let (events, whole) = read(path, of)?;
+        // What a kill left of a line goes away, so that the next line begins at its start.
+        file.set_len(whole).with_context(opening)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok((Lines { file, of }, events))
+    }
+
+    /// A file to which nothing can be written.
+    pub fn closed(of: LinesOf) -> Result<Lines> {
+        Ok(Lines { file: File::open("/dev/null")?, of })
+    }
+
+    /// Appends an event. When this returns, it is durable.
+    pub fn append(&mut self, event: &impl Serialize) -> Result<()> {
+        let LinesOf { file, owner, go_on } = self.of;
+        let line = serde_json::to_string(event)
+            .with_context(|| format!("writing an event of the {owner}"))?
+            + "\n";
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.with_context(|| format!("writing {file}: make room, then {go_on}"))
+    }
+}
+
+/// The events of a file and the length of its whole lines.
+pub fn read<E: DeserializeOwned>(path: &Path, of: LinesOf) -> Result<(Vec<E>, u64)> {
+    let (folder, name) = HeldFolder::above(path)?;
+    let none = || format!("{} is not there", path.display());
+    let limit = Limit { bytes: 1 << 30, what: of.file };
+    let text = folder.read_text(name, limit)?.with_context(none)?;
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let mut events = Vec::new();
+    for (number, line) in text[..whole].lines().enumerate() {
+        let event = serde_json::from_str(line);
+        events.push(event.with_context(|| {
+            format!("{}: line {} is not an event of a {}", path.display(), number + 1, of.owner)
+        })?);
+    }
+    Ok((events, whole as u64))
+}

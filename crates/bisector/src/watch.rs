@@ -1,0 +1,452 @@
+//! A line of a benchmark over months. A new point runs in blocks with the point before it and the anchor; what the line then
+//! suggests is compared in runs of its own before it is said.
+//!
+//!     commit ──> build ──equal to a point's──> shares its values
+//!                  └──> blocks {new, before, anchor} ──> point ──> Line::next ──> both neighbours compared ──┐
+//!                                                            ^──────────────────────────────────────────────┘
+//!
+//! The file of points is the log of all this: what it holds is never done again.
+
+mod comparing;
+mod line;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use bisection::watch::POINT_BLOCKS;
+use guests::kernels::Repository;
+use records::{Better, Extract, known_metric};
+use runner::End;
+use setup::foreign::Permitted;
+use store::Store;
+
+use crate::Request;
+use crate::build::{Build, Built};
+use crate::folder::Bisection;
+use crate::lines::{self, Lines, LinesOf};
+use crate::measurement::{
+    Blocks, Measurement, Repeats, Subject, differences, disturbed_blocks, experiment,
+    logs_by_block, measure_while,
+};
+use crate::patience::Watch;
+use crate::range::Commit;
+use crate::workshop::Workshop;
+
+pub use self::line::{Ack, Line, LineFile, WatchAnswer, WatchChange, WatchPoint};
+use self::line::{HostState, LineEvent, Point, VERSION};
+
+/// Builds of the newest points that are kept beside the anchor's.
+const KEPT: usize = 3;
+
+const POINTS: LinesOf =
+    LinesOf { file: "the points of a line", owner: "line", go_on: "add the commit again" };
+const ACKS: LinesOf =
+    LinesOf { file: "the acks of a line", owner: "line", go_on: "ack the change again" };
+
+/// A line with its files.
+pub struct WatchedLine {
+    /// The file that the user named.
+    pub path: PathBuf,
+    /// What it says.
+    pub file: LineFile,
+}
+
+/// How adding ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    Done,
+    /// Some commits have no point.
+    SomeFailed,
+    Interrupted,
+}
+
+impl WatchedLine {
+    /// The file of points, which also decides which commits are built again.
+    pub fn points_path(&self) -> PathBuf {
+        self.path.with_extension("points.ndjson")
+    }
+
+    fn acks_path(&self) -> PathBuf {
+        self.path.with_extension("acks.ndjson")
+    }
+
+    /// The line as its files have it. One without points has none.
+    pub fn read(&self) -> Result<Line> {
+        let events = read_if_there(&self.points_path(), POINTS)?;
+        self.check(&events)?;
+        let acks = read_if_there(&self.acks_path(), ACKS)?;
+        Ok(Line::new(&events, acks, self.file.smallest_effect))
+    }
+
+    /// An error if the points are of another experiment than the file says, or of a newer knee.
+    fn check(&self, events: &[LineEvent]) -> Result<()> {
+        let points = self.points_path();
+        let Some(LineEvent::Begun { version, experiment, .. }) = events.first() else {
+            ensure!(events.is_empty(), "{} does not begin a line", points.display());
+            return Ok(());
+        };
+        ensure!(
+            *version <= VERSION,
+            "{} is of a newer knee: its version is {version}, this one reads {VERSION}",
+            points.display()
+        );
+        let now = self.file.experiment();
+        let differs = now.iter().filter(|(name, value)| experiment.get(*name) != Some(value));
+        let differs: Vec<String> = differs
+            .map(|(name, value)| {
+                let before = experiment.get(name).cloned().unwrap_or_default();
+                format!("{name} was '{before}' and is '{value}'")
+            })
+            .collect();
+        ensure!(
+            differs.is_empty(),
+            "{}: {}: points of another experiment cannot be compared with those in {}. Undo that, or begin a new line \
+             in another file (`knee watch init`)",
+            self.path.display(),
+            differs.join("; "),
+            points.display()
+        );
+        Ok(())
+    }
+
+    /// Keeps a user's word about the change whose id begins so.
+    pub fn ack(&self, id: &str, why: &str, is_false: bool) -> Result<WatchChange> {
+        let line = self.read()?;
+        let changes = line.changes(Better::Neither);
+        let said = || changes.iter().filter(|change| !change.records.is_empty());
+        let matching: Vec<&WatchChange> =
+            said().filter(|change| !id.is_empty() && change.after.starts_with(id)).collect();
+        let [change] = matching[..] else {
+            let ids: Vec<&str> = said().map(|change| change.id.as_str()).collect();
+            let known = if ids.is_empty() { "it has none".to_string() } else { ids.join(", ") };
+            bail!("no single change of this line begins with '{id}': {known}");
+        };
+        ensure!(
+            change.is != bisection::watch::Fate::NotConfirmed,
+            "{id} was not confirmed, so there is nothing to accept"
+        );
+        let (mut acks, _) = Lines::open::<Ack>(&self.acks_path(), ACKS)?;
+        let (change_of, why) = (change.after.clone(), why.to_string());
+        acks.append(&Ack { change: change_of, why, is_false, at: jiff::Timestamp::now() })?;
+        Ok(change.clone())
+    }
+}
+
+fn read_if_there<E: serde::de::DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Vec<E>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(lines::read(path, of)?.0)
+}
+
+/// The direction of a request's metric.
+pub fn direction(metric: &str, extract: Option<&Extract>) -> Better {
+    let named = || known_metric(metric).map_or(Better::Lower, |known| known.better);
+    extract.map_or_else(named, |extract| extract.better)
+}
+
+/// Adds points to a line.
+pub struct Adding<'a> {
+    line: &'a WatchedLine,
+    request: Permitted<Request>,
+    store: &'a Store,
+    workshop: Workshop,
+    repository: Repository,
+    anchor: Commit,
+    anchor_build: Build,
+    lines: Lines,
+    state: Line,
+    tell: &'a mut dyn FnMut(&str),
+    _lock: std::fs::File,
+}
+
+/// Builds and measures commits, oldest first, and compares what the line then suggests. Passes over commits that have a point.
+pub fn add(
+    line: &WatchedLine,
+    request: Permitted<Request>,
+    commits: &[Commit],
+    store: &Store,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Added> {
+    let Some(mut adding) = Adding::begin(line, request, store, tell)? else {
+        return Ok(Added::Interrupted);
+    };
+    // What an earlier one was killed in.
+    if adding.compare_suspects()?.is_none() {
+        return Ok(Added::Interrupted);
+    }
+    let mut added = Added::Done;
+    for commit in commits {
+        match adding.add(commit)? {
+            Some(true) => (),
+            Some(false) => added = Added::SomeFailed,
+            None => return Ok(Added::Interrupted),
+        }
+        if adding.compare_suspects()?.is_none() {
+            return Ok(Added::Interrupted);
+        }
+    }
+    Ok(added)
+}
+
+/// A commit by its name.
+pub fn commit(repository: &Repository, name: &str) -> Result<Commit> {
+    let revision = repository.resolve(name)?;
+    let (date, subject) = repository.date_and_subject(&revision)?;
+    Ok(Commit { id: revision.commit, subject, date, parents: Vec::new() })
+}
+
+impl<'a> Adding<'a> {
+    /// Opens the files and builds the anchor. `None` if a signal asked knee to end.
+    fn begin(
+        line: &'a WatchedLine,
+        request: Permitted<Request>,
+        store: &'a Store,
+        tell: &'a mut dyn FnMut(&str),
+    ) -> Result<Option<Adding<'a>>> {
+        let crate::range::Source::Git { directory, .. } = &request.source else {
+            unreachable!("a line is of commits")
+        };
+        let repository = Repository::open(directory)?;
+        let named = line.path.canonicalize().unwrap_or(line.path.clone());
+        let (bisection, lock) = Bisection::of_watch(store, &named.to_string_lossy())?;
+        let workshop = Workshop::open(&bisection, request.clone())?;
+        let (lines, events) = Lines::open::<LineEvent>(&line.points_path(), POINTS)?;
+        line.check(&events)?;
+        let anchor = commit(&repository, &line.file.anchor).with_context(|| {
+            format!("{}: the anchor is gone: begin a new line", line.path.display())
+        })?;
+        let state = Line::new(&events, Vec::new(), line.file.smallest_effect);
+        let newest = state.points.iter().rev().take(KEPT);
+        let of_point = |point: &Point| Commit {
+            id: point.commit.clone(),
+            subject: String::new(),
+            date: String::new(),
+            parents: Vec::new(),
+        };
+        let newest: Vec<Commit> = newest.map(of_point).chain([anchor.clone()]).collect();
+        workshop.remove_others(&newest.iter().collect::<Vec<_>>())?;
+        let anchor_build = match workshop.kept_or_built(&anchor)? {
+            Built::Done(build) => build,
+            Built::Interrupted => return Ok(None),
+            Built::Failed(why) => bail!("the anchor {} cannot be built: {why}", anchor.short()),
+        };
+        let mut adding = Adding {
+            line,
+            request,
+            store,
+            workshop,
+            repository,
+            anchor,
+            anchor_build,
+            lines,
+            state,
+            tell,
+            _lock: lock,
+        };
+        adding.check_anchor(events.first())?;
+        Ok(Some(adding))
+    }
+
+    /// Begins the file of points, or refuses an anchor that is another program today.
+    fn check_anchor(&mut self, begun: Option<&LineEvent>) -> Result<()> {
+        let Some(LineEvent::Begun { anchor_key, .. }) = begun else {
+            return self.lines.append(&LineEvent::Begun {
+                version: VERSION,
+                knee: env!("CARGO_PKG_VERSION").to_string(),
+                at: jiff::Timestamp::now(),
+                experiment: self.line.file.experiment(),
+                anchor_key: self.anchor_build.key.clone(),
+            });
+        };
+        ensure!(
+            *anchor_key == self.anchor_build.key,
+            "the anchor {} builds into another program than when the line began: a compiler, a library or an option \
+             changed, so new ratios to it mean something else. Put that back, or begin a new line",
+            self.anchor.short()
+        );
+        Ok(())
+    }
+
+    /// Adds one commit. Whether it has a point now; `None` if a signal asked knee to end.
+    fn add(&mut self, commit: &Commit) -> Result<Option<bool>> {
+        let short = commit.short();
+        if self.state.point(&commit.id).is_some() {
+            (self.tell)(&format!("{short} is a point of the line already"));
+            return Ok(Some(true));
+        }
+        let after = self.point_before(commit)?;
+        let new = match self.workshop.kept_or_built(commit)? {
+            Built::Done(build) => build,
+            Built::Interrupted => return Ok(None),
+            Built::Failed(why) => {
+                (self.tell)(&format!("{short} has no point: {why}"));
+                return Ok(Some(false));
+            }
+        };
+        let point = Point {
+            commit: commit.id.clone(),
+            subject: commit.subject.clone(),
+            date: commit.date.clone(),
+            after: after.clone(),
+            at: jiff::Timestamp::now(),
+            key: new.key.clone(),
+            record: None,
+            logs: Vec::new(),
+            previous_logs: Vec::new(),
+            disturbed: 0,
+            host: None,
+        };
+        let point = if let Some(known) = self.state.with_key(&new.key) {
+            let as_known = format!("{short} builds the same program as {:.12}", known.commit);
+            (self.tell)(&format!("{as_known}: it shares its values, and nothing is run"));
+            point
+        } else {
+            let previous = match after.as_deref() {
+                Some(after) => self.previous(after, &new)?,
+                None => Ok(None),
+            };
+            let Ok(previous) = previous else { return Ok(None) };
+            match self.measure(commit, &new, previous.as_ref(), point)? {
+                Some(Ok(point)) => point,
+                Some(Err(why)) => {
+                    (self.tell)(&format!("{short} has no point: {why}"));
+                    return Ok(Some(false));
+                }
+                None => return Ok(None),
+            }
+        };
+        self.append(LineEvent::Point(Box::new(point)))?;
+        Ok(Some(true))
+    }
+
+    fn append(&mut self, event: LineEvent) -> Result<()> {
+        self.lines.append(&event)?;
+        self.state.take(&event);
+        Ok(())
+    }
+
+    /// The point after which a commit belongs: the last one that is an ancestor of it, or the last of all if the
+    /// repository knows none.
+    fn point_before(&self, commit: &Commit) -> Result<Option<String>> {
+        let revision = self.repository.resolve(&commit.id)?;
+        let known: Vec<_> = self
+            .state
+            .points
+            .iter()
+            .map(|point| self.repository.resolve(&point.commit).ok())
+            .collect();
+        let is_ancestor = |known: &Option<_>| {
+            known.as_ref().is_some_and(|known| self.repository.is_ancestor(known, &revision))
+        };
+        if let Some(mut last) = known.iter().rposition(is_ancestor) {
+            // Points whose commits are gone were added after it.
+            while known.get(last + 1).is_some_and(Option::is_none) {
+                last += 1;
+            }
+            return Ok(Some(self.state.points[last].commit.clone()));
+        }
+        let is_descendant = |known: &Option<_>| {
+            known.as_ref().is_some_and(|known| self.repository.is_ancestor(&revision, known))
+        };
+        let first = known.iter().position(is_descendant).unwrap_or(known.len());
+        let before = first.checked_sub(1).map(|at| self.state.points[at].commit.clone());
+        Ok(before)
+    }
+
+    /// The build of the point before a new one, unless it is the anchor's. The outer error is of this host, the inner one a
+    /// signal.
+    fn previous(&mut self, after: &str, new: &Build) -> Result<Result<Option<Subject>, ()>> {
+        let built = self.build_point(after)?;
+        Ok(match built {
+            Built::Done(build) if build.key == self.anchor_build.key || build.key == new.key => {
+                Ok(None)
+            }
+            Built::Done(build) => Ok(Some(subject("before", &build))),
+            Built::Interrupted => Err(()),
+            Built::Failed(why) => {
+                (self.tell)(&format!(
+                    "{after:.12}, the point before it, does not run beside it: {why}"
+                ));
+                Ok(None)
+            }
+        })
+    }
+
+    /// The build of a point, kept or built again. One that is another program today is none.
+    fn build_point(&self, id: &str) -> Result<Built> {
+        let named = Commit {
+            id: id.to_string(),
+            subject: String::new(),
+            date: String::new(),
+            parents: Vec::new(),
+        };
+        let is_there = self.workshop.kept(&named).is_some() || self.repository.resolve(id).is_ok();
+        if !is_there {
+            return Ok(Built::Failed("the repository no longer has it".to_string()));
+        }
+        let built = self.workshop.kept_or_built(&named)?;
+        let key = self.state.point(id).map(|point| &point.key);
+        Ok(match built {
+            Built::Done(build) if key.is_some_and(|key| *key != build.key) => {
+                Built::Failed("it builds into another program than when it was added".to_string())
+            }
+            built => built,
+        })
+    }
+
+    /// Runs a new point in blocks. The inner error says why it has no values; `None` if a signal asked knee to end.
+    fn measure(
+        &mut self,
+        commit: &Commit,
+        new: &Build,
+        previous: Option<&Subject>,
+        point: Point,
+    ) -> Result<Option<Result<Point, String>>> {
+        let mut subjects = vec![subject("anchor", &self.anchor_build)];
+        subjects.extend(previous.cloned());
+        subjects.push(subject("new", new));
+        let title = format!("watch {}", commit.short());
+        let times = Repeats::Times(analysis::blocks_at_most(POINT_BLOCKS));
+        let experiment = experiment(&self.request, &subjects, times, &title)?;
+        let mut watch = Watch::new(0.0, subjects.len()).until(POINT_BLOCKS);
+        let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
+        let Measurement { end, record } = measure_while(experiment, self.store, true, after)?;
+        let (End::Complete, Some(record)) = (end, record) else { return Ok(None) };
+        let metric = &self.request.metric;
+        let ratios = |which: Blocks| {
+            let of = |name: &str| logs_by_block(&record, name, metric, which);
+            let anchor = of("anchor");
+            (differences(&anchor, &of("new")), differences(&anchor, &of("before")))
+        };
+        let undisturbed = ratios(Blocks::Undisturbed);
+        // A value from a disturbed host is better than none: a change is confirmed by other runs.
+        let enough = undisturbed.0.len() >= BLOCKS_LEAST;
+        let (logs, previous_logs) = if enough { undisturbed } else { ratios(Blocks::All) };
+        if logs.is_empty() {
+            let why = crate::measurement::values(&record, "new", metric, Blocks::All)?;
+            return Ok(Some(Err(match why {
+                crate::measurement::Values::Failed(why) => why,
+                crate::measurement::Values::Logs(_) => "the anchor's runs fail".to_string(),
+            })));
+        }
+        Ok(Some(Ok(Point {
+            record: Some(record.record.id.clone()),
+            logs,
+            previous_logs,
+            disturbed: disturbed_blocks(&record),
+            host: Some(HostState {
+                knee: env!("CARGO_PKG_VERSION").to_string(),
+                facts: records::HostFacts { boot_id: None, ..record.record.host.clone() },
+            }),
+            ..point
+        })))
+    }
+}
+
+/// With fewer blocks that no other program disturbed, all count.
+const BLOCKS_LEAST: usize = 3;
+
+fn subject(name: &str, build: &Build) -> Subject {
+    Subject { name: name.to_string(), folder: build.folder.clone(), step: None, program: None }
+}

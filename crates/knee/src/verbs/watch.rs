@@ -1,0 +1,372 @@
+//! `knee watch`: a line of a benchmark over months, which is decided at the first new point.
+
+mod page;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use bisection::Settings;
+use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
+use guests::kernels::Repository;
+use host::terminal::{hint, talk};
+use host::{Limit, counted, given_file, job_control, signals};
+use pages::{Purpose, ViewFlags, html};
+use records::{Extract, parse};
+use setup::foreign::{Foreign, Permitted};
+use setup::own_file;
+use store::Store;
+
+use super::gate::value_in_output;
+
+/// Watch a benchmark over months, and decide about a change at the first new point:
+///
+///     knee watch init line.toml --git ../app --build 'make -j2' --command './app bench'
+///     knee watch add line.toml
+///     knee watch show line.toml
+///
+/// A new point runs in blocks with the point before it and an anchor, so a host that changes moves none of them. What the
+/// points then suggest is compared in runs of its own, today, and only said if these confirm it.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Begin a line: write its file
+    Init(Box<InitArguments>),
+    /// Measure new points, and compare what they suggest
+    Add(AddArguments),
+    /// Show the points, what changed, what is open, and how often alarms were right
+    Show(ShowArguments),
+    /// Accept a change with a reason, or declare that it was none
+    Ack(AckArguments),
+    /// Exit with status 3 while a confirmed change for the worse is open
+    Check(CheckArguments),
+}
+
+impl Arguments {
+    /// Whether runs go on when the reader of the output has gone.
+    pub fn measures(&self) -> bool {
+        matches!(self.action, Action::Add(_))
+    }
+}
+
+#[derive(clap::Args)]
+pub struct InitArguments {
+    /// File of the line to write: NAME.toml
+    line: PathBuf,
+    /// Git repository, or a directory inside it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    git: PathBuf,
+    /// Commit that runs in every block, for as long as the line goes on
+    #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
+    anchor: String,
+    /// Build with this line, in a shell in the directory of a commit
+    #[arg(long, value_name = "LINE")]
+    build: Option<String>,
+    /// What the build makes [default: all programs and libraries]
+    #[arg(long, value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
+    product: Vec<PathBuf>,
+    /// Measure this program, in the directory of a build
+    #[arg(long, value_name = "LINE")]
+    command: String,
+    /// Metric to judge by [default: wall_s, or --value]
+    #[arg(long, value_name = "NAME", conflicts_with = "value")]
+    metric: Option<String>,
+    /// Number in the output to judge by: text around `{}`
+    #[arg(long, value_name = "PATTERN")]
+    value: Option<String>,
+    /// More of --value is better
+    #[arg(long, requires = "value")]
+    higher_is_better: bool,
+    /// --value counts what the program does: no block is left out because other programs disturbed it
+    #[arg(long, requires = "value")]
+    count: bool,
+    /// CPUs of a run: a number, cores or all
+    #[arg(long, default_value = "all")]
+    cpus: String,
+    /// Smallest change that matters
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
+    smallest_effect: f64,
+    /// Give a build up after this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
+    build_timeout: f64,
+    /// Give a run up after this time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
+    timeout: f64,
+}
+
+/// Measure new points, and compare what they suggest
+///
+/// A commit whose build equals that of an earlier point shares its values, and nothing is run. Exit status: 0 each commit has
+/// a point; 1 some have none; 2 knee could not do it; 130 interrupted, the same command goes on.
+#[derive(clap::Args)]
+pub struct AddArguments {
+    /// File of the line
+    line: PathBuf,
+    /// Commits to measure [default: HEAD of the repository]
+    #[arg(value_name = "COMMIT")]
+    commits: Vec<String>,
+    /// Add each commit of this range, first parents only: V1..HEAD
+    #[arg(long, value_name = "RANGE", conflicts_with = "commits")]
+    every: Option<String>,
+    /// Run what the file says though it is not yours alone
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ShowArguments {
+    /// File of the line
+    line: PathBuf,
+    /// Write the page of the line
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewFlags,
+}
+
+#[derive(clap::Args)]
+pub struct AckArguments {
+    /// File of the line
+    line: PathBuf,
+    /// The change: the start of its commit
+    #[arg(value_name = "ID")]
+    change: String,
+    /// The reason, for those who read it later
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    /// It was no change: the alarm was wrong
+    #[arg(long = "false")]
+    is_false: bool,
+}
+
+#[derive(clap::Args)]
+pub struct CheckArguments {
+    /// File of the line
+    line: PathBuf,
+}
+
+/// Exit status while a confirmed change for the worse is open.
+const OPEN: u8 = 3;
+
+/// Does what is asked.
+pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
+    match &arguments.action {
+        Action::Init(arguments) => init(arguments),
+        Action::Add(arguments) => add(arguments, store),
+        Action::Show(arguments) => show(arguments),
+        Action::Ack(arguments) => ack(arguments),
+        Action::Check(arguments) => check(arguments),
+    }
+}
+
+fn init(arguments: &InitArguments) -> Result<ExitCode> {
+    let InitArguments { line, git, build_timeout, timeout, .. } = arguments;
+    ensure!(
+        line.extension().is_some_and(|extension| extension == "toml"),
+        "{}: name the file of the line NAME.toml",
+        line.display()
+    );
+    ensure!(
+        *build_timeout > 0.0 && *timeout > 0.0,
+        "--build-timeout and --timeout must be above 0 s"
+    );
+    let repository = Repository::open(git)?;
+    let anchor = bisector::commit(&repository, &arguments.anchor)?;
+    let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
+    let file = LineFile {
+        git: directory,
+        anchor: anchor.id.clone(),
+        build: arguments.build.clone(),
+        product: arguments.product.clone(),
+        command: arguments.command.clone(),
+        metric: arguments.metric.clone(),
+        value: arguments.value.clone(),
+        higher_is_better: arguments.higher_is_better,
+        count: arguments.count,
+        cpus: arguments.cpus.clone(),
+        smallest_effect: arguments.smallest_effect,
+        build_timeout: *build_timeout,
+        timeout: *timeout,
+    };
+    request(&file, Path::new(""))?;
+    let text = toml::to_string(&file).context("writing the line as TOML")?;
+    let mut made = fs::File::create_new(line)
+        .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
+    made.write_all(text.as_bytes()).with_context(|| format!("writing {}", line.display()))?;
+    talk(format_args!(
+        "{} begins a line with the anchor {} ({}): knee watch add {0}",
+        line.display(),
+        anchor.short(),
+        anchor.subject
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file of a line is short.
+const LENGTH: Limit = Limit { bytes: 1 << 20, what: "a line" };
+
+/// A line that is only looked at.
+fn opened(path: &Path) -> Result<WatchedLine> {
+    let text = given_file::read_text(path, LENGTH)
+        .with_context(|| format!("reading the line {}", path.display()))?;
+    line_of(path, &text)
+}
+
+fn line_of(path: &Path, text: &str) -> Result<WatchedLine> {
+    let file = toml::from_str(text)
+        .with_context(|| format!("{} is not the file of a line", path.display()))?;
+    Ok(WatchedLine { path: path.to_path_buf(), file })
+}
+
+/// What a line builds and runs.
+fn request(file: &LineFile, folder: &Path) -> Result<Request> {
+    let (metric, extract) = judged_by(file)?;
+    Ok(Request {
+        source: Source::Git {
+            directory: folder.join(&file.git),
+            good: file.anchor.clone(),
+            bad: "HEAD".to_string(),
+            first_parent: true,
+            skip: Vec::new(),
+        },
+        build: file.build.clone(),
+        build_timeout_s: file.build_timeout,
+        products: file.product.clone(),
+        command: file.command.clone(),
+        shell: false,
+        cpus: file.cpus.clone(),
+        metric,
+        extract,
+        timeout_s: file.timeout,
+        settings: Settings::default(),
+        budget_s: None,
+        wait_s: None,
+        smallest_effect: file.smallest_effect,
+        kernels: None,
+    })
+}
+
+fn judged_by(file: &LineFile) -> Result<(String, Option<Extract>)> {
+    let Some(pattern) = &file.value else {
+        let metric = file.metric.as_deref().unwrap_or(records::WALL);
+        return Ok((metric.to_string(), None));
+    };
+    value_in_output(pattern, file.higher_is_better, file.count)
+}
+
+fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
+    let path = &arguments.line;
+    let named = path.to_string_lossy();
+    let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
+    let (text, why) = read.with_context(|| format!("reading the line {named}"))?;
+    let line = line_of(path, &text)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let asked = Foreign::typed(request(&line.file, folder)?).decided_by(&named, why);
+    let points = line.points_path();
+    let asked = if points.exists() { asked.with_code(&points)? } else { asked };
+    let asked = asked.permitted(arguments.yes, |request| Ok(effects(request)))?;
+    let commits = commits(arguments, &asked)?;
+    signals::catch();
+    job_control::follow_terminal();
+    let added = bisector::add(&line, asked, &commits, store, &mut |news| hint(news))?;
+    if added == Added::Interrupted {
+        talk("interrupted: the same command goes on");
+        return Ok(ExitCode::from(130));
+    }
+    let answer = answer(&line)?;
+    for sentence in page::news(&answer) {
+        talk(sentence);
+    }
+    Ok(if added == Added::Done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What adding would do, to be agreed to.
+fn effects(request: &Request) -> String {
+    let Source::Git { directory, .. } = &request.source else {
+        unreachable!("a line is of commits")
+    };
+    let build = request.build.iter().map(|line| format!("builds with: {line}\n"));
+    let command = format!("runs: {}\n", request.command);
+    let takes = format!("takes commits of: {}\n", directory.display());
+    std::iter::once(takes).chain(build).chain([command]).collect()
+}
+
+/// The commits to add, oldest first.
+fn commits(arguments: &AddArguments, request: &Permitted<Request>) -> Result<Vec<Commit>> {
+    let Source::Git { directory, .. } = &request.source else {
+        unreachable!("a line is of commits")
+    };
+    if let Some(range) = &arguments.every {
+        let (good, bad) = range
+            .split_once("..")
+            .filter(|(good, bad)| !good.is_empty() && !bad.is_empty())
+            .with_context(|| format!("--every '{range}' must be FROM..TO"))?;
+        let source = Source::Git {
+            directory: directory.clone(),
+            good: good.to_string(),
+            bad: bad.to_string(),
+            first_parent: true,
+            skip: Vec::new(),
+        };
+        return Ok(Range::read(&source)?.commits.into_iter().skip(1).collect());
+    }
+    let repository = Repository::open(directory)?;
+    let head = ["HEAD".to_string()];
+    let names = if arguments.commits.is_empty() { &head[..] } else { &arguments.commits };
+    names.iter().map(|name| bisector::commit(&repository, name)).collect()
+}
+
+fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
+    let (metric, extract) = judged_by(&line.file)?;
+    let better = bisector::direction(&metric, extract.as_ref());
+    let name = line.path.display().to_string();
+    Ok(line.read()?.answer(&name, &metric, better, &line.file.anchor))
+}
+
+fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    let line = opened(&arguments.line)?;
+    let answer = answer(&line)?;
+    arguments.view.print(|| Ok(answer.clone()), || Ok(page::page(&answer)))?;
+    if let Some(path) = &arguments.html {
+        fs::write(path, html(&page::page(&answer), Purpose::File))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ack(arguments: &AckArguments) -> Result<ExitCode> {
+    let line = opened(&arguments.line)?;
+    ensure!(!arguments.why.trim().is_empty(), "--why needs a reason for those who read it later");
+    let change = line.ack(&arguments.change, arguments.why.trim(), arguments.is_false)?;
+    let is = if arguments.is_false { "declared to be none" } else { "accepted" };
+    talk(format_args!("{} is {is}: {}", change.id, arguments.why.trim()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    let line = opened(&arguments.line)?;
+    let answer = answer(&line)?;
+    let open: Vec<String> = answer.open().map(|change| page::sentence(change, &answer)).collect();
+    if open.is_empty() {
+        hint(format_args!("{}: no change for the worse is open", answer.line));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let are = if open.len() == 1 { "is" } else { "are" };
+    talk(format_args!(
+        "{}: {} for the worse {are} open:",
+        answer.line,
+        counted(open.len(), "change")
+    ));
+    for sentence in open {
+        talk(format_args!("  {sentence}"));
+    }
+    Ok(ExitCode::from(OPEN))
+}
