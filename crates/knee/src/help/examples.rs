@@ -106,8 +106,8 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
     (
         "gate",
         [
-            "knee gate --base main --build make --command './bench {case}' --cases './bench -l'",
-            "knee gate --base main --build make --harness google-benchmark=build/bench",
+            "knee gate --base main --command './b {case}' --cases './b -l'",
+            "knee gate --base main --harness go=bench.test --comment out.md",
         ],
     ),
     (

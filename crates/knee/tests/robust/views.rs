@@ -34,13 +34,14 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
-const NOT_RUN: [&str; 7] = [
+const NOT_RUN: [&str; 8] = [
     "bisect",
     "bisect replay",
     "bisect screen",
     "bisect series",
     "conflicts",
     "doctor verdicts",
+    "gate",
     "kernel build",
 ];
 
