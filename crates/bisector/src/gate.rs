@@ -7,6 +7,7 @@
 //! All cases together call a change where none is with the probability of the gate; a case that is likely harmless is left
 //! alone, so the blocks go to those that are not.
 
+mod answer;
 mod cases;
 mod exact;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 use analysis::{
     Arm, CellComparison, CompareOptions, MetricComparison, RunValues, Scale, Spread, Verdict,
-    compare, detectable, is_suspect, sequential,
+    compare, detectable, sequential,
 };
 use anyhow::{Context, Result};
 use bisection::{difference, is_in_layouts};
@@ -24,8 +25,6 @@ use host::job_control::RunningSince;
 use records::{Better, Gate, MetricKind, Opened, Run, known_metric};
 use regex_lite::Regex;
 use runner::End;
-use schemars::JsonSchema;
-use serde::Serialize;
 use setup::foreign::Permitted;
 use store::Store;
 
@@ -43,6 +42,7 @@ use crate::patience::Watch;
 use crate::range::{Commit, Source};
 use crate::workshop::Workshop;
 
+pub use self::answer::{CountChange, GateAnswer, GateSide, GateVerdict, GatedCase, Nothing};
 pub use self::cases::Cases;
 pub use self::exact::{CountVerdict, CountedCase, CountedChange};
 
@@ -74,175 +74,6 @@ pub struct GateRequest {
     pub layouts: bool,
     /// Whether instructions are counted under emulation, and nothing is timed.
     pub exact: bool,
-}
-
-/// What a gate says.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct GateAnswer {
-    /// Commit of the base: where head left what it is merged into.
-    pub base: String,
-    /// Commit of the head.
-    pub head: String,
-    /// The metric that decides.
-    pub metric: String,
-    /// Unit of the metric; `1` is a plain number.
-    pub unit: String,
-    /// Direction in which the metric is better.
-    pub better: Better,
-    /// Smallest change that matters, as a share.
-    pub smallest_effect: f64,
-    /// Probability that any case is called changed if nothing is.
-    pub alpha: f64,
-    /// Why nothing was judged; absent if something was.
-    pub nothing: Option<Nothing>,
-    /// The cases that both have, in their order.
-    pub cases: Vec<GatedCase>,
-    /// The counts of these cases, where nothing was timed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub counted: Vec<CountedCase>,
-    /// Cases that only the base has.
-    pub only_base: Vec<String>,
-    /// Cases that only the head has.
-    pub only_head: Vec<String>,
-    /// The smallest change for the worse that would have been found in each case in four of five gates, as a share; absent if
-    /// too few blocks tell.
-    pub could_see: Option<f64>,
-    /// Whether the runs ended because the budget was spent.
-    pub out_of_budget: bool,
-    /// Runs, those in other layouts too.
-    pub runs: usize,
-    /// Blocks that were left out because the host disturbed them.
-    pub disturbed: u32,
-    /// Seconds that all took, builds too.
-    pub seconds: f64,
-    /// The records of the runs.
-    pub records: Vec<String>,
-}
-
-impl GateAnswer {
-    /// Cases that cannot be told and seem worse.
-    fn suspects(&self) -> Vec<String> {
-        let margin = self.smallest_effect.ln_1p();
-        let suspects = self.cases.iter().filter(|case| {
-            let log = case.change.unwrap_or(0.0).ln_1p();
-            let worse_by = match self.better {
-                Better::Lower => log,
-                Better::Higher => -log,
-                Better::Neither => log.abs(),
-            };
-            case.is == GateVerdict::CannotTell && is_suspect(worse_by, margin)
-        });
-        suspects.map(|case| case.case.clone()).collect()
-    }
-
-    /// Takes what further blocks say about some of the cases.
-    fn take_further(&mut self, further: GateAnswer) {
-        for new in further.cases.into_iter().filter(|new| new.is != GateVerdict::CannotTell) {
-            let known = self.cases.iter_mut().find(|case| case.case == new.case);
-            known.into_iter().for_each(|known| *known = new.clone());
-        }
-        self.runs += further.runs;
-        self.disturbed += further.disturbed;
-        self.records.extend(further.records);
-        self.out_of_budget |= further.out_of_budget;
-        self.out_of_budget &= self.cases.iter().any(|case| case.is == GateVerdict::CannotTell);
-    }
-}
-
-/// Why a gate judged nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "why", rename_all = "snake_case")]
-pub enum Nothing {
-    /// Both builds load equal code and data.
-    SameCode,
-    /// A side was not built.
-    NotBuilt {
-        /// `base` or `head`.
-        side: GateSide,
-        /// What its build said.
-        said: String,
-    },
-    /// The cases of a side could not be listed.
-    NotListed {
-        /// `base` or `head`.
-        side: GateSide,
-        /// What the program that lists them said.
-        said: String,
-    },
-    /// Both sides have no case in common.
-    NoCase,
-}
-
-/// A side of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GateSide {
-    /// Before the change.
-    Base,
-    /// With the change.
-    Head,
-}
-
-impl GateSide {
-    /// The side in a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            GateSide::Base => "base",
-            GateSide::Head => "head",
-        }
-    }
-}
-
-/// One case.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct GatedCase {
-    /// Its name; empty if the command is the only one.
-    pub case: String,
-    /// The verdict.
-    pub is: GateVerdict,
-    /// Change of the metric, as a share.
-    pub change: Option<f64>,
-    /// Interval of the change, which allows for all cases and looks.
-    pub interval: Option<(f64, f64)>,
-    /// Blocks that counted.
-    pub blocks: usize,
-    /// The change in other layouts, as shares; empty if they were not tried.
-    pub layouts: Vec<f64>,
-    /// Counts that changed with it, the largest change first: what the kernel did for both sides, as page faults.
-    pub beside: Vec<CountChange>,
-    /// What limits the verdict, or why there is none.
-    pub why: String,
-}
-
-/// A count that changed.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CountChange {
-    /// Name of the metric.
-    pub metric: String,
-    /// Change, as a share.
-    pub change: f64,
-}
-
-/// The verdict about a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GateVerdict {
-    /// Changed for the worse, by the smallest effect or more.
-    Worse,
-    /// Changed for the better.
-    Better,
-    /// Changed, in a metric that is neither good nor bad.
-    Changed,
-    /// Changed for the worse, by less than the smallest effect.
-    Slightly,
-    /// Changed as the compiler laid the builds out, but not in other layouts of the same code.
-    LayoutOnly,
-    /// A change for the worse of the smallest effect is excluded at 95 %, for this case by itself.
-    Harmless,
-    /// Neither is shown.
-    CannotTell,
-    /// Runs of one side or both fail.
-    Failed,
 }
 
 /// Builds, measures and judges. `None` if a signal asked knee to end: the same gate again goes on with what was measured.

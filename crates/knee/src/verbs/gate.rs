@@ -42,10 +42,12 @@ pub struct Arguments {
     /// Branch or commit with the change
     #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
     head: String,
-    /// Git repository, or a directory inside it
+    /// Git repository, or a folder in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     git: PathBuf,
-    /// Build with this line, in a shell in the directory of a commit
+    /// Build a commit with this line
+    ///
+    /// A shell interprets it in the directory of the commit.
     #[arg(long, value_name = "LINE")]
     build: Option<String>,
     /// What the build makes [default: all programs and libraries]
@@ -54,48 +56,60 @@ pub struct Arguments {
     /// Give a build up after this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, hide_short_help = true)]
     build_timeout: f64,
-    /// Measure this program, in the directory of a build; {case} is the name of a case
+    /// Run this program; {case} is the name of a case
+    ///
+    /// It runs in the directory of a build.
     #[arg(long, value_name = "LINE", required_unless_present = "harness")]
     command: Option<String>,
-    /// A line for a shell in the directory of a build that prints the cases, one a line
+    /// Line for a shell that prints the cases
+    ///
+    /// It runs in the directory of each build, and each line that it prints is a case.
     #[arg(long, value_name = "LINE", conflicts_with_all = ["case", "harness"])]
     cases: Option<String>,
     /// The cases by name
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     case: Vec<String>,
-    /// A benchmark harness and its program: criterion, go, google-benchmark, jmh, pytest-benchmark, will-it-scale
+    /// A benchmark harness and its program
     ///
+    /// criterion, go, google-benchmark, jmh, pytest-benchmark or will-it-scale.
     /// It lists the cases, runs each by itself, and its own numbers decide, so that the start of a process is no part of
     /// them. `*` in the name of the program stands for any characters.
     #[arg(long, value_name = "NAME=PROGRAM", conflicts_with_all = ["command", "value", "metric"])]
     harness: Option<String>,
-    /// Only cases whose names this regular expression matches
-    #[arg(long, value_name = "REGEX")]
+    /// Only cases whose names match
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
     only: Option<Regex>,
     /// Metric to judge by [default: wall_s, or --value]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     metric: Option<String>,
-    /// Number in the output to judge by: text around `{}`
+    /// Number in the output: text around `{}`
+    ///
+    /// It judges in place of the time.
     #[arg(long, value_name = "PATTERN", conflicts_with = "metric")]
     value: Option<String>,
     /// More of --value is better
-    #[arg(long, requires = "value")]
+    #[arg(long, requires = "value", hide_short_help = true)]
     higher_is_better: bool,
     /// --value counts what the program does: no block is left out because other programs disturbed it
     #[arg(long, requires = "value", hide_short_help = true)]
     count: bool,
-    /// Count instructions and system calls under emulation, and time nothing: exact on any host, in seconds
+    /// Count instructions, exactly, and time nothing
     ///
+    /// Instructions and system calls are counted under emulation: the same on every host, in seconds.
     /// A case fails the gate by more instructions. The same instructions may take another time, which this does not say.
     #[arg(long, conflicts_with_all = ["value", "metric", "budget"])]
     exact: bool,
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all", hide_short_help = true)]
     cpus: String,
-    /// Smallest slowdown that matters [default: 2%, or 0.5% with --exact]
-    #[arg(long, value_name = "PERCENT", value_parser = parse::percent)]
+    /// Smallest slowdown that matters [default: 2%]
+    ///
+    /// With --exact, 0.5% by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse::percent)]
     smallest_effect: Option<f64>,
-    /// Time that the runs may take: 90s, 5m
+    /// Time that the runs may take
+    ///
+    /// Such as 90s or 5m. Builds take theirs beside.
     #[arg(long, value_name = "TIME", value_parser = time_s, default_value = "5m")]
     budget: f64,
     /// Do not look for a slowdown in other layouts of the builds
@@ -104,7 +118,7 @@ pub struct Arguments {
     /// Give a run up after this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, hide_short_help = true)]
     timeout: f64,
-    /// Write the comment for the pull request, in Markdown
+    /// Write the comment, in Markdown
     #[arg(long, value_name = "FILE")]
     comment: Option<PathBuf>,
     /// Write the page with all cases and runs
