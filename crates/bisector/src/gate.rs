@@ -220,7 +220,8 @@ impl Gating<'_> {
     /// Counts the instructions of the cases.
     fn count(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
         let counted = count_cases(&self.asked.request, &self.subjects()?, cases, tell)?;
-        let answer = |counted| GateAnswer { counted, ..self.blank() };
+        let runs = cases.len().max(1) * exact::RUNS;
+        let answer = |counted| GateAnswer { counted, runs, ..self.blank() };
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
@@ -486,15 +487,10 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         Verdict::Better { .. } => GateVerdict::Better,
         Verdict::More { .. } | Verdict::Less { .. } => GateVerdict::Changed,
         Verdict::Same => GateVerdict::Harmless,
-        Verdict::CannotTell { why, .. } | Verdict::Unjudged { why, .. } => {
-            if contrast.harmless {
-                GateVerdict::Harmless
-            } else {
-                gated.why = [gated.why, why.clone()].join(" ").trim().to_string();
-                GateVerdict::CannotTell
-            }
+        _ if contrast.harmless => GateVerdict::Harmless,
+        Verdict::CannotTell { .. } | Verdict::Unjudged { .. } | Verdict::NotInterleaved => {
+            GateVerdict::CannotTell
         }
-        Verdict::NotInterleaved => GateVerdict::CannotTell,
     };
     if contrast.verdict.is_change() {
         gated.beside = beside(cell);

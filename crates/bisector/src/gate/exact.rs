@@ -19,8 +19,20 @@ use crate::measurement::{CASE, Subject};
 /// How often each side is counted, to see whether it repeats.
 const TIMES: usize = 2;
 
+/// What makes programs execute the same in each run. Go collects garbage and preempts by the clock.
+const FIXED: [(&str, &str); 5] = [
+    ("LC_ALL", "C"),
+    ("PYTHONHASHSEED", "0"),
+    ("GOGC", "off"),
+    ("GOMAXPROCS", "1"),
+    ("GODEBUG", "asyncpreemptoff=1"),
+];
+
 /// A change is told from this multiple of what one side differs by from run to run.
 const SPREADS: f64 = 4.0;
+
+/// Runs of a case.
+pub(super) const RUNS: usize = 2 * TIMES;
 
 /// Functions and system calls that are named for a case.
 const NAMED_MAX: usize = 3;
@@ -86,9 +98,9 @@ pub(super) fn count_cases(
         "counting {} of base and head under emulation",
         host::counted(cases.len(), "case")
     ));
-    let runs = cases.len() * 2 * TIMES;
+    let runs = cases.len() * RUNS;
     let counted = in_parallel(runs, |run| {
-        let (case, side) = (&cases[run / (2 * TIMES)], &subjects[run % 2]);
+        let (case, side) = (&cases[run / RUNS], &subjects[run % 2]);
         if signals::received().is_some() {
             return Err("interrupted".to_string());
         }
@@ -99,7 +111,7 @@ pub(super) fn count_cases(
     }
     let mut counted = counted.into_iter();
     let judged = cases.iter().map(|case| {
-        let runs: Result<Vec<CountedProgram>, String> = counted.by_ref().take(2 * TIMES).collect();
+        let runs: Result<Vec<CountedProgram>, String> = counted.by_ref().take(RUNS).collect();
         match runs {
             Ok(runs) => judged(case, &runs, request.smallest_effect),
             Err(why) => failed(case, why),
@@ -131,9 +143,8 @@ fn counted_once(request: &Request, side: &Subject, case: &str) -> Result<Counted
     let words = commands::words(&line, request.shell, &values)?;
     let kept = ["PATH", "HOME", "LD_LIBRARY_PATH", "JAVA_HOME", "PYTHONPATH"];
     let kept = kept.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)));
-    let environment: Vec<(String, String)> = kept
-        .chain([value("LC_ALL", "C".to_string()), value("PYTHONHASHSEED", "0".to_string())])
-        .collect();
+    let environment: Vec<(String, String)> =
+        kept.chain(FIXED.map(|(name, text)| value(name, text.to_string()))).collect();
     let limit = Duration::from_secs_f64(request.timeout_s);
     let counted = count(&words, &side.folder, &environment, limit)?;
     let said = String::from_utf8_lossy(&counted.output);
@@ -175,8 +186,14 @@ fn judged(case: &str, runs: &[CountedProgram], smallest: f64) -> CountedCase {
         _ => CountVerdict::Same,
     };
     let (first, second) = (&runs[0], &runs[1]);
+    // Only system calls of which every run of a side makes as many.
+    let repeats = |number: &u64| {
+        let counts = |one: usize| side(one).map(|run| run.system_calls.get(number));
+        (0..2).all(|one| counts(one).all(|count| count == runs[one].system_calls.get(number)))
+    };
     let calls = |run: &CountedProgram| -> BTreeMap<String, u64> {
-        run.system_calls.iter().map(|(number, n)| (probes::call_name(*number), *n)).collect()
+        let steady = run.system_calls.iter().filter(|(number, _)| repeats(number));
+        steady.map(|(number, n)| (probes::call_name(*number), *n)).collect()
     };
     let has_moved = matches!(is, CountVerdict::More | CountVerdict::Less);
     let functions = has_moved.then(|| changes(&by_function(first), &by_function(second)));
@@ -257,5 +274,8 @@ mod tests {
         let counted = judged("a", &[run(1000, 3), run(1000, 5), run(1000, 3), run(1000, 5)], 0.005);
         let change = CountedChange { name: "getppid".to_string(), base: 3, head: 5 };
         assert_eq!((counted.is, counted.system_calls), (CountVerdict::Same, vec![change]));
+        // One side does not repeat.
+        let counted = judged("a", &[run(1000, 3), run(1000, 5), run(1000, 4), run(1000, 5)], 0.005);
+        assert_eq!(counted.system_calls, []);
     }
 }

@@ -272,7 +272,7 @@ fn method(answer: &GateAnswer) -> Vec<String> {
     ];
     if answer.disturbed > 0 {
         method.push(format!(
-            "{} were left out because the host disturbed them.",
+            "The host disturbed {}: no verdict rests on what it disturbed.",
             counted(answer.disturbed as usize, "block")
         ));
     }
