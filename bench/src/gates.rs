@@ -56,7 +56,7 @@ impl Program {
         Program { cases: (0..CASES).map(case).collect(), unused: None }
     }
 
-    /// C, each case a function of its own. A run of a case takes some ms, times a factor of the noise.
+    /// C, each case a function of its own, which prints its time. A run takes some ms, times a factor of the noise.
     fn source(&self) -> String {
         let mut text = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n#include <time.h>\n\
             static int fixed;\nstatic double loops(double n) {\n    struct timespec now;\n    if (fixed) return n;\n    clock_gettime(CLOCK_MONOTONIC, &now);\n    \
@@ -80,13 +80,15 @@ impl Program {
             );
         }
         text += "int main(int argc, char **argv) {\n    const char *name = argc > 1 ? argv[1] : \"\";\n    \
-            fixed = argc > 2;\n";
+            struct timespec from, to;\n    fixed = argc > 2;\n    clock_gettime(CLOCK_MONOTONIC, &from);\n";
         for (number, (name, _)) in self.cases.iter().enumerate() {
             text += &format!(
-                "    if (!strcmp(name, \"--list\")) puts(\"{name}\");\n    if (!strcmp(name, \"{name}\")) case_{number}();\n"
+                "    if (!strcmp(name, \"--list\")) {{ puts(\"{name}\"); fixed = 1; }}\n    if (!strcmp(name, \"{name}\")) case_{number}();\n"
             );
         }
-        text + "    return 0;\n}\n"
+        text + "    clock_gettime(CLOCK_MONOTONIC, &to);\n    \
+            if (!fixed) printf(\"time: %f us\\n\", (to.tv_sec - from.tv_sec) * 1e6 + (to.tv_nsec - from.tv_nsec) / 1e3);\n    \
+            return 0;\n}\n"
     }
 }
 
@@ -206,7 +208,9 @@ fn gated(bench: &Bench, home: &Path, by: By) -> Result<Value> {
     let mut gate = bench.knee(home);
     gate.args(["gate", "--json", "--base", "base", "--cpus", "1"]);
     match by {
-        By::Time => gate.args(["--budget", "5m", "--command", "./bench {case}"]),
+        By::Time => {
+            gate.args(["--budget", "5m", "--command", "./bench {case}", "--value", "time: {} us"])
+        }
         By::Counts => gate.args(["--exact", "--command", "./bench {case} fixed"]),
     };
     gate.args(["--build", "cc -O1 -o bench bench.c -lm"]);

@@ -193,7 +193,7 @@ pub struct Contrast {
     pub p: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Whether a change for the worse that matters is excluded at 95 %, for this cell by itself: a gate leaves it alone.
+    /// Whether a change for the worse that matters is excluded at 98 %, for this cell by itself: a gate leaves it alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
     /// Two modes of the values, if both sides show them.

@@ -26,7 +26,7 @@ pub(crate) const TAKEN_MIN: usize = 3;
 pub(crate) const RANKS_MIN: usize = 8;
 
 /// Twice the probability that an interval of [`is_harmless`] misses on one side.
-const HARMLESS: f64 = 0.10;
+const HARMLESS: f64 = 0.04;
 
 /// Nobody can run more blocks than this, so no such number is given as advice.
 const MORE_MAX: f64 = 1e6;
@@ -116,7 +116,7 @@ pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
     at_look(&finite[..look], Some(&look) == looks.last(), rule)
 }
 
-/// Whether it is not worth to go on with these differences: at the last look, Student's one-sided interval at 95 % excludes a
+/// Whether it is not worth to go on with these differences: at the last look, Student's one-sided interval at 98 % excludes a
 /// change for the worse of the margin, and the estimate is no change for the better of that size. This ends blocks, and
 /// is no verdict: a verdict comes from [`judge`] alone.
 pub fn is_harmless(differences: &[f64], better: Better, rule: &Rule) -> bool {

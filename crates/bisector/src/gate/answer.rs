@@ -168,7 +168,7 @@ pub enum GateVerdict {
     Slightly,
     /// Changed as the compiler laid the builds out, but not in other layouts of the same code.
     LayoutOnly,
-    /// A change for the worse of the smallest effect is excluded at 95 %, for this case by itself.
+    /// A change for the worse of the smallest effect is excluded at 98 %, for this case by itself.
     Harmless,
     /// Neither is shown.
     CannotTell,

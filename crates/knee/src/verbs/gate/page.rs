@@ -266,7 +266,7 @@ fn method(answer: &GateAnswer) -> Vec<String> {
             100.0 * (1.0 - answer.alpha)
         ),
         format!(
-            "A case is left alone once a slowdown of {:.1} % is excluded at 95 % for it by itself.",
+            "A case is left alone once a slowdown of {:.1} % is excluded at 98 % for it by itself.",
             100.0 * answer.smallest_effect
         ),
     ];
