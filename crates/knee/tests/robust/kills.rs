@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use records::{Opened, RecordState, Run};
 
-use crate::home::{Ended, Home, entries};
+use crate::home::{Home, entries};
 use crate::random::{choices, times};
 use crate::skip::skip;
 
@@ -171,8 +171,8 @@ impl Record {
     fn end_in_peace(&mut self) {
         self.recover();
         if !self.whole() {
-            let ended = self.resume();
-            if is_refused(&ended) {
+            let ended = self.home.resume(&self.next_command());
+            if ended.is_refused() {
                 skip("a killed record that is resumed", &ended.stderr);
                 return self.check_seen();
             }
@@ -194,22 +194,4 @@ impl Record {
         files.sort();
         assert_eq!(files, ["record.json", "runs.ndjson", "samples.parquet"]);
     }
-
-    /// Resumes, or is refused for a minute: the kernel may have changed what counts as a setting for good, as a warning of its own
-    /// taints it.
-    fn resume(&self) -> Ended {
-        let since = Instant::now();
-        loop {
-            let ended = self.home.run(&self.next_command());
-            if !is_refused(&ended) || since.elapsed() > Duration::from_secs(60) {
-                return ended;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-/// Whether knee went on with no record because something else on this host has a setting changed for a while.
-fn is_refused(ended: &Ended) -> bool {
-    ended.stderr.contains("is not resumed: the setting ")
 }

@@ -210,7 +210,7 @@ fn a_search_measures_the_counts_that_it_needs_and_ends_as_asked() {
     assert!(all >= 4 || record.runs.len() == 5 * tried.len(), "{} runs", record.runs.len());
     assert_eq!(record.record.state, records::RecordState::Whole);
     let again =
-        home.run("run getppid --cpus adaptive --budget 60s --seconds 0.02 --seed 1 --resume");
+        home.resume("run getppid --cpus adaptive --budget 60s --seconds 0.02 --seed 1 --resume");
     assert!(again.stderr.contains("no partial record"), "{}", again.stderr);
 }
 
