@@ -12,6 +12,7 @@ const VERSIONS: [u32; 3] = [1, 2, 3];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    println!("cargo::rerun-if-changed=plugin/interface.h");
     for plugin in PLUGINS {
         let source = format!("plugin/{plugin}.c");
         println!("cargo::rerun-if-changed={source}");
