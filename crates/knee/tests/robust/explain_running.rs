@@ -453,10 +453,10 @@ fn a_lock_that_is_held_longer_than_before_has_grown_and_an_equal_look_has_not() 
     let shown = home.run(&format!("explain {} --json", home.path("before.live").display()));
     let again: Value = serde_json::from_str(&home.said("stdout")).expect(&shown.stderr);
     assert_eq!(again, saved);
-    let against = |home: &Home, server: &Running| {
+    let against = |server: &Running, seconds: u32| {
         let file = home.path("before.live");
         let words = format!("--pid {} --against {}", server.0.id(), file.display());
-        looked_at_for(home, &words, 4).unwrap()
+        looked_at_for(&home, &words, seconds).unwrap()
     };
     // On a busy host two looks differ, but not by this much.
     let far = |comparison: &Value| {
@@ -466,12 +466,18 @@ fn a_lock_that_is_held_longer_than_before_has_grown_and_an_equal_look_has_not() 
         let moved = of_lock.filter(|change| change["verdict"] == "grew");
         moved.filter_map(|change| change["difference"].as_f64()).any(|difference| difference > 0.4)
     };
-    assert!(!far(&against(&home, &before)));
+    assert!(!far(&against(&before, 4)));
     drop(before);
     let after = changing_server(&home, 4000);
-    let changed = against(&home, &after);
-    assert!(far(&changed), "{changed:#}");
-    assert_eq!(verdict(&changed, "waiting_for_locks", "changing"), "grew");
+    // A busy host gets longer looks.
+    let has_grown =
+        |seen: &Value| far(seen) && verdict(seen, "waiting_for_locks", "changing") == "grew";
+    let mut last = Value::Null;
+    let found = [4, 8, 16].into_iter().any(|seconds| {
+        last = against(&after, seconds);
+        has_grown(&last)
+    });
+    assert!(found, "{last:#}");
 }
 
 #[test]

@@ -64,7 +64,13 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct thread_info {
+	__u32 cpu;
+};
+
 struct task_struct {
+	// Has the CPU since Linux 5.16 (x86-64), which was task->cpu before.
+	struct thread_info thread_info;
 	struct mm_struct *mm;
 	int pid;
 	int tgid;

@@ -1,5 +1,6 @@
 //! Loads the programs, marks threads, empties the ring, and puts the events together.
 
+mod attached;
 mod cut;
 mod earlier_waits;
 mod names;
@@ -9,19 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::mem::take;
-use std::os::fd::IntoRawFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use host::clock::now_ns;
 use host::parse_cpu_list;
-use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{Iter, MapCore, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
 use perf_data::Symbols;
 use records::live::{CpuUse, Left, OtherTask, StackTaken, Switch, Touch, Trace, TracedTask};
 
+use self::attached::{Attached, GoProgram};
 use self::earlier_waits::read_words;
 use self::names::name_stacks;
 use super::Followed;
@@ -34,29 +32,20 @@ use super::host_use::{own_cpu_ns, stolen_ns};
 use super::operations::PassedFile;
 use super::raw::{RawEvent, RawStack, RawTask, SIGNAL_CALLS, name_of};
 use super::user_stacks::{UserStacks, touched};
-use crate::ledger::programs::{CodeLocation, root_of};
+use crate::ledger::programs::CodeLocation;
 use crate::libbpf_log::{self, with_log};
-use crate::perf_event::{self, EventAttributes};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/live.bpf.o"));
 
-/// The programs on tracepoints: those that remember something for the switches before those of the switches.
-const ATTACHED: [&str; 5] =
-    ["live_fork", "live_waking", "live_contention_end", "live_contention_begin", "live_switch"];
-/// Without these there is nothing to see.
-const ESSENTIAL: [&str; 3] = ["live_fork", "live_waking", "live_switch"];
-const SAMPLER: &str = "live_sample";
 const FOLLOW: &str = "follow_wanted";
 const FIND: &str = "find_followed";
+const FORGET: &str = "forget_switches";
 
 /// The share of the CPUs' time that following may take.
 const BUDGET: f64 = 0.01;
-/// What the BPF programs and the end of a look take for a switch with its wake-up, in ns: measured with bpf_stats_enabled(5) and a
-/// profile of knee, of PostgreSQL with 50 000 switches a second.
-const SWITCH_NS: f64 = 1500.0;
-
-/// The programs on functions of Go's runtime.
-const GO: [&str; 2] = ["go_waits", "go_wakes"];
+/// What the BPF programs and the end of a look take for a switch with its wake-up, in ns: PostgreSQL's rate on two CPUs with 70 000
+/// switches a second, the programs attached and detached in turns. Their own run time (bpf_stats_enabled) is a third of that.
+const SWITCH_NS: f64 = 2000.0;
 
 /// The size of the ring of events that wait to be read.
 const RING_BYTES: u32 = 64 << 20;
@@ -81,8 +70,7 @@ const USE_BYTES: usize = 64;
 /// Follows the threads of processes, and what they start, until it is dropped.
 pub struct LiveWatch {
     object: Object,
-    /// Dropping a link detaches its program.
-    links: Vec<Link>,
+    attached: Attached,
     ring: RingBuffer<'static>,
     arrived: Rc<RefCell<Vec<RawEvent>>>,
     stacks: UserStacks,
@@ -149,19 +137,14 @@ impl LiveWatch {
             .open_memory(PROGRAMS)
             .map_err(|e| with_log("opening knee's BPF programs", &e))?;
         configure(&mut open)?;
-        let go: Vec<GoProgram> = processes.iter().filter_map(|p| GoProgram::of(*p)).collect();
-        for mut program in open.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            if GO.contains(&name.as_str()) {
-                program.set_autoload(!go.is_empty());
-            }
-        }
+        let go = GoProgram::of_all(processes);
+        attached::load_go_if(&mut open, !go.is_empty());
         let object = open.load().map_err(|e| {
             let why = with_log("loading knee's BPF programs", &e);
             format!("{why}: this needs root, or CAP_BPF and CAP_PERFMON, and Linux 5.11 or newer with BTF")
         })?;
         let mut followed = Followed::default();
-        let links = attach_all(&object, &go, hertz, &mut followed.missing)?;
+        let attached = Attached::begin(&object, go, hertz, &mut followed.missing)?;
         let arrived = Rc::new(RefCell::new(Vec::new()));
         let ring = ring(&object, arrived.clone())?;
         let symbols = Symbols::from_kernel();
@@ -170,7 +153,7 @@ impl LiveWatch {
         }
         let mut watch = LiveWatch {
             object,
-            links,
+            attached,
             ring,
             arrived,
             stacks: UserStacks::default(),
@@ -338,7 +321,7 @@ impl LiveWatch {
         places: &[PassedFile],
         event: Option<(&str, &str)>,
     ) -> Result<(), String> {
-        count_operations::attach(&self.object, places, event, &mut self.links)
+        count_operations::attach(&self.object, places, event, &mut self.attached.always)
     }
 
     /// How many operations followed tasks have done since they are counted.
@@ -351,7 +334,7 @@ impl LiveWatch {
         self.drain();
         if !self.is_paused && self.cost_ns() + self.payment_ns() > self.budget_ns() {
             self.end_window();
-            self.pause(true);
+            self.pause();
         }
     }
 
@@ -372,12 +355,8 @@ impl LiveWatch {
         if !self.is_paused {
             return self.end_window();
         }
-        if self.only_pays() {
+        if self.only_pays() || !self.resume() {
             return;
-        }
-        self.pause(false);
-        if let Err(why) = self.walk_threads(FIND) {
-            self.followed.missing.insert("what threads did after a pause".to_string(), why);
         }
         self.drain();
         self.last = self.totals();
@@ -403,14 +382,43 @@ impl LiveWatch {
         self.begin_window();
     }
 
-    /// Has the BPF programs follow nobody, or everybody again.
-    fn pause(&mut self, is_paused: bool) {
-        let value = u32::from(is_paused).to_ne_bytes();
-        let done = map(&self.object, "paused").and_then(|map| {
-            map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY).map_err(|e| e.to_string())
-        });
-        // If it cannot be, all goes on as before.
-        self.is_paused = is_paused && done.is_ok();
+    /// Sees no switches until [`LiveWatch::resume`]: the programs are detached, since each costs its part of a switch even if it
+    /// returns at once.
+    fn pause(&mut self) {
+        self.attached.pause();
+        self.is_paused = true;
+        // What a thread was known to do is long past when knee resumes.
+        if let Err(why) = self.walk_threads(FORGET) {
+            self.followed.missing.insert("what threads did in a pause".to_string(), why);
+        }
+    }
+
+    /// Sees switches again, and what each thread does now. Returns whether it does; if not, it is told as missing.
+    fn resume(&mut self) -> bool {
+        let attached = self.forget_uses().and_then(|()| self.attached.resume(&self.object));
+        if let Err(why) = attached {
+            self.followed.missing.insert("what came after a pause".to_string(), why);
+            return false;
+        }
+        self.is_paused = false;
+        if let Err(why) = self.walk_threads(FIND) {
+            self.followed.missing.insert("what threads did after a pause".to_string(), why);
+        }
+        true
+    }
+
+    /// Has all CPUs begin anew, now and with nobody known to run there. No program may be attached that counts their time.
+    fn forget_uses(&self) -> Result<(), String> {
+        const UNKNOWN: u64 = 3;
+        let key = 0_u32.to_ne_bytes();
+        let uses = map(&self.object, "uses")?;
+        let values = uses.lookup_percpu(&key, MapFlags::ANY).map_err(|e| e.to_string())?;
+        let mut values = values.ok_or("internal error: CPUs have no counts of time")?;
+        for bytes in values.iter_mut().filter(|bytes| bytes.len() >= USE_BYTES) {
+            bytes[..8].copy_from_slice(&now_ns().to_ne_bytes());
+            bytes[40..48].copy_from_slice(&UNKNOWN.to_ne_bytes());
+        }
+        uses.update_percpu(&key, &values, MapFlags::ANY).map_err(|e| e.to_string())
     }
 
     /// Ends: names the functions of all stacks.
@@ -466,10 +474,10 @@ impl Totals {
         }
         let word = |index: usize| word(bytes, 8 * index).unwrap_or(0);
         let goes_on = if word(0) == 0 { 0 } else { now.saturating_sub(word(0)) };
-        let part = |what: u64| if word(5) == what { goes_on } else { 0 };
-        self.subject_ns += word(1) + part(0);
-        self.others_ns += word(2) + part(1);
-        self.idle_ns += word(3) + part(2);
+        let part = |is_so: bool| if is_so { goes_on } else { 0 };
+        self.subject_ns += word(1) + part(word(5) == 0);
+        self.others_ns += word(2) + part(word(5) == 1);
+        self.idle_ns += word(3) + part(word(5) >= 2);
         self.lost += word(4);
     }
 }
@@ -523,87 +531,6 @@ fn configure(open: &mut libbpf_rs::OpenObject) -> Result<(), String> {
             let bytes =
                 unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), length) };
             section.copy_from_slice(bytes);
-        }
-    }
-    Ok(())
-}
-
-/// Attaches all programs but those that walk threads; those without which something is seen may be missing.
-fn attach_all(
-    object: &Object,
-    go: &[GoProgram],
-    hertz: u32,
-    missing: &mut BTreeMap<String, String>,
-) -> Result<Vec<Link>, String> {
-    let mut links = Vec::new();
-    for name in ATTACHED {
-        match program(object, name)?.attach() {
-            Ok(link) => links.push(link),
-            Err(e) if ESSENTIAL.contains(&name) => {
-                return Err(format!("attaching {name}: {e}"));
-            }
-            Err(e) => drop(missing.insert(name.to_string(), e.to_string())),
-        }
-    }
-    if let Err(why) = sample(object, hertz, &mut links) {
-        missing.insert("samples".to_string(), why);
-    }
-    if let Err(why) = attach_go(object, go, &mut links) {
-        missing.insert("locks of goroutines".to_string(), why);
-    }
-    Ok(links)
-}
-
-/// Takes samples on every CPU that is online.
-fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), String> {
-    let attributes = EventAttributes::new(
-        perf_event::TYPE_SOFTWARE,
-        perf_event::COUNT_SW_CPU_CLOCK,
-        u64::from(hertz),
-        perf_event::FREQUENCY,
-    );
-    let program = program(object, SAMPLER)?;
-    for cpu in online()? {
-        // From here on the link owns the event, and closes it.
-        let event = perf_event::open(&attributes, (-1, cpu as i32))?.into_raw_fd();
-        let link = program.attach_perf_event(event);
-        links.push(link.map_err(|e| format!("sampling CPU {cpu}: {e}"))?);
-    }
-    Ok(())
-}
-
-/// A program of Go, with the places of the functions in which goroutines begin to wait and are made ready.
-#[derive(PartialEq, Eq)]
-struct GoProgram {
-    path: PathBuf,
-    places: Vec<u64>,
-}
-
-impl GoProgram {
-    /// The program of a process, if it is one of Go. The probes read Go's registers of amd64 alone.
-    fn of(process: u32) -> Option<GoProgram> {
-        // runtime/sema.go: the only ways in and out of a queue.
-        const FUNCTIONS: [&str; 2] = ["runtime.semacquire1", "runtime.readyWithTime"];
-        let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
-        let path = PathBuf::from(format!("{}{}", root_of(process), path.display()));
-        let places = perf_data::function_places(&path, &FUNCTIONS).ok()?;
-        let places: Vec<u64> = places.into_iter().flatten().collect();
-        (cfg!(target_arch = "x86_64") && places.len() == GO.len())
-            .then_some(GoProgram { path, places })
-    }
-}
-
-/// Watches the programs of Go, each once.
-fn attach_go(object: &Object, programs: &[GoProgram], links: &mut Vec<Link>) -> Result<(), String> {
-    const ANY_PROCESS: i32 = -1;
-    for (index, go) in programs.iter().enumerate() {
-        if programs[..index].contains(go) {
-            continue;
-        }
-        for (name, place) in GO.iter().zip(&go.places) {
-            let program = program(object, name)?;
-            let link = program.attach_uprobe(false, ANY_PROCESS, &go.path, *place as usize);
-            links.push(link.map_err(|e| with_log("attaching to Go's runtime", &e))?);
         }
     }
     Ok(())

@@ -145,7 +145,7 @@ struct cpu_use {
 	__u64 other_ns;
 	__u64 idle_ns;
 	__u64 lost;
-	// Which of the three is going on: 0, 1, 2.
+	// Which of the three is going on: 0, 1, 2; or 3, not known until the next switch: no task that runs was found, so it is idle.
 	__u64 now;
 	// The stacks that may still be taken in this hundredth of a second.
 	__u64 period;
@@ -223,14 +223,6 @@ struct {
 	__type(value, __u32);
 } wanted SEC(".maps");
 
-// Not 0 while nothing is to be followed: knee itself would take too much of the CPUs.
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} paused SEC(".maps");
-
 // How often followed tasks passed what counts operations.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -284,13 +276,6 @@ static __always_inline struct cpu_use *this_cpu(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&uses, &zero);
-}
-
-static __always_inline bool is_paused(void)
-{
-	__u32 zero = 0, *value = bpf_map_lookup_elem(&paused, &zero);
-
-	return value && *value;
 }
 
 // A member of the registers with which a task entered the kernel; 0 where this architecture has none.
@@ -412,14 +397,14 @@ static __always_inline void account(struct cpu_use *c, struct task_struct *prev,
 	struct other *other, first = {};
 
 	// The switch from the idle task to a followed one was missed.
-	if (c->since_ns && c->now == 2 && ran_ns) {
+	if (c->since_ns && c->now >= 2 && ran_ns) {
 		ran_ns = ran_ns < d ? ran_ns : d;
 		c->followed_ns += ran_ns;
 		d -= ran_ns;
 	}
 	if (c->since_ns && c->now == 0)
 		c->followed_ns += d;
-	else if (c->since_ns && c->now == 2)
+	else if (c->since_ns && c->now >= 2)
 		c->idle_ns += d;
 	else if (c->since_ns)
 		c->other_ns += d;
@@ -619,8 +604,6 @@ int BPF_PROG(live_switch, bool preempt, struct task_struct *prev, struct task_st
 		to->has_arrived = 1;
 		to->woken.at_ns = to->earlier.at_ns = 0;
 	}
-	if (is_paused())
-		return 0;
 	e = bpf_map_lookup_elem(&switches, &zero);
 	if (!e)
 		return 0;
@@ -664,7 +647,7 @@ int BPF_PROG(live_waking, struct task_struct *task)
 	__u64 now, arguments[2];
 	struct cpu_use *c;
 
-	if (!mark || is_paused())
+	if (!mark)
 		return 0;
 	now = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
@@ -755,7 +738,7 @@ static __always_inline int send_goroutine(__u32 reason, __u64 goroutine, __u64 a
 	__u64 now = bpf_ktime_get_ns();
 	struct stack_event *s;
 
-	if (!c || !mark || is_paused())
+	if (!c || !mark)
 		return 0;
 	s = begin_stack(mark, task, reason, now);
 	if (!s)
@@ -840,6 +823,36 @@ int follow_wanted(struct bpf_iter__task *context)
 	return 0;
 }
 
+// Run by knee in a pause, in which no switch and no wake-up is seen.
+SEC("iter/task")
+int forget_switches(struct bpf_iter__task *context)
+{
+	struct mark *mark = context->task ? mark_of(context->task) : NULL;
+
+	if (mark) {
+		mark->woken.at_ns = mark->earlier.at_ns = mark->ran_ns = 0;
+		mark->has_arrived = 0;
+	}
+	return 0;
+}
+
+// Says what goes on where this task runs, unless a switch has said so.
+static __always_inline void find_use(struct task_struct *task, bool is_followed)
+{
+	__u32 zero = 0, cpu;
+	struct cpu_use *c;
+
+	// Linux 5.19; thread_info.cpu is older.
+	if (!task->on_cpu ||
+	    !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_map_lookup_percpu_elem) ||
+	    !bpf_core_field_exists(task->thread_info.cpu))
+		return;
+	cpu = BPF_CORE_READ(task, thread_info.cpu);
+	c = bpf_map_lookup_percpu_elem(&uses, &zero, cpu);
+	if (c && c->now == 3)
+		c->now = is_followed ? 0 : 1;
+}
+
 // Run by knee after a pause: what each followed thread does.
 SEC("iter/task")
 int find_followed(struct bpf_iter__task *context)
@@ -849,6 +862,8 @@ int find_followed(struct bpf_iter__task *context)
 	struct switch_event e = {};
 	struct cpu_use *c = this_cpu();
 
+	if (task)
+		find_use(task, mark);
 	if (!mark || !c)
 		return 0;
 	e.head.at_ns = bpf_ktime_get_ns();

@@ -69,7 +69,7 @@ impl LiveWatch {
         if !self.is_paused {
             self.drain();
             self.end_window();
-            self.pause(true);
+            self.pause();
         }
         self.debt_ns = 0.0;
     }

@@ -1,0 +1,159 @@
+//! The BPF programs of a look where the kernel runs them: some as long as the look lasts, those of switches not in its pauses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::IntoRawFd;
+use std::path::PathBuf;
+
+use libbpf_rs::{Link, Object, OpenObject};
+
+use super::online;
+use crate::ledger::programs::root_of;
+use crate::libbpf_log::with_log;
+use crate::live::bpf_object::program;
+use crate::perf_event::{self, EventAttributes};
+
+/// The programs that see rare events, which a look must not miss: a child that is not marked is never followed.
+const ALWAYS: [&str; 3] = ["live_fork", "live_contention_end", "live_contention_begin"];
+/// Those that see each switch: what wakes before what it remembers is used.
+const SWITCHES: [&str; 2] = ["live_waking", "live_switch"];
+const FORK: &str = "live_fork";
+const SAMPLER: &str = "live_sample";
+/// The programs on functions of Go's runtime.
+const GO: [&str; 2] = ["go_waits", "go_wakes"];
+
+/// Attached programs. Dropping a link detaches its program.
+pub struct Attached {
+    /// Also in pauses.
+    pub always: Vec<Link>,
+    switches: Vec<Link>,
+    go: Vec<GoProgram>,
+}
+
+impl Attached {
+    /// Attaches all programs but those that walk threads; those without which something is seen may be missing.
+    ///
+    /// # Errors
+    /// The kernel refuses one without which there is nothing to see.
+    pub fn begin(
+        object: &Object,
+        go: Vec<GoProgram>,
+        hertz: u32,
+        missing: &mut BTreeMap<String, String>,
+    ) -> Result<Attached, String> {
+        let mut always = Vec::new();
+        for name in ALWAYS {
+            match attach(object, name) {
+                Ok(link) => always.push(link),
+                Err(why) if name == FORK => return Err(why),
+                Err(why) => drop(missing.insert(name.to_string(), why)),
+            }
+        }
+        if let Err(why) = sample(object, hertz, &mut always) {
+            missing.insert("samples".to_string(), why);
+        }
+        let mut attached = Attached { always, switches: Vec::new(), go };
+        if let Err(why) = attached.attach_go(object) {
+            attached.go.clear();
+            attached.switches.clear();
+            missing.insert("locks of goroutines".to_string(), why);
+        }
+        attached.attach_switches(object)?;
+        Ok(attached)
+    }
+
+    /// Detaches what sees switches.
+    pub fn pause(&mut self) {
+        self.switches.clear();
+    }
+
+    /// Attaches it again.
+    ///
+    /// # Errors
+    /// The kernel refuses it now; then nothing of it is attached.
+    pub fn resume(&mut self, object: &Object) -> Result<(), String> {
+        let attached = self.attach_go(object).and_then(|()| self.attach_switches(object));
+        attached.inspect_err(|_| self.switches.clear())
+    }
+
+    fn attach_switches(&mut self, object: &Object) -> Result<(), String> {
+        for name in SWITCHES {
+            self.switches.push(attach(object, name)?);
+        }
+        Ok(())
+    }
+
+    /// Watches the programs of Go, each once.
+    fn attach_go(&mut self, object: &Object) -> Result<(), String> {
+        const ANY_PROCESS: i32 = -1;
+        for (index, go) in self.go.iter().enumerate() {
+            if self.go[..index].contains(go) {
+                continue;
+            }
+            for (name, place) in GO.iter().zip(&go.places) {
+                let program = program(object, name)?;
+                let link = program.attach_uprobe(false, ANY_PROCESS, &go.path, *place as usize);
+                self.switches.push(link.map_err(|e| with_log("attaching to Go's runtime", &e))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn attach(object: &Object, name: &str) -> Result<Link, String> {
+    program(object, name)?.attach().map_err(|e| format!("attaching {name}: {e}"))
+}
+
+/// Takes samples on every CPU that is online.
+fn sample(object: &Object, hertz: u32, links: &mut Vec<Link>) -> Result<(), String> {
+    let attributes = EventAttributes::new(
+        perf_event::TYPE_SOFTWARE,
+        perf_event::COUNT_SW_CPU_CLOCK,
+        u64::from(hertz),
+        perf_event::FREQUENCY,
+    );
+    let program = program(object, SAMPLER)?;
+    for cpu in online()? {
+        // From here on the link owns the event, and closes it.
+        let event = perf_event::open(&attributes, (-1, cpu as i32))?.into_raw_fd();
+        let link = program.attach_perf_event(event);
+        links.push(link.map_err(|e| format!("sampling CPU {cpu}: {e}"))?);
+    }
+    Ok(())
+}
+
+/// Has the programs on Go's runtime loaded, or not.
+pub fn load_go_if(open: &mut OpenObject, is_wanted: bool) {
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if GO.contains(&name.as_str()) {
+            program.set_autoload(is_wanted);
+        }
+    }
+}
+
+/// A program of Go, with the places of the functions in which goroutines begin to wait and are made ready.
+#[derive(PartialEq, Eq)]
+pub struct GoProgram {
+    path: PathBuf,
+    places: Vec<u64>,
+}
+
+impl GoProgram {
+    /// Those of the processes that are of Go.
+    pub fn of_all(processes: &[u32]) -> Vec<GoProgram> {
+        processes.iter().filter_map(|process| GoProgram::of(*process)).collect()
+    }
+
+    /// The program of a process, if it is one of Go. The probes read Go's registers of amd64 alone.
+    fn of(process: u32) -> Option<GoProgram> {
+        // runtime/sema.go: the only ways in and out of a queue.
+        const FUNCTIONS: [&str; 2] = ["runtime.semacquire1", "runtime.readyWithTime"];
+        let path = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+        let path = PathBuf::from(format!("{}{}", root_of(process), path.display()));
+        let places = perf_data::function_places(&path, &FUNCTIONS).ok()?;
+        let places: Vec<u64> = places.into_iter().flatten().collect();
+        (cfg!(target_arch = "x86_64") && places.len() == GO.len())
+            .then_some(GoProgram { path, places })
+    }
+}
