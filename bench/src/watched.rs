@@ -169,7 +169,7 @@ impl Look {
     /// Interrupts it, and returns its answer with the time that it took to the end.
     fn end(mut self) -> Result<(Seen, f64)> {
         // SAFETY: no preconditions; the process is ours and not waited for yet.
-        unsafe { libc::kill(self.knee.id() as i32, libc::SIGINT) };
+        unsafe { libc::kill(self.knee.id() as i32, libc::SIGTERM) };
         let since = Instant::now();
         while self.knee.ended()?.is_none() {
             ensure!(since.elapsed() < PATIENCE, "no answer after {PATIENCE:?}");
