@@ -37,8 +37,8 @@ fn what_cannot_be_checked_is_refused() {
     refused("check ticket --replay 7", &["step 1 of the schedule is impossible for t7"]);
     refused("check all --replay 0", &["--replay: name a single algorithm"]);
     refused("check ticket --mutants --tso", &["cannot be used with"]);
-    refused("check ticket --mutants --memory x86", &["cannot be used with"]);
-    refused("check ticket --memory arm", &["possible values: x86, sc"]);
+    refused("check ticket --mutants --sample 10", &["cannot be used with"]);
+    refused("check ticket --memory arm", &["possible values: rc11, x86, sc"]);
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct CheckResult {
     pub gave_up: bool,
     /// The fault that was found, with the way to it.
     pub failure: Option<Failure>,
+    /// Of a fault under weak memory, the stronger models under which the same tasks hold.
+    pub holds_on: Vec<Memory>,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.

@@ -1,0 +1,44 @@
+//! Locks under RC11, what C11 and C++20 promise: which hold, and where those fail that rely on more.
+
+use std::time::Instant;
+
+use algorithms::locks::LOCKS;
+use engines::checker::{Memory, Options, SearchResult, search};
+use expect_test::expect;
+use studies::Subject;
+use studies::checks::{CheckSize, Mutation, with_tasks};
+
+fn searched(name: &str, size: (usize, u32), options: &Options) -> SearchResult {
+    let lock = Subject::lock(name).unwrap();
+    let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
+    with_tasks(&lock, size, Mutation::None, |setup| search(setup, options)).unwrap().unwrap()
+}
+
+fn said(name: &str, size: (usize, u32), options: &Options) -> String {
+    let since = Instant::now();
+    let searched = searched(name, size, options);
+    eprintln!(
+        "{name} {size:?}: {} states, {:.2} s",
+        searched.states,
+        since.elapsed().as_secs_f64()
+    );
+    match searched.failure {
+        Some(failure) => failure.fault.word().replace(' ', "-"),
+        None if searched.gave_up => "-".to_string(),
+        None => searched.states.to_string(),
+    }
+}
+
+#[test]
+fn locks_hold_in_every_execution_that_the_language_allows() {
+    let options = Options { memory: Memory::Rc11, states_max: 100_000, ..Options::default() };
+    let mut table = String::from("states of 2x1 2x2 3x1\n");
+    for lock in LOCKS {
+        table += lock.name;
+        for size in [(2, 1), (2, 2), (3, 1)] {
+            table += &format!(" {}", said(lock.name, size, &options));
+        }
+        table.push('\n');
+    }
+    expect![[r#""#]].assert_eq(&table);
+}
