@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
 use anyhow::{Result, bail};
 use engines::checker::{Failure, Fault, Memory, Options, SearchResult, Setup, sample, search};
-use engines::{AccessChange, Mutant};
+use engines::{AccessChange, Mutant, Unsupported};
 use host::in_parallel;
 use machine::CodeSite;
 

@@ -397,16 +397,12 @@ impl Parser {
         };
         self.tokens.expect(",")?;
         let new = Box::new(self.expression(0)?);
-        let mut ordering = Ordering::SeqCst;
-        if is_explicit {
-            self.tokens.expect(",")?;
-            ordering = self.ordering()?;
-            self.tokens.expect(",")?;
-            let failure = self.ordering()?;
-            ensure!(failure == Ordering::Relaxed, "a compare-exchange whose failure is ordered");
-        } else {
-            bail!("a compare-exchange whose failure is ordered");
-        }
+        ensure!(is_explicit, "a compare-exchange whose failure is ordered");
+        self.tokens.expect(",")?;
+        let ordering = self.ordering()?;
+        self.tokens.expect(",")?;
+        let failure = self.ordering()?;
+        ensure!(failure == Ordering::Relaxed, "a compare-exchange whose failure is ordered");
         self.tokens.expect(")")?;
         Ok(Expression::CompareExchange { variable, expected, new, ordering })
     }
