@@ -73,8 +73,8 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
             let ipi_handler = setup.ipi_handler;
-            let site = Cell::new(None);
-            let m = Checked { yielder, world, task, node, base, ipi_handler, site };
+            let (site, failure) = (Cell::new(None), Cell::new(Ordering::Relaxed));
+            let m = Checked { yielder, world, task, node, base, ipi_handler, site, failure };
             (setup.task)(&m, task);
             if ipi_handler.is_some() {
                 m.idle();
@@ -91,9 +91,11 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
 }
 
 fn new_task() -> CheckedTask {
-    let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
+    let (kind, ordering, failure) = (RequestKind::Stuck, Ordering::Relaxed, Ordering::Relaxed);
+    let location = CodeSite::caller();
     CheckedTask {
-        request: Request { kind, offset: 0, size: 0, ordering, location: CodeSite::caller() },
+        request: Request { kind, offset: 0, size: 0, ordering, failure, location },
+        spins_on: None,
         ended: false,
         history: 0,
         named_cpus: NamedCpus::default(),
@@ -126,6 +128,7 @@ impl Harness<'_> {
             match stop {
                 StopReason::Requests(request) => {
                     world.state.tasks[task].request = request;
+                    world.find_spin(task);
                     world.expect_access(&request);
                     world.touch_awaited(task);
                     world.watch_request(task, &request);

@@ -13,6 +13,8 @@ pub struct Request {
     /// The word's size in bytes; 0 where no word is accessed.
     pub size: u8,
     pub ordering: Ordering,
+    /// That of a compare-exchange which fails.
+    pub failure: Ordering,
     pub location: CodeSite,
 }
 

@@ -44,6 +44,8 @@ pub struct Arrival {
 pub struct CheckedTask {
     pub request: Request,
     pub ended: bool,
+    /// The value that its pending read-modify-write has just found and left, in the same state.
+    pub spins_on: Option<u64>,
     /// A hash of all values that the task was given and has not forgotten.
     pub history: u64,
     pub named_cpus: NamedCpus,

@@ -4,7 +4,9 @@ use machine::{CodeSite, Op, Ordering};
 
 use super::failure::Fault;
 use super::happens_before::{FENCED, PENDING};
+use super::hash::mix;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
+use super::state::CheckedTask;
 use super::trace::{How, name_of};
 use super::views::{
     Acted, Author, Event, FENCE, MEMORY, MESSAGES_MAX, NewMessage, Settling, Target, Views,
@@ -46,7 +48,7 @@ impl World {
 
     /// Prepares for an access: its cell, its columns.
     pub fn expect_access(&mut self, request: &Request) {
-        let Request { kind, offset, size, ordering, location } = *request;
+        let Request { kind, offset, size, ordering, failure, location } = *request;
         if !self.is_weak || size == 0 || !self.layout.is_in_words(offset, size) {
             return;
         }
@@ -63,7 +65,7 @@ impl World {
             ));
         }
         let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
-        if ordering == Ordering::SeqCst || is_futex {
+        if [ordering, failure].contains(&Ordering::SeqCst) || is_futex {
             self.need_order();
         }
     }
@@ -113,6 +115,7 @@ impl World {
                 .into_iter()
                 .filter_map(|read| match op.written(value(read), size) {
                     None => Some(WeakStep::Reads(read)),
+                    Some(_) if self.state.tasks[task].spins_on == Some(value(read)) => None,
                     Some(_) => views.can_update(&target, read).then_some(WeakStep::Updates(read)),
                 })
                 .collect(),
@@ -126,9 +129,10 @@ impl World {
         let target = self.layout.target(offset, size);
         if self.state.views.cell(target.cell).is_empty() {
             let Request { kind, .. } = self.state.tasks[task].request;
+            let value = self.read(offset, size);
             return u8::from(match kind {
-                RequestKind::Await(until) => until.holds(self.read(offset, size)),
-                _ => true,
+                RequestKind::Await(until) => until.holds(value),
+                _ => self.state.tasks[task].spins_on != Some(value),
             });
         }
         self.weak_steps(task).len() as u8
@@ -173,11 +177,9 @@ impl World {
                 let index = if read == MEMORY { 0 } else { read + 1 };
                 (Some(read), Some((index, new(value, true))), ordering)
             }
-            (WeakStep::Reads(read), RequestKind::Access(op)) if op != Op::Load => {
-                (Some(read), None, Ordering::Relaxed)
+            (WeakStep::Reads(read) | WeakStep::Misses(read), _) => {
+                (Some(read), None, ordering_of(step, request))
             }
-            (WeakStep::Misses(read), _) => (Some(read), None, Ordering::Relaxed),
-            (WeakStep::Reads(read), _) => (Some(read), None, ordering),
             (WeakStep::Writes(_) | WeakStep::Updates(_), _) => {
                 unreachable!("a load writes nothing")
             }
@@ -230,6 +232,11 @@ impl World {
             WeakStep::Updates(_) => How::Modifies,
         };
         self.touch(task, &request, how);
+        if let (WeakStep::Updates(_), RequestKind::Access(op)) = (step, kind)
+            && op.written(reply.value, size) == Some(reply.value)
+        {
+            self.idle_update = Some((self.place_of(task), reply.value));
+        }
         let mut views = std::mem::take(&mut self.state.views);
         let acted = self.act(&mut views, task, &request, step);
         self.state.views = views;
@@ -244,10 +251,30 @@ impl World {
         Some((reply, note))
     }
 
+    /// A hash of what a task does next.
+    fn place_of(&self, task: usize) -> u64 {
+        let CheckedTask { request, history, .. } = self.state.tasks[task];
+        let site = u64::from(request.location.line) << 32 | u64::from(request.location.column);
+        mix(mix(history, site), u64::from(request.offset))
+    }
+
+    /// Notes whether a task has come back to a read-modify-write that has just changed nothing: it waits until the word has
+    /// another value. What it does until then publishes no more than before.
+    pub fn find_spin(&mut self, task: usize) {
+        let before = self.idle_update.take();
+        if !self.is_weak {
+            return;
+        }
+        let place = self.place_of(task);
+        let is_access = matches!(self.state.tasks[task].request.kind, RequestKind::Access(_));
+        self.state.tasks[task].spins_on =
+            before.filter(|&(last, _)| is_access && last == place).map(|(_, value)| value);
+    }
+
     /// Does to memory, and to what happened before what, as was done to views.
     fn follow(&mut self, task: usize, request: &Request, step: WeakStep, acted: &Acted) {
-        let Request { offset, size, ordering, .. } = *request;
-        let ordering = if is_relaxed(step, request) { Ordering::Relaxed } else { ordering };
+        let Request { offset, size, .. } = *request;
+        let ordering = ordering_of(step, request);
         let rows = self.state.views.rows();
         self.state.happens_before.add_rows(rows);
         let pending = self.fence_row(task, PENDING);
@@ -472,11 +499,11 @@ impl World {
     }
 }
 
-/// Whether a step gives no ordering: a compare-exchange that fails, a wait that goes on.
-fn is_relaxed(step: WeakStep, request: &Request) -> bool {
+/// How a step orders: a compare-exchange that fails as it says, a wait that goes on not at all.
+fn ordering_of(step: WeakStep, request: &Request) -> Ordering {
     match (step, request.kind) {
-        (WeakStep::Misses(_), _) => true,
-        (WeakStep::Reads(_), RequestKind::Access(op)) => op != Op::Load,
-        _ => false,
+        (WeakStep::Misses(_), _) => Ordering::Relaxed,
+        (WeakStep::Reads(_), RequestKind::Access(op)) if op != Op::Load => request.failure,
+        _ => request.ordering,
     }
 }

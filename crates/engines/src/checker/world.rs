@@ -30,6 +30,8 @@ pub struct World {
     pub has_buffers: bool,
     /// Whether tasks may read old values: see `weak`.
     pub is_weak: bool,
+    /// The read-modify-write of this step, if it left the value that it found: a hash of where its task was, and the value.
+    pub idle_update: Option<(u64, u64)>,
     pub check_races: bool,
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
@@ -79,6 +81,7 @@ impl World {
             base: Region::start(setup.region),
             has_buffers: options.memory == Memory::TotalStoreOrder,
             is_weak: options.memory == Memory::Rc11,
+            idle_update: None,
             check_races: options.check_races,
             local_turns: Vec::new(),
             is_local: false,
@@ -369,6 +372,8 @@ impl World {
         let how = How::of(op, new.is_some());
         if new.is_some() || op == Op::Load {
             self.acquire(task, request);
+        } else {
+            self.acquire(task, &Request { ordering: request.failure, ..*request });
         }
         self.touch(task, request, how);
         if let Some(new) = new {

@@ -77,8 +77,8 @@ struct Event {
     /// `None`: a plain access.
     ordering: Option<Ordering>,
     is_fence: bool,
-    /// The value that it must read to be followed by its write.
-    expects: Option<u32>,
+    /// The value that it must read to be followed by its write, and its order where it reads another.
+    expects: Option<(u32, Ordering)>,
     /// Whether its write belongs to the read before it.
     is_update: bool,
 }
@@ -117,9 +117,10 @@ fn events(program: &Program) -> Vec<Event> {
                     events.push(Event { reads, ..at });
                     events.push(Event { writes: Some(new), is_update: true, ..at });
                 }
-                Statement::CompareExchange(location, old, new, ordering) => {
+                Statement::CompareExchange(location, old, new, [ordering, failure]) => {
                     let at = Event { location: Some(location), ordering: Some(ordering), ..base };
-                    events.push(Event { reads, expects: Some(old), ..at });
+                    let expects = Some((old, failure));
+                    events.push(Event { reads, expects, ..at });
                     events.push(Event { writes: Some(new), is_update: true, ..at });
                 }
                 Statement::Fence(ordering) => {
@@ -192,7 +193,7 @@ impl Candidates<'_> {
 
     fn fails(&self, read: usize, from: &[usize]) -> bool {
         let value = self.events[from[read]].writes.unwrap();
-        self.events[read].expects.is_some_and(|old| old != value)
+        self.events[read].expects.is_some_and(|(old, _)| old != value)
     }
 
     fn order(&mut self, from: &[usize]) {
@@ -223,11 +224,12 @@ impl Candidates<'_> {
         }
     }
 
-    /// The ordering of an event: a compare-exchange that fails is relaxed.
+    /// The ordering of an event.
     fn ordering(&self, event: usize, from: &[usize]) -> Option<Ordering> {
-        let ordering = self.events[event].ordering;
-        let fails = self.events[event].expects.is_some() && self.fails(event, from);
-        if fails { Some(Ordering::Relaxed) } else { ordering }
+        match self.events[event].expects {
+            Some((_, failure)) if self.fails(event, from) => Some(failure),
+            _ => self.events[event].ordering,
+        }
     }
 
     fn judge(&mut self, from: &[usize], order: &[&Vec<usize>]) {

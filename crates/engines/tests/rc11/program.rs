@@ -18,7 +18,8 @@ pub enum Statement {
     Load(usize, Ordering),
     Store(usize, u32, Ordering),
     Swap(usize, u32, Ordering),
-    CompareExchange(usize, u32, u32, Ordering),
+    /// With its orders where it succeeds and where it fails.
+    CompareExchange(usize, u32, u32, [Ordering; 2]),
     Fence(Ordering),
     Read,
     Write(u32),
@@ -74,7 +75,8 @@ pub fn run<M: Machine>(
                 0
             }
             Statement::Swap(location, value, ordering) => atom(location).swap(m, value, ordering),
-            Statement::CompareExchange(location, old, new, ordering) => {
+            Statement::CompareExchange(location, old, new, [ordering, failure]) => {
+                m.fails_with(failure);
                 match atom(location).compare_exchange(m, old, new, ordering) {
                     Ok(value) | Err(value) => value,
                 }
@@ -154,7 +156,8 @@ pub fn generated(seed: u64) -> Program {
             7 if random.below(2) == 0 => Statement::Swap(location, next_value, update),
             7 => {
                 let old = random.below(next_value as usize) as u32;
-                Statement::CompareExchange(location, old, next_value, update)
+                let failure = random.of(&[Relaxed, Acquire, SeqCst]);
+                Statement::CompareExchange(location, old, next_value, [update, failure])
             }
             8..=9 => Statement::Fence(fence),
             10 => Statement::Read,

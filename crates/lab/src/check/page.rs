@@ -324,9 +324,10 @@ pub fn mutants(all: &[(String, Judged)], memories: &[Memory]) -> Page {
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     let models: Vec<&str> = memories.iter().map(|&model| memory(model)).collect();
     let models = models.join(" and ");
-    let weaker = match memories.contains(&Memory::Rc11) {
-        true => "what survives makes no difference in the tasks that were searched".to_string(),
-        false => format!("what survives under {models} may be needed under rc11 (--memory rc11)"),
+    let weaker = if memories.contains(&Memory::Rc11) {
+        "what survives makes no difference in the tasks that were searched".to_string()
+    } else {
+        format!("what survives under {models} may be needed under rc11 (--memory rc11)")
     };
     let method = vec![format!("found: by a search under {models}; {weaker}")];
     let title = format!("mutants of {}", names.join(", "));

@@ -85,7 +85,8 @@ pub enum Expression {
         variable: usize,
         expected: Expected,
         new: Box<Expression>,
-        ordering: Ordering,
+        /// Where it succeeds, and where it fails.
+        orderings: [Ordering; 2],
     },
     Fence(Ordering),
     Unary(char, Box<Expression>),
@@ -397,14 +398,13 @@ impl Parser {
         };
         self.tokens.expect(",")?;
         let new = Box::new(self.expression(0)?);
-        ensure!(is_explicit, "a compare-exchange whose failure is ordered");
-        self.tokens.expect(",")?;
-        let ordering = self.ordering()?;
-        self.tokens.expect(",")?;
-        let failure = self.ordering()?;
-        ensure!(failure == Ordering::Relaxed, "a compare-exchange whose failure is ordered");
+        let mut orderings = [Ordering::SeqCst; 2];
+        for ordering in orderings.iter_mut().filter(|_| is_explicit) {
+            self.tokens.expect(",")?;
+            *ordering = self.ordering()?;
+        }
         self.tokens.expect(")")?;
-        Ok(Expression::CompareExchange { variable, expected, new, ordering })
+        Ok(Expression::CompareExchange { variable, expected, new, orderings })
     }
 
     fn ordering(&mut self) -> Result<Ordering> {

@@ -63,13 +63,15 @@ fn evaluated<M: Machine>(
                 Modify::Xor => atom.fetch_xor(m, value, ordering),
             }
         }
-        Expression::CompareExchange { variable, expected, new, ordering } => {
+        Expression::CompareExchange { variable, expected, new, orderings } => {
             let new = evaluated(m, new, variables, registers);
             let old = match expected {
                 Expected::Register(register) => registers[*register],
                 Expected::Plain(variable) => variables.plain(*variable).get(m),
             };
-            let result = variables.atom(*variable).compare_exchange(m, old, new, *ordering);
+            m.fails_with(orderings[1]);
+            let atom = variables.atom(*variable);
+            let result = atom.compare_exchange(m, old, new, orderings[0]);
             if let Err(found) = result {
                 match expected {
                     Expected::Register(register) => registers[*register] = found,

@@ -61,5 +61,6 @@ fn locks_hold_in_every_execution_that_the_language_allows() {
         test_and_set_delayed 7 27 15
         test_and_test_and_set 8 39 23
         ticket 12 46 22
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
