@@ -273,6 +273,10 @@ impl World {
 
     /// Does to memory, and to what happened before what, as was done to views.
     fn follow(&mut self, task: usize, request: &Request, step: WeakStep, acted: &Acted) {
+        if self.grown {
+            // The search begins again, with tables of other sizes.
+            return;
+        }
         let Request { offset, size, .. } = *request;
         let ordering = ordering_of(step, request);
         let rows = self.state.views.rows();

@@ -280,17 +280,7 @@ impl Candidates<'_> {
             return;
         }
         let is_sc = |e: usize| is(e, &[Ordering::SeqCst]) && happens[e];
-        let fence = |e: usize| is_sc(e) && events[e].is_fence;
-        let access = |e: usize| is_sc(e) && !events[e].is_fence;
-        let elsewhere = Relation::of(n, |a, b| sb.has(a, b) && !at_same(a, b));
-        let here = Relation::of(n, |a, b| hb.has(a, b) && at_same(a, b));
-        let scb = sb.or(&elsewhere.then(&hb).then(&elsewhere)).or(&here).or(&mo).or(&fr);
-        let identity = Relation::of(n, |a, b| a == b);
-        let begins = identity.only(access, access).or(&hb.maybe().only(fence, |_| true));
-        let ends = identity.only(access, access).or(&hb.maybe().only(|_| true, fence));
-        let base = begins.then(&scb).then(&ends);
-        let fences = hb.or(&hb.then(&eco).then(&hb)).only(fence, fence);
-        if !base.or(&fences).closed().is_irreflexive() {
+        if !self.is_in_order(&is_sc, [&sb, &hb, &mo, &fr, &eco]) {
             return;
         }
         self.has_race |= (0..n).any(|a| {
@@ -302,6 +292,29 @@ impl Candidates<'_> {
             })
         });
         self.note(from, order);
+    }
+
+    /// Whether sequentially consistent events have an order.
+    fn is_in_order(
+        &self,
+        is_sc: &dyn Fn(usize) -> bool,
+        [sb, hb, mo, fr, eco]: [&Relation; 5],
+    ) -> bool {
+        let (events, n) = (self.events, self.events.len());
+        let at_same = |a: usize, b: usize| {
+            events[a].location.is_some() && events[a].location == events[b].location
+        };
+        let fence = |e: usize| is_sc(e) && events[e].is_fence;
+        let access = |e: usize| is_sc(e) && !events[e].is_fence;
+        let elsewhere = Relation::of(n, |a, b| sb.has(a, b) && !at_same(a, b));
+        let here = Relation::of(n, |a, b| hb.has(a, b) && at_same(a, b));
+        let scb = sb.or(&elsewhere.then(hb).then(&elsewhere)).or(&here).or(mo).or(fr);
+        let identity = Relation::of(n, |a, b| a == b);
+        let begins = identity.only(access, access).or(&hb.maybe().only(fence, |_| true));
+        let ends = identity.only(access, access).or(&hb.maybe().only(|_| true, fence));
+        let base = begins.then(&scb).then(&ends);
+        let fences = hb.or(&hb.then(eco).then(hb)).only(fence, fence);
+        base.or(&fences).closed().is_irreflexive()
     }
 
     fn happens_before(

@@ -55,7 +55,7 @@ pub struct CheckResult {
     pub gave_up: bool,
     /// The fault that was found, with the way to it.
     pub failure: Option<Failure>,
-    /// Of a fault under weak memory, the stronger models under which the same tasks hold.
+    /// The stronger memory models under which the same tasks hold, where a fault of weak memory was found.
     pub holds_on: Vec<Memory>,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,

@@ -65,20 +65,7 @@ fn evaluated<M: Machine>(
         }
         Expression::CompareExchange { variable, expected, new, orderings } => {
             let new = evaluated(m, new, variables, registers);
-            let old = match expected {
-                Expected::Register(register) => registers[*register],
-                Expected::Plain(variable) => variables.plain(*variable).get(m),
-            };
-            m.fails_with(orderings[1]);
-            let atom = variables.atom(*variable);
-            let result = atom.compare_exchange(m, old, new, orderings[0]);
-            if let Err(found) = result {
-                match expected {
-                    Expected::Register(register) => registers[*register] = found,
-                    Expected::Plain(variable) => variables.plain(*variable).set(m, found),
-                }
-            }
-            u32::from(result.is_ok())
+            compare_exchanged(m, (*variable, *expected, new), *orderings, variables, registers)
         }
         Expression::Fence(ordering) => {
             if *ordering != Ordering::Relaxed {
@@ -126,4 +113,27 @@ fn calculated(sign: &str, left: u32, right: u32) -> u32 {
         "/" => signed_left.checked_div(signed_right).unwrap_or_default() as u32,
         _ => signed_left.checked_rem(signed_right).unwrap_or_default() as u32,
     }
+}
+
+/// Whether a compare-exchange succeeds: a variable, where the value that it expects is, and the new one.
+fn compare_exchanged<M: Machine>(
+    m: &M,
+    (variable, expected, new): (usize, Expected, u32),
+    [ordering, failure]: [Ordering; 2],
+    variables: &Variables,
+    registers: &mut Registers,
+) -> u32 {
+    let old = match expected {
+        Expected::Register(register) => registers[register],
+        Expected::Plain(variable) => variables.plain(variable).get(m),
+    };
+    m.fails_with(failure);
+    let result = variables.atom(variable).compare_exchange(m, old, new, ordering);
+    if let Err(found) = result {
+        match expected {
+            Expected::Register(register) => registers[register] = found,
+            Expected::Plain(variable) => variables.plain(variable).set(m, found),
+        }
+    }
+    u32::from(result.is_ok())
 }
