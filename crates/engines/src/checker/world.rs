@@ -12,6 +12,7 @@ use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
+use crate::Unsupported;
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
@@ -106,12 +107,21 @@ impl World {
             interrupts: setup.ipi_handler.is_some(),
             // Pending accesses are compared by task number.
             symmetric: options.symmetry && setup.symmetric && !options.check_forgetting,
-            fault: None,
+            fault: World::unsupported(setup, options),
             grown: false,
             arrived: false,
             trace: None,
             plain_accesses: 0,
         }
+    }
+
+    /// What no search has from the start.
+    fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
+        let has_interrupts = options.memory == Memory::Rc11 && setup.ipi_handler.is_some();
+        let unsupported = || {
+            Unsupported::new("interrupts are not searched under rc11", "check it with --memory x86")
+        };
+        has_interrupts.then(|| Fault::Unsupported(unsupported()))
     }
 
     /// An empty table for the rows and columns that are known now.

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use algorithms::locks::LOCKS;
+use algorithms::mechanisms::MECHANISMS;
 use engines::checker::{Memory, Options, SearchResult, search};
 use expect_test::expect;
-use studies::Subject;
 use studies::checks::{CheckSize, Mutation, with_tasks};
+use studies::{MechanismDesign, Subject};
 
 fn searched(name: &str, size: (usize, u32), options: &Options) -> SearchResult {
     let lock = Subject::lock(name).unwrap();
@@ -63,4 +64,17 @@ fn locks_hold_in_every_execution_that_the_language_allows() {
         ticket 12 46 22
     "#]]
     .assert_eq(&table);
+}
+
+#[test]
+fn interrupts_are_not_searched_under_weak_memory() {
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == "tlb_shootdown").unwrap();
+    let (over, given) = ("ticket".to_string(), Vec::new());
+    let design = mechanism.designs()[0];
+    let subject = Subject::Mechanism(MechanismDesign { mechanism, design, over, given });
+    let size = CheckSize { threads: 2, acquires: 1, locks: 1 };
+    let options = Options { memory: Memory::Rc11, ..Options::default() };
+    let found = with_tasks(&subject, size, Mutation::None, |setup| search(setup, &options));
+    let failure = found.unwrap().unwrap().failure.unwrap();
+    assert_eq!(failure.unsupported().unwrap().why, "interrupts are not searched under rc11");
 }
