@@ -27,8 +27,10 @@ pub struct CheckedAlgorithm {
     pub acquires: u32,
     /// Number of locks.
     pub locks: usize,
-    /// The memory model that was searched: `sc` (sequentially consistent) or `x86` (total store order).
+    /// The memory model that was searched: `sc` (sequentially consistent), `x86` (total store order) or `rc11`.
     pub memory: &'static str,
+    /// The stronger memory models under which it holds; null unless something is wrong under `rc11`.
+    pub holds_on: Option<Vec<&'static str>>,
     /// Number of states that were searched; null if schedules were sampled.
     pub states: Option<u64>,
     /// Number of schedules that were sampled; null if all states were searched.
@@ -189,4 +191,32 @@ pub enum MutantFate {
     },
     /// No search found a fault.
     Survived,
+}
+
+/// The litmus tests that were searched.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct LitmusTests(pub Vec<LitmusTest>);
+
+/// What the search of one litmus test found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LitmusTest {
+    /// Name of the test.
+    pub name: String,
+    /// File that it is in.
+    pub file: String,
+    /// The memory model that was searched.
+    pub memory: &'static str,
+    /// How often its condition is fulfilled: `never`, `sometimes`, `always`, `race` or `not searched`.
+    pub observed: &'static str,
+    /// Whether the answer to its question is yes: `exists`, `~exists` or `forall`; null if nothing is known.
+    pub ok: Option<bool>,
+    /// Number of different outcomes.
+    pub outcomes: usize,
+    /// Number of outcomes that fulfil the condition.
+    pub positive: usize,
+    /// Number of states that were searched.
+    pub states: u64,
+    /// Why it was not searched, or the data race.
+    pub why: Option<String>,
 }

@@ -27,7 +27,7 @@ use serde_json::Value;
 
 pub use crate::checked::{
     BypassBound, BypassBounds, CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule,
-    KernelComparisons, Mutant, MutantFate, Mutants, MutatedAlgorithm,
+    KernelComparisons, LitmusTest, LitmusTests, Mutant, MutantFate, Mutants, MutatedAlgorithm,
 };
 pub use crate::commits::{
     Bisected, BisectionCheck, BisectionPlan, InsideMerge, ScreenedCell, ScreenedOption, Screening,

@@ -159,7 +159,7 @@ impl<M: Machine> Task<'_, M> {
     }
 
     fn act(&self, hook: Hook, arguments: &[u64; 5], state: u64) -> u64 {
-        let [a, b, c, d, _] = *arguments;
+        let [a, b, c, d, e] = *arguments;
         let address = a as usize;
         let modify =
             |size, op: Op<u64>, order| self.modify(Place { address, size }, op, order, state);
@@ -189,6 +189,7 @@ impl<M: Machine> Task<'_, M> {
                 }
                 // SAFETY: the C code's own variable, of the size of the word.
                 let expected = unsafe { read(b as usize, size) };
+                self.m.fails_with(ordering(e));
                 let old = modify(size, Op::CompareExchange(expected, c), d);
                 if old != expected {
                     // SAFETY: as above.
@@ -198,6 +199,7 @@ impl<M: Machine> Task<'_, M> {
             }
             Hook::CompareExchangeValue(size) => {
                 let (expected, new) = (b & ones(size), c);
+                self.m.fails_with(ordering(e));
                 return modify(size, Op::CompareExchange(expected, new), d);
             }
             Hook::Fence => {

@@ -327,6 +327,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.depend(atom);
     }
 
+    fn fails_with(&self, ordering: Ordering) {
+        self.machine.fails_with(ordering);
+    }
+
     fn at(&self, site: Option<CodeSite>) {
         self.site.set(site);
         self.machine.at(site);

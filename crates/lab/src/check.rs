@@ -1,8 +1,10 @@
 //! `knee check`: model-checks algorithms, by searching all interleavings of their tasks, or
 //! tests that the search catches their mutants.
 
+mod litmus;
 mod page;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -35,7 +37,7 @@ pub struct Arguments {
     /// Algorithms, `all` (see `knee list algorithms`), or files with a lock or a data structure in C
     ///
     /// A file my_lock.c includes knee_lock.h (see `knee show knee_lock.h`).
-    #[arg(required = true)]
+    #[arg(required_unless_present = "litmus")]
     names: Vec<String>,
     /// Flags for the compiler of locks in C
     ///
@@ -54,15 +56,18 @@ pub struct Arguments {
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]
     over: Option<String>,
-    /// Memory model: `x86`, where stores wait in store buffers, or `sc`, where each is visible
-    /// immediately [default: that of this machine]
+    /// Memory model: `rc11`, what C11 and C++20 promise; `x86`, where stores wait in store buffers;
+    /// `sc`, where each is visible immediately [default: that of this machine]
     #[arg(long, value_enum, value_name = "MODEL")]
     memory: Option<MemoryModel>,
     /// `--memory x86`, as it was called before
     #[arg(long, hide = true, conflicts_with = "memory")]
     tso: bool,
+    /// Search litmus tests in C, a file or all of a folder, and say whether their outcomes are possible
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["names", "tso", "mutants", "sample", "replay", "against_kernel", "cflags"])]
+    litmus: Option<PathBuf>,
     /// Mutate one memory access after the other, and report which mutants the search catches
-    #[arg(long, conflicts_with_all = ["memory", "tso", "sample", "replay", "threads", "acquires", "locks"])]
+    #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
     mutants: bool,
     /// Run this many random schedules (PCT) instead of a full search, for larger setups
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
@@ -95,6 +100,7 @@ pub struct Arguments {
 /// A memory model, by its name on the command line.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum MemoryModel {
+    Rc11,
     X86,
     Sc,
 }
@@ -103,6 +109,7 @@ impl Arguments {
     fn memory(&self) -> Memory {
         match self.memory {
             _ if self.tso => Memory::TotalStoreOrder,
+            Some(MemoryModel::Rc11) => Memory::Rc11,
             Some(MemoryModel::X86) => Memory::TotalStoreOrder,
             Some(MemoryModel::Sc) => Memory::SequentiallyConsistent,
             None => Memory::of_this_machine(),
@@ -134,6 +141,10 @@ const NOT_CHECKED: u8 = 3;
 /// Checks and prints. The status is 1 if a fault was found, else [`NOT_CHECKED`] if a search was not possible or not
 /// complete.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(path) = &arguments.litmus {
+        let memory = arguments.memory.map_or(Memory::Rc11, |_| arguments.memory());
+        return litmus::run(path, memory, arguments.states, &arguments.view);
+    }
     let files = c_files::checkable(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
     ensure!(
         arguments.cflags.is_none() || !files.is_empty(),
@@ -282,6 +293,7 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
         seconds: 0.0,
         gave_up: false,
         failure: None,
+        holds_on: Vec::new(),
         refused: None,
         fairness: None,
     };
@@ -290,12 +302,33 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
         checked.refused = Some(refused.ok_or(error)?);
     }
     checked.seconds = since.elapsed().as_secs_f64();
+    let is_wrong = matches!(checked.verdict(), Verdict::Wrong(_));
+    if is_wrong && options.memory == Memory::Rc11 && arguments.sample.is_none() {
+        checked.holds_on = stronger_models(subject, size, &options)?;
+    }
     let lock = subject.as_ref().ok().filter(|subject| subject.is_lock() && size.locks == 1);
     if let (Verdict::Holds, Some(lock)) = (checked.verdict(), lock) {
         checked.fairness = known_fairness(fairness(lock))?;
     }
     Ok(checked)
 }
+
+/// The stronger memory models under which the same tasks hold.
+fn stronger_models(subject: &Checkable, size: CheckSize, options: &Options) -> Result<Vec<Memory>> {
+    let states_max = options.states_max.min(STRONGER_STATES_MAX);
+    let mut holding = Vec::new();
+    for memory in [Memory::TotalStoreOrder, Memory::SequentiallyConsistent] {
+        let options = Options { memory, states_max, shortest: false, ..*options };
+        let searched = with_checkable(subject, size, |setup| search(setup, &options))??;
+        if searched.failure.is_none() && !searched.gave_up {
+            holding.push(memory);
+        }
+    }
+    Ok(holding)
+}
+
+/// States of the searches that say where a fault of weak memory is none.
+const STRONGER_STATES_MAX: u64 = 2_000_000;
 
 /// None if the lock cannot be brought into its first state for as few tasks as fairness is searched with.
 fn known_fairness(fairness: Result<Fairness>) -> Result<Option<Fairness>> {
@@ -452,6 +485,9 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         acquires: checked.size.acquires,
         locks: checked.size.locks,
         memory: page::memory(checked.memory),
+        holds_on: failure
+            .filter(|_| checked.memory == Memory::Rc11)
+            .map(|_| checked.holds_on.iter().map(|&memory| page::memory(memory)).collect()),
         states: checked.states,
         schedules: checked.schedules,
         steps: checked.steps,
@@ -467,6 +503,7 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
 
 fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
     let mut all: Vec<(String, Judged)> = Vec::new();
+    let memories = judged_models(arguments);
     for file in subjects {
         // Mechanisms are judged once for all designs: a mutant is caught if one of them catches it.
         let name = match file {
@@ -477,11 +514,11 @@ fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
             continue;
         }
         hint(format_args!("judging mutants of {name} …"));
-        let judged = subject(file).and_then(mutants::judge);
+        let judged = subject(file).and_then(|subject| mutants::judge_under(subject, &memories));
         all.push((name, not_checked_apart(judged)?));
     }
     let value = || Mutants(all.iter().map(|(name, judged)| mutated(name, judged)).collect());
-    arguments.view.print(|| Ok(value()), || Ok(page::mutants(&all)))?;
+    arguments.view.print(|| Ok(value()), || Ok(page::mutants(&all, &memories)))?;
     let survived = |judged: &JudgedMutant| matches!(judged.fate, Fate::Survived);
     let any_survived = |(_, judged): &(_, Judged)| judged.iter().flatten().any(survived);
     Ok(if all.iter().any(any_survived) {
@@ -491,6 +528,18 @@ fn judge(arguments: &Arguments, subjects: &[Checkable]) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The memory models under which mutants are judged: what fails already in a simple one need not be searched in others.
+fn judged_models(arguments: &Arguments) -> Vec<Memory> {
+    let most = match arguments.memory {
+        None => Memory::TotalStoreOrder,
+        Some(_) => arguments.memory(),
+    };
+    match most {
+        Memory::SequentiallyConsistent => vec![most],
+        _ => vec![Memory::SequentiallyConsistent, most],
+    }
 }
 
 /// The mutants of an algorithm, or why it cannot be checked.

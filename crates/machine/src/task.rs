@@ -170,6 +170,12 @@ pub trait Machine {
     #[track_caller]
     fn forget_history(&self, since: Self::HistoryMark, live: u64);
 
+    /// Says how the next compare-exchange orders if it fails, in algorithms of other languages. Without this, not at all.
+    #[inline(always)]
+    fn fails_with(&self, ordering: Ordering) {
+        let _ = ordering;
+    }
+
     /// Orders all earlier accesses of the task before all later ones, as far as the ordering says.
     #[track_caller]
     fn fence(&self, ordering: Ordering);

@@ -26,6 +26,8 @@ pub struct Checked<'a> {
     pub(super) ipi_handler: Option<&'a IpiHandler<'a>>,
     /// Where the next accesses stand, if not where this machine is called.
     pub(super) site: Cell<Option<CodeSite>>,
+    /// How the next compare-exchange orders if it fails.
+    pub(super) failure: Cell<Ordering>,
 }
 
 /// Stands in a task's history for an interrupt that it is handling.
@@ -59,7 +61,8 @@ impl Checked<'_> {
     ) -> Reply {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
         let location = self.site();
-        let request = Request { kind, offset, size, ordering, location };
+        let failure = self.failure.replace(Ordering::Relaxed);
+        let request = Request { kind, offset, size, ordering, failure, location };
         match self.without_step(|world| world.local_step(self.task, &request)) {
             Some(reply) => reply,
             None => self.request(request),
@@ -70,7 +73,7 @@ impl Checked<'_> {
     #[track_caller]
     fn request_other(&self, kind: RequestKind) -> Reply {
         let (ordering, location) = (Ordering::Relaxed, self.site());
-        self.request(Request { kind, offset: 0, size: 0, ordering, location })
+        self.request(Request { kind, offset: 0, size: 0, ordering, failure: ordering, location })
     }
 
     /// Stops the task until the search takes its step, and handles interrupts in between. A
@@ -111,7 +114,8 @@ impl Checked<'_> {
         let result = act(&mut self.world.borrow_mut());
         result.unwrap_or_else(|FaultFound| {
             let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
-            self.yielder.suspend(Request { kind, offset: 0, size: 0, ordering, location });
+            let failure = ordering;
+            self.yielder.suspend(Request { kind, offset: 0, size: 0, ordering, failure, location });
             unreachable!("a task at fault takes no step")
         })
     }
@@ -263,6 +267,10 @@ impl Machine for Checked<'_> {
     fn depend<T: Value>(&self, atom: &Atom<T>) {
         let (offset, size) = (self.offset(atom), size_of::<T>() as u8);
         self.without_step(|world| world.depend(self.task, offset, size));
+    }
+
+    fn fails_with(&self, ordering: Ordering) {
+        self.failure.set(ordering);
     }
 
     fn at(&self, site: Option<CodeSite>) {

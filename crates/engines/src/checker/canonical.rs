@@ -9,6 +9,7 @@
 //! order only merges fewer states.
 
 use super::TASKS_MAX;
+use super::canonical_views::Renumbering;
 use super::happens_before::{Events, FENCED, PENDING, all_events};
 use super::hash::mix;
 use super::layout::WordLayout;
@@ -208,6 +209,17 @@ impl Canonicalizer {
             sum = sum.wrapping_add(mix(word_id(word, numbers) | WORD, value));
         }
         let mut hash = mix(sum, self.hash_happens_before(world, numbers));
+        if world.is_weak {
+            let renumbering = Renumbering {
+                numbers,
+                word_id: &|word| word_id(&world.layout.words[word], numbers),
+                value: &|word, value| {
+                    let word = &world.layout.words[word];
+                    if world.symmetric { renumbered(word, value, tasks, numbers) } else { value }
+                },
+            };
+            hash = mix(hash, world.hash_views(&renumbering));
+        }
         for &Arrival { task, bypassed } in &state.arrivals {
             let number = u64::from(numbers[usize::from(task)]);
             hash = mix(hash, ARRIVED | u64::from(bypassed) << 8 | number);
@@ -258,6 +270,11 @@ impl Canonicalizer {
                 add(world.buffer_row(task, index), row_id);
             }
         }
+        if world.is_weak {
+            for (row, row_id) in world.message_rows(|word| word_id(&layout.words[word], numbers)) {
+                add(row, row_id);
+            }
+        }
         for (row, &index) in layout.rows.iter().enumerate() {
             add(tasks + row, WORD | word_id(&layout.words[usize::from(index)], numbers));
         }
@@ -274,7 +291,8 @@ fn phase(task: &CheckedTask) -> u64 {
         _ => 0,
     };
     let flags = u64::from(task.interrupt_pending) << 8 | u64::from(task.has_stored) << 9;
-    phase | flags | u64::from(task.irqs_off_depth) << 16
+    let spins = task.spins_on.map_or(0, |value| mix(u64::MAX, value));
+    spins ^ (phase | flags | u64::from(task.irqs_off_depth) << 16)
 }
 
 fn identity() -> Numbering {

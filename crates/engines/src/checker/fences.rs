@@ -50,7 +50,8 @@ impl World {
                 self.state.happens_before.copy(fenced, task);
             }
         }
-        Ok(())
+        self.weak_fence(task, ordering);
+        if self.grown { Err(FaultFound) } else { Ok(()) }
     }
 
     /// Where values order accesses, whoever reads what a task wrote also knows of that write: accesses to one word are
@@ -75,6 +76,7 @@ impl World {
                 self.state.happens_before.join_column(task, pending, column);
             }
         }
+        self.weak_depend(task, offset, size);
         Ok(())
     }
 }

@@ -58,6 +58,19 @@ impl HappensBefore {
         (self.columns, self.tasks) = (other.columns, other.tasks);
     }
 
+    /// Makes room for this many rows.
+    pub fn add_rows(&mut self, rows: usize) {
+        if self.events.len() < rows * self.columns {
+            self.events.resize(rows * self.columns, 0);
+        }
+    }
+
+    /// Whether a task knows all that a row does.
+    pub fn knows(&self, task: usize, row: usize) -> bool {
+        (row + 1) * self.columns > self.events.len()
+            || self.row(task).iter().zip(self.row(row)).all(|(known, events)| events & !known == 0)
+    }
+
     pub fn row(&self, row: usize) -> &[Events] {
         &self.events[row * self.columns..][..self.columns]
     }

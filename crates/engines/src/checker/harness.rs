@@ -65,6 +65,7 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         let world = &mut *world.borrow_mut();
         world.state.happens_before = world.new_happens_before(tasks);
         world.state.buffers = world.new_buffers(tasks);
+        world.state.views = world.new_views(tasks);
         world.state.tasks = vec![new_task(); tasks];
     }
     let mut harness = Harness { setup, world, threads: Vec::new(), turns: Vec::new() };
@@ -72,8 +73,8 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         let body = move |yielder: &Yielder<Reply, Request>| {
             let (node, base) = (setup.nodes[task], setup.region.start() as usize);
             let ipi_handler = setup.ipi_handler;
-            let site = Cell::new(None);
-            let m = Checked { yielder, world, task, node, base, ipi_handler, site };
+            let (site, failure) = (Cell::new(None), Cell::new(Ordering::Relaxed));
+            let m = Checked { yielder, world, task, node, base, ipi_handler, site, failure };
             (setup.task)(&m, task);
             if ipi_handler.is_some() {
                 m.idle();
@@ -90,9 +91,11 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
 }
 
 fn new_task() -> CheckedTask {
-    let (kind, ordering) = (RequestKind::Stuck, Ordering::Relaxed);
+    let (kind, ordering, failure) = (RequestKind::Stuck, Ordering::Relaxed, Ordering::Relaxed);
+    let location = CodeSite::caller();
     CheckedTask {
-        request: Request { kind, offset: 0, size: 0, ordering, location: CodeSite::caller() },
+        request: Request { kind, offset: 0, size: 0, ordering, failure, location },
+        spins_on: None,
         ended: false,
         history: 0,
         named_cpus: NamedCpus::default(),
@@ -113,7 +116,9 @@ impl Harness<'_> {
             let stop = self.threads[task].step(reply);
             self.settle(task, stop);
         }
-        self.world.borrow_mut().watch_state(usize::from(turn.0));
+        let mut world = self.world.borrow_mut();
+        world.settle_views();
+        world.watch_state(usize::from(turn.0));
     }
 
     /// Notes why a task has stopped. Stores that no other task sees yet do not stop it.
@@ -123,6 +128,8 @@ impl Harness<'_> {
             match stop {
                 StopReason::Requests(request) => {
                     world.state.tasks[task].request = request;
+                    world.find_spin(task);
+                    world.expect_access(&request);
                     world.touch_awaited(task);
                     world.watch_request(task, &request);
                     // A fault is kept in the world; the task takes no step after it.
@@ -190,7 +197,8 @@ impl Harness<'_> {
     fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
         let mut turns = std::mem::take(&mut self.turns);
         for (i, &turn) in schedule.0.iter().enumerate() {
-            if self.world.borrow().fault.is_some() {
+            let is_over = |world: &World| world.fault.is_some() || world.grown;
+            if is_over(&self.world.borrow()) {
                 break;
             }
             // A local store became visible at once: here it may still have to go into the buffer.

@@ -33,6 +33,14 @@ pub struct Layout {
     pub leads_to: Vec<OwnWords>,
     /// Whether it was found to matter that loads pass buffered stores.
     pub loads_pass: bool,
+    /// Whether there are sequentially consistent events, under RC11.
+    pub has_order: bool,
+    /// The first word of the cell of each word: accesses to several words join them.
+    pub cell_of: Vec<u16>,
+    /// By word: its column in `Views`.
+    pub view_of: Vec<u16>,
+    /// Words with a column in `Views`.
+    pub viewed: Vec<u16>,
     /// Eight bytes each: their offset, and the words that begin in them.
     chunks: Vec<(u32, Range<u16>)>,
     /// Members of several words, and fields of bits.
@@ -130,8 +138,12 @@ impl Layout {
             rows: vec![],
             has_fences: false,
             has_dependencies: false,
-            row_of: none,
+            row_of: none.clone(),
             loads_pass: false,
+            has_order: false,
+            cell_of: (0..words.len() as u16).collect(),
+            view_of: none.clone(),
+            viewed: vec![],
             naming,
             leads_to: vec![0; usize::from(roles)],
             words,

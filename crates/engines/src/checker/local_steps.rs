@@ -7,7 +7,7 @@
 //! unordered in all that was searched, no other order of them is possible, and none was left
 //! out.
 
-use machine::Op;
+use machine::{Op, Ordering};
 
 use super::happens_before::HappensBefore;
 use super::request::{Reply, Request, RequestKind};
@@ -25,13 +25,19 @@ impl World {
         task: usize,
         request: &Request,
     ) -> Result<Option<Reply>, FaultFound> {
-        let Request { kind, offset, size, location, .. } = *request;
+        let Request { kind, offset, size, ordering, failure, location } = *request;
         self.check_bounds(task, offset, size, location)?;
         let contended = |word| self.layout.is_contended(word);
         if !self.has_local_steps || self.layout.touched(offset, size).all(contended) {
             return Ok(None);
         }
         self.check_reach(task, offset, size, location)?;
+        if self.is_weak && [ordering, failure].contains(&Ordering::SeqCst) {
+            // It is in an order with others of its kind.
+            self.layout.touched(offset, size).for_each(|word| self.layout.contend(word));
+            self.grown = true;
+            return Err(FaultFound);
+        }
         let reads = matches!(
             kind,
             RequestKind::Access(Op::Load) | RequestKind::Await(_) | RequestKind::AwaitFor(_)

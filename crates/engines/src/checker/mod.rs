@@ -14,13 +14,15 @@
 //! algorithm claims it; plain accesses ordered by acquire and release; some task can always
 //! take a step, and the end can always be reached. A task that takes interrupts can be
 //! interrupted at any step after another task sent one.
-//! Not checked: reorderings of atomic accesses on hardware weaker than x86. They show only
-//! where a plain field or an `init` would see them.
+//! Reorderings of atomic accesses on hardware weaker than x86 show only where a plain field or an
+//! `init` would see them, unless the memory is that of RC11 (`weak`, `views`).
 
 mod agent;
 mod bounds;
 mod bypass;
 mod canonical;
+mod canonical_views;
+mod cells;
 mod failure;
 mod fences;
 mod happens_before;
@@ -38,10 +40,13 @@ mod schedule;
 mod search;
 mod shortest;
 mod state;
+mod store_buffers;
 mod trace;
 mod tracing;
+mod views;
 mod visited;
 mod watching;
+mod weak;
 mod world;
 
 pub use agent::Checked;
@@ -135,6 +140,9 @@ pub enum Memory {
     /// In order, from a store buffer of each CPU, as on x86. The CPU itself sees its stores
     /// immediately; its next read-modify-write waits until the buffer is empty.
     TotalStoreOrder,
+    /// As far as C11 and C++20 promise, by the repaired rules of RC11: a task may read an old
+    /// value unless acquire and release, fences or sequentially consistent accesses forbid it.
+    Rc11,
 }
 
 impl Memory {

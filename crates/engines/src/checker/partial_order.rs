@@ -28,19 +28,17 @@
 use super::TASKS_MAX;
 use super::layout::{Layout, OwnWords, WordLayout};
 use super::request::{Request, RequestKind, ones};
-use super::schedule::Turn;
 use super::world::World;
 
 impl World {
-    /// A step that can be taken first, alone. `None` without symmetry, where nothing says which
+    /// A task whose next step can be taken first, alone, in all its alternatives. `None` without symmetry, where nothing says which
     /// task can reach what, and with interrupts, whose sender the handler does not know.
-    pub fn persistent_step(&self) -> Option<Turn> {
+    pub fn persistent_task(&self) -> Option<usize> {
         if !self.symmetric || !self.check_races || self.interrupts {
             return None;
         }
         let tasks = 0..self.state.tasks.len();
-        let task = tasks.into_iter().find(|&task| self.is_persistent(task))?;
-        Some((task as u8, 0))
+        tasks.into_iter().find(|&task| self.is_persistent(task))
     }
 
     fn is_persistent(&self, task: usize) -> bool {
@@ -118,14 +116,28 @@ impl World {
                 let word = &self.layout.words[usize::from(word)];
                 let owner = word.cpu.map(usize::from);
                 let is_reached = |cpu: usize| cpu < reach.len() && reach[cpu] & word.own != 0;
-                if owner.is_none_or(is_reached)
-                    && let Some(cpu) = self.named_cpu(word, self.read(word.offset, word.size))
-                {
+                if !owner.is_none_or(is_reached) {
+                    continue;
+                }
+                if let Some(cpu) = self.named_cpu(word, self.read(word.offset, word.size)) {
+                    reach[cpu] |= leads_to(word.role);
+                }
+                for cpu in self.named_by_messages(word) {
                     reach[cpu] |= leads_to(word.role);
                 }
             }
         }
         reach
+    }
+
+    /// The CPUs whose numbers older values of a word hold, which tasks may still read.
+    fn named_by_messages<'a>(&'a self, word: &'a WordLayout) -> impl Iterator<Item = usize> + 'a {
+        let first_bit = 8 * (word.offset & 7);
+        let mask = ones(word.size) << first_bit;
+        let cell = self.is_weak.then(|| self.layout.cell_at(word.offset));
+        let messages = self.state.views.messages.iter();
+        let of_word = messages.filter(move |it| Some(it.cell) == cell && it.mask & mask == mask);
+        of_word.filter_map(move |it| self.named_cpu(word, it.value >> first_bit & ones(word.size)))
     }
 
     /// The CPU whose number this value of a word holds.

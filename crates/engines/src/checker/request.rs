@@ -13,6 +13,8 @@ pub struct Request {
     /// The word's size in bytes; 0 where no word is accessed.
     pub size: u8,
     pub ordering: Ordering,
+    /// That of a compare-exchange which fails.
+    pub failure: Ordering,
     pub location: CodeSite,
 }
 
@@ -43,6 +45,18 @@ pub enum RequestKind {
     Idle,
     /// At fault; never takes a step.
     Stuck,
+}
+
+impl RequestKind {
+    /// Whether it is an access to a word, once or until a condition holds.
+    pub fn is_access(self) -> bool {
+        matches!(self, RequestKind::Access(_) | RequestKind::Await(_) | RequestKind::AwaitFor(_))
+    }
+
+    /// Whether it is an access, or a futex call about a word.
+    pub fn touches_memory(self) -> bool {
+        self.is_access() || matches!(self, RequestKind::Park(..) | RequestKind::Wake(..))
+    }
 }
 
 /// The result of a step, as the task gets it.

@@ -20,7 +20,7 @@ use super::harness::{
 };
 use super::hash::mix;
 use super::request::Request;
-use super::schedule::{FLUSH, Schedule, Turn};
+use super::schedule::{FLUSH, Schedule, TIME_OUT, Turn};
 use super::shortest::{Shortest, shortest};
 use super::state::SystemState;
 use super::visited::{Visit, Visited};
@@ -323,11 +323,14 @@ impl<'s, 'a> Search<'s, 'a> {
         frame.wanted = frame.turns.len();
         if self.options.reduction
             && frame.wanted > 1
-            && let Some(persistent) = world.persistent_step()
-            && let Some(index) = frame.turns.iter().position(|&turn| turn == persistent)
+            && let Some(persistent) = world.persistent_task()
         {
-            frame.turns.swap(0, index);
-            frame.wanted = 1;
+            let is_other = |&(task, alternative): &Turn| {
+                usize::from(task) != persistent || alternative >= TIME_OUT
+            };
+            frame.turns.sort_by_key(is_other);
+            let own = frame.turns.iter().filter(|turn| !is_other(turn)).count();
+            frame.wanted = if own > 0 { own } else { frame.turns.len() };
         }
         (frame.number, frame.low) = (self.last_number, self.last_number);
         frame.component = self.component.len();

@@ -4,6 +4,7 @@
 use super::bypass::Watched;
 use super::happens_before::HappensBefore;
 use super::request::{Request, RequestKind};
+use super::views::Views;
 
 /// Entries of a CPU's store buffer.
 pub const BUFFER: usize = 4;
@@ -20,6 +21,8 @@ pub struct SystemState {
     /// become visible immediately.
     pub buffers: Vec<BufferedStore>,
     pub happens_before: HappensBefore,
+    /// Under RC11, the writes that tasks may still read, and which of them each must not read behind.
+    pub views: Views,
     /// Tasks that have arrived and not entered, in the order of arrival.
     pub arrivals: Vec<Arrival>,
     /// How many tasks are inside exclusively: at most one, or something is wrong.
@@ -41,6 +44,8 @@ pub struct Arrival {
 pub struct CheckedTask {
     pub request: Request,
     pub ended: bool,
+    /// The value that its pending read-modify-write has just found and left, in the same state.
+    pub spins_on: Option<u64>,
     /// A hash of all values that the task was given and has not forgotten.
     pub history: u64,
     pub named_cpus: NamedCpus,
@@ -105,6 +110,7 @@ impl SystemState {
         self.tasks.clone_from(&other.tasks);
         self.buffers.clone_from(&other.buffers);
         self.happens_before.clone_from(&other.happens_before);
+        self.views.clone_from(&other.views);
         self.arrivals.clone_from(&other.arrivals);
         (self.inside, self.sharing) = (other.inside, other.sharing);
         self.watched = other.watched;

@@ -175,7 +175,7 @@ impl Trace {
     }
 }
 
-fn name_of(ordering: Ordering) -> &'static str {
+pub fn name_of(ordering: Ordering) -> &'static str {
     match ordering {
         Ordering::Relaxed => "relaxed",
         Ordering::Acquire => "acquire",

@@ -12,6 +12,7 @@ use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
+use crate::Unsupported;
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
@@ -28,6 +29,10 @@ pub struct World {
     pub layout: Layout,
     base: *mut u8,
     pub has_buffers: bool,
+    /// Whether tasks may read old values: see `weak`.
+    pub is_weak: bool,
+    /// The read-modify-write of this step, if it left the value that it found: a hash of where its task was, and the value.
+    pub idle_update: Option<(u64, u64)>,
     pub check_races: bool,
     /// Whether accesses that something else orders are local steps, tried in one order.
     pub has_local_steps: bool,
@@ -76,6 +81,8 @@ impl World {
             layout: Layout::new(setup.region),
             base: Region::start(setup.region),
             has_buffers: options.memory == Memory::TotalStoreOrder,
+            is_weak: options.memory == Memory::Rc11,
+            idle_update: None,
             check_races: options.check_races,
             local_turns: Vec::new(),
             is_local: false,
@@ -100,7 +107,7 @@ impl World {
             interrupts: setup.ipi_handler.is_some(),
             // Pending accesses are compared by task number.
             symmetric: options.symmetry && setup.symmetric && !options.check_forgetting,
-            fault: None,
+            fault: World::unsupported(setup, options),
             grown: false,
             arrived: false,
             trace: None,
@@ -108,11 +115,21 @@ impl World {
         }
     }
 
+    /// What no search has from the start.
+    fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
+        let has_interrupts = options.memory == Memory::Rc11 && setup.ipi_handler.is_some();
+        let unsupported = || {
+            Unsupported::new("interrupts are not searched under rc11", "check it with --memory x86")
+        };
+        has_interrupts.then(|| Fault::Unsupported(unsupported()))
+    }
+
     /// An empty table for the rows and columns that are known now.
     pub fn new_happens_before(&self, tasks: usize) -> HappensBefore {
         let buffers = if self.has_buffers { tasks * BUFFER } else { 0 };
         let fences = if self.layout.has_fences { tasks * FENCE_ROWS } else { 0 };
-        let rows = tasks + self.layout.rows.len() + buffers + fences;
+        let futexes = usize::from(self.is_weak);
+        let rows = tasks + self.layout.rows.len() + buffers + fences + futexes;
         HappensBefore::new(tasks, rows, self.layout.columns.len())
     }
 
@@ -136,7 +153,9 @@ impl World {
         }
         for task in tasks {
             let alternatives = self.alternatives(task);
-            into.extend((0..alternatives).map(|alternative| (task as u8, alternative)));
+            let possible = |&alternative: &u8| self.is_possible(task, alternative);
+            let alternatives = (0..alternatives).filter(possible);
+            into.extend(alternatives.map(|alternative| (task as u8, alternative)));
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
@@ -182,6 +201,10 @@ impl World {
         if self.state.tasks[task].ended {
             return 0;
         }
+        let is_chosen = kind.is_access() || matches!(kind, RequestKind::Park(..));
+        if self.is_weak && is_chosen && !self.grown {
+            return self.weak_alternatives(task);
+        }
         let buffer_is_empty = self.state.tasks[task].buffered == 0;
         let is_enabled = match kind {
             RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) => self.may_load(task),
@@ -226,15 +249,21 @@ impl World {
         let mut reply = Reply { held: true, ..Reply::default() };
         let buffered = self.state.tasks[task].buffered;
         let before = if self.trace.is_some() { self.value_seen(task, offset, size) } else { 0 };
-        let mut woken = 0;
+        let (mut woken, mut note) = (0, String::new());
+        if self.is_weak && kind.touches_memory() {
+            (reply, note) = self.weak_perform(task, alternative)?;
+        }
         match kind {
+            _ if self.is_weak && kind.is_access() => {}
             RequestKind::Access(op) => reply.value = self.access(task, &request, op),
             RequestKind::Await(until) | RequestKind::AwaitFor(until) => {
                 reply = self.perform_wait(task, &request, until);
             }
             RequestKind::Park(expected, sleep) => {
                 self.note_barrier(task, true);
-                reply.value = self.value_seen(task, offset, size);
+                if !self.is_weak {
+                    reply.value = self.value_seen(task, offset, size);
+                }
                 if reply.value == expected {
                     self.trace_step(task, &request, 0, "falls asleep");
                     self.state.tasks[task].request.kind = RequestKind::Asleep(expected, sleep);
@@ -262,7 +291,7 @@ impl World {
             let result = if self.state.tasks[task].buffered > buffered {
                 "-> store buffer".to_string()
             } else {
-                format!("-> {}{timed_out}", reply.value)
+                format!("-> {}{timed_out}{note}", reply.value)
             };
             self.trace_step(task, &request, before, &result);
         }
@@ -353,6 +382,8 @@ impl World {
         let how = How::of(op, new.is_some());
         if new.is_some() || op == Op::Load {
             self.acquire(task, request);
+        } else {
+            self.acquire(task, &Request { ordering: request.failure, ..*request });
         }
         self.touch(task, request, how);
         if let Some(new) = new {
@@ -377,6 +408,7 @@ impl World {
         let value = self.value_seen(task, offset, size);
         self.find_triangle(task, offset, size);
         self.check_ordered(task, offset, size, How::Reads, location)?;
+        self.check_newest(task, offset, size, location)?;
         let rest = self.without_cpu_numbers(task, offset, size, value);
         let history = &mut self.state.tasks[task].history;
         *history = mix(*history, rest);
@@ -405,6 +437,7 @@ impl World {
             return Ok(());
         }
         self.write(offset, size, value);
+        self.forget_messages(task, offset, size);
         for word in self.layout.touched(offset, size) {
             if let Some(row) = self.layout.row(word) {
                 self.state.happens_before.clear(self.tasks() + row);
@@ -488,7 +521,7 @@ impl World {
     }
 
     /// The row of a word. A word gets one with its first release.
-    fn row(&mut self, word: usize) -> Option<usize> {
+    pub fn row(&mut self, word: usize) -> Option<usize> {
         let row = self.layout.row(word);
         if row.is_none() {
             self.layout.add_row(word);
@@ -501,7 +534,7 @@ impl World {
 
     /// Checks an atomic access to a word that is also accessed plainly: the last plain write
     /// must have happened before it.
-    fn touch(&mut self, task: usize, request: &Request, how: How) {
+    pub fn touch(&mut self, task: usize, request: &Request, how: How) {
         let Request { offset, size, ordering, location: site, .. } = *request;
         let now = PastAccess { task, offset, size, how, ordering: Some(ordering), site };
         if !self.check_races || self.grown {
@@ -569,66 +602,6 @@ impl World {
         }
     }
 
-    // Store buffers.
-
-    pub fn buffer_row(&self, task: usize, index: usize) -> usize {
-        self.tasks() + self.layout.rows.len() + task * BUFFER + index
-    }
-
-    fn buffer_store(&mut self, task: usize, store: BufferedStore, releasing: bool) {
-        let index = usize::from(self.state.tasks[task].buffered);
-        assert!(index < BUFFER, "plain writes follow too many stores to the same word");
-        self.state.buffers[task * BUFFER + index] = store;
-        self.state.tasks[task].has_stored = self.watches_loads();
-        self.state.tasks[task].buffered += 1;
-        if self.check_races && !self.grown {
-            for word in self.layout.touched(store.offset, store.size) {
-                let publishes = releasing || self.layout.has_fences;
-                if publishes && self.row(word).is_none() {
-                    return;
-                }
-            }
-            let row = self.buffer_row(task, index);
-            match (releasing, self.fence_row(task, FENCED)) {
-                (true, _) => self.state.happens_before.copy(row, task),
-                (false, Some(fenced)) => {
-                    self.state.happens_before.copy(row, fenced);
-                    for word in self.layout.touched(store.offset, store.size) {
-                        self.publish_itself(row, task, word);
-                    }
-                }
-                (false, None) => self.state.happens_before.clear(row),
-            }
-        }
-    }
-
-    /// Makes the oldest buffered store of a task visible.
-    fn flush(&mut self, task: usize) {
-        let first = task * BUFFER;
-        let BufferedStore { offset, size, value } = self.state.buffers[first];
-        self.write(offset, size, value & ones(size));
-        if self.check_races && !self.grown {
-            for word in self.layout.touched(offset, size) {
-                if let Some(row) = self.layout.row(word) {
-                    self.state.happens_before.copy(self.tasks() + row, self.buffer_row(task, 0));
-                }
-            }
-            for index in 1..BUFFER {
-                self.state
-                    .happens_before
-                    .copy(self.buffer_row(task, index - 1), self.buffer_row(task, index));
-            }
-            self.state.happens_before.clear(self.buffer_row(task, BUFFER - 1));
-        }
-        self.state.buffers.copy_within(first + 1..first + BUFFER, first);
-        self.state.buffers[first + BUFFER - 1] = BufferedStore::default();
-        self.state.tasks[task].buffered -= 1;
-        if self.trace.is_some() {
-            let step = self.written(offset, size, value);
-            self.trace_line(format!("t{task} {step} becomes visible"));
-        }
-    }
-
     // Memory.
 
     /// The value that a task sees in a word: the memory, overlaid by its buffered stores.
@@ -661,7 +634,7 @@ impl World {
         }
     }
 
-    fn write(&mut self, offset: u32, size: u8, value: u64) {
+    pub fn write(&mut self, offset: u32, size: u8, value: u64) {
         // SAFETY: as for `read`.
         unsafe {
             let word = self.base.add(offset as usize);

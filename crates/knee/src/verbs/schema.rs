@@ -40,6 +40,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("bisect-series", schema_of::<answers::Series>),
     answer("check", schema_of::<answers::Checks>),
     answer("check-against-kernel", schema_of::<answers::KernelComparisons>),
+    answer("check-litmus", schema_of::<answers::LitmusTests>),
     answer("check-mutants", schema_of::<answers::Mutants>),
     answer("check-replay", schema_of::<answers::FollowedSchedule>),
     answer("compare", schema_of::<analysis::Comparison>),

@@ -37,8 +37,8 @@ fn what_cannot_be_checked_is_refused() {
     refused("check ticket --replay 7", &["step 1 of the schedule is impossible for t7"]);
     refused("check all --replay 0", &["--replay: name a single algorithm"]);
     refused("check ticket --mutants --tso", &["cannot be used with"]);
-    refused("check ticket --mutants --memory x86", &["cannot be used with"]);
-    refused("check ticket --memory arm", &["possible values: x86, sc"]);
+    refused("check ticket --mutants --sample 10", &["cannot be used with"]);
+    refused("check ticket --memory arm", &["possible values: rc11, x86, sc"]);
 }
 
 #[test]
@@ -85,6 +85,46 @@ fn a_lock_that_is_wrong_ends_with_1_and_one_that_cannot_be_checked_with_3() {
     let all: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(all[0]["verdict"], "not checked");
     assert!(all[0]["way_out"].as_str().unwrap().contains("static variables"), "{said}");
+}
+
+#[test]
+fn a_fault_of_weak_memory_says_on_which_models_the_lock_holds() {
+    let body = "static void my_lock(struct my_lock *lock) { while (atomic_exchange_explicit(&lock->word, 1, memory_order_ACQUIRE)) ; }
+static void my_unlock(struct my_lock *lock) { static atomic_int last; atomic_store_explicit(&last, 1, memory_order_relaxed);
+ atomic_store_explicit(&lock->word, 0, memory_order_release); }\n";
+    let (status, said) =
+        checked_c(&body.replace("ACQUIRE", "acquire"), "--threads 2 --memory rc11");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains(" rc11 ") && said.contains("holds"), "{said}");
+    let home = Home::new();
+    let ended = home.run("check queued_paravirtual --threads 2 --memory rc11");
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+    let level = "queued_paravirtual is WRONG: holds on x86 and sc, fails under rc11: deadlock";
+    assert!(ended.stdout.contains(level), "{}", ended.stdout);
+    assert!(ended.stdout.contains("is not ordered before this)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("--memory rc11 --replay"), "{}", ended.stdout);
+}
+
+#[test]
+fn litmus_tests_are_searched_by_file_and_by_folder() {
+    let home = Home::new();
+    let file = home.path("MP.litmus");
+    let test = "C MP\n{}\nP0 (atomic_int* x) { *x = 1; }\nP1 (atomic_int* x) { int r0 = *x; }\nexists (1:r0=1)\n";
+    std::fs::write(&file, test).unwrap();
+    let ended = home.run(&format!("check --litmus {}", file.display()));
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 litmus test under rc11: 1 sometimes"), "{}", ended.stdout);
+    std::fs::write(home.path("loop.litmus"), test.replace("*x = 1;", "while (1) {}")).unwrap();
+    let folder = file.parent().unwrap().display();
+    let ended = home.run(&format!("check --litmus {folder} --memory sc --json"));
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stdout);
+    let all: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&all[0]["observed"], &all[1]["why"]),
+        (&"sometimes".into(), &"a loop (while)".into())
+    );
+    refused("check --litmus /nowhere", &["/nowhere"]);
+    refused("check ticket --litmus /nowhere", &["cannot be used with"]);
 }
 
 #[test]

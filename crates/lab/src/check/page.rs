@@ -19,6 +19,7 @@ pub fn memory(memory: Memory) -> &'static str {
     match memory {
         Memory::SequentiallyConsistent => "sc",
         Memory::TotalStoreOrder => "x86",
+        Memory::Rc11 => "rc11",
     }
 }
 
@@ -49,7 +50,15 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
     let mut answers = Vec::new();
     for one in all {
         if let Verdict::Wrong(Failure { fault, .. }) = one.verdict() {
-            answers.push(format!("{} is WRONG: {fault}", one.name));
+            let level = match &one.holds_on[..] {
+                [] => String::new(),
+                holding => {
+                    let names: Vec<&str> = holding.iter().map(|&model| memory(model)).collect();
+                    let failing = memory(one.memory);
+                    format!("holds on {}, fails under {failing}: ", names.join(" and "))
+                }
+            };
+            answers.push(format!("{} is WRONG: {level}{fault}", one.name));
         }
     }
     for one in all {
@@ -202,6 +211,11 @@ fn holds(memory: Memory) -> &'static str {
              of entry where claimed, no deadlock, an end to every wait, and plain accesses ordered \
              by acquire and release; not searched: reordering of atomic accesses on weaker hardware"
         }
+        Memory::Rc11 => {
+            "holds: in every execution that C11 and C++20 allow (RC11): mutual exclusion, the order \
+             of entry where claimed, no deadlock, an end to every wait, and no data race; not \
+             searched: what docs/lab/memory-models.md leaves out"
+        }
         Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \
              exclusion, the order of entry where claimed, no deadlock, an end to every wait, and \
@@ -279,7 +293,7 @@ pub fn against_kernel(all: &[DesignAgainstKernel], seed: u64) -> Page {
 }
 
 /// The page of mutants: what was changed in each algorithm, and how that came out.
-pub fn mutants(all: &[(String, Judged)]) -> Page {
+pub fn mutants(all: &[(String, Judged)], memories: &[Memory]) -> Page {
     let (mut answers, mut sections) = (Vec::new(), Vec::new());
     for (name, judged) in all {
         match judged {
@@ -308,7 +322,16 @@ pub fn mutants(all: &[(String, Judged)]) -> Page {
         }
     }
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-    Page { answers, sections, ..empty(&format!("mutants of {}", names.join(", "))) }
+    let models: Vec<&str> = memories.iter().map(|&model| memory(model)).collect();
+    let models = models.join(" and ");
+    let weaker = if memories.contains(&Memory::Rc11) {
+        "what survives makes no difference in the tasks that were searched".to_string()
+    } else {
+        format!("what survives under {models} may be needed under rc11 (--memory rc11)")
+    };
+    let method = vec![format!("found: by a search under {models}; {weaker}")];
+    let title = format!("mutants of {}", names.join(", "));
+    Page { answers, sections, method, ..empty(&title) }
 }
 
 fn mutants_of(name: &str, judged: &[JudgedMutant]) -> Section {
@@ -388,6 +411,7 @@ mod tests {
             seconds: 0.0,
             gave_up: false,
             failure: Some(failure),
+            holds_on: Vec::new(),
             refused: None,
             fairness: None,
         };

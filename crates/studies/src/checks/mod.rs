@@ -55,6 +55,8 @@ pub struct CheckResult {
     pub gave_up: bool,
     /// The fault that was found, with the way to it.
     pub failure: Option<Failure>,
+    /// The stronger memory models under which the same tasks hold, where a fault of weak memory was found.
+    pub holds_on: Vec<Memory>,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.

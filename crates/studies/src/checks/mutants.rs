@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
 use anyhow::{Result, bail};
 use engines::checker::{Failure, Fault, Memory, Options, SearchResult, Setup, sample, search};
-use engines::{AccessChange, Mutant};
+use engines::{AccessChange, Mutant, Unsupported};
 use host::in_parallel;
 use machine::CodeSite;
 
@@ -127,16 +127,48 @@ fn fate(caught: Option<CaughtMutant>, equivalent: Option<String>) -> Fate {
 /// Judges all mutants of a subject, in the order of its source; of a mechanism those of all its designs, each of which
 /// the others may not have.
 pub fn judge(subject: &Subject) -> Result<Vec<JudgedMutant>> {
+    judge_under(subject, &MEMORIES)
+}
+
+/// As [`judge`], under these memory models. Mechanisms are judged under all but weak memory.
+pub fn judge_under(subject: &Subject, memories: &[Memory]) -> Result<Vec<JudgedMutant>> {
     match subject {
+        Subject::Mechanism(_) if memories != MEMORIES => {
+            let way_out = "leave out --memory";
+            Err(Unsupported::new("mutants of mechanisms are judged under sc and x86", way_out)
+                .into())
+        }
         Subject::Mechanism(design) => judge_designs(subject, design.mechanism),
-        Subject::Lock(_) | Subject::InC(_) => judge_tasks(subject),
+        Subject::Lock(_) | Subject::InC(_) => judge_tasks(subject, memories),
     }
+}
+
+/// Fails if a lock is wrong by itself under one of these memory models: any other fault would hide those of mutants.
+fn ensure_right(subject: &Subject, sizes: &[CheckSize], memories: &[Memory]) -> Result<()> {
+    for &memory in memories {
+        for &size in sizes {
+            let options = Options { states_max: LOCK_STATES_MAX, ..options(memory) };
+            let searched = with_tasks(subject, size, Mutation::None, |s| search(s, &options))??;
+            let Some(failure) = searched.failure else { continue };
+            if let Some(unsupported) = failure.unsupported() {
+                return Err(unsupported.clone().into());
+            }
+            let (CheckSize { threads, acquires, .. }, fault) = (size, failure.fault);
+            bail!(
+                "the lock itself is at fault with {threads} tasks × {acquires}, so mutants would say nothing: {fault}"
+            );
+        }
+    }
+    Ok(())
 }
 
 // Locks, and programs in C.
 
-fn judge_tasks(subject: &Subject) -> Result<Vec<JudgedMutant>> {
+fn judge_tasks(subject: &Subject, memories: &[Memory]) -> Result<Vec<JudgedMutant>> {
     let PossibleMutants { mutants, sizes, larger_sizes } = possible(subject)?;
+    if memories.contains(&Memory::Rc11) {
+        ensure_right(subject, &sizes, &[Memory::Rc11])?;
+    }
     let sources = subject.sources();
     let judge_one = |mutant: Mutant| {
         let line = line_of(&mutant.site, &sources);
@@ -145,7 +177,7 @@ fn judge_tasks(subject: &Subject) -> Result<Vec<JudgedMutant>> {
             Some(_) => (&sizes[..sizes.len().min(2)], EQUIVALENT_STATES_MAX),
             None => (&sizes[..], STATES_MAX),
         };
-        let mut caught = search_sizes(subject, mutant, sizes, &MEMORIES, states_max)?;
+        let mut caught = search_sizes(subject, mutant, sizes, memories, states_max)?;
         if caught.is_none() && equivalent.is_none() {
             caught = sample_sizes(subject, mutant)?;
         }

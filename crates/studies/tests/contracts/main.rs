@@ -5,7 +5,9 @@
 
 mod checks;
 mod grades;
+mod litmus;
 mod mechanisms;
 mod mutants;
 mod replays;
 mod simulations;
+mod weak;

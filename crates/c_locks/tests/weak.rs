@@ -1,0 +1,71 @@
+//! Locks in C under RC11: what holds on x86 and not by the language's rules.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use c_locks::compile;
+use engines::checker::{Memory, Options, search};
+use setup::foreign::Permitted;
+use studies::Subject;
+use studies::checks::{CheckSize, Mutation, with_tasks};
+
+/// The fault of a lock with these flags, or `holds`.
+fn said(name: &str, flags: &[&str], size: (usize, u32), memory: Memory) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks").join(name);
+    let flags: Vec<String> = flags.iter().map(|flag| flag.to_string()).collect();
+    let program = compile(&Permitted::typed(file), &flags);
+    let program = Subject::InC(Arc::new(program.unwrap_or_else(|error| panic!("{error:#}"))));
+    let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
+    let options = Options { memory, states_max: 2_000_000, ..Options::default() };
+    let found = with_tasks(&program, size, Mutation::None, |setup| search(setup, &options));
+    let found = found.unwrap().unwrap();
+    assert!(!found.gave_up, "{name}: {} states", found.states);
+    println!("{name} {flags:?} {size:?} {memory:?}: {} states", found.states);
+    found.failure.map_or("holds".to_string(), |failure| failure.fault.to_string())
+}
+
+/// Holds on x86, and says this under RC11.
+#[track_caller]
+fn check(name: &str, flags: &[&str], size: (usize, u32), expected: &str) {
+    let x86 = said(name, flags, size, Memory::TotalStoreOrder);
+    assert_eq!(x86, "holds", "{name} {flags:?} on x86");
+    let weak = said(name, flags, size, Memory::Rc11);
+    assert!(weak.starts_with(expected), "{name} {flags:?}: {weak}");
+}
+
+#[test]
+fn locks_with_the_orders_that_they_need_hold() {
+    for name in ["ticket.c", "mcs.c", "clh.c", "bytes.c", "volatile_ticket.c", "phase_fair.c"] {
+        check(name, &[], (2, 2), "holds");
+    }
+    // Its tail and its lock byte are in one word, and nothing orders the one after the other.
+    check("kernel_queue.c", &[], (2, 2), "data race: ");
+    for name in ["ticket.c", "mcs.c", "clh.c", "mcs_orders.c", "futex.c"] {
+        check(name, &[], (3, 1), "holds");
+    }
+}
+
+/// Both hung on Arm in a widely used library until they were found there, the first in 2020 and the second in 2025.
+#[test]
+fn an_mcs_lock_hangs_where_a_hand_over_may_overtake_the_start_of_a_wait() {
+    check("mcs_orders.c", &[], (2, 2), "holds");
+    check("mcs_orders.c", &["-DPUBLISH=relaxed"], (2, 2), "deadlock: ");
+    check("mcs_orders.c", &["-DLOOK=relaxed"], (2, 2), "deadlock: ");
+}
+
+#[test]
+fn a_reader_sees_half_of_what_a_sequence_counter_guards_without_a_barrier() {
+    check("sequence.c", &[], (2, 2), "holds");
+    check("sequence.c", &["-DNO_BARRIER"], (2, 2), "panic: assertion failed: !(first != second)");
+}
+
+/// The fences of Peterson's lock order the stores before them, but not which of two stores to the turn comes last.
+#[test]
+fn petersons_lock_needs_an_exchange_of_the_turn() {
+    check("peterson.c", &[], (2, 1), "data race: ");
+}
+
+#[test]
+fn what_fails_without_being_ordered_is_ordered_where_it_says_so() {
+    check("stack.c", &[], (2, 1), "holds");
+}

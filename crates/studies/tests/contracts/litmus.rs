@@ -1,0 +1,80 @@
+//! Litmus tests in C: what is read, what is refused, and what is found.
+
+use engines::checker::Memory;
+use studies::litmus::{Quantifier, check, parse};
+
+const MESSAGE_PASSING: &str = r#"C MP
+"a comment"
+{ [x] = 0; y = 0; }
+
+P0 (atomic_int* x, atomic_int* y) {
+  // the data
+  atomic_store_explicit(x, 1, memory_order_relaxed);
+  atomic_store_explicit(y, 1, RELEASE);
+}
+
+P1 (atomic_int* x, atomic_int* y) {
+  int r0 = atomic_load_explicit(y, ACQUIRE);
+  int r1 = 2;
+  if (r0 == 1) {
+    r1 = atomic_load_explicit(x, memory_order_relaxed);
+  }
+}
+
+exists (1:r0=1 /\ 1:r1=0)
+"#;
+
+#[track_caller]
+fn observed(text: &str, memory: Memory) -> &'static str {
+    let litmus = parse(text).unwrap();
+    check(&litmus, memory, 100_000).unwrap().observed.word()
+}
+
+#[test]
+fn a_condition_is_never_sometimes_or_always_fulfilled() {
+    let relaxed = MESSAGE_PASSING.replace("RELEASE", "memory_order_relaxed");
+    let relaxed = relaxed.replace("ACQUIRE", "memory_order_relaxed");
+    let ordered = MESSAGE_PASSING.replace("RELEASE", "memory_order_release");
+    let ordered = ordered.replace("ACQUIRE", "memory_order_acquire");
+    assert_eq!(observed(&relaxed, Memory::Rc11), "sometimes");
+    assert_eq!(observed(&relaxed, Memory::TotalStoreOrder), "never");
+    assert_eq!(observed(&ordered, Memory::Rc11), "never");
+    let all = ordered.replace("exists (1:r0=1 /\\ 1:r1=0)", "forall (x=1 \\/ 1:r0=7)");
+    assert_eq!(observed(&all, Memory::Rc11), "always");
+    assert_eq!(parse(&all).unwrap().quantifier, Quantifier::Forall);
+    let race = relaxed.replace("P1 (atomic_int* x", "P1 (int* x");
+    let race = race.replace("atomic_load_explicit(x, memory_order_relaxed)", "*x");
+    assert_eq!(observed(&race, Memory::Rc11), "race");
+}
+
+#[test]
+fn read_modify_writes_and_plain_accesses_are_understood() {
+    let text = r#"C counter
+{}
+P0 (atomic_int* x, int* p) { int r0 = atomic_fetch_add(x, 1); *p = r0 + 5 * 2; }
+P1 (atomic_int* x) { int r0 = atomic_fetch_add_explicit(x, 1, memory_order_relaxed); }
+~exists (0:r0=1:0)
+"#;
+    assert!(parse(text).is_err());
+    let text = text.replace("~exists (0:r0=1:0)", "~exists (0:r0=1 /\\ not (p=11 /\\ x=2))");
+    assert_eq!(observed(&text, Memory::Rc11), "never");
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let refused = |body: &str| {
+        let text = format!("C t\n{{}}\nP0 (atomic_int* x) {{ {body} }}\nexists (x=1)\n");
+        format!("{:#}", parse(&text).unwrap_err())
+    };
+    let cases = [
+        ("while (1) {}", "a loop (while)"),
+        ("WRITE_ONCE(*x, 1);", "a test of the Linux kernel's memory model (WRITE_ONCE)"),
+        ("int r0 = frobnicate(x, 1);", "a call of frobnicate"),
+        ("int r0 = atomic_load_explicit(x, memory_order_consume);", "memory_order_consume"),
+        ("*z = 1;", "z is no parameter"),
+    ];
+    for (body, said) in cases {
+        assert!(refused(body).contains(said), "{body}: {}", refused(body));
+    }
+    assert!(parse("X86 SB\n{}\n").is_err() && parse("").is_err());
+}

@@ -1,0 +1,80 @@
+//! Locks under RC11, what C11 and C++20 promise: which hold, and where those fail that rely on more.
+
+use std::time::Instant;
+
+use algorithms::locks::LOCKS;
+use algorithms::mechanisms::MECHANISMS;
+use engines::checker::{Memory, Options, SearchResult, search};
+use expect_test::expect;
+use studies::checks::{CheckSize, Mutation, with_tasks};
+use studies::{MechanismDesign, Subject};
+
+fn searched(name: &str, size: (usize, u32), options: &Options) -> SearchResult {
+    let lock = Subject::lock(name).unwrap();
+    let size = CheckSize { threads: size.0, acquires: size.1, locks: 1 };
+    with_tasks(&lock, size, Mutation::None, |setup| search(setup, options)).unwrap().unwrap()
+}
+
+fn said(name: &str, size: (usize, u32), options: &Options) -> String {
+    let since = Instant::now();
+    let searched = searched(name, size, options);
+    eprintln!(
+        "{name} {size:?}: {} states, {:.2} s",
+        searched.states,
+        since.elapsed().as_secs_f64()
+    );
+    match searched.failure {
+        Some(failure) => failure.fault.word().replace(' ', "-"),
+        None if searched.gave_up => "-".to_string(),
+        None => searched.states.to_string(),
+    }
+}
+
+#[test]
+fn locks_hold_in_every_execution_that_the_language_allows() {
+    let options = Options { memory: Memory::Rc11, states_max: 100_000, ..Options::default() };
+    let mut table = String::from("states of 2x1 2x2 3x1\n");
+    for lock in LOCKS {
+        table += lock.name;
+        for size in [(2, 1), (2, 2), (3, 1)] {
+            table += &format!(" {}", said(lock.name, size, &options));
+        }
+        table.push('\n');
+    }
+    expect![[r#"
+        states of 2x1 2x2 3x1
+        array 33 108 124
+        clh 9 38 16
+        cna 60 335 504
+        cohort 171 927 836
+        futex_mutex 21 173 459
+        hierarchical_clh 246 1240 3300
+        mcs 18 91 71
+        parking 42 347 1047
+        per_cpu_read_write 160 1773 2653
+        per_node_read_write 1396 - -
+        percpu_read_write_semaphore 5277 - -
+        queued 13 549 214
+        queued_paravirtual deadlock deadlock deadlock
+        queued_read_write 77 17625 4812
+        read_write_semaphore 468 56688 -
+        test_and_set 7 27 15
+        test_and_set_delayed 7 27 15
+        test_and_test_and_set 8 39 23
+        ticket 12 46 22
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn interrupts_are_not_searched_under_weak_memory() {
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == "tlb_shootdown").unwrap();
+    let (over, given) = ("ticket".to_string(), Vec::new());
+    let design = mechanism.designs()[0];
+    let subject = Subject::Mechanism(MechanismDesign { mechanism, design, over, given });
+    let size = CheckSize { threads: 2, acquires: 1, locks: 1 };
+    let options = Options { memory: Memory::Rc11, ..Options::default() };
+    let found = with_tasks(&subject, size, Mutation::None, |setup| search(setup, &options));
+    let failure = found.unwrap().unwrap().failure.unwrap();
+    assert_eq!(failure.unsupported().unwrap().why, "interrupts are not searched under rc11");
+}
