@@ -7,19 +7,22 @@
 //!
 //! What a line of points suggests is never said: a host that changed suggests as much. Only the comparison decides.
 
+mod levels;
+mod neighbours;
 pub mod selfcheck;
 mod simulated;
 
+pub use levels::{MeasuredBuild, PairSums};
+
 use std::ops::Range;
 
-use analysis::{Decision, Judgement, Rule, is_harmless, judge};
-use records::Better;
+use analysis::{Decision, Judgement, Rule, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::change_points::change_points;
-use crate::evidence::Build;
-use crate::posterior::LAYOUT_UNKNOWN;
+use self::levels::levels;
+use self::neighbours::{Evidence, Known, LaidOut};
+use crate::gaussian::Normal;
 
 /// Blocks in which a new point is measured.
 pub const POINT_BLOCKS: u32 = 5;
@@ -30,23 +33,25 @@ pub const PAIRS_MAX: u32 = 40;
 /// Other layouts of both builds in which they are compared.
 pub const COMPARED_LAYOUTS: u32 = 8;
 
-/// Pairs of the builds as they are, which end most comparisons before other layouts are built.
-pub const PLAIN_PAIRS: u32 = 8;
+/// Pairs after which a comparison is looked at.
+pub const STEP_PAIRS: u32 = 2;
 
-/// Probability from which a gap is compared: of the newest gap, of the one before it, and of others. The newest point has
-/// few runs for it and nothing after it, so little must suffice.
-const SUSPECTED: [f64; 3] = [0.005, 0.10, 0.30];
+/// Probability from which a gap is compared: of the gap before the newest, and of others. What is known of the newest gap
+/// decides by itself.
+const SUSPECTED: [f64; 3] = [0.10, 0.10, 0.30];
 
-/// Probability that a comparison calls a gap changed that is not, all its looks together. Most gaps of a line are compared
-/// once, and half of what chance shows goes in the other direction.
-const COMPARED_ALPHA: f64 = 0.0003;
+/// The logarithm of the likelihood of a change over that of none from which it is said, if today's pairs alone show it, too.
+const SAID: f64 = 10.8;
 
-/// A comparison ends once a change of this share of the suggested one is excluded.
-const SHARE: f64 = 0.5;
+/// Below it, a change of the size that is looked for is excluded.
+const EXCLUDED: f64 = -3.5;
 
-/// What is said must be this much larger than the smallest change that matters: builds that differ by nothing differ by
-/// about 1 %, in the mean of a few layouts still by half of that.
-const CLEAR: f64 = 1.5;
+/// From it on, other layouts are worth their building.
+const WORTH_LAYOUTS: f64 = 1.5;
+
+/// Probability that today's pairs alone show a change where there is none, in the direction that the line suggests and in the
+/// other one.
+const PAIRS_ALPHA: f64 = 0.10;
 
 /// Length for which the number of changes is expected; a longer line has more.
 const USUAL_LENGTH: usize = 40;
@@ -91,47 +96,99 @@ pub struct Suspect {
     pub step: f64,
 }
 
-/// The gap that is to be compared next, if any. `builds` has the ratio of each build to the anchor as logarithms, in the
-/// order of the line, `gaps` what is known of the gaps between them, `smallest` the smallest change that matters as a share.
-pub fn next_suspect(builds: &[Build], gaps: &[GapIs], smallest: f64) -> Option<Suspect> {
-    let probability = probabilities(builds, gaps, smallest);
-    let last = probability.len().checked_sub(1)?;
-    let is_open = |gap: &usize| matches!(gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
-    let beyond = |gap: usize| {
-        let least = match gaps[gap] {
+/// A line as a watcher knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a> {
+    /// In the order of the line.
+    pub builds: &'a [MeasuredBuild],
+    /// What is known of the gaps between them.
+    pub gaps: &'a [GapIs],
+    /// The smallest change that matters, as a share.
+    pub smallest: f64,
+}
+
+/// What the points say.
+struct Points {
+    levels: Vec<Normal>,
+    probability: Vec<f64>,
+    spreads: Vec<f64>,
+}
+
+impl Watched<'_> {
+    /// The gap that is to be compared next, if any.
+    pub fn next_suspect(&self) -> Option<Suspect> {
+        let points = self.points();
+        let last = points.probability.len().checked_sub(1)?;
+        let least = |gap: usize| match self.gaps[gap] {
             GapIs::UnchangedEarly => SUSPECTED_AGAIN,
             _ => SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)],
         };
-        probability[gap] / least
-    };
-    let matters = |gap: &usize| {
-        beyond(*gap) > 1.0 && step(builds, &probability, *gap).abs() >= smallest.ln_1p() / 2.0
-    };
-    let suspected = (0..=last).filter(is_open).filter(matters);
-    let most = suspected.max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)))?;
-    let step = step(builds, &probability, most);
-    Some(Suspect { before: most, probability: probability[most], step })
-}
+        let beyond = |gap: usize| points.probability[gap] / least(gap);
+        let is_open = |gap: &usize| matches!(self.gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
+        let matters = |gap: &usize| {
+            beyond(*gap) > 1.0 && points.step(*gap).abs() >= self.smallest.ln_1p() / 2.0
+        };
+        let suspect = |gap: usize, step| Suspect { before: gap, probability: points.probability[gap], step };
+        let suspected = (0..last).filter(is_open).filter(matters);
+        if let Some(most) = suspected.max_by(|a, b| beyond(*a).total_cmp(&beyond(*b))) {
+            return Some(suspect(most, points.step(most)));
+        }
+        if self.gaps[last] != GapIs::Unknown {
+            return None;
+        }
+        let so_far = self.comparison_with(&points, last).so_far(&[]);
+        (!so_far.stop).then(|| suspect(last, so_far.evidence.change.mean))
+    }
 
-/// The probability of a change in each gap, by the points and by what is known of other gaps.
-pub fn probabilities(builds: &[Build], gaps: &[GapIs], smallest: f64) -> Vec<f64> {
-    let mut place = 0;
-    let mut placed = builds.to_vec();
-    for (at, build) in placed.iter_mut().enumerate() {
-        if at > 0 {
-            place += match gaps[at - 1] {
+    /// The probability of a change in each gap, by the points and by what is known of other gaps.
+    pub fn probabilities(&self) -> Vec<f64> {
+        self.points().probability
+    }
+
+    /// A comparison of the builds beside a gap, by what is known now.
+    pub fn comparison(&self, gap: usize) -> Comparison {
+        self.comparison_with(&self.points(), gap)
+    }
+
+    fn comparison_with(&self, points: &Points, gap: usize) -> Comparison {
+        let known = neighbours::known(self.builds, &points.probability, &points.spreads, gap);
+        Comparison { known, smallest: self.smallest }
+    }
+
+    fn points(&self) -> Points {
+        let Watched { builds, gaps, smallest } = *self;
+        let mut places = vec![0];
+        for gap in 0..gaps.len() {
+            let further = match gaps[gap] {
                 GapIs::Changed => SURELY,
                 // Where the points still differ beside it, the host did.
-                GapIs::Unchanged if has_unchanged_neighbour(gaps, at - 1) => 1,
+                GapIs::Unchanged if has_unchanged_neighbour(gaps, gap) => 1,
                 GapIs::Unchanged => 0,
                 GapIs::Unknown | GapIs::UnchangedEarly => 1,
             };
+            places.push(places[gap] + further);
         }
-        build.commit = place;
+        let levels = levels(builds).builds;
+        let size = WORTH * smallest.ln_1p();
+        let length = builds.len().max(USUAL_LENGTH);
+        let (probability, spreads) = neighbours::changes(&levels, &places, length, size);
+        Points { levels, probability, spreads }
     }
-    let size = WORTH * smallest.ln_1p();
-    let length = builds.len().max(USUAL_LENGTH);
-    change_points(&placed, length, size, LAYOUT_UNKNOWN).probability
+}
+
+impl Points {
+    /// The step at a gap: the mean of the builds after it, up to the next likely change, less that of those before it.
+    fn step(&self, gap: usize) -> f64 {
+        let is_change = |at: &usize| self.probability[*at] > 0.5;
+        let low = (0..gap).rev().find(is_change).map_or(0, |at| at + 1);
+        let high =
+            (gap + 1..self.probability.len()).find(is_change).map_or(self.levels.len(), |at| at + 1);
+        self.mean(gap + 1..high) - self.mean(low..gap + 1)
+    }
+
+    fn mean(&self, range: Range<usize>) -> f64 {
+        self.levels[range].iter().copied().fold(Normal::unknown(), Normal::and).mean
+    }
 }
 
 /// Changes that are looked for are of about this multiple of the smallest one that matters.
@@ -142,45 +199,81 @@ fn has_unchanged_neighbour(gaps: &[GapIs], gap: usize) -> bool {
     is_unchanged(gap + 1) || gap.checked_sub(1).is_some_and(is_unchanged)
 }
 
-/// The step at a gap: the mean of the builds after it, up to the next likely change, less that of those before it.
-fn step(builds: &[Build], probability: &[f64], gap: usize) -> f64 {
-    let is_change = |at: &usize| probability[*at] > 0.5;
-    let low = (0..gap).rev().find(is_change).map_or(0, |at| at + 1);
-    let high = (gap + 1..probability.len()).find(is_change).map_or(builds.len(), |at| at + 1);
-    mean(builds, gap + 1..high) - mean(builds, low..gap + 1)
+/// A pair of runs of two neighbours: the logarithms of both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ComparedPair {
+    /// 0 is the compiler's own.
+    pub layout: u32,
+    /// 0 is the session of the newer build's point.
+    pub session: u32,
+    pub older: f64,
+    pub newer: f64,
 }
 
-fn mean(builds: &[Build], range: Range<usize>) -> f64 {
-    let runs = |build: &Build| f64::from(build.runs);
-    let all: f64 = builds[range.clone()].iter().map(runs).sum();
-    builds[range].iter().map(|build| runs(build) * build.mean).sum::<f64>() / all.max(1.0)
+/// A comparison of two neighbours.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    known: Known,
+    smallest: f64,
 }
 
 /// What a comparison of two neighbours says so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparedSoFar {
-    /// The judgement on all pairs.
+    /// The judgement on the pairs that decide: those in other layouts, if there are any.
     pub judged: Judgement,
+    /// All evidence.
+    pub evidence: Evidence,
     /// Whether no more pairs are needed.
     pub stop: bool,
-    /// Whether the gap holds the change that the line suggests.
+    /// Whether the gap holds a change.
     pub is_changed: bool,
+    /// Whether other layouts are worth their building.
+    pub worth_layouts: bool,
 }
 
-/// Judges the pairs of runs of two neighbours. `differences` has the logarithm of the later build less that of the earlier
-/// one for each pair, in the order of execution; `step` is what the line suggests.
-pub fn compared(differences: &[f64], step: f64, smallest: f64) -> ComparedSoFar {
-    let margin = smallest.ln_1p();
-    let rule = Rule { alpha: COMPARED_ALPHA, margin, sequential: true, cap: PAIRS_MAX };
-    let judged = judge(differences, &rule);
-    let estimate = judged.estimate.unwrap_or(0.0);
-    let is_decided = matches!(judged.decision, Decision::Changed { .. });
-    let is_changed = is_decided && estimate.abs() >= CLEAR * margin && estimate * step > 0.0;
-    // Less would not be what the line suggests. This ends the runs, and is no verdict.
-    let least = Rule { margin: margin.max(SHARE * step.abs()), ..rule };
-    let towards = if step > 0.0 { Better::Lower } else { Better::Higher };
-    let stop = judged.stop || is_harmless(differences, towards, &least);
-    ComparedSoFar { judged, stop, is_changed }
+impl Comparison {
+    /// Judges the pairs, in the order of execution.
+    pub fn so_far(&self, pairs: &[ComparedPair]) -> ComparedSoFar {
+        let margin = self.smallest.ln_1p();
+        let evidence = neighbours::evidence(&self.known, &by_layout(pairs), LOOKED_FOR * margin);
+        let has_layouts = pairs.iter().any(|pair| pair.layout > 0);
+        let deciding = pairs.iter().filter(|pair| !has_layouts || pair.layout > 0);
+        let differences: Vec<f64> = deciding.map(|pair| pair.newer - pair.older).collect();
+        let rule = Rule { alpha: PAIRS_ALPHA, margin, sequential: true, cap: PAIRS_MAX };
+        let judged = judge(&differences, &rule);
+        let estimate = judged.estimate.unwrap_or(0.0);
+        let change = evidence.change.mean;
+        let is_shown = matches!(judged.decision, Decision::Changed { .. }) && estimate * change > 0.0;
+        let is_changed = is_shown && evidence.for_change >= SAID && change.abs() >= margin;
+        let is_over = evidence.for_size < EXCLUDED || pairs.len() >= PAIRS_MAX as usize;
+        ComparedSoFar {
+            judged,
+            evidence,
+            stop: is_changed || is_over,
+            is_changed,
+            worth_layouts: evidence.for_change >= WORTH_LAYOUTS,
+        }
+    }
+}
+
+/// Changes of this multiple of the smallest one that matters are surely found.
+const LOOKED_FOR: f64 = 2.5;
+
+fn by_layout(pairs: &[ComparedPair]) -> Vec<LaidOut> {
+    let mut sums: Vec<LaidOut> = Vec::new();
+    for ComparedPair { layout, session, older, newer } in pairs {
+        let is_own = |one: &&mut LaidOut| one.layout == *layout && one.session == *session;
+        match sums.iter_mut().find(is_own) {
+            Some(own) => own.pairs.add(*older, *newer),
+            None => {
+                let mut own = LaidOut { layout: *layout, session: *session, pairs: PairSums::default() };
+                own.pairs.add(*older, *newer);
+                sums.push(own);
+            }
+        }
+    }
+    sums
 }
 
 /// What became of an alarm.
@@ -259,103 +352,3 @@ pub fn taken_back(sizes: &[f64], smallest: f64) -> Vec<Option<usize>> {
     by
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(levels: &[f64]) -> Vec<Build> {
-        let build = |(index, level): (usize, &f64)| {
-            let mut build = Build::new(index);
-            [-0.03, 0.03, 0.0, 0.02, -0.02].iter().for_each(|noise| build.add(level + noise));
-            build
-        };
-        levels.iter().enumerate().map(build).collect()
-    }
-
-    fn suspect(levels: &[f64], known: &[(usize, GapIs)]) -> Option<Suspect> {
-        let builds = line(levels);
-        let mut gaps = vec![GapIs::Unknown; builds.len() - 1];
-        known.iter().for_each(|(gap, is)| gaps[*gap] = *is);
-        next_suspect(&builds, &gaps, 0.02)
-    }
-
-    #[test]
-    fn a_step_is_suspected_at_once_and_then_known() {
-        let mut levels = vec![0.0; 12];
-        assert_eq!(suspect(&levels, &[]), None);
-        levels.push(0.06);
-        let found = suspect(&levels, &[]).unwrap();
-        assert!(found.before == 11 && (found.step - 0.06).abs() < 1e-9, "{found:?}");
-        assert_eq!(suspect(&levels, &[(11, GapIs::Changed)]), None);
-        // If it is not there, the point before it may be in between.
-        let unchanged = [(11, GapIs::Unchanged), (10, GapIs::Unchanged)];
-        assert_eq!(suspect(&levels, &unchanged[..1]).map(|found| found.before), Some(10));
-        assert_eq!(suspect(&levels, &unchanged), None);
-        // It goes on, and goes away again.
-        levels.extend([0.06; 5]);
-        assert_eq!(suspect(&levels, &[(11, GapIs::Changed)]), None);
-        levels.extend([0.0; 3]);
-        let found = suspect(&levels, &[(11, GapIs::Changed)]).unwrap();
-        assert!(found.before == 17 && (found.step + 0.06).abs() < 1e-9, "{found:?}");
-    }
-
-    #[test]
-    fn a_gap_is_compared_once_more_when_more_builds_follow_it() {
-        let check = |followed: &[usize], now, expected| {
-            assert_eq!(unchanged(followed, now), expected, "{followed:?} {now}");
-        };
-        check(&[], 5, GapIs::Unknown);
-        check(&[1], 3, GapIs::Unchanged);
-        check(&[1], 4, GapIs::UnchangedEarly);
-        check(&[5], 20, GapIs::Unchanged);
-        check(&[1, 4], 20, GapIs::Unchanged);
-        let levels = [[0.0; 10], [0.06; 10]].concat();
-        let again = [(9, GapIs::UnchangedEarly)];
-        assert_eq!(suspect(&levels, &again).map(|found| found.before), Some(9));
-    }
-
-    #[test]
-    fn what_is_not_between_these_two_is_looked_for_beside_them() {
-        // The point between both levels could belong to either.
-        let levels = [[0.0; 8].as_slice(), &[0.03], &[0.06; 8]].concat();
-        let first = suspect(&levels, &[]).unwrap().before;
-        assert!(first == 7 || first == 8, "{first}");
-        let second = suspect(&levels, &[(first, GapIs::Unchanged)]).unwrap().before;
-        assert_eq!(first + second, 15);
-        let both = [(7, GapIs::Unchanged), (8, GapIs::Unchanged)];
-        assert_eq!(suspect(&levels, &both), None, "the host changed there");
-    }
-
-    #[test]
-    fn a_comparison_ends_once_what_the_line_suggests_is_shown_or_excluded() {
-        let noise = |pair: usize| [0.01, -0.02, 0.02, -0.01, 0.0][pair % 5];
-        let pairs =
-            |n: usize, level: f64| (0..n).map(|pair| level + noise(pair)).collect::<Vec<_>>();
-        let check = |n, level, step, expected: (bool, bool)| {
-            let so_far = compared(&pairs(n, level), step, 0.02);
-            assert_eq!((so_far.stop, so_far.is_changed), expected, "{n} {level}: {so_far:?}");
-        };
-        check(7, 0.05, 0.05, (false, false));
-        check(8, 0.0, 0.05, (true, false));
-        check(20, 0.05, 0.05, (true, true));
-        // In the other direction, or too small to matter.
-        check(20, 0.05, -0.05, (true, false));
-        check(60, 0.015, 0.03, (true, false));
-    }
-
-    #[test]
-    fn changes_that_went_away_again_are_paired() {
-        assert_eq!(taken_back(&[0.05, -0.05, 0.04], 0.02), [Some(1), None, None]);
-        assert_eq!(taken_back(&[0.05, 0.03, -0.08], 0.02), [Some(2), None, None]);
-        assert_eq!(taken_back(&[0.05, 0.04], 0.02), [None, None]);
-    }
-
-    #[test]
-    fn the_score_counts_what_was_said() {
-        use Fate::{Accepted, False, GoneAgain, NotConfirmed, Open};
-        let score = score(&[Open, Accepted, False, NotConfirmed, GoneAgain]);
-        assert_eq!((score.right, score.said, score.not_confirmed), (3, 4, 1));
-        assert!(is_one_sided(&[0.1; 6]) && !is_one_sided(&[0.1; 5]));
-        assert!(!is_one_sided(&[0.1, 0.1, 0.1, -0.1, 0.1, 0.1]));
-    }
-}

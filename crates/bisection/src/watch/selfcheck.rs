@@ -5,7 +5,7 @@ use host::in_parallel;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::simulated::{LineKind, Watched, World};
+use super::simulated::{LineKind, Watcher, World};
 use crate::baselines::{beyond_share, otava};
 
 /// Points of a line.
@@ -78,8 +78,8 @@ impl Rule {
 }
 
 /// The kinds of lines, with what each is.
-fn kinds() -> Vec<(&'static str, LineKind)> {
-    let none = LineKind { points: POINTS, changes: Vec::new(), host_step: None, host_drift: 0.0 };
+fn kinds(layout: f64) -> Vec<(&'static str, LineKind)> {
+    let none = LineKind { points: POINTS, changes: Vec::new(), host_step: None, host_drift: 0.0, layout };
     let with = |changes: &[(usize, f64)]| LineKind { changes: changes.to_vec(), ..none.clone() };
     let drift = LineKind { host_drift: 0.005, ..none.clone() };
     vec![
@@ -98,8 +98,8 @@ fn kinds() -> Vec<(&'static str, LineKind)> {
 }
 
 /// Checks all rules on all kinds of lines.
-pub fn watch_check(trials: u32, seed: u64) -> WatchCheck {
-    let kinds = kinds();
+pub fn watch_check(trials: u32, seed: u64, layout: f64) -> WatchCheck {
+    let kinds = kinds(layout);
     let mut rows = Vec::new();
     for (about, kind) in &kinds {
         let said = in_parallel(trials as usize, |trial| {
@@ -147,7 +147,7 @@ fn said(rule: Rule, kind: &LineKind, seed: u64) -> Said {
 }
 
 fn watched(world: &mut World, newest: Option<usize>) -> Said {
-    let mut watched = Watched::new();
+    let mut watched = Watcher::new();
     let (mut at_once, mut more_runs, mut compared_runs) = (false, 0, 0);
     for point in 0..world.points() {
         watched.add(world);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_watcher_keeps_its_promises_in_a_small_simulation() {
-        let check = watch_check(20, 4);
+        let check = watch_check(20, 4, 0.01);
         for row in check.rows.iter().filter(|row| row.rule == "knee watch") {
             assert!(row.wrong <= 0.1, "{row:?}");
             assert!(!row.about.contains("+5 %") || row.exact >= 0.8, "{row:?}");
