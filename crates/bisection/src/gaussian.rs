@@ -65,7 +65,8 @@ pub fn fitted(priors: &[Normal], observed: &[Observed]) -> Fitted {
     for one in observed {
         let expected: f64 = one.parts.iter().map(|(at, factor)| factor * priors[*at].mean).sum();
         let value = one.value - expected;
-        log -= 0.5 * (std::f64::consts::TAU * one.variance).ln() + value * value / one.variance / 2.0;
+        log -=
+            0.5 * (std::f64::consts::TAU * one.variance).ln() + value * value / one.variance / 2.0;
         for (row, of_row) in &one.parts {
             vector[*row] += of_row * value / one.variance;
             for (column, of_column) in &one.parts {
@@ -96,8 +97,7 @@ impl Fitted {
 fn cholesky(mut matrix: Vec<f64>, n: usize) -> Vec<f64> {
     for column in 0..n {
         for row in column..n {
-            let sum: f64 =
-                (0..column).map(|k| matrix[row * n + k] * matrix[column * n + k]).sum();
+            let sum: f64 = (0..column).map(|k| matrix[row * n + k] * matrix[column * n + k]).sum();
             let rest = matrix[row * n + column] - sum;
             matrix[row * n + column] =
                 if row == column { rest.sqrt() } else { rest / matrix[column * n + column] };
@@ -134,10 +134,16 @@ mod tests {
             value,
             variance: 0.01,
         };
-        let fit = fitted(&[wide, wide], &[observed(&[(0, 1.0), (1, 1.0)], 5.0), observed(&[(0, 1.0)], 2.0)]);
+        let fit = fitted(
+            &[wide, wide],
+            &[observed(&[(0, 1.0), (1, 1.0)], 5.0), observed(&[(0, 1.0)], 2.0)],
+        );
         let of = [fit.of(0), fit.of(1)];
         assert!((of[0].mean - 2.0).abs() < 0.01 && (of[1].mean - 3.0).abs() < 0.01, "{of:?}");
-        assert!((of[0].variance - 0.01).abs() < 1e-4 && (of[1].variance - 0.02).abs() < 1e-4, "{of:?}");
+        assert!(
+            (of[0].variance - 0.01).abs() < 1e-4 && (of[1].variance - 0.02).abs() < 1e-4,
+            "{of:?}"
+        );
     }
 
     #[test]
@@ -145,7 +151,8 @@ mod tests {
         let prior = Normal { mean: 0.5, variance: 3.0 };
         let observed = Observed { parts: vec![(0, 2.0)], value: 4.0, variance: 1.0 };
         let variance = 4.0 * 3.0 + 1.0;
-        let expected = -0.5 * (std::f64::consts::TAU * variance).ln() - 3.0_f64.powi(2) / variance / 2.0;
+        let expected =
+            -0.5 * (std::f64::consts::TAU * variance).ln() - 3.0_f64.powi(2) / variance / 2.0;
         assert!((fitted(&[prior], &[observed]).log_likelihood - expected).abs() < 1e-12);
     }
 }

@@ -33,8 +33,11 @@ pub const PAIRS_MAX: u32 = 40;
 /// Other layouts of both builds in which they are compared.
 pub const COMPARED_LAYOUTS: u32 = 8;
 
-/// Pairs after which a comparison is looked at.
+/// Pairs after which a comparison is looked at, as the compiler lays both builds out.
 pub const STEP_PAIRS: u32 = 2;
+
+/// Other layouts, with a pair each, after which it is looked at.
+pub const LAYOUTS_A_STEP: u32 = 4;
 
 /// Probability from which a gap is compared: of the gap before the newest, and of others. What is known of the newest gap
 /// decides by itself.
@@ -105,6 +108,8 @@ pub struct Watched<'a> {
     pub gaps: &'a [GapIs],
     /// The smallest change that matters, as a share.
     pub smallest: f64,
+    /// Number of series of the line, which share its false alarms.
+    pub series: usize,
 }
 
 /// What the points say.
@@ -124,11 +129,13 @@ impl Watched<'_> {
             _ => SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)],
         };
         let beyond = |gap: usize| points.probability[gap] / least(gap);
-        let is_open = |gap: &usize| matches!(self.gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
+        let is_open =
+            |gap: &usize| matches!(self.gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
         let matters = |gap: &usize| {
             beyond(*gap) > 1.0 && points.step(*gap).abs() >= self.smallest.ln_1p() / 2.0
         };
-        let suspect = |gap: usize, step| Suspect { before: gap, probability: points.probability[gap], step };
+        let suspect =
+            |gap: usize, step| Suspect { before: gap, probability: points.probability[gap], step };
         let suspected = (0..last).filter(is_open).filter(matters);
         if let Some(most) = suspected.max_by(|a, b| beyond(*a).total_cmp(&beyond(*b))) {
             return Some(suspect(most, points.step(most)));
@@ -152,7 +159,7 @@ impl Watched<'_> {
 
     fn comparison_with(&self, points: &Points, gap: usize) -> Comparison {
         let known = neighbours::known(self.builds, &points.probability, &points.spreads, gap);
-        Comparison { known, smallest: self.smallest }
+        Comparison { known, smallest: self.smallest, series: self.series }
     }
 
     fn points(&self) -> Points {
@@ -181,8 +188,9 @@ impl Points {
     fn step(&self, gap: usize) -> f64 {
         let is_change = |at: &usize| self.probability[*at] > 0.5;
         let low = (0..gap).rev().find(is_change).map_or(0, |at| at + 1);
-        let high =
-            (gap + 1..self.probability.len()).find(is_change).map_or(self.levels.len(), |at| at + 1);
+        let high = (gap + 1..self.probability.len())
+            .find(is_change)
+            .map_or(self.levels.len(), |at| at + 1);
         self.mean(gap + 1..high) - self.mean(low..gap + 1)
     }
 
@@ -215,6 +223,7 @@ pub struct ComparedPair {
 pub struct Comparison {
     known: Known,
     smallest: f64,
+    series: usize,
 }
 
 /// What a comparison of two neighbours says so far.
@@ -236,25 +245,45 @@ impl Comparison {
     /// Judges the pairs, in the order of execution.
     pub fn so_far(&self, pairs: &[ComparedPair]) -> ComparedSoFar {
         let margin = self.smallest.ln_1p();
-        let evidence = neighbours::evidence(&self.known, &by_layout(pairs), LOOKED_FOR * margin);
+        let evidence = neighbours::evidence(
+            &self.known,
+            &by_layout(pairs),
+            tuned("LOOKED_FOR", LOOKED_FOR) * margin,
+        );
         let has_layouts = pairs.iter().any(|pair| pair.layout > 0);
         let deciding = pairs.iter().filter(|pair| !has_layouts || pair.layout > 0);
         let differences: Vec<f64> = deciding.map(|pair| pair.newer - pair.older).collect();
-        let rule = Rule { alpha: PAIRS_ALPHA, margin, sequential: true, cap: PAIRS_MAX };
+        let rule = Rule {
+            alpha: tuned("PAIRS_ALPHA", PAIRS_ALPHA),
+            margin,
+            sequential: true,
+            cap: tuned("PAIRS_MAX", 40.0) as u32,
+        };
         let judged = judge(&differences, &rule);
         let estimate = judged.estimate.unwrap_or(0.0);
         let change = evidence.change.mean;
-        let is_shown = matches!(judged.decision, Decision::Changed { .. }) && estimate * change > 0.0;
-        let is_changed = is_shown && evidence.for_change >= SAID && change.abs() >= margin;
-        let is_over = evidence.for_size < EXCLUDED || pairs.len() >= PAIRS_MAX as usize;
+        let is_shown =
+            matches!(judged.decision, Decision::Changed { .. }) && estimate * change > 0.0;
+        // With many series, chance has as many opportunities.
+        let many = (self.series.max(1) as f64).ln();
+        let is_changed =
+            is_shown && evidence.for_change - many >= tuned("SAID", SAID) && change.abs() >= margin;
+        let is_over = evidence.for_size - many < tuned("EXCLUDED", EXCLUDED)
+            || pairs.len() >= tuned("PAIRS_MAX", 40.0) as usize;
         ComparedSoFar {
             judged,
             evidence,
             stop: is_changed || is_over,
             is_changed,
-            worth_layouts: evidence.for_change >= WORTH_LAYOUTS,
+            worth_layouts: evidence.for_change >= tuned("WORTH_LAYOUTS", WORTH_LAYOUTS)
+                || pairs.len() >= tuned("LAYOUT_AFTER", 99.0) as usize,
         }
     }
+}
+
+/// How much more probable a change must make what was measured than none, in a line of so many series.
+pub fn likelihood_ratio(series: usize) -> f64 {
+    SAID.exp() * series.max(1) as f64
 }
 
 /// Changes of this multiple of the smallest one that matters are surely found.
@@ -267,7 +296,8 @@ fn by_layout(pairs: &[ComparedPair]) -> Vec<LaidOut> {
         match sums.iter_mut().find(is_own) {
             Some(own) => own.pairs.add(*older, *newer),
             None => {
-                let mut own = LaidOut { layout: *layout, session: *session, pairs: PairSums::default() };
+                let mut own =
+                    LaidOut { layout: *layout, session: *session, pairs: PairSums::default() };
                 own.pairs.add(*older, *newer);
                 sums.push(own);
             }
@@ -284,6 +314,8 @@ pub enum Fate {
     Open,
     /// Said, and a later change took it back.
     GoneAgain,
+    /// Parts of a sum changed in both directions, and the sum did not: cost moved, and nothing is open.
+    Moved,
     /// Said, and accepted with a reason.
     Accepted,
     /// Said, and declared to be none.
@@ -352,3 +384,134 @@ pub fn taken_back(sizes: &[f64], smallest: f64) -> Vec<Option<usize>> {
     by
 }
 
+fn tuned(name: &str, usual: f64) -> f64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOISE: [f64; 5] = [-0.03, 0.03, 0.0, 0.02, -0.02];
+
+    /// Builds of these levels on a host that does this beside, in their sessions.
+    fn line(levels: &[f64], host: impl Fn(usize) -> f64) -> Vec<MeasuredBuild> {
+        let build = |(session, level): (usize, &f64)| {
+            let mut beside_anchor = PairSums::default();
+            for (at, noise) in NOISE.iter().enumerate() {
+                let anchor = host(session) + NOISE[(at + 2) % 5];
+                beside_anchor.add(anchor, host(session) + level + noise);
+            }
+            MeasuredBuild { session, beside_anchor }
+        };
+        levels.iter().enumerate().map(build).collect()
+    }
+
+    fn suspect(levels: &[f64], known: &[(usize, GapIs)]) -> Option<Suspect> {
+        let builds = line(levels, |_| 0.0);
+        let mut gaps = vec![GapIs::Unknown; builds.len() - 1];
+        known.iter().for_each(|(gap, is)| gaps[*gap] = *is);
+        Watched { builds: &builds, gaps: &gaps, smallest: 0.02, series: 1 }.next_suspect()
+    }
+
+    #[test]
+    fn a_step_is_suspected_at_once_and_then_known() {
+        let mut levels = vec![0.0; 12];
+        assert_eq!(suspect(&levels, &[]), None);
+        levels.push(0.06);
+        let found = suspect(&levels, &[]).unwrap();
+        assert!(found.before == 11 && (found.step - 0.06).abs() < 0.02, "{found:?}");
+        assert_eq!(suspect(&levels, &[(11, GapIs::Changed)]), None);
+        // It goes on, and goes away again.
+        levels.extend([0.06; 5]);
+        assert_eq!(suspect(&levels, &[(11, GapIs::Changed)]), None);
+        levels.extend([0.0; 3]);
+        let found = suspect(&levels, &[(11, GapIs::Changed)]).unwrap();
+        assert!(found.before == 17 && (found.step + 0.06).abs() < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn a_gap_is_compared_once_more_when_more_builds_follow_it() {
+        let check = |followed: &[usize], now, expected| {
+            assert_eq!(unchanged(followed, now), expected, "{followed:?} {now}");
+        };
+        check(&[], 5, GapIs::Unknown);
+        check(&[1], 3, GapIs::Unchanged);
+        check(&[1], 4, GapIs::UnchangedEarly);
+        check(&[5], 20, GapIs::Unchanged);
+        check(&[1, 4], 20, GapIs::Unchanged);
+        let levels = [[0.0; 10], [0.06; 10]].concat();
+        let again = [(9, GapIs::UnchangedEarly)];
+        assert_eq!(suspect(&levels, &again).map(|found| found.before), Some(9));
+    }
+
+    #[test]
+    fn what_is_not_between_these_two_is_looked_for_beside_them() {
+        // The point between both levels could belong to either.
+        let levels = [[0.0; 8].as_slice(), &[0.03], &[0.06; 8]].concat();
+        let first = suspect(&levels, &[]).unwrap().before;
+        assert!(first == 7 || first == 8, "{first}");
+        let second = suspect(&levels, &[(first, GapIs::Unchanged)]).unwrap().before;
+        assert_eq!(first + second, 15);
+        let both = [(7, GapIs::Unchanged), (8, GapIs::Unchanged)];
+        assert_eq!(suspect(&levels, &both), None, "the host changed there");
+    }
+
+    /// What pairs say of the newest gap: whether they end, and whether it is changed.
+    fn compared(levels: &[f64], host: impl Fn(usize) -> f64, pairs: (usize, f64)) -> (bool, bool) {
+        let builds = line(levels, &host);
+        let gaps = vec![GapIs::Unknown; builds.len() - 1];
+        let watched = Watched { builds: &builds, gaps: &gaps, smallest: 0.02, series: 1 };
+        let gap = builds.len() - 2;
+        let pair = |at: usize| {
+            let older = host(gap + 1) + levels[gap] + NOISE[at % 5];
+            let newer = older + pairs.1 + NOISE[(at + 3) % 5] / 2.0;
+            ComparedPair { layout: 0, session: 0, older, newer }
+        };
+        let pairs: Vec<ComparedPair> = (0..pairs.0).map(pair).collect();
+        let so_far = watched.comparison(gap).so_far(&pairs);
+        (so_far.stop, so_far.is_changed)
+    }
+
+    #[test]
+    fn a_comparison_ends_once_a_change_is_shown_or_excluded() {
+        let levels = [[0.0; 15].as_slice(), &[0.06]].concat();
+        let steady = |_| 0.0;
+        assert_eq!(compared(&levels, steady, (4, 0.06)), (false, false));
+        assert_eq!(compared(&levels, steady, (20, 0.06)), (true, true));
+        assert_eq!(compared(&levels, steady, (20, 0.0)), (true, false));
+        // Too small to matter.
+        assert_eq!(compared(&[0.01; 16], steady, (60, 0.01)), (true, false));
+    }
+
+    #[test]
+    fn a_host_that_steps_is_no_change_whatever_the_line_of_earlier_days_says() {
+        // The anchor ran too early in its session to see it: only the new build did, and the pairs show nothing.
+        let levels = [[0.0; 15].as_slice(), &[0.06]].concat();
+        assert_eq!(compared(&levels, |_| 0.0, (12, 0.0)), (true, false));
+        let steps = |session| if session == 15 { 0.06 } else { 0.0 };
+        assert_eq!(compared(&[0.0; 16], steps, (12, 0.0)), (true, false));
+        assert!(suspect(&[0.0; 16], &[]).is_none());
+    }
+
+    #[test]
+    fn many_series_share_the_false_alarms_of_a_line() {
+        assert!((likelihood_ratio(100) / likelihood_ratio(1) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn changes_that_went_away_again_are_paired() {
+        assert_eq!(taken_back(&[0.05, -0.05, 0.04], 0.02), [Some(1), None, None]);
+        assert_eq!(taken_back(&[0.05, 0.03, -0.08], 0.02), [Some(2), None, None]);
+        assert_eq!(taken_back(&[0.05, 0.04], 0.02), [None, None]);
+    }
+
+    #[test]
+    fn the_score_counts_what_was_said() {
+        use Fate::{Accepted, False, GoneAgain, NotConfirmed, Open};
+        let score = score(&[Open, Accepted, False, NotConfirmed, GoneAgain]);
+        assert_eq!((score.right, score.said, score.not_confirmed), (3, 4, 1));
+        assert!(is_one_sided(&[0.1; 6]) && !is_one_sided(&[0.1; 5]));
+        assert!(!is_one_sided(&[0.1, 0.1, 0.1, -0.1, 0.1, 0.1]));
+    }
+}

@@ -35,10 +35,8 @@ impl PairSums {
 pub struct MeasuredBuild {
     /// When: sessions are numbered in the order of time.
     pub session: usize,
-    /// Runs of the anchor, each with one of the build. Without middles, as in lines of older versions, the ratio is all.
+    /// Runs of the anchor, each with one of the build.
     pub beside_anchor: PairSums,
-    /// More ratios to the anchor, beside the next point.
-    pub more: Build,
 }
 
 /// Variances of single pairs.
@@ -54,14 +52,13 @@ pub struct PairNoise {
 #[derive(Clone, Debug)]
 pub struct Levels {
     pub noise: PairNoise,
-    /// What other sessions say of the host at each build's: the anchor's logarithm there.
-    pub hosts: Vec<Normal>,
     /// Each build's ratio to the anchor, as a logarithm.
     pub builds: Vec<Normal>,
 }
 
 /// Drifts of the host between two sessions, as shares of the variance of the anchor's mean in one, with prior weights.
-const DRIFTS: [(f64, f64); 6] = [(0.0, 0.25), (0.05, 0.2), (0.25, 0.2), (1.0, 0.15), (5.0, 0.1), (50.0, 0.1)];
+const DRIFTS: [(f64, f64); 6] =
+    [(0.0, 0.25), (0.05, 0.2), (0.25, 0.2), (1.0, 0.15), (5.0, 0.1), (50.0, 0.1)];
 
 /// The drift may always be this large, as a standard deviation: no host is exactly what it was.
 const DRIFT_LEAST: f64 = 0.002;
@@ -74,7 +71,8 @@ pub fn levels(builds: &[MeasuredBuild]) -> Levels {
     let noise = noise(builds.iter().map(|build| &build.beside_anchor));
     let mut order: Vec<usize> = (0..builds.len()).collect();
     order.sort_by_key(|at| builds[*at].session);
-    let anchors: Vec<Normal> = order.iter().map(|at| anchor(&builds[*at].beside_anchor, &noise)).collect();
+    let anchors: Vec<Normal> =
+        order.iter().map(|at| anchor(&builds[*at].beside_anchor, &noise)).collect();
     let typical = anchors.iter().map(|anchor| anchor.variance).fold(f64::INFINITY, f64::min);
     let drift = if typical.is_finite() { drift(&anchors, typical) } else { f64::INFINITY };
     let earlier = predicted(anchors.iter().copied(), drift).0;
@@ -86,7 +84,7 @@ pub fn levels(builds: &[MeasuredBuild]) -> Levels {
     }
     let level = |(build, host): (&MeasuredBuild, &Normal)| level(build, *host, &noise);
     let levels = builds.iter().zip(&hosts).map(level).collect();
-    Levels { noise, hosts, builds: levels }
+    Levels { noise, builds: levels }
 }
 
 /// The variances within sessions.
@@ -136,7 +134,8 @@ fn drift(anchors: &[Normal], typical: f64) -> f64 {
     });
     let highest = ways.iter().map(|(_, log)| *log).fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = ways.iter().map(|(_, log)| (log - highest).exp()).sum();
-    ways.iter().map(|(drift, log)| drift * (log - highest).exp() / total).sum::<f64>() + DRIFT_LEAST.powi(2)
+    ways.iter().map(|(drift, log)| drift * (log - highest).exp() / total).sum::<f64>()
+        + DRIFT_LEAST.powi(2)
 }
 
 /// What the sessions before each say of it, and the logarithm of the probability of all.
@@ -162,20 +161,13 @@ fn predicted(anchors: impl Iterator<Item = Normal>, drift: f64) -> (Vec<Normal>,
 /// A build's ratio to the anchor, by its own session and what is known of the host there.
 fn level(build: &MeasuredBuild, host: Normal, noise: &PairNoise) -> Normal {
     let PairSums { differences, middles } = build.beside_anchor;
-    let ratios = differences.runs + build.more.runs;
-    let sum = f64::from(differences.runs) * differences.mean + f64::from(build.more.runs) * build.more.mean;
-    let ratio = Normal {
-        mean: sum / f64::from(ratios.max(1)),
-        variance: noise.difference / f64::from(ratios.max(1)),
-    };
-    if middles.runs == 0 || !host.variance.is_finite() {
+    let runs = f64::from(differences.runs.max(1));
+    let ratio = Normal { mean: differences.mean, variance: noise.difference / runs };
+    if !host.variance.is_finite() {
         return ratio;
     }
-    let middle = Observed {
-        parts: vec![(0, 1.0), (1, 0.5)],
-        value: middles.mean,
-        variance: noise.middle / f64::from(middles.runs),
-    };
+    let parts = vec![(0, 1.0), (1, 0.5)];
+    let middle = Observed { parts, value: middles.mean, variance: noise.middle / runs };
     fitted(&[host, ratio], &[middle]).of(1)
 }
 

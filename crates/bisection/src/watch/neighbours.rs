@@ -138,7 +138,9 @@ fn noise_today(known: &Known, pairs: &[LaidOut]) -> PairNoise {
         let freedom = f64::from(today.freedom);
         line.max((NOISE_FREEDOM * line + freedom * today_is) / (NOISE_FREEDOM + freedom))
     };
-    let freedom = f64::from(known.noise.freedom + today.freedom - known.newer.differences.runs.saturating_sub(1));
+    let freedom = f64::from(
+        known.noise.freedom + today.freedom - known.newer.differences.runs.saturating_sub(1),
+    );
     // Student's quantile over the normal one far out, where few degrees of freedom say little of the tail.
     let tail = 1.0 + 6.5 / freedom.max(1.0) + 34.0 / freedom.max(1.0).powi(2);
     PairNoise {
@@ -190,13 +192,20 @@ impl Unknowns {
             if *session == 0 { Normal { mean: 0.0, variance: LATER * LATER } } else { wide(0.0) }
         };
         let own = if known.own.variance.is_finite() { known.own.mean } else { 0.0 };
-        let mut priors = vec![if_holds(known.host, known.anchor()), if_holds(known.before, own), change];
+        let mut priors =
+            vec![if_holds(known.host, known.anchor()), if_holds(known.before, own), change];
         priors.extend(self.layouts.iter().flat_map(|_| [layout; 2]));
         priors.extend(self.sessions.iter().map(later));
         priors
     }
 
-    fn observed(&self, known: &Known, pairs: &[LaidOut], noise: &PairNoise, holds: bool) -> Vec<Observed> {
+    fn observed(
+        &self,
+        known: &Known,
+        pairs: &[LaidOut],
+        noise: &PairNoise,
+        holds: bool,
+    ) -> Vec<Observed> {
         let mut observed = Vec::new();
         let mut add = |parts: Vec<(usize, f64)>, sums: &Build, variance: f64| {
             if sums.runs > 0 {
@@ -218,7 +227,11 @@ impl Unknowns {
         }
         if holds && known.own.variance.is_finite() {
             let Normal { mean, variance } = known.own;
-            observed.push(Observed { parts: vec![(LEVEL, 1.0), (older, 1.0)], value: mean, variance });
+            observed.push(Observed {
+                parts: vec![(LEVEL, 1.0), (older, 1.0)],
+                value: mean,
+                variance,
+            });
         }
         observed
     }
@@ -242,14 +255,19 @@ fn mixed(parts: &[(f64, Normal)]) -> Normal {
     let weight = |log: f64| (log - highest).exp();
     let total: f64 = parts.iter().map(|(log, _)| weight(*log)).sum();
     let mean = parts.iter().map(|(log, normal)| weight(*log) * normal.mean).sum::<f64>() / total;
-    let variance = parts.iter().map(|(log, normal)| {
-        weight(*log) * (normal.variance + (normal.mean - mean).powi(2))
-    });
+    let variance = parts
+        .iter()
+        .map(|(log, normal)| weight(*log) * (normal.variance + (normal.mean - mean).powi(2)));
     Normal { mean, variance: variance.sum::<f64>() / total }
 }
 
 /// Places of a line for its change points.
-pub fn changes(levels: &[Normal], places: &[usize], length: usize, size: f64) -> (Vec<f64>, Vec<f64>) {
+pub fn changes(
+    levels: &[Normal],
+    places: &[usize],
+    length: usize,
+    size: f64,
+) -> (Vec<f64>, Vec<f64>) {
     let tested = |(level, place): (&Normal, &usize)| Tested {
         commit: *place,
         mean: level.mean,

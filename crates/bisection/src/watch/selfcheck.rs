@@ -29,6 +29,8 @@ pub struct WatchCheck {
 pub struct WatchRow {
     /// What the lines are.
     pub about: String,
+    /// Standard deviation between builds of equal speed, as a share.
+    pub layout: f64,
     /// The rule.
     pub rule: String,
     /// Share of lines of which it says exactly what was planted, once all points are there.
@@ -77,13 +79,21 @@ impl Rule {
     }
 }
 
-/// The kinds of lines, with what each is.
+/// The kinds of lines, with what each is. `layout` is the standard deviation between builds, as a share.
 fn kinds(layout: f64) -> Vec<(&'static str, LineKind)> {
-    let none = LineKind { points: POINTS, changes: Vec::new(), host_step: None, host_drift: 0.0, layout };
+    let none = LineKind {
+        points: POINTS,
+        changes: Vec::new(),
+        host_step: None,
+        host_drift: 0.0,
+        layout,
+        two_modes: false,
+    };
     let with = |changes: &[(usize, f64)]| LineKind { changes: changes.to_vec(), ..none.clone() };
     let drift = LineKind { host_drift: 0.005, ..none.clone() };
     vec![
         ("nothing changes", none.clone()),
+        ("nothing, runs in two modes", LineKind { two_modes: true, ..none.clone() }),
         ("+5 % at the newest point", with(&[(POINTS - 1, 0.05)])),
         ("+5 % in the middle", with(&[(POINTS / 2, 0.05)])),
         ("+3 % in the middle", with(&[(POINTS / 2, 0.03)])),
@@ -97,18 +107,22 @@ fn kinds(layout: f64) -> Vec<(&'static str, LineKind)> {
     ]
 }
 
+/// How much builds of equal speed differ through their layouts, in the two parts of the check.
+const LAYOUTS: [f64; 2] = [0.0, 0.01];
+
 /// Checks all rules on all kinds of lines.
-pub fn watch_check(trials: u32, seed: u64, layout: f64) -> WatchCheck {
-    let kinds = kinds(layout);
+pub fn watch_check(trials: u32, seed: u64) -> WatchCheck {
     let mut rows = Vec::new();
-    for (about, kind) in &kinds {
-        let said = in_parallel(trials as usize, |trial| {
-            let seed = seed << 32 | trial as u64;
-            Rule::ALL.map(|rule| said(rule, kind, seed))
-        });
-        for (index, rule) in Rule::ALL.into_iter().enumerate() {
-            let of_rule: Vec<&Said> = said.iter().map(|line| &line[index]).collect();
-            rows.push(row(about, rule, kind, &of_rule));
+    for layout in LAYOUTS {
+        for (about, kind) in &kinds(layout) {
+            let said = in_parallel(trials as usize, |trial| {
+                let seed = seed << 32 | trial as u64;
+                Rule::ALL.map(|rule| said(rule, kind, seed))
+            });
+            for (index, rule) in Rule::ALL.into_iter().enumerate() {
+                let of_rule: Vec<&Said> = said.iter().map(|line| &line[index]).collect();
+                rows.push(row(about, rule, kind, &of_rule));
+            }
         }
     }
     WatchCheck { trials, seed, points: POINTS, rows }
@@ -125,6 +139,7 @@ fn row(about: &str, rule: Rule, kind: &LineKind, said: &[&Said]) -> WatchRow {
     let compares = matches!(rule, Rule::Knee);
     WatchRow {
         about: about.to_string(),
+        layout: kind.layout,
         rule: rule.name().to_string(),
         exact: share(&|one| one.changes == planted),
         at_once: has_change.then(|| share(&|one| one.at_once)),
@@ -183,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_watcher_keeps_its_promises_in_a_small_simulation() {
-        let check = watch_check(20, 4, 0.01);
+        let check = watch_check(20, 4);
         for row in check.rows.iter().filter(|row| row.rule == "knee watch") {
             assert!(row.wrong <= 0.1, "{row:?}");
             assert!(!row.about.contains("+5 %") || row.exact >= 0.8, "{row:?}");

@@ -4,10 +4,10 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{
-    COMPARED_LAYOUTS, ComparedPair, Comparison, GapIs, MeasuredBuild, PairSums, STEP_PAIRS, Watched, unchanged, POINT_BLOCKS
+    COMPARED_LAYOUTS, ComparedPair, Comparison, GapIs, LAYOUTS_A_STEP, MeasuredBuild, POINT_BLOCKS,
+    PairSums, STEP_PAIRS, Watched, unchanged,
 };
-use crate::evidence::Build;
-use crate::simulated::gaussian;
+use crate::simulated::{gaussian, two_modes};
 
 /// A kind of line.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct LineKind {
     pub host_drift: f64,
     /// Standard deviation between builds, and between layouts of one, as a share.
     pub layout: f64,
+    /// Whether 30 % of the runs are of a slow mode, with the same standard deviation.
+    pub two_modes: bool,
 }
 
 /// Standard deviation of a run, as a share.
@@ -40,6 +42,7 @@ pub struct World {
     /// What the host does to a build when each point is measured, beside the share that a build shows of it.
     host: Vec<f64>,
     response: Vec<f64>,
+    two_modes: bool,
     /// Number of runs so far.
     pub runs: u32,
 }
@@ -64,7 +67,7 @@ impl World {
             let step = kind.host_step.filter(|(at, _)| point >= *at);
             host.push(drift + step.map_or(0.0, |(_, size)| size.ln_1p()));
         }
-        World { random, levels, host, response, runs: 0 }
+        World { random, levels, host, response, two_modes: kind.two_modes, runs: 0 }
     }
 
     pub fn points(&self) -> usize {
@@ -78,9 +81,9 @@ impl World {
     /// The logarithm of a run's time, when point `now` is the newest.
     fn run(&mut self, build: usize, layout: usize, now: usize) -> f64 {
         self.runs += 1;
-        self.levels[build][layout]
-            + self.host[now] * self.response[build]
-            + NOISE * gaussian(&mut self.random)
+        let noise =
+            if self.two_modes { two_modes(&mut self.random) } else { gaussian(&mut self.random) };
+        self.levels[build][layout] + self.host[now] * self.response[build] + NOISE * noise
     }
 
     /// The runs of a new point alone, on absolute values.
@@ -123,11 +126,12 @@ impl Watcher {
             let anchor = world.run(world.anchor(), 0, point);
             beside_anchor.add(anchor, world.run(point, 0, point));
         }
-        self.builds.push(MeasuredBuild { session: point, beside_anchor, more: Build::new(point) });
+        self.builds.push(MeasuredBuild { session: point, beside_anchor });
         let before = world.runs;
         loop {
             let known = self.known();
-            let watched = Watched { builds: &self.builds, gaps: &known, smallest: SMALLEST };
+            let watched =
+                Watched { builds: &self.builds, gaps: &known, smallest: SMALLEST, series: 1 };
             let Some(suspect) = watched.next_suspect() else { break };
             self.compared += 1;
             let gap = suspect.before;
@@ -164,18 +168,28 @@ fn compare(world: &mut World, comparison: &Comparison, before: usize, now: usize
     loop {
         let so_far = comparison.so_far(&pairs);
         if so_far.stop {
+            if std::env::var_os("TUNE_SHOW").is_some() {
+                let e = so_far.evidence;
+                println!(
+                    "   now {now} gap {before} pairs {} for {:.1} size {:.1} change {:.2} sd {:.2} judged {:?} {}",
+                    pairs.len(),
+                    e.for_change,
+                    e.for_size,
+                    100.0 * e.change.mean,
+                    100.0 * e.change.variance.sqrt(),
+                    so_far.judged.estimate,
+                    so_far.is_changed
+                );
+            }
             return so_far.is_changed;
         }
-        for _ in 0..STEP_PAIRS {
-            let layout = if next_layout > 0 || so_far.worth_layouts {
-                next_layout = next_layout % COMPARED_LAYOUTS as usize + 1;
-                next_layout
-            } else {
-                0
-            };
+        let in_layouts = next_layout > 0 || so_far.worth_layouts;
+        for _ in 0..if in_layouts { LAYOUTS_A_STEP } else { STEP_PAIRS } {
+            next_layout = if in_layouts { next_layout % COMPARED_LAYOUTS + 1 } else { 0 };
+            let layout = next_layout as usize;
             let older = world.run(before, layout, now);
             let newer = world.run(before + 1, layout, now);
-            pairs.push(ComparedPair { layout: layout as u32, session, older, newer });
+            pairs.push(ComparedPair { layout: next_layout, session, older, newer });
         }
     }
 }
