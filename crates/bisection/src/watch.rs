@@ -16,7 +16,7 @@ pub use levels::{MeasuredBuild, PairSums};
 
 use std::ops::Range;
 
-use analysis::{Decision, Judgement, Rule, judge};
+use analysis::{Decision, Rule, judge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,10 @@ use crate::gaussian::Normal;
 pub const POINT_BLOCKS: u32 = 5;
 
 /// Pairs of runs of a comparison at most.
-pub const PAIRS_MAX: u32 = 40;
+pub const PAIRS_MAX: u32 = 80;
+
+/// Pairs of runs of a comparison at least: what earlier points suggested, a look at the newest may exclude.
+const PAIRS_LEAST: u32 = 4;
 
 /// Other layouts of both builds in which they are compared.
 pub const COMPARED_LAYOUTS: u32 = 8;
@@ -43,14 +46,18 @@ pub const LAYOUTS_A_STEP: u32 = 4;
 /// decides by itself.
 const SUSPECTED: [f64; 3] = [0.10, 0.10, 0.30];
 
-/// The logarithm of the likelihood of a change over that of none from which it is said, if today's pairs alone show it, too.
-const SAID: f64 = 10.8;
+/// How much more probable a change makes all that was measured than none, from which on it is said, if today's pairs show it by
+/// themselves, too.
+const SAID: f64 = 1e4;
 
-/// Below it, a change of the size that is looked for is excluded.
-const EXCLUDED: f64 = -3.5;
+/// Below this logarithm of a likelihood ratio, a change of the size that is looked for is excluded.
+const EXCLUDED: f64 = -3.0;
 
-/// From it on, other layouts are worth their building.
-const WORTH_LAYOUTS: f64 = 1.5;
+/// From this logarithm on, other layouts are worth their building.
+const WORTH_LAYOUTS: f64 = 0.0;
+
+/// After so many pairs of the builds as they are, others of theirs tell more: what a layout adds does not shrink with runs.
+const LAYOUTS_AFTER: u32 = 4;
 
 /// Probability that today's pairs alone show a change where there is none, in the direction that the line suggests and in the
 /// other one.
@@ -128,7 +135,9 @@ impl Watched<'_> {
             GapIs::UnchangedEarly => SUSPECTED_AGAIN,
             _ => SUSPECTED[(last - gap).min(SUSPECTED.len() - 1)],
         };
-        let beyond = |gap: usize| points.probability[gap] / least(gap);
+        let odds = |probability: f64| probability / (1.0 - probability).max(1e-12);
+        let many = self.series.max(1) as f64;
+        let beyond = |gap: usize| odds(points.probability[gap]) / odds(least(gap)) / many;
         let is_open =
             |gap: &usize| matches!(self.gaps[*gap], GapIs::Unknown | GapIs::UnchangedEarly);
         let matters = |gap: &usize| {
@@ -144,7 +153,7 @@ impl Watched<'_> {
             return None;
         }
         let so_far = self.comparison_with(&points, last).so_far(&[]);
-        (!so_far.stop).then(|| suspect(last, so_far.evidence.change.mean))
+        (!so_far.is_excluded).then(|| suspect(last, so_far.evidence.change.mean))
     }
 
     /// The probability of a change in each gap, by the points and by what is known of other gaps.
@@ -229,14 +238,14 @@ pub struct Comparison {
 /// What a comparison of two neighbours says so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparedSoFar {
-    /// The judgement on the pairs that decide: those in other layouts, if there are any.
-    pub judged: Judgement,
     /// All evidence.
     pub evidence: Evidence,
     /// Whether no more pairs are needed.
     pub stop: bool,
     /// Whether the gap holds a change.
     pub is_changed: bool,
+    /// Whether it surely holds none of the size that is looked for.
+    pub is_excluded: bool,
     /// Whether other layouts are worth their building.
     pub worth_layouts: bool,
 }
@@ -245,45 +254,41 @@ impl Comparison {
     /// Judges the pairs, in the order of execution.
     pub fn so_far(&self, pairs: &[ComparedPair]) -> ComparedSoFar {
         let margin = self.smallest.ln_1p();
-        let evidence = neighbours::evidence(
-            &self.known,
-            &by_layout(pairs),
-            tuned("LOOKED_FOR", LOOKED_FOR) * margin,
-        );
-        let has_layouts = pairs.iter().any(|pair| pair.layout > 0);
-        let deciding = pairs.iter().filter(|pair| !has_layouts || pair.layout > 0);
-        let differences: Vec<f64> = deciding.map(|pair| pair.newer - pair.older).collect();
-        let rule = Rule {
-            alpha: tuned("PAIRS_ALPHA", PAIRS_ALPHA),
-            margin,
-            sequential: true,
-            cap: tuned("PAIRS_MAX", 40.0) as u32,
-        };
-        let judged = judge(&differences, &rule);
-        let estimate = judged.estimate.unwrap_or(0.0);
-        let change = evidence.change.mean;
-        let is_shown =
-            matches!(judged.decision, Decision::Changed { .. }) && estimate * change > 0.0;
+        let evidence = neighbours::evidence(&self.known, &by_layout(pairs), LOOKED_FOR * margin);
         // With many series, chance has as many opportunities.
         let many = (self.series.max(1) as f64).ln();
+        let change = evidence.change.mean;
+        let is_enough = evidence.for_change - many >= SAID.ln() && change.abs() >= margin;
         let is_changed =
-            is_shown && evidence.for_change - many >= tuned("SAID", SAID) && change.abs() >= margin;
-        let is_over = evidence.for_size - many < tuned("EXCLUDED", EXCLUDED)
-            || pairs.len() >= tuned("PAIRS_MAX", 40.0) as usize;
+            is_enough && shown(pairs, self.smallest).is_some_and(|shown| shown * change > 0.0);
+        let is_excluded = evidence.for_size - many < EXCLUDED;
+        let is_over =
+            is_excluded && pairs.len() >= PAIRS_LEAST as usize || pairs.len() >= PAIRS_MAX as usize;
         ComparedSoFar {
-            judged,
             evidence,
             stop: is_changed || is_over,
             is_changed,
-            worth_layouts: evidence.for_change >= tuned("WORTH_LAYOUTS", WORTH_LAYOUTS)
-                || pairs.len() >= tuned("LAYOUT_AFTER", 99.0) as usize,
+            is_excluded,
+            worth_layouts: evidence.for_change >= WORTH_LAYOUTS
+                || pairs.len() >= LAYOUTS_AFTER as usize,
         }
     }
 }
 
+/// The change that pairs show by themselves, as a logarithm: those in other layouts, if there are any, else all.
+pub fn shown(pairs: &[ComparedPair], smallest: f64) -> Option<f64> {
+    let has_layouts = pairs.iter().any(|pair| pair.layout > 0);
+    let deciding = pairs.iter().filter(|pair| !has_layouts || pair.layout > 0);
+    let differences: Vec<f64> = deciding.map(|pair| pair.newer - pair.older).collect();
+    let margin = smallest.ln_1p();
+    let rule = Rule { alpha: PAIRS_ALPHA, margin, sequential: true, cap: PAIRS_MAX };
+    let judged = judge(&differences, &rule);
+    judged.estimate.filter(|_| matches!(judged.decision, Decision::Changed { .. }))
+}
+
 /// How much more probable a change must make what was measured than none, in a line of so many series.
 pub fn likelihood_ratio(series: usize) -> f64 {
-    SAID.exp() * series.max(1) as f64
+    SAID * series.max(1) as f64
 }
 
 /// Changes of this multiple of the smallest one that matters are surely found.
@@ -382,10 +387,6 @@ pub fn taken_back(sizes: &[f64], smallest: f64) -> Vec<Option<usize>> {
         }
     }
     by
-}
-
-fn tuned(name: &str, usual: f64) -> f64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
 }
 
 #[cfg(test)]

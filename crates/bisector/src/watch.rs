@@ -41,7 +41,7 @@ pub use self::answer::{
 pub use self::bisecting::{Between, WatchBisection};
 pub use self::file::{LineFile, LineMetric, MetricFile, Series};
 pub use self::line::{Ack, Line};
-use self::line::{HostState, LineEvent, Point, VERSION};
+use self::line::{BegunLine, HostState, LineEvent, Point, VERSION};
 use self::values::{beside_anchor, experiment_of};
 
 /// Builds of the newest points that are kept beside the anchor's.
@@ -98,10 +98,11 @@ impl WatchedLine {
     /// An error if the points are of another experiment than the file says, or of a newer knee.
     fn check(&self, events: &[LineEvent]) -> Result<()> {
         let points = self.points_path();
-        let Some(LineEvent::Begun { version, experiment, .. }) = events.first() else {
+        let Some(LineEvent::Begun(begun)) = events.first() else {
             ensure!(events.is_empty(), "{} does not begin a line", points.display());
             return Ok(());
         };
+        let BegunLine { version, experiment, .. } = &**begun;
         ensure!(
             *version <= VERSION,
             "{} is of a newer knee: its version is {version}, this one reads {VERSION}",
@@ -160,7 +161,10 @@ impl WatchedLine {
     }
 }
 
-fn read_if_there<E: serde::de::DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Vec<E>> {
+fn read_if_there<E: serde::de::DeserializeOwned + Send>(
+    path: &Path,
+    of: LinesOf,
+) -> Result<Vec<E>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -283,17 +287,17 @@ impl<'a> Adding<'a> {
 
     /// Begins the file of points, or refuses an anchor that is another program today.
     fn check_anchor(&mut self, begun: Option<&LineEvent>) -> Result<()> {
-        let Some(LineEvent::Begun { anchor_key, .. }) = begun else {
-            return self.lines.append(&LineEvent::Begun {
+        let Some(LineEvent::Begun(begun)) = begun else {
+            return self.lines.append(&LineEvent::Begun(Box::new(BegunLine {
                 version: VERSION,
                 knee: env!("CARGO_PKG_VERSION").to_string(),
                 at: jiff::Timestamp::now(),
                 experiment: self.line.file.experiment(),
                 anchor_key: self.anchor_build.key.clone(),
-            });
+            })));
         };
         ensure!(
-            *anchor_key == self.anchor_build.key,
+            begun.anchor_key == self.anchor_build.key,
             "the anchor {} builds into another program than when the line began: a compiler, a library or an option \
              changed, so new ratios to it mean something else. Put that back, or begin a new line",
             self.anchor.short()

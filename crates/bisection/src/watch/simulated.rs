@@ -168,19 +168,6 @@ fn compare(world: &mut World, comparison: &Comparison, before: usize, now: usize
     loop {
         let so_far = comparison.so_far(&pairs);
         if so_far.stop {
-            if std::env::var_os("TUNE_SHOW").is_some() {
-                let e = so_far.evidence;
-                println!(
-                    "   now {now} gap {before} pairs {} for {:.1} size {:.1} change {:.2} sd {:.2} judged {:?} {}",
-                    pairs.len(),
-                    e.for_change,
-                    e.for_size,
-                    100.0 * e.change.mean,
-                    100.0 * e.change.variance.sqrt(),
-                    so_far.judged.estimate,
-                    so_far.is_changed
-                );
-            }
             return so_far.is_changed;
         }
         let in_layouts = next_layout > 0 || so_far.worth_layouts;

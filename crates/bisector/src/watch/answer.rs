@@ -259,7 +259,7 @@ impl Line {
         };
         let is_last = !(comparison + 1..self.compared.len()).any(|at| is_same(&at));
         let is_changed =
-            |verdict: &Verdict| verdict.so_far.is_changed && is_same(&verdict.comparison);
+            |verdict: &Verdict| verdict.change.is_some() && is_same(&verdict.comparison);
         is_last && !self.verdicts.iter().any(is_changed)
     }
 
@@ -271,7 +271,7 @@ impl Line {
             let own = |(at, (_, verdicts)): (usize, &(usize, Vec<&Verdict>))| {
                 let verdict = verdicts.iter().find(|verdict| verdict.series == series)?;
                 let is_largest = largest(verdicts).is_some_and(|most| most.series == series);
-                Some((at, is_largest, verdict.so_far.evidence.change.mean))
+                Some((at, is_largest, verdict.size()))
             };
             let own: Vec<(usize, bool, f64)> =
                 confirmed.iter().enumerate().filter_map(own).collect();
@@ -294,7 +294,7 @@ impl Line {
         let Some(sum) = verdicts.first().and_then(sum_of) else { return false };
         let are_parts = verdicts.iter().all(|verdict| sum_of(verdict) == Some(sum));
         let total: f64 = self.compared[comparison].mean_change(sum).unwrap_or(f64::INFINITY);
-        let sizes = verdicts.iter().map(|verdict| verdict.so_far.evidence.change.mean);
+        let sizes = verdicts.iter().map(|verdict| verdict.size());
         let (up, down) =
             sizes.fold((false, false), |(up, down), size| (up || size > 0.0, down || size < 0.0));
         are_parts && up && down && total.abs() < self.smallest.ln_1p()
@@ -333,24 +333,31 @@ impl Line {
     }
 
     fn size(&self, verdict: &Verdict) -> WatchSize {
-        let change = verdict.so_far.evidence.change;
-        let half = SEQUENTIAL * change.variance.sqrt();
+        let (mean, deviation) = verdict.change.unwrap_or_default();
+        let half = SEQUENTIAL * deviation;
         let series = &self.series[verdict.series];
         WatchSize {
             series: series.name.clone(),
-            change: change.mean.exp_m1(),
-            interval: ((change.mean - half).exp_m1(), (change.mean + half).exp_m1()),
+            change: mean.exp_m1(),
+            interval: ((mean - half).exp_m1(), (mean + half).exp_m1()),
             worse: match series.better {
-                Better::Lower => change.mean > 0.0,
-                Better::Higher => change.mean < 0.0,
+                Better::Lower => mean > 0.0,
+                Better::Higher => mean < 0.0,
                 Better::Neither => true,
             },
         }
     }
 }
 
+impl Verdict {
+    /// The change that it found, as a logarithm.
+    fn size(&self) -> f64 {
+        self.change.map_or(0.0, |(mean, _)| mean)
+    }
+}
+
 fn largest<'a>(verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
-    let size = |verdict: &&&Verdict| verdict.so_far.evidence.change.mean.abs();
+    let size = |verdict: &&&Verdict| verdict.size().abs();
     verdicts.iter().max_by(|a, b| size(a).total_cmp(&size(b))).copied()
 }
 

@@ -52,7 +52,7 @@ impl Adding<'_> {
             self.append(LineEvent::Compared(Box::new(gap)))?;
             let last = self.state.compared.len() - 1;
             let is_changed =
-                self.state.verdict(last).is_some_and(|verdict| verdict.so_far.is_changed);
+                self.state.verdict(last).is_some_and(|verdict| verdict.change.is_some());
             let said = match (failed, is_changed) {
                 (Some(why), _) => format!("not compared: {why}"),
                 (None, true) => "confirmed".to_string(),

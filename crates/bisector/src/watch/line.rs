@@ -1,12 +1,15 @@
 //! A line as its files have it, and what follows from them: no statistic is stored, all is computed again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::{self, Formatter};
 
 use bisection::watch::{
     ComparedPair, ComparedSoFar, GapIs, MeasuredBuild, PairSums, Suspect, Watched, unchanged,
 };
 use records::HostFacts;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::file::Series;
 
@@ -14,22 +17,58 @@ use super::file::Series;
 pub const VERSION: u32 = 2;
 
 /// A line of the file of points.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum LineEvent {
-    /// The first line.
-    Begun {
-        version: u32,
-        knee: String,
-        at: jiff::Timestamp,
-        /// [`super::LineFile::experiment`].
-        experiment: BTreeMap<String, String>,
-        /// Equal for builds of the anchor that load equal code and data.
-        anchor_key: String,
-    },
+    Begun(Box<BegunLine>),
     Point(Box<Point>),
     Compared(Box<ComparedGap>),
     Bisected(Box<BisectedChange>),
+}
+
+/// The first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BegunLine {
+    pub version: u32,
+    pub knee: String,
+    pub at: jiff::Timestamp,
+    /// [`super::LineFile::experiment`].
+    pub experiment: BTreeMap<String, String>,
+    /// Equal for builds of the anchor that load equal code and data.
+    pub anchor_key: String,
+}
+
+/// Reads the kind first, which is written first, so that the rest is read as what it is: long lines would be read twice.
+impl<'de> Deserialize<'de> for LineEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LineEvent, D::Error> {
+        deserializer.deserialize_map(EventVisitor)
+    }
+}
+
+struct EventVisitor;
+
+impl<'de> Visitor<'de> for EventVisitor {
+    type Value = LineEvent;
+
+    fn expecting(&self, formatter: &mut Formatter) -> fmt::Result {
+        formatter.write_str("an event that begins with its kind")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LineEvent, A::Error> {
+        let kind: Option<(String, String)> = map.next_entry()?;
+        let Some((key, kind)) = kind else { return Err(A::Error::custom("the event is empty")) };
+        if key != "event" {
+            return Err(A::Error::custom("the event does not begin with its kind"));
+        }
+        let rest = MapAccessDeserializer::new(map);
+        Ok(match kind.as_str() {
+            "begun" => LineEvent::Begun(Box::deserialize(rest)?),
+            "point" => LineEvent::Point(Box::deserialize(rest)?),
+            "compared" => LineEvent::Compared(Box::deserialize(rest)?),
+            "bisected" => LineEvent::Bisected(Box::deserialize(rest)?),
+            other => return Err(A::Error::custom(format!("'{other}' is no kind of event"))),
+        })
+    }
 }
 
 /// A measured commit, or one whose build is that of an earlier point.
@@ -57,16 +96,20 @@ pub struct Point {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BesideAnchor {
     /// Logarithms of the anchor's values.
-    #[serde(serialize_with = "rounded")]
+    #[serde(serialize_with = "all_rounded")]
     pub anchor: Vec<f64>,
     /// Logarithms of the ratios to them.
-    #[serde(serialize_with = "rounded")]
+    #[serde(serialize_with = "all_rounded")]
     pub ratios: Vec<f64>,
 }
 
-/// Logarithms are written to a millionth: no clock is better.
-fn rounded<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(values.iter().map(|value| (value * 1e6).round() / 1e6))
+/// Logarithms are kept to a millionth: no clock is better.
+pub fn rounded(log: f64) -> f64 {
+    (log * 1e6).round() / 1e6
+}
+
+fn all_rounded<S: Serializer>(logs: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(logs.iter().map(|log| rounded(*log)))
 }
 
 impl BesideAnchor {
@@ -152,7 +195,8 @@ pub struct Verdict {
     pub comparison: usize,
     /// The series, by its place among those of the line.
     pub series: usize,
-    pub so_far: ComparedSoFar,
+    /// The change that it found, as a logarithm: its mean and its standard deviation.
+    pub change: Option<(f64, f64)>,
 }
 
 /// A line, read.
@@ -165,6 +209,8 @@ pub struct Line {
     pub compared: Vec<ComparedGap>,
     /// In the order of the comparisons.
     pub verdicts: Vec<Verdict>,
+    /// The verdicts on each series, by their places.
+    of_series: Vec<Vec<usize>>,
     pub bisected: Vec<BisectedChange>,
     pub acks: Vec<Ack>,
     /// Where each commit's point is.
@@ -197,7 +243,8 @@ pub struct Wanted {
 impl Line {
     /// The line that these events make.
     pub fn new(events: Vec<LineEvent>, acks: Vec<Ack>, series: Vec<Series>, smallest: f64) -> Line {
-        let mut line = Line { series, acks, smallest, ..Line::default() };
+        let of_series = vec![Vec::new(); series.len()];
+        let mut line = Line { series, acks, smallest, of_series, ..Line::default() };
         for event in events {
             line.take(event);
         }
@@ -206,13 +253,9 @@ impl Line {
 
     pub fn take(&mut self, event: LineEvent) {
         match event {
-            LineEvent::Begun { .. } => (),
+            LineEvent::Begun(_) => (),
             LineEvent::Point(point) => self.take_point(*point),
-            LineEvent::Compared(gap) => {
-                self.compared.push(*gap);
-                let verdicts = self.judged(self.compared.len() - 1);
-                self.verdicts.extend(verdicts);
-            }
+            LineEvent::Compared(gap) => self.take_compared(*gap),
             LineEvent::Bisected(bisected) => self.bisected.push(*bisected),
         }
     }
@@ -236,6 +279,15 @@ impl Line {
         self.points.insert(place, point);
         let places = self.points.iter().enumerate();
         self.places = places.map(|(at, point)| (point.commit.clone(), at)).collect();
+    }
+
+    fn take_compared(&mut self, gap: ComparedGap) {
+        let comparison = self.compared.len();
+        self.compared.push(gap);
+        for verdict in self.judged(comparison) {
+            self.of_series[verdict.series].push(self.verdicts.len());
+            self.verdicts.push(verdict);
+        }
     }
 
     pub fn point(&self, commit: &str) -> Option<&Point> {
@@ -278,15 +330,18 @@ impl Line {
 
     /// What is known of the gaps between builds of a series, by the verdicts so far.
     fn gaps(&self, series: usize, entries: &[Entry], rest: usize) -> Vec<GapIs> {
-        let own = self.verdicts.iter().filter(|verdict| verdict.series == series);
+        let verdict = |at: &usize| {
+            let verdict = &self.verdicts[*at];
+            (&self.compared[verdict.comparison], verdict)
+        };
         let own: Vec<(&ComparedGap, &Verdict)> =
-            own.map(|verdict| (&self.compared[verdict.comparison], verdict)).collect();
+            self.of_series[series].iter().map(verdict).collect();
         let gap = |(at, pair): (usize, &[Entry])| {
             let is_of = |gap: &ComparedGap| {
                 pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
             };
             let here = || own.iter().filter(|(gap, _)| is_of(gap));
-            if here().any(|(_, verdict)| verdict.so_far.is_changed) {
+            if here().any(|(_, verdict)| verdict.change.is_some()) {
                 return GapIs::Changed;
             }
             let followed: Vec<usize> = here().map(|(gap, _)| gap.followed).collect();
@@ -324,18 +379,47 @@ impl Line {
         let gap = &self.compared[comparison];
         let has_pairs = |name: &String| gap.pairs.iter().any(|pair| pair.values.contains_key(name));
         let of_series = |(series, own): (usize, &Series)| {
-            let is_own = own.name == gap.series;
-            if !is_own && !has_pairs(&own.name) {
-                return None;
-            }
-            let so_far = self.so_far(series, gap)?;
-            Some(Verdict { comparison, series, so_far })
+            let is_judged = own.name == gap.series || has_pairs(&own.name);
+            is_judged.then(|| Verdict {
+                comparison,
+                series,
+                change: self.found(series, comparison),
+            })
         };
         self.series.iter().enumerate().filter_map(of_series).collect()
     }
 
-    /// What all pairs of two neighbours say of a series, with those of an unfinished comparison.
+    /// The change of a series that a comparison found. What its pairs do not show by themselves needs no look at the line.
+    fn found(&self, series: usize, comparison: usize) -> Option<(f64, f64)> {
+        let gap = &self.compared[comparison];
+        let pairs = self.pairs(series, gap);
+        bisection::watch::shown(&pairs, self.smallest)?;
+        let so_far = self.judge(series, gap, &pairs).filter(|so_far| so_far.is_changed)?;
+        Some((so_far.evidence.change.mean, so_far.evidence.change.variance.sqrt()))
+    }
+
+    /// The pairs of a comparison in a series.
+    fn pairs(&self, series: usize, gap: &ComparedGap) -> Vec<ComparedPair> {
+        let name = &self.series[series].name;
+        let session = u32::from(!gap.at_once);
+        let of_pair = |pair: &PairOfRuns| {
+            let (older, newer) = *pair.values.get(name)?;
+            Some(ComparedPair { layout: pair.layout, session, older, newer })
+        };
+        gap.pairs.iter().filter_map(of_pair).collect()
+    }
+
+    /// What the pairs of a comparison say of a series so far.
     pub fn so_far(&self, series: usize, gap: &ComparedGap) -> Option<ComparedSoFar> {
+        self.judge(series, gap, &self.pairs(series, gap))
+    }
+
+    fn judge(
+        &self,
+        series: usize,
+        gap: &ComparedGap,
+        pairs: &[ComparedPair],
+    ) -> Option<ComparedSoFar> {
         let (entries, rest) = self.entries(series, self.place(&gap.after));
         let is_here = |pair: &[Entry]| {
             pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
@@ -343,20 +427,8 @@ impl Line {
         let at = entries.windows(2).position(is_here)?;
         let gaps = self.gaps(series, &entries, rest);
         let builds: Vec<MeasuredBuild> = entries.iter().map(|entry| entry.runs).collect();
-        let is_same = |one: &&ComparedGap| {
-            one.before == gap.before && one.after == gap.after && one.at < gap.at
-        };
-        let earlier = self.compared.iter().filter(is_same);
-        let mut pairs: Vec<ComparedPair> = Vec::new();
-        for (number, one) in earlier.chain([gap]).enumerate() {
-            let session = if one.at_once { 0 } else { number as u32 + 1 };
-            let of_pair = |pair: &PairOfRuns| {
-                let (older, newer) = *pair.values.get(&self.series[series].name)?;
-                Some(ComparedPair { layout: pair.layout, session, older, newer })
-            };
-            pairs.extend(one.pairs.iter().filter_map(of_pair));
-        }
-        Some(self.watched(&builds, &gaps).comparison(at).so_far(&pairs))
+        let watched = self.watched(&builds, &gaps);
+        Some(watched.comparison(at).so_far(pairs))
     }
 
     /// The verdict on the series that suggested a comparison.
@@ -371,7 +443,7 @@ impl Line {
     /// that changed.
     pub fn confirmed(&self) -> Vec<(usize, Vec<&Verdict>)> {
         let mut changed: BTreeMap<(usize, usize), (usize, Vec<&Verdict>)> = BTreeMap::new();
-        for verdict in self.verdicts.iter().filter(|verdict| verdict.so_far.is_changed) {
+        for verdict in self.verdicts.iter().filter(|verdict| verdict.change.is_some()) {
             let gap = &self.compared[verdict.comparison];
             let span = (self.place(&gap.before), self.place(&gap.after));
             let own = changed.entry(span).or_insert((verdict.comparison, Vec::new()));
@@ -403,7 +475,7 @@ impl Line {
     /// The commits under which a change was known: its own, and those of wider changes that it is a part of.
     fn names(&self, change: &ComparedGap) -> BTreeSet<&str> {
         let (low, high) = (self.place(&change.before), self.place(&change.after));
-        let changed = self.verdicts.iter().filter(|verdict| verdict.so_far.is_changed);
+        let changed = self.verdicts.iter().filter(|verdict| verdict.change.is_some());
         let gaps = changed.map(|verdict| &self.compared[verdict.comparison]);
         let wider =
             gaps.filter(|gap| self.place(&gap.before) <= low && high <= self.place(&gap.after));

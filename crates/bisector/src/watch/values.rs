@@ -9,7 +9,7 @@ use setup::foreign::Permitted;
 
 use super::Adding;
 use super::file::Series;
-use super::line::BesideAnchor;
+use super::line::{BesideAnchor, rounded};
 use crate::measurement::{CASE, Repeats, Subject, experiment_of_cases};
 
 /// With fewer blocks that no other program disturbed, all count: a value from a disturbed host is better than none, since a
@@ -47,7 +47,10 @@ pub fn beside_anchor(record: &Opened, series: &Series) -> BesideAnchor {
     let paired = |counts: &dyn Fn(&Run) -> bool| {
         let logs = |name: &str| logs(&record.record, &record.runs, series, name, counts);
         let (anchor, new) = (logs("anchor"), logs("new"));
-        let both = anchor.iter().filter_map(|(block, log)| Some((*log, new.get(block)? - log)));
+        // As the file of points will have them: what is judged now is judged so when it is read.
+        let both = anchor
+            .iter()
+            .filter_map(|(block, log)| Some((rounded(*log), rounded(new.get(block)? - log))));
         let (anchor, ratios) = both.unzip();
         BesideAnchor { anchor, ratios }
     };

@@ -42,7 +42,8 @@ fn name_in(pattern: &str) -> String {
     let before = pattern.split("{}").next().unwrap_or_default();
     let name: String = before.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
     let name = name.split_whitespace().collect::<Vec<_>>().join("_");
-    if name.is_empty() { "value".to_string() } else { name }
+    let is_taken = known_metric(&name).is_some();
+    if name.is_empty() || is_taken { "value".to_string() } else { name }
 }
 
 /// A line with the metrics of its runs.
@@ -51,7 +52,7 @@ pub fn line(path: &Path, file: LineFile) -> Result<WatchedLine> {
     let mut extracts: Vec<Extract> = Vec::new();
     let first = MetricFile {
         name: match (&file.value, &file.metric) {
-            (Some(_), _) => "value".to_string(),
+            (Some(pattern), _) => name_in(pattern),
             (None, Some(metric)) => metric.clone(),
             (None, None) => records::WALL.to_string(),
         },
@@ -77,6 +78,11 @@ pub fn line(path: &Path, file: LineFile) -> Result<WatchedLine> {
         extracts.extend(extract);
         metrics.push(LineMetric { name: metric.name.clone(), better, part: metric.part });
     }
+    ensure!(
+        file.smallest_effect > 0.0 && file.smallest_effect < 1.0,
+        "smallest_effect is {}: it must be a share above 0 and below 1, as 0.02",
+        file.smallest_effect
+    );
     check_cases(&file)?;
     let line = WatchedLine { path: path.to_path_buf(), file, metrics, extracts };
     check_names(&line)?;
