@@ -31,7 +31,7 @@ pub const POINT_BLOCKS: u32 = 5;
 pub const PAIRS_MAX: u32 = 80;
 
 /// Pairs of runs of a comparison at least: what earlier points suggested, a look at the newest may exclude.
-const PAIRS_LEAST: u32 = 4;
+const PAIRS_LEAST: u32 = STEP_PAIRS;
 
 /// Other layouts of both builds in which they are compared.
 pub const COMPARED_LAYOUTS: u32 = 8;
@@ -40,7 +40,7 @@ pub const COMPARED_LAYOUTS: u32 = 8;
 pub const STEP_PAIRS: u32 = 2;
 
 /// Other layouts, with a pair each, after which it is looked at.
-pub const LAYOUTS_A_STEP: u32 = 4;
+pub const LAYOUTS_A_STEP: u32 = 2;
 
 /// Probability from which a gap is compared: of the gap before the newest, and of others. What is known of the newest gap
 /// decides by itself.
@@ -172,7 +172,7 @@ impl Watched<'_> {
     }
 
     fn points(&self) -> Points {
-        let Watched { builds, gaps, smallest } = *self;
+        let Watched { builds, gaps, smallest, .. } = *self;
         let mut places = vec![0];
         for gap in 0..gaps.len() {
             let further = match gaps[gap] {

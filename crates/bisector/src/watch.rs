@@ -364,21 +364,17 @@ impl<'a> Adding<'a> {
     /// repository knows none.
     fn point_before(&self, commit: &Commit) -> Result<Option<String>> {
         let revision = self.repository.resolve(&commit.id)?;
-        let known: Vec<_> = self
-            .state
-            .points
-            .iter()
-            .map(|point| self.repository.resolve(&point.commit).ok())
-            .collect();
-        let is_ancestor = |known: &Option<_>| {
-            known.as_ref().is_some_and(|known| self.repository.is_ancestor(known, &revision))
-        };
-        if let Some(mut last) = known.iter().rposition(is_ancestor) {
-            // Points whose commits are gone were added after it.
-            while known.get(last + 1).is_some_and(Option::is_none) {
-                last += 1;
+        let points = &self.state.points;
+        let mut known: Vec<_> = std::iter::repeat_with(|| None).take(points.len()).collect();
+        // Mostly the last one is, and a long line asks git once.
+        for at in (0..points.len()).rev() {
+            known[at] = self.repository.resolve(&points[at].commit).ok();
+            let is_ancestor = |known| self.repository.is_ancestor(known, &revision);
+            if known[at].as_ref().is_some_and(is_ancestor) {
+                // Points whose commits are gone were added after it.
+                let gone = known[at + 1..].iter().take_while(|known| known.is_none()).count();
+                return Ok(Some(points[at + gone].commit.clone()));
             }
-            return Ok(Some(self.state.points[last].commit.clone()));
         }
         let is_descendant = |known: &Option<_>| {
             known.as_ref().is_some_and(|known| self.repository.is_ancestor(&revision, known))

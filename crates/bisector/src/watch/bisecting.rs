@@ -68,8 +68,8 @@ impl WatchBisection<'_> {
             skip: Vec::new(),
         };
         let Some(series) = series else { return Request { source, ..request } };
-        let extracts = self.line.extracts.iter();
-        let extract = extracts.cloned().find(|extract| extract.name == series.metric);
+        let mut extracts = self.line.extracts.iter();
+        let extract = extracts.find(|extract| extract.name == series.metric).cloned();
         let command = match &series.case {
             Some(case) => request.command.replace("{case}", case),
             None => request.command.clone(),

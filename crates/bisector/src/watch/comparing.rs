@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use bisection::watch::{COMPARED_LAYOUTS, LAYOUTS_A_STEP, PAIRS_MAX, STEP_PAIRS};
+use bisection::watch::{COMPARED_LAYOUTS, LAYOUTS_A_STEP, STEP_PAIRS};
 use records::{Opened, Record, Run};
 use runner::End;
 

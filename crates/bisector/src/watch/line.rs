@@ -305,7 +305,7 @@ impl Line {
     }
 
     /// The runs of a point's build in a series.
-    pub fn runs(&self, point: &Point, series: usize) -> Option<&BesideAnchor> {
+    pub fn runs<'a>(&'a self, point: &'a Point, series: usize) -> Option<&'a BesideAnchor> {
         let measured = if point.records.is_empty() { self.with_key(&point.key)? } else { point };
         measured.values.get(&self.series[series].name).filter(|runs| !runs.ratios.is_empty())
     }
