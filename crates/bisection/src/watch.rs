@@ -17,6 +17,7 @@ pub use levels::{MeasuredBuild, PairSums};
 use std::ops::Range;
 
 use analysis::{Decision, Rule, judge};
+use records::Better;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -152,7 +153,7 @@ impl Watched<'_> {
         if self.gaps[last] != GapIs::Unknown {
             return None;
         }
-        let so_far = self.comparison_with(&points, last).so_far(&[]);
+        let so_far = self.comparison_with(&points, last).so_far(&[], Relinking::Possible);
         (!so_far.is_excluded).then(|| suspect(last, so_far.evidence.change.mean))
     }
 
@@ -227,6 +228,18 @@ pub struct ComparedPair {
     pub newer: f64,
 }
 
+/// Whether other layouts of both builds can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relinking {
+    Possible,
+    Impossible,
+}
+
+/// Where no other layouts can be had, more runs would never tell a change from what the layouts do. Then builds count as
+/// this much different, as a standard deviation, and a change must be this multiple of the smallest one that matters.
+const SPREAD_WITHOUT_LAYOUTS: f64 = 0.003;
+const CLEAR: f64 = 1.5;
+
 /// A comparison of two neighbours.
 #[derive(Clone, Debug)]
 pub struct Comparison {
@@ -252,13 +265,18 @@ pub struct ComparedSoFar {
 
 impl Comparison {
     /// Judges the pairs, in the order of execution.
-    pub fn so_far(&self, pairs: &[ComparedPair]) -> ComparedSoFar {
+    pub fn so_far(&self, pairs: &[ComparedPair], relinking: Relinking) -> ComparedSoFar {
         let margin = self.smallest.ln_1p();
-        let evidence = neighbours::evidence(&self.known, &by_layout(pairs), LOOKED_FOR * margin);
+        let (spread_most, least) = match relinking {
+            Relinking::Possible => (f64::INFINITY, margin),
+            Relinking::Impossible => (SPREAD_WITHOUT_LAYOUTS, CLEAR * margin),
+        };
+        let size = LOOKED_FOR * margin;
+        let evidence = neighbours::evidence(&self.known, &by_layout(pairs), size, spread_most);
         // With many series, chance has as many opportunities.
         let many = (self.series.max(1) as f64).ln();
         let change = evidence.change.mean;
-        let is_enough = evidence.for_change - many >= SAID.ln() && change.abs() >= margin;
+        let is_enough = evidence.for_change - many >= SAID.ln() && change.abs() >= least;
         let is_changed =
             is_enough && shown(pairs, self.smallest).is_some_and(|shown| shown * change > 0.0);
         let is_excluded = evidence.for_size - many < EXCLUDED;
@@ -309,6 +327,15 @@ fn by_layout(pairs: &[ComparedPair]) -> Vec<LaidOut> {
         }
     }
     sums
+}
+
+/// Whether a change, as a logarithm, is for the worse; any is in a metric that is neither good nor bad.
+pub fn is_worse(change: f64, better: Better) -> bool {
+    match better {
+        Better::Lower => change > 0.0,
+        Better::Higher => change < 0.0,
+        Better::Neither => true,
+    }
 }
 
 /// What became of an alarm.
@@ -470,7 +497,7 @@ mod tests {
             ComparedPair { layout: 0, session: 0, older, newer }
         };
         let pairs: Vec<ComparedPair> = (0..pairs.0).map(pair).collect();
-        let so_far = watched.comparison(gap).so_far(&pairs);
+        let so_far = watched.comparison(gap).so_far(&pairs, Relinking::Possible);
         (so_far.stop, so_far.is_changed)
     }
 

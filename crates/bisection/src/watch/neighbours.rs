@@ -43,7 +43,7 @@ pub struct LaidOut {
 pub struct Evidence {
     /// The logarithm of the ratio of likelihoods: a change of some size, against none.
     pub for_change: f64,
-    /// The same for a change of the size that is looked for, in either direction.
+    /// The logarithm of the ratio for a change of the size that is looked for, in either direction, against none.
     pub for_size: f64,
     /// The change, as a logarithm.
     pub change: Normal,
@@ -98,8 +98,9 @@ const CHANGE: usize = 2;
 /// A prior of the change, with its own probability among those of one hypothesis.
 type Hypothesis<'a> = &'a [(Normal, f64)];
 
-/// All evidence of a gap. `size` is that of a change that is looked for, as a logarithm.
-pub fn evidence(known: &Known, pairs: &[LaidOut], size: f64) -> Evidence {
+/// All evidence of a gap. `size` is that of a change that is looked for, as a logarithm; `spread_most` the most by which builds
+/// of equal speed may differ.
+pub fn evidence(known: &Known, pairs: &[LaidOut], size: f64, spread_most: f64) -> Evidence {
     let noise = noise_today(known, pairs);
     let unknowns = Unknowns::new(pairs);
     let fixed = |mean| Normal { mean, variance: FIXED };
@@ -109,7 +110,10 @@ pub fn evidence(known: &Known, pairs: &[LaidOut], size: f64) -> Evidence {
     let hypotheses: [Hypothesis; 3] =
         [&[(fixed(0.0), 1.0)], &[(any, 1.0)], &[(fixed(size), 0.5), (fixed(-size), 0.5)]];
     for (spread, probability) in &known.spreads {
-        if *probability < 0.01 {
+        // Where wider spreads are left out, the others may have been improbable.
+        let least = if spread_most.is_finite() { 0.01 } else { 0.0 };
+        let probability = probability.max(least);
+        if probability < 0.01 || *spread > spread_most {
             continue;
         }
         for (holds, weight) in [(true, HOLDS), (false, 1.0 - HOLDS)] {

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{
     COMPARED_LAYOUTS, ComparedPair, Comparison, GapIs, LAYOUTS_A_STEP, MeasuredBuild, POINT_BLOCKS,
-    PairSums, STEP_PAIRS, Watched, unchanged,
+    PairSums, Relinking, STEP_PAIRS, Watched, unchanged,
 };
 use crate::simulated::{gaussian, two_modes};
 
@@ -166,7 +166,7 @@ fn compare(world: &mut World, comparison: &Comparison, before: usize, now: usize
     let mut pairs: Vec<ComparedPair> = Vec::new();
     let mut next_layout = 0;
     loop {
-        let so_far = comparison.so_far(&pairs);
+        let so_far = comparison.so_far(&pairs, Relinking::Possible);
         if so_far.stop {
             return so_far.is_changed;
         }

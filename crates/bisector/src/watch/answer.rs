@@ -1,7 +1,6 @@
 //! What a line says: its points, its changes, what became of them, and how often it was right.
 
-use bisection::watch::{Fate, Score, is_one_sided, score, taken_back};
-use records::Better;
+use bisection::watch::{Fate, Score, is_one_sided, is_worse, score, taken_back};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -340,11 +339,7 @@ impl Line {
             series: series.name.clone(),
             change: mean.exp_m1(),
             interval: ((mean - half).exp_m1(), (mean + half).exp_m1()),
-            worse: match series.better {
-                Better::Lower => mean > 0.0,
-                Better::Higher => mean < 0.0,
-                Better::Neither => true,
-            },
+            worse: is_worse(mean, series.better),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Formatter};
 
 use bisection::watch::{
-    ComparedPair, ComparedSoFar, GapIs, MeasuredBuild, PairSums, Suspect, Watched, unchanged,
+    ComparedPair, ComparedSoFar, GapIs, MeasuredBuild, PairSums, Relinking, Suspect, Watched,
+    unchanged,
 };
 use records::HostFacts;
 use serde::de::value::MapAccessDeserializer;
@@ -428,7 +429,11 @@ impl Line {
         let gaps = self.gaps(series, &entries, rest);
         let builds: Vec<MeasuredBuild> = entries.iter().map(|entry| entry.runs).collect();
         let watched = self.watched(&builds, &gaps);
-        Some(watched.comparison(at).so_far(pairs))
+        let relinking = match gap.no_layouts {
+            None => Relinking::Possible,
+            Some(_) => Relinking::Impossible,
+        };
+        Some(watched.comparison(at).so_far(pairs, relinking))
     }
 
     /// The verdict on the series that suggested a comparison.

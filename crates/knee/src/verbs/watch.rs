@@ -9,13 +9,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bisection::Settings;
 use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, WatchedLine};
 use guests::kernels::Repository;
 use host::terminal::{hint, talk};
 use host::{Limit, counted, given_file, job_control, signals};
-use pages::{Purpose, ViewFlags, html};
+use pages::{Purpose, ViewFlags};
 use records::parse;
 use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
@@ -30,16 +30,17 @@ use store::Store;
 /// A new point runs in blocks with an anchor, so a host that changes moves both. What the points then suggest is compared in
 /// runs of its own, today, and only said if these confirm it.
 #[derive(clap::Args)]
-#[command(
-    verbatim_doc_comment,
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true
-)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
+    /// File of the line to show
+    line: Option<PathBuf>,
+    /// Write the page of the line
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     #[command(flatten)]
-    show: Option<ShowArguments>,
+    view: ViewFlags,
 }
 
 #[derive(clap::Subcommand)]
@@ -190,15 +191,20 @@ const OPEN: u8 = 3;
 
 /// Does what is asked.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    let Arguments { action, show: shown } = arguments;
-    match (action, shown) {
-        (Some(Action::Init(arguments)), _) => init(arguments),
-        (Some(Action::Add(arguments)), _) => add(arguments, store),
-        (Some(Action::Show(arguments)), _) | (None, Some(arguments)) => show(arguments),
-        (Some(Action::Ack(arguments)), _) => ack(arguments),
-        (Some(Action::Check(arguments)), _) => check(arguments),
-        (Some(Action::Bisect(arguments)), _) => bisect::run(arguments, store),
-        (None, None) => bail!("name the file of a line, or begin one: knee watch init line.toml"),
+    let Some(action) = &arguments.action else {
+        let line = arguments
+            .line
+            .as_ref()
+            .context("name the file of a line, or begin one: knee watch init line.toml")?;
+        return show(line, arguments.html.as_deref(), arguments.view);
+    };
+    match action {
+        Action::Init(arguments) => init(arguments),
+        Action::Add(arguments) => add(arguments, store),
+        Action::Show(arguments) => show(&arguments.line, arguments.html.as_deref(), arguments.view),
+        Action::Ack(arguments) => ack(arguments),
+        Action::Check(arguments) => check(arguments),
+        Action::Bisect(arguments) => bisect::run(arguments, store),
     }
 }
 
@@ -366,12 +372,12 @@ fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
     line.answer()
 }
 
-fn show(arguments: &ShowArguments) -> Result<ExitCode> {
-    let line = opened(&arguments.line)?;
+fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+    let line = opened(path)?;
     let answer = answer(&line)?;
-    arguments.view.print(|| Ok(answer.clone()), || Ok(page::page(&answer)))?;
-    if let Some(path) = &arguments.html {
-        fs::write(path, html(&page::page(&answer), Purpose::File))
+    view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
+    if let Some(path) = html {
+        fs::write(path, pages::html(&page::page(&answer), Purpose::File))
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
