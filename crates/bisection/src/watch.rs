@@ -43,8 +43,8 @@ pub const STEP_PAIRS: u32 = 2;
 /// Other layouts, with a pair each, after which it is looked at.
 pub const LAYOUTS_A_STEP: u32 = 2;
 
-/// Probability from which a gap is compared: of the gap before the newest, and of others. What is known of the newest gap
-/// decides by itself.
+/// Probability from which a gap is compared: of the gap before the newest, and of others. The evidence decides about the gap of
+/// the build that was measured last.
 const SUSPECTED: [f64; 3] = [0.10, 0.10, 0.30];
 
 /// How much more probable a change makes all that was measured than none, from which on it is said, if today's pairs show it by
@@ -146,15 +146,18 @@ impl Watched<'_> {
         };
         let suspect =
             |gap: usize, step| Suspect { before: gap, probability: points.probability[gap], step };
-        let suspected = (0..last).filter(is_open).filter(matters);
+        // The gap before the build that was measured last.
+        let sessions = self.builds.iter().enumerate();
+        let newest = sessions.max_by_key(|(_, build)| build.session).map_or(0, |(at, _)| at);
+        let own = newest.checked_sub(1);
+        let others = (0..=last).filter(|gap| Some(*gap) != own);
+        let suspected = others.filter(is_open).filter(matters);
         if let Some(most) = suspected.max_by(|a, b| beyond(*a).total_cmp(&beyond(*b))) {
             return Some(suspect(most, points.step(most)));
         }
-        if self.gaps[last] != GapIs::Unknown {
-            return None;
-        }
-        let so_far = self.comparison_with(&points, last).so_far(&[], Relinking::Possible);
-        (!so_far.is_excluded).then(|| suspect(last, so_far.evidence.change.mean))
+        let own = own.filter(|gap| self.gaps[*gap] == GapIs::Unknown)?;
+        let so_far = self.comparison_with(&points, own).so_far(&[], Relinking::Possible);
+        (!so_far.is_excluded).then(|| suspect(own, so_far.evidence.change.mean))
     }
 
     /// The probability of a change in each gap, by the points and by what is known of other gaps.

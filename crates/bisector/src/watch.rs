@@ -10,6 +10,7 @@
 mod answer;
 mod bisecting;
 mod comparing;
+mod events;
 mod file;
 mod line;
 mod values;
@@ -39,9 +40,10 @@ pub use self::answer::{
     WatchValue,
 };
 pub use self::bisecting::{Between, WatchBisection};
+pub use self::events::Ack;
+use self::events::{BegunLine, HostState, LineEvent, Point, VERSION};
 pub use self::file::{LineFile, LineMetric, MetricFile, Series};
-pub use self::line::{Ack, Line};
-use self::line::{BegunLine, HostState, LineEvent, Point, VERSION};
+pub use self::line::Line;
 use self::values::{beside_anchor, experiment_of};
 
 /// Builds of the newest points that are kept beside the anchor's.

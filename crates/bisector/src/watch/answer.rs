@@ -4,8 +4,9 @@ use bisection::watch::{Fate, Score, is_one_sided, is_worse, score, taken_back};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::events::{BisectedChange, ComparedGap, Point};
 use super::file::Series;
-use super::line::{BisectedChange, ComparedGap, Line, Point, Verdict};
+use super::line::{Line, Verdict};
 
 /// What `knee watch show` says of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -1,10 +1,10 @@
 //! The commits between both neighbours of a change, for a bisection, and what it came to.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bisection::watch::Fate;
 use setup::foreign::Permitted;
 
-use super::line::{BisectedChange, LineEvent};
+use super::events::{BisectedChange, LineEvent};
 use super::{POINTS, Series, WatchChange, WatchedLine};
 use crate::Request;
 use crate::lines::Lines;
@@ -46,7 +46,9 @@ impl WatchBisection<'_> {
         let largest = self.change.sizes.first().map(|size| size.series.as_str());
         let series = line.series.iter().find(|series| Some(series.name.as_str()) == largest);
         let request = request.map(|request| self.request(request, series));
-        let range = Range::read(&request.source)?;
+        let range = Range::read(&request.source).with_context(|| {
+            format!("looking for the commits between both points of {}", self.change.id)
+        })?;
         if range.changes() == 1 {
             return Ok(Between::One(range.commits[1].clone()));
         }

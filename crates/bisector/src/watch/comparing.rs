@@ -8,7 +8,8 @@ use bisection::watch::{COMPARED_LAYOUTS, LAYOUTS_A_STEP, STEP_PAIRS};
 use records::{Opened, Record, Run};
 use runner::End;
 
-use super::line::{ComparedGap, LineEvent, PairOfRuns, Wanted};
+use super::events::{ComparedGap, LineEvent, PairOfRuns};
+use super::line::Wanted;
 use super::values::{experiment_of, logs};
 use super::{Adding, subject};
 use crate::build::{Build, Built};

@@ -8,8 +8,8 @@ use records::{Experiment, LoadWork, Opened, Outcome, Record, Run};
 use setup::foreign::Permitted;
 
 use super::Adding;
+use super::events::{BesideAnchor, rounded};
 use super::file::Series;
-use super::line::{BesideAnchor, rounded};
 use crate::measurement::{CASE, Repeats, Subject, experiment_of_cases};
 
 /// With fewer blocks that no other program disturbed, all count: a value from a disturbed host is better than none, since a
