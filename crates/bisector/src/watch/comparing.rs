@@ -24,7 +24,12 @@ struct Neighbours {
     plain: [Subject; 2],
     /// An older one and a newer one for each other layout, once they are built.
     layouts: Option<Vec<Subject>>,
+    /// Steps in which no pair counted.
+    empty_steps: u32,
 }
+
+/// A comparison ends after so many steps without a pair that counts: its runs fail, or the host is never quiet.
+const EMPTY_STEPS_MAX: u32 = 5;
 
 /// What to run next.
 struct Step<'a> {
@@ -100,7 +105,7 @@ impl Adding<'_> {
             {
                 return Ok(None);
             }
-            if self.pairs(&mut gap, &neighbours)?.is_none() {
+            if self.pairs(&mut gap, &mut neighbours)?.is_none() {
                 return Ok(None);
             }
         }
@@ -127,7 +132,7 @@ impl Adding<'_> {
             gap.no_layouts = Some("the build links no program".to_string());
         }
         let plain = [subject("before", &builds[0]), subject("after", &builds[1])];
-        Ok(Some(Some(Neighbours { commits, builds, plain, layouts: None })))
+        Ok(Some(Some(Neighbours { commits, builds, plain, layouts: None, empty_steps: 0 })))
     }
 
     /// Builds other layouts of both. Whether no signal asked knee to end.
@@ -146,7 +151,7 @@ impl Adding<'_> {
     }
 
     /// Runs the next pairs. `None` if a signal asked knee to end.
-    fn pairs(&mut self, gap: &mut ComparedGap, neighbours: &Neighbours) -> Result<Option<()>> {
+    fn pairs(&mut self, gap: &mut ComparedGap, neighbours: &mut Neighbours) -> Result<Option<()>> {
         // A second comparison of a gap is no continuation of the first.
         let is_same = |one: &&ComparedGap| one.before == gap.before && one.after == gap.after;
         let time = self.state.compared.iter().filter(is_same).count() + 1;
@@ -180,7 +185,8 @@ impl Adding<'_> {
         let Opened { record, runs, .. } = record;
         let pairs = pairs_of(&record, &runs);
         gap.records.push(record.id);
-        if pairs.is_empty() {
+        neighbours.empty_steps += u32::from(pairs.is_empty());
+        if neighbours.empty_steps == EMPTY_STEPS_MAX {
             gap.failed =
                 Some("no pair of runs counts: they fail, or the host disturbs them".to_string());
         }
