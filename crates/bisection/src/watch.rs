@@ -313,7 +313,7 @@ pub fn likelihood_ratio(series: usize) -> f64 {
 }
 
 /// Changes of this multiple of the smallest one that matters are surely found.
-const LOOKED_FOR: f64 = 2.5;
+const LOOKED_FOR: f64 = 2.4;
 
 fn by_layout(pairs: &[ComparedPair]) -> Vec<LaidOut> {
     let mut sums: Vec<LaidOut> = Vec::new();

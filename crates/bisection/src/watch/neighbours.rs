@@ -56,7 +56,7 @@ const HOLDS: f64 = 0.9;
 const WIDE: f64 = 0.3;
 
 /// The host may be this much another a few minutes later, as a standard deviation.
-const LATER: f64 = 0.003;
+const LATER: f64 = 0.002;
 
 /// A size that is fixed.
 const FIXED: f64 = 1e-14;
@@ -145,8 +145,8 @@ fn noise_today(known: &Known, pairs: &[LaidOut]) -> PairNoise {
     let freedom = f64::from(
         known.noise.freedom + today.freedom - known.newer.differences.runs.saturating_sub(1),
     );
-    // Student's quantile over the normal one far out, where few degrees of freedom say little of the tail.
-    let tail = 1.0 + 6.5 / freedom.max(1.0) + 34.0 / freedom.max(1.0).powi(2);
+    // Student's quantile over the normal one where a change is said, 4.65 deviations out, by Cornish and Fisher's expansion.
+    let tail = 1.0 + 5.7 / freedom.max(1.0) + 28.0 / freedom.max(1.0).powi(2);
     PairNoise {
         difference: shrunk(known.noise.difference, today.difference) * tail * tail,
         middle: shrunk(known.noise.middle, today.middle) * tail * tail,
