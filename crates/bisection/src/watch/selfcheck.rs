@@ -88,11 +88,13 @@ fn kinds(layout: f64) -> Vec<(&'static str, LineKind)> {
         host_drift: 0.0,
         layout,
         two_modes: false,
+        series: 1,
     };
     let with = |changes: &[(usize, f64)]| LineKind { changes: changes.to_vec(), ..none.clone() };
     let drift = LineKind { host_drift: 0.005, ..none.clone() };
     vec![
         ("nothing changes", none.clone()),
+        ("nothing, one of 100 series", LineKind { series: 100, ..none.clone() }),
         ("nothing, runs in two modes", LineKind { two_modes: true, ..none.clone() }),
         ("+5 % at the newest point", with(&[(POINTS - 1, 0.05)])),
         ("+5 % in the middle", with(&[(POINTS / 2, 0.05)])),
@@ -155,14 +157,14 @@ fn said(rule: Rule, kind: &LineKind, seed: u64) -> Said {
     let mut world = World::new(kind, seed);
     let newest = kind.changes.last().map(|(at, _)| *at);
     match rule {
-        Rule::Knee => watched(&mut world, newest),
+        Rule::Knee => watched(&mut world, newest, kind.series),
         Rule::Otava => passive(&mut world, newest, &otava),
         Rule::Threshold => passive(&mut world, newest, &|values| beyond_share(values, 0.05)),
     }
 }
 
-fn watched(world: &mut World, newest: Option<usize>) -> Said {
-    let mut watched = Watcher::new();
+fn watched(world: &mut World, newest: Option<usize>, series: usize) -> Said {
+    let mut watched = Watcher::new(series);
     let (mut at_once, mut more_runs, mut compared_runs) = (false, 0, 0);
     for point in 0..world.points() {
         watched.add(world);

@@ -23,6 +23,8 @@ pub struct LineKind {
     pub layout: f64,
     /// Whether 30 % of the runs are of a slow mode, with the same standard deviation.
     pub two_modes: bool,
+    /// Series of the line, of which this is one.
+    pub series: usize,
 }
 
 /// Standard deviation of a run, as a share.
@@ -100,6 +102,7 @@ pub struct Watcher {
     pub compared_runs: u32,
     /// Comparisons in all.
     pub compared: u32,
+    series: usize,
 }
 
 /// What a watcher knows of a gap.
@@ -111,8 +114,9 @@ struct Gap {
 }
 
 impl Watcher {
-    pub fn new() -> Watcher {
-        Watcher { builds: Vec::new(), gaps: Vec::new(), compared_runs: 0, compared: 0 }
+    /// The watcher of one of so many series.
+    pub fn new(series: usize) -> Watcher {
+        Watcher { builds: Vec::new(), gaps: Vec::new(), compared_runs: 0, compared: 0, series }
     }
 
     /// Measures the next point, and compares what is suspected then.
@@ -130,8 +134,12 @@ impl Watcher {
         let before = world.runs;
         loop {
             let known = self.known();
-            let watched =
-                Watched { builds: &self.builds, gaps: &known, smallest: SMALLEST, series: 1 };
+            let watched = Watched {
+                builds: &self.builds,
+                gaps: &known,
+                smallest: SMALLEST,
+                series: self.series,
+            };
             let Some(suspect) = watched.next_suspect() else { break };
             self.compared += 1;
             let gap = suspect.before;
