@@ -25,6 +25,7 @@ mod large;
 mod listing;
 mod locks;
 mod looking;
+mod months;
 mod own_loads;
 mod pairs;
 mod peer;
@@ -68,7 +69,7 @@ struct Options {
     /// Run only these: a workload of the ratios, shared_fault, fs_mark, xattr, locks, searches,
     /// simulated, command, tasks, listing, comparing, large, perf-data, turnover, rebuild, planted,
     /// looking, boots, agreement, gain, decoys, fleet, fragile, own-loads, pairs, c-files, servers,
-    /// shared-lines, ceilings, gates, exact-gates or bisect
+    /// shared-lines, ceilings, gates, exact-gates, months or bisect
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the files of the runs. In memory, operations are cheapest, so knee's overhead
@@ -223,6 +224,7 @@ const BENCHMARKS: &[Benchmark] = &[
     on_request("fragile", fragile::measure),
     on_request("planted", planted::measure),
     on_request("looking", looking::measure),
+    on_request("months", |bench, _| months::measure(bench)),
     on_request("own-loads", own_loads::measure),
     on_request("pairs", pairs::measure),
     on_request("servers", servers::measure),

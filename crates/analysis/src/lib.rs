@@ -63,5 +63,5 @@ pub use sequential::looks;
 pub use series::{Series, SeriesChange, WINDOWS_MIN, series_change};
 pub use signed_rank::{Walsh, critical, hodges_lehmann};
 pub use spread::Spread;
-pub use student::Student;
+pub use student::{Student, quantile as student_quantile};
 pub use warmup::warmup;

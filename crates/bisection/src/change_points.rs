@@ -17,6 +17,16 @@ pub struct ChangePoints {
     pub variance: f64,
 }
 
+/// A tested commit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tested {
+    /// Its place among all commits.
+    pub commit: usize,
+    pub mean: f64,
+    /// Variance of the mean, without what builds differ by.
+    pub variance: f64,
+}
+
 /// What the runs of tested commits say, in the order of the commits. `size` is that of a change worth finding, as a
 /// logarithm, `changes` the number of commits of the line.
 pub fn change_points(
@@ -27,24 +37,43 @@ pub fn change_points(
 ) -> ChangePoints {
     let (variance, _) = within(tested);
     let variance = variance.max(1e-12);
+    let of_build = |build: &Build| Tested {
+        commit: build.commit,
+        mean: build.mean,
+        variance: variance / f64::from(build.runs.max(1)),
+    };
+    let tested: Vec<Tested> = tested.iter().map(of_build).collect();
+    let (probability, _) = changes_between(&tested, changes, size, layouts);
+    ChangePoints { probability, variance }
+}
+
+/// The probability of at least one change between each tested commit and the next, and that of each spread between builds.
+pub fn changes_between(
+    tested: &[Tested],
+    changes: usize,
+    size: f64,
+    layouts: &Layouts,
+) -> (Vec<f64>, Vec<f64>) {
     let gaps = tested.len().saturating_sub(1);
-    let lines = layouts.iter().flat_map(|(layout, layout_weight)| {
+    let lines = layouts.iter().enumerate().flat_map(|(at, (layout, layout_weight))| {
         EXPECTED.iter().map(move |(expected, weight)| {
             let share = expected / changes.max(4) as f64;
-            let line = Line::new(tested, share, size, variance, *layout);
-            (line.changes(), (layout_weight * weight).ln())
+            let line = Line::new(tested, share, size, *layout);
+            (at, line.changes(), (layout_weight * weight).ln())
         })
     });
-    let lines: Vec<((f64, Vec<f64>), f64)> = lines.collect();
-    let highest = lines.iter().map(|((log, _), w)| log + w).fold(f64::NEG_INFINITY, f64::max);
-    let (mut probability, mut total) = (vec![0.0; gaps], 0.0);
-    for ((log, own), weight) in &lines {
+    let lines: Vec<(usize, (f64, Vec<f64>), f64)> = lines.collect();
+    let highest = lines.iter().map(|(_, (log, _), w)| log + w).fold(f64::NEG_INFINITY, f64::max);
+    let (mut probability, mut spreads) = (vec![0.0; gaps], vec![0.0; layouts.len()]);
+    for (at, (log, own), weight) in &lines {
         let weight = (log + weight - highest).exp();
-        total += weight;
+        spreads[*at] += weight;
         probability.iter_mut().zip(own).for_each(|(sum, p)| *sum += weight * p);
     }
+    let total: f64 = spreads.iter().sum();
     probability.iter_mut().for_each(|p| *p = (*p / total).clamp(0.0, 1.0));
-    ChangePoints { probability, variance }
+    spreads.iter_mut().for_each(|p| *p /= total);
+    (probability, spreads)
 }
 
 /// The sums under one spread between builds.
@@ -62,9 +91,8 @@ struct Line {
 }
 
 impl Line {
-    fn new(tested: &[Build], share: f64, size: f64, variance: f64, layout: f64) -> Line {
-        let weight =
-            |build: &Build| 1.0 / (variance / f64::from(build.runs.max(1)) + layout * layout);
+    fn new(tested: &[Tested], share: f64, size: f64, layout: f64) -> Line {
+        let weight = |build: &Tested| 1.0 / (build.variance + layout * layout);
         let total: f64 = tested.iter().map(weight).sum();
         let origin = tested.iter().map(|build| weight(build) * build.mean).sum::<f64>() / total;
         let between = tested.iter().map(|build| weight(build) * (build.mean - origin).powi(2));

@@ -13,6 +13,7 @@ mod commits;
 mod evidence;
 mod forecast;
 mod foresight;
+mod gaussian;
 mod ground;
 mod pairs;
 mod partition;

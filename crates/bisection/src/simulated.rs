@@ -140,12 +140,7 @@ impl Drawn for World<'_> {
         let level: f64 = contained.map(|culprit| self.size(*culprit)).sum();
         let noise = match self.range.shape {
             Noise::Normal | Noise::Ticks => gaussian(&mut self.random),
-            Noise::TwoModes => {
-                // A narrow core, and 30 % of the runs two deviations away.
-                let is_slow = self.random.random::<f64>() < 0.3;
-                let step = if is_slow { 2.13 } else { 0.0 };
-                step + 0.21 * gaussian(&mut self.random)
-            }
+            Noise::TwoModes => two_modes(&mut self.random),
         };
         let tick = match self.range.shape {
             Noise::Ticks if self.random.random::<f64>() < TICKS_SHARE => -TICK,
@@ -183,6 +178,13 @@ impl Drawn for World<'_> {
     fn disturbs(&mut self) -> bool {
         false
     }
+}
+
+/// A draw of standard deviation 1 with two modes: a narrow core, and 30 % of the runs two deviations away.
+pub fn two_modes(random: &mut Xoshiro256PlusPlus) -> f64 {
+    let is_slow = random.random::<f64>() < 0.3;
+    let step = if is_slow { 2.13 } else { 0.0 };
+    step + 0.21 * gaussian(random)
 }
 
 /// A draw from the standard normal distribution: Box and Muller's transformation.

@@ -121,15 +121,15 @@ pub fn newest(store: &Store) -> Result<Bisection> {
     })
 }
 
-/// The newest bisection, to go on with: its log decides what is built and run.
-pub fn to_go_on_with(store: &Store) -> Result<Foreign<Bisection>> {
-    let mut newest = newest(store)?;
-    let named = newest.folder.clone();
+/// A bisection, to go on with: its log decides what is built and run. `which` is its id, the start of it, or `last`.
+pub fn to_go_on_with(which: &str, store: &Store) -> Result<Foreign<Bisection>> {
+    let mut bisection = open(which, store)?;
+    let named = bisection.folder.clone();
     let opening = || format!("opening {}", named.display());
     // What is judged is what is read, whatever a link says later.
-    newest.folder = named.canonicalize().with_context(opening)?;
-    let why = own_file::why_kept_by_others(&newest.folder, &[LOG], store.root())?;
-    Ok(Foreign::typed(newest).decided_by(&named.to_string_lossy(), why))
+    bisection.folder = named.canonicalize().with_context(opening)?;
+    let why = own_file::why_kept_by_others(&bisection.folder, &[LOG], store.root())?;
+    Ok(Foreign::typed(bisection).decided_by(&named.to_string_lossy(), why))
 }
 
 /// A bisection by its id, the start of its id, or `last`.

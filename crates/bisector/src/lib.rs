@@ -44,8 +44,9 @@ pub use range::{Commit, Range, Source};
 pub use series::{PATCHES_MAX, Patch, Series, series};
 pub use session::{Finished, Progress, Session};
 pub use watch::{
-    Ack, Added, Line, LineFile, WatchAnswer, WatchChange, WatchPoint, WatchedLine, add, commit,
-    direction,
+    Ack, Added, Between, Line, LineFile, LineMetric, MetricFile, Series as LineSeries, WatchAnswer,
+    WatchBisected, WatchBisection, WatchChange, WatchCulprit, WatchPoint, WatchSeries, WatchSize,
+    WatchValue, WatchedLine, add, commit, direction,
 };
 
 use std::path::PathBuf;

@@ -1,19 +1,25 @@
-//! A line of a benchmark over months. A new point runs in blocks with the point before it and the anchor; what the line then
-//! suggests is compared in runs of its own before it is said.
+//! A line of a benchmark over months. A new point runs in blocks with the anchor; what the line then suggests is compared in runs
+//! of its own before it is said.
 //!
 //!     commit ──> build ──equal to a point's──> shares its values
-//!                  └──> blocks {new, before, anchor} ──> point ──> Line::next ──> both neighbours compared ──┐
-//!                                                            ^──────────────────────────────────────────────┘
+//!                  └──> blocks {new, anchor} ──> point ──> Line::next ──> both neighbours compared ──┐
+//!                                                    ^──────────────────────────────────────────────┘
 //!
 //! The file of points is the log of all this: what it holds is never done again.
 
+mod answer;
+mod bisecting;
 mod comparing;
+mod events;
+mod file;
 mod line;
+mod values;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use bisection::watch::POINT_BLOCKS;
+use bisection::watch::{Fate, POINT_BLOCKS};
 use guests::kernels::Repository;
 use records::{Better, Extract, known_metric};
 use runner::End;
@@ -24,16 +30,21 @@ use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
 use crate::lines::{self, Lines, LinesOf};
-use crate::measurement::{
-    Blocks, Measurement, Repeats, Subject, differences, disturbed_blocks, experiment,
-    logs_by_block, measure_while,
-};
+use crate::measurement::{Measurement, Repeats, Subject, disturbed_blocks, measure_while};
 use crate::patience::Watch;
 use crate::range::Commit;
 use crate::workshop::Workshop;
 
-pub use self::line::{Ack, Line, LineFile, WatchAnswer, WatchChange, WatchPoint};
-use self::line::{HostState, LineEvent, Point, VERSION};
+pub use self::answer::{
+    WatchAnswer, WatchBisected, WatchChange, WatchCulprit, WatchPoint, WatchSeries, WatchSize,
+    WatchValue,
+};
+pub use self::bisecting::{Between, WatchBisection};
+pub use self::events::Ack;
+use self::events::{BegunLine, HostState, LineEvent, Point, VERSION};
+pub use self::file::{LineFile, LineMetric, MetricFile, Series};
+pub use self::line::Line;
+use self::values::{beside_anchor, experiment_of};
 
 /// Builds of the newest points that are kept beside the anchor's.
 const KEPT: usize = 3;
@@ -49,6 +60,9 @@ pub struct WatchedLine {
     pub path: PathBuf,
     /// What it says.
     pub file: LineFile,
+    /// The metrics of its runs, the deciding one first, and how those are read from the output that are not knee's own.
+    pub metrics: Vec<LineMetric>,
+    pub extracts: Vec<Extract>,
 }
 
 /// How adding ended.
@@ -75,19 +89,30 @@ impl WatchedLine {
         let events = read_if_there(&self.points_path(), POINTS)?;
         self.check(&events)?;
         let acks = read_if_there(&self.acks_path(), ACKS)?;
-        Ok(Line::new(&events, acks, self.file.smallest_effect))
+        Ok(Line::new(events, acks, self.file.series(&self.metrics), self.file.smallest_effect))
+    }
+
+    /// The whole line as an answer.
+    pub fn answer(&self) -> Result<WatchAnswer> {
+        Ok(self.read()?.answer(&self.path.display().to_string(), &self.file.anchor))
     }
 
     /// An error if the points are of another experiment than the file says, or of a newer knee.
     fn check(&self, events: &[LineEvent]) -> Result<()> {
         let points = self.points_path();
-        let Some(LineEvent::Begun { version, experiment, .. }) = events.first() else {
+        let Some(LineEvent::Begun(begun)) = events.first() else {
             ensure!(events.is_empty(), "{} does not begin a line", points.display());
             return Ok(());
         };
+        let BegunLine { version, experiment, .. } = &**begun;
         ensure!(
             *version <= VERSION,
             "{} is of a newer knee: its version is {version}, this one reads {VERSION}",
+            points.display()
+        );
+        ensure!(
+            *version == VERSION,
+            "{} was begun by a knee before its first release, which kept less of each run: begin a new line in another file",
             points.display()
         );
         let now = self.file.experiment();
@@ -111,28 +136,37 @@ impl WatchedLine {
 
     /// Keeps a user's word about the change whose id begins so.
     pub fn ack(&self, id: &str, why: &str, is_false: bool) -> Result<WatchChange> {
-        let line = self.read()?;
-        let changes = line.changes(Better::Neither);
-        let said = || changes.iter().filter(|change| !change.records.is_empty());
-        let matching: Vec<&WatchChange> =
-            said().filter(|change| !id.is_empty() && change.after.starts_with(id)).collect();
-        let [change] = matching[..] else {
-            let ids: Vec<&str> = said().map(|change| change.id.as_str()).collect();
-            let known = if ids.is_empty() { "it has none".to_string() } else { ids.join(", ") };
-            bail!("no single change of this line begins with '{id}': {known}");
-        };
-        ensure!(
-            change.is != bisection::watch::Fate::NotConfirmed,
-            "{id} was not confirmed, so there is nothing to accept"
-        );
+        let change = self.change(id)?;
         let (mut acks, _) = Lines::open::<Ack>(&self.acks_path(), ACKS)?;
         let (change_of, why) = (change.after.clone(), why.to_string());
         acks.append(&Ack { change: change_of, why, is_false, at: jiff::Timestamp::now() })?;
-        Ok(change.clone())
+        Ok(change)
+    }
+
+    /// The confirmed change whose id begins so.
+    fn change(&self, id: &str) -> Result<WatchChange> {
+        let changes = self.read()?.changes();
+        let is_said = |change: &&WatchChange| change.is != Fate::NotConfirmed;
+        let named = |change: &&WatchChange| !id.is_empty() && change.after.starts_with(id);
+        let matching: Vec<&WatchChange> = changes.iter().filter(is_said).filter(named).collect();
+        if let [change] = matching[..] {
+            return Ok(change.clone());
+        }
+        ensure!(
+            !changes.iter().any(|change| !is_said(&change) && named(&change)),
+            "{id} was not confirmed, so there is no change"
+        );
+        let ids: Vec<&str> =
+            changes.iter().filter(is_said).map(|change| change.id.as_str()).collect();
+        let known = if ids.is_empty() { "it has none".to_string() } else { ids.join(", ") };
+        bail!("no single change of this line begins with '{id}': {known}")
     }
 }
 
-fn read_if_there<E: serde::de::DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Vec<E>> {
+fn read_if_there<E: serde::de::DeserializeOwned + Send>(
+    path: &Path,
+    of: LinesOf,
+) -> Result<Vec<E>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -156,6 +190,8 @@ pub struct Adding<'a> {
     anchor_build: Build,
     lines: Lines,
     state: Line,
+    /// The commit whose runs ended last, in this process.
+    newest_session: Option<String>,
     tell: &'a mut dyn FnMut(&str),
     _lock: std::fs::File,
 }
@@ -216,7 +252,9 @@ impl<'a> Adding<'a> {
         let anchor = commit(&repository, &line.file.anchor).with_context(|| {
             format!("{}: the anchor is gone: begin a new line", line.path.display())
         })?;
-        let state = Line::new(&events, Vec::new(), line.file.smallest_effect);
+        let begun = events.first().cloned();
+        let series = line.file.series(&line.metrics);
+        let state = Line::new(events, Vec::new(), series, line.file.smallest_effect);
         let newest = state.points.iter().rev().take(KEPT);
         let of_point = |point: &Point| Commit {
             id: point.commit.clone(),
@@ -241,26 +279,27 @@ impl<'a> Adding<'a> {
             anchor_build,
             lines,
             state,
+            newest_session: None,
             tell,
             _lock: lock,
         };
-        adding.check_anchor(events.first())?;
+        adding.check_anchor(begun.as_ref())?;
         Ok(Some(adding))
     }
 
     /// Begins the file of points, or refuses an anchor that is another program today.
     fn check_anchor(&mut self, begun: Option<&LineEvent>) -> Result<()> {
-        let Some(LineEvent::Begun { anchor_key, .. }) = begun else {
-            return self.lines.append(&LineEvent::Begun {
+        let Some(LineEvent::Begun(begun)) = begun else {
+            return self.lines.append(&LineEvent::Begun(Box::new(BegunLine {
                 version: VERSION,
                 knee: env!("CARGO_PKG_VERSION").to_string(),
                 at: jiff::Timestamp::now(),
                 experiment: self.line.file.experiment(),
                 anchor_key: self.anchor_build.key.clone(),
-            });
+            })));
         };
         ensure!(
-            *anchor_key == self.anchor_build.key,
+            begun.anchor_key == self.anchor_build.key,
             "the anchor {} builds into another program than when the line began: a compiler, a library or an option \
              changed, so new ratios to it mean something else. Put that back, or begin a new line",
             self.anchor.short()
@@ -288,12 +327,11 @@ impl<'a> Adding<'a> {
             commit: commit.id.clone(),
             subject: commit.subject.clone(),
             date: commit.date.clone(),
-            after: after.clone(),
+            after,
             at: jiff::Timestamp::now(),
             key: new.key.clone(),
-            record: None,
-            logs: Vec::new(),
-            previous_logs: Vec::new(),
+            records: Vec::new(),
+            values: BTreeMap::new(),
             disturbed: 0,
             host: None,
         };
@@ -302,13 +340,11 @@ impl<'a> Adding<'a> {
             (self.tell)(&format!("{as_known}: it shares its values, and nothing is run"));
             point
         } else {
-            let previous = match after.as_deref() {
-                Some(after) => self.previous(after, &new)?,
-                None => Ok(None),
-            };
-            let Ok(previous) = previous else { return Ok(None) };
-            match self.measure(commit, &new, previous.as_ref(), point)? {
-                Some(Ok(point)) => point,
+            match self.measure(commit, &new, point)? {
+                Some(Ok(point)) => {
+                    self.newest_session = Some(point.commit.clone());
+                    point
+                }
                 Some(Err(why)) => {
                     (self.tell)(&format!("{short} has no point: {why}"));
                     return Ok(Some(false));
@@ -322,7 +358,7 @@ impl<'a> Adding<'a> {
 
     fn append(&mut self, event: LineEvent) -> Result<()> {
         self.lines.append(&event)?;
-        self.state.take(&event);
+        self.state.take(event);
         Ok(())
     }
 
@@ -330,21 +366,17 @@ impl<'a> Adding<'a> {
     /// repository knows none.
     fn point_before(&self, commit: &Commit) -> Result<Option<String>> {
         let revision = self.repository.resolve(&commit.id)?;
-        let known: Vec<_> = self
-            .state
-            .points
-            .iter()
-            .map(|point| self.repository.resolve(&point.commit).ok())
-            .collect();
-        let is_ancestor = |known: &Option<_>| {
-            known.as_ref().is_some_and(|known| self.repository.is_ancestor(known, &revision))
-        };
-        if let Some(mut last) = known.iter().rposition(is_ancestor) {
-            // Points whose commits are gone were added after it.
-            while known.get(last + 1).is_some_and(Option::is_none) {
-                last += 1;
+        let points = &self.state.points;
+        let mut known: Vec<_> = std::iter::repeat_with(|| None).take(points.len()).collect();
+        // Mostly the last one is, and a long line asks git once.
+        for at in (0..points.len()).rev() {
+            known[at] = self.repository.resolve(&points[at].commit).ok();
+            let is_ancestor = |known| self.repository.is_ancestor(known, &revision);
+            if known[at].as_ref().is_some_and(is_ancestor) {
+                // Points whose commits are gone were added after it.
+                let gone = known[at + 1..].iter().take_while(|known| known.is_none()).count();
+                return Ok(Some(points[at + gone].commit.clone()));
             }
-            return Ok(Some(self.state.points[last].commit.clone()));
         }
         let is_descendant = |known: &Option<_>| {
             known.as_ref().is_some_and(|known| self.repository.is_ancestor(&revision, known))
@@ -352,25 +384,6 @@ impl<'a> Adding<'a> {
         let first = known.iter().position(is_descendant).unwrap_or(known.len());
         let before = first.checked_sub(1).map(|at| self.state.points[at].commit.clone());
         Ok(before)
-    }
-
-    /// The build of the point before a new one, unless it is the anchor's. The outer error is of this host, the inner one a
-    /// signal.
-    fn previous(&mut self, after: &str, new: &Build) -> Result<Result<Option<Subject>, ()>> {
-        let built = self.build_point(after)?;
-        Ok(match built {
-            Built::Done(build) if build.key == self.anchor_build.key || build.key == new.key => {
-                Ok(None)
-            }
-            Built::Done(build) => Ok(Some(subject("before", &build))),
-            Built::Interrupted => Err(()),
-            Built::Failed(why) => {
-                (self.tell)(&format!(
-                    "{after:.12}, the point before it, does not run beside it: {why}"
-                ));
-                Ok(None)
-            }
-        })
     }
 
     /// The build of a point, kept or built again. One that is another program today is none.
@@ -400,40 +413,33 @@ impl<'a> Adding<'a> {
         &mut self,
         commit: &Commit,
         new: &Build,
-        previous: Option<&Subject>,
         point: Point,
     ) -> Result<Option<Result<Point, String>>> {
-        let mut subjects = vec![subject("anchor", &self.anchor_build)];
-        subjects.extend(previous.cloned());
-        subjects.push(subject("new", new));
+        let subjects = [subject("anchor", &self.anchor_build), subject("new", new)];
         let title = format!("watch {}", commit.short());
         let times = Repeats::Times(analysis::blocks_at_most(POINT_BLOCKS));
-        let experiment = experiment(&self.request, &subjects, times, &title)?;
-        let mut watch = Watch::new(0.0, subjects.len()).until(POINT_BLOCKS);
+        let cases = &self.line.file.case;
+        let experiment = experiment_of(self, &subjects, cases, times, &title)?;
+        let mut watch = Watch::new(0.0, subjects.len() * cases.len().max(1)).until(POINT_BLOCKS);
         let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
         let Measurement { end, record } = measure_while(experiment, self.store, true, after)?;
         let (End::Complete, Some(record)) = (end, record) else { return Ok(None) };
-        let metric = &self.request.metric;
-        let ratios = |which: Blocks| {
-            let of = |name: &str| logs_by_block(&record, name, metric, which);
-            let anchor = of("anchor");
-            (differences(&anchor, &of("new")), differences(&anchor, &of("before")))
-        };
-        let undisturbed = ratios(Blocks::Undisturbed);
-        // A value from a disturbed host is better than none: a change is confirmed by other runs.
-        let enough = undisturbed.0.len() >= BLOCKS_LEAST;
-        let (logs, previous_logs) = if enough { undisturbed } else { ratios(Blocks::All) };
-        if logs.is_empty() {
-            let why = crate::measurement::values(&record, "new", metric, Blocks::All)?;
-            return Ok(Some(Err(match why {
-                crate::measurement::Values::Failed(why) => why,
-                crate::measurement::Values::Logs(_) => "the anchor's runs fail".to_string(),
-            })));
+        let values: BTreeMap<String, _> = self
+            .state
+            .series
+            .iter()
+            .map(|series| (series.name.clone(), beside_anchor(&record, series)))
+            .filter(|(_, runs)| !runs.ratios.is_empty())
+            .collect();
+        if values.is_empty() {
+            return Ok(Some(Err(values::why_none(&record, &self.state.series[0])?)));
+        }
+        for series in self.state.series.iter().filter(|series| !values.contains_key(&series.name)) {
+            (self.tell)(&format!("{} has no value of {}", commit.short(), series.name));
         }
         Ok(Some(Ok(Point {
-            record: Some(record.record.id.clone()),
-            logs,
-            previous_logs,
+            records: vec![record.record.id.clone()],
+            values,
             disturbed: disturbed_blocks(&record),
             host: Some(HostState {
                 knee: env!("CARGO_PKG_VERSION").to_string(),
@@ -443,9 +449,6 @@ impl<'a> Adding<'a> {
         })))
     }
 }
-
-/// With fewer blocks that no other program disturbed, all count.
-const BLOCKS_LEAST: usize = 3;
 
 fn subject(name: &str, build: &Build) -> Subject {
     Subject { name: name.to_string(), folder: build.folder.clone(), step: None, program: None }

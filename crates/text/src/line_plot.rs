@@ -18,9 +18,10 @@ const MARGIN: usize = 10;
 /// More points than this do not fit: the newest are drawn.
 const POINTS_MAX: usize = 60;
 
-/// The plot as text, a point in each column or in every second; empty with fewer than two values.
+/// The plot as text, a point in each column or in every second; empty with fewer than two values. In a longer line, a column
+/// has the mean of neighbouring points and their marks.
 pub fn line_plot(points: &[LinePoint]) -> String {
-    let points = &points[points.len().saturating_sub(POINTS_MAX)..];
+    let points = &thinned(points);
     let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
     if values.len() < 2 {
         return String::new();
@@ -47,6 +48,19 @@ pub fn line_plot(points: &[LinePoint]) -> String {
     if marks.trim().is_empty() { text } else { text + marks.trim_end() + "\n" }
 }
 
+/// A point for each column.
+fn thinned(points: &[LinePoint]) -> Vec<LinePoint> {
+    let together = points.len().div_ceil(POINTS_MAX).max(1);
+    let column = |points: &[LinePoint]| {
+        let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        // A change is more than a doubt.
+        let mark = points.iter().filter_map(|point| point.mark).max();
+        LinePoint { value: (!values.is_empty()).then_some(mean), mark }
+    };
+    points.chunks(together).map(column).collect()
+}
+
 /// Decimals of a percentage in steps of this share.
 fn decimals(step: f64) -> usize {
     if step < 0.01 { 1 } else { 0 }
@@ -70,5 +84,18 @@ mod tests {
         assert_eq!(lines[6], "           +------------", "{text}");
         assert_eq!(lines[7], "                     ^", "{text}");
         assert_eq!(line_plot(&points[..1]), "");
+    }
+
+    #[test]
+    fn a_long_line_is_drawn_whole() {
+        let point = |at: usize| LinePoint {
+            value: Some(if at < 500 { 0.0 } else { 0.05 }),
+            mark: (at == 500).then_some('^').or((at == 501).then_some('?')),
+        };
+        let points: Vec<LinePoint> = (0..1000).map(point).collect();
+        let text = line_plot(&points);
+        assert_eq!(text.matches('o').count(), 59, "{text}");
+        assert_eq!(text.matches('^').count(), 1, "{text}");
+        assert!(!text.contains('?'), "{text}");
     }
 }

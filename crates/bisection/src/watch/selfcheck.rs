@@ -5,7 +5,7 @@ use host::in_parallel;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::simulated::{LineKind, Watched, World};
+use super::simulated::{LineKind, Watcher, World};
 use crate::baselines::{beyond_share, otava};
 
 /// Points of a line.
@@ -29,6 +29,8 @@ pub struct WatchCheck {
 pub struct WatchRow {
     /// What the lines are.
     pub about: String,
+    /// Standard deviation between builds of equal speed, as a share.
+    pub layout: f64,
     /// The rule.
     pub rule: String,
     /// Share of lines of which it says exactly what was planted, once all points are there.
@@ -77,13 +79,23 @@ impl Rule {
     }
 }
 
-/// The kinds of lines, with what each is.
-fn kinds() -> Vec<(&'static str, LineKind)> {
-    let none = LineKind { points: POINTS, changes: Vec::new(), host_step: None, host_drift: 0.0 };
+/// The kinds of lines, with what each is. `layout` is the standard deviation between builds, as a share.
+fn kinds(layout: f64) -> Vec<(&'static str, LineKind)> {
+    let none = LineKind {
+        points: POINTS,
+        changes: Vec::new(),
+        host_step: None,
+        host_drift: 0.0,
+        layout,
+        two_modes: false,
+        series: 1,
+    };
     let with = |changes: &[(usize, f64)]| LineKind { changes: changes.to_vec(), ..none.clone() };
     let drift = LineKind { host_drift: 0.005, ..none.clone() };
     vec![
         ("nothing changes", none.clone()),
+        ("nothing, one of 100 series", LineKind { series: 100, ..none.clone() }),
+        ("nothing, runs in two modes", LineKind { two_modes: true, ..none.clone() }),
         ("+5 % at the newest point", with(&[(POINTS - 1, 0.05)])),
         ("+5 % in the middle", with(&[(POINTS / 2, 0.05)])),
         ("+3 % in the middle", with(&[(POINTS / 2, 0.03)])),
@@ -97,18 +109,22 @@ fn kinds() -> Vec<(&'static str, LineKind)> {
     ]
 }
 
+/// How much builds of equal speed differ through their layouts, in the two parts of the check.
+const LAYOUTS: [f64; 2] = [0.0, 0.01];
+
 /// Checks all rules on all kinds of lines.
 pub fn watch_check(trials: u32, seed: u64) -> WatchCheck {
-    let kinds = kinds();
     let mut rows = Vec::new();
-    for (about, kind) in &kinds {
-        let said = in_parallel(trials as usize, |trial| {
-            let seed = seed << 32 | trial as u64;
-            Rule::ALL.map(|rule| said(rule, kind, seed))
-        });
-        for (index, rule) in Rule::ALL.into_iter().enumerate() {
-            let of_rule: Vec<&Said> = said.iter().map(|line| &line[index]).collect();
-            rows.push(row(about, rule, kind, &of_rule));
+    for layout in LAYOUTS {
+        for (about, kind) in &kinds(layout) {
+            let said = in_parallel(trials as usize, |trial| {
+                let seed = seed << 32 | trial as u64;
+                Rule::ALL.map(|rule| said(rule, kind, seed))
+            });
+            for (index, rule) in Rule::ALL.into_iter().enumerate() {
+                let of_rule: Vec<&Said> = said.iter().map(|line| &line[index]).collect();
+                rows.push(row(about, rule, kind, &of_rule));
+            }
         }
     }
     WatchCheck { trials, seed, points: POINTS, rows }
@@ -125,6 +141,7 @@ fn row(about: &str, rule: Rule, kind: &LineKind, said: &[&Said]) -> WatchRow {
     let compares = matches!(rule, Rule::Knee);
     WatchRow {
         about: about.to_string(),
+        layout: kind.layout,
         rule: rule.name().to_string(),
         exact: share(&|one| one.changes == planted),
         at_once: has_change.then(|| share(&|one| one.at_once)),
@@ -140,14 +157,14 @@ fn said(rule: Rule, kind: &LineKind, seed: u64) -> Said {
     let mut world = World::new(kind, seed);
     let newest = kind.changes.last().map(|(at, _)| *at);
     match rule {
-        Rule::Knee => watched(&mut world, newest),
+        Rule::Knee => watched(&mut world, newest, kind.series),
         Rule::Otava => passive(&mut world, newest, &otava),
         Rule::Threshold => passive(&mut world, newest, &|values| beyond_share(values, 0.05)),
     }
 }
 
-fn watched(world: &mut World, newest: Option<usize>) -> Said {
-    let mut watched = Watched::new();
+fn watched(world: &mut World, newest: Option<usize>, series: usize) -> Said {
+    let mut watched = Watcher::new(series);
     let (mut at_once, mut more_runs, mut compared_runs) = (false, 0, 0);
     for point in 0..world.points() {
         watched.add(world);

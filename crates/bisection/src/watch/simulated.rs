@@ -4,10 +4,10 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{
-    COMPARED_LAYOUTS, GapIs, PLAIN_PAIRS, POINT_BLOCKS, compared, next_suspect, unchanged,
+    COMPARED_LAYOUTS, ComparedPair, Comparison, GapIs, LAYOUTS_A_STEP, MeasuredBuild, POINT_BLOCKS,
+    PairSums, Relinking, STEP_PAIRS, Watched, unchanged,
 };
-use crate::evidence::Build;
-use crate::simulated::gaussian;
+use crate::simulated::{gaussian, two_modes};
 
 /// A kind of line.
 #[derive(Clone, Debug)]
@@ -19,12 +19,16 @@ pub struct LineKind {
     pub host_step: Option<(usize, f64)>,
     /// Standard deviation of the host's drift from one point to the next, as a share.
     pub host_drift: f64,
+    /// Standard deviation between builds, and between layouts of one, as a share.
+    pub layout: f64,
+    /// Whether 30 % of the runs are of a slow mode, with the same standard deviation.
+    pub two_modes: bool,
+    /// Series of the line, of which this is one.
+    pub series: usize,
 }
 
 /// Standard deviation of a run, as a share.
 const NOISE: f64 = 0.03;
-/// Standard deviation between builds, and between layouts of one, as a share.
-const LAYOUT: f64 = 0.01;
 /// Part of what the host does that a build shows more or less of than others, as a standard deviation.
 const RESPONSE: f64 = 0.04;
 /// Layouts of a build: the compiler's own, and those in which neighbours are compared.
@@ -40,6 +44,7 @@ pub struct World {
     /// What the host does to a build when each point is measured, beside the share that a build shows of it.
     host: Vec<f64>,
     response: Vec<f64>,
+    two_modes: bool,
     /// Number of runs so far.
     pub runs: u32,
 }
@@ -54,7 +59,7 @@ impl World {
         let mut levels = Vec::new();
         for point in 0..=anchor {
             let level = if point == anchor { 0.0 } else { level(point) };
-            levels.push(std::array::from_fn(|_| level + LAYOUT * gaussian(&mut random)));
+            levels.push(std::array::from_fn(|_| level + kind.layout * gaussian(&mut random)));
         }
         let response = (0..=anchor).map(|_| 1.0 + RESPONSE * gaussian(&mut random)).collect();
         let mut drift = 0.0;
@@ -64,7 +69,7 @@ impl World {
             let step = kind.host_step.filter(|(at, _)| point >= *at);
             host.push(drift + step.map_or(0.0, |(_, size)| size.ln_1p()));
         }
-        World { random, levels, host, response, runs: 0 }
+        World { random, levels, host, response, two_modes: kind.two_modes, runs: 0 }
     }
 
     pub fn points(&self) -> usize {
@@ -78,9 +83,9 @@ impl World {
     /// The logarithm of a run's time, when point `now` is the newest.
     fn run(&mut self, build: usize, layout: usize, now: usize) -> f64 {
         self.runs += 1;
-        self.levels[build][layout]
-            + self.host[now] * self.response[build]
-            + NOISE * gaussian(&mut self.random)
+        let noise =
+            if self.two_modes { two_modes(&mut self.random) } else { gaussian(&mut self.random) };
+        self.levels[build][layout] + self.host[now] * self.response[build] + NOISE * noise
     }
 
     /// The runs of a new point alone, on absolute values.
@@ -89,55 +94,68 @@ impl World {
     }
 }
 
-/// A line as a watcher knows it.
-pub struct Watched {
-    pub builds: Vec<Build>,
-    /// Whether each gap was found changed, and how many builds followed it when it was found unchanged.
-    gaps: Vec<(bool, Vec<usize>)>,
+/// A watcher at work.
+pub struct Watcher {
+    pub builds: Vec<MeasuredBuild>,
+    gaps: Vec<Gap>,
     /// Runs of comparisons when the newest point came.
     pub compared_runs: u32,
     /// Comparisons in all.
     pub compared: u32,
+    series: usize,
 }
 
-impl Watched {
-    pub fn new() -> Watched {
-        Watched { builds: Vec::new(), gaps: Vec::new(), compared_runs: 0, compared: 0 }
+/// What a watcher knows of a gap.
+#[derive(Clone, Default)]
+struct Gap {
+    is_changed: bool,
+    /// How many builds followed it when it was found unchanged.
+    followed: Vec<usize>,
+}
+
+impl Watcher {
+    /// The watcher of one of so many series.
+    pub fn new(series: usize) -> Watcher {
+        Watcher { builds: Vec::new(), gaps: Vec::new(), compared_runs: 0, compared: 0, series }
     }
 
     /// Measures the next point, and compares what is suspected then.
     pub fn add(&mut self, world: &mut World) {
         let point = self.builds.len();
-        self.builds.push(Build::new(point));
         if point > 0 {
-            self.gaps.push((false, Vec::new()));
+            self.gaps.push(Gap::default());
         }
+        let mut beside_anchor = PairSums::default();
         for _ in 0..POINT_BLOCKS {
             let anchor = world.run(world.anchor(), 0, point);
-            let own = world.run(point, 0, point);
-            self.builds[point].add(own - anchor);
-            if point > 0 {
-                let previous = world.run(point - 1, 0, point);
-                self.builds[point - 1].add(previous - anchor);
-            }
+            beside_anchor.add(anchor, world.run(point, 0, point));
         }
+        self.builds.push(MeasuredBuild { session: point, beside_anchor });
         let before = world.runs;
-        while let Some(suspect) = next_suspect(&self.builds, &self.known(), SMALLEST) {
+        loop {
+            let known = self.known();
+            let watched = Watched {
+                builds: &self.builds,
+                gaps: &known,
+                smallest: SMALLEST,
+                series: self.series,
+            };
+            let Some(suspect) = watched.next_suspect() else { break };
             self.compared += 1;
             let gap = suspect.before;
-            let is_changed = compare(world, gap, suspect.step, point);
-            self.gaps[gap].0 = is_changed;
-            self.gaps[gap].1.push(point - gap);
+            let is_changed = compare(world, &watched.comparison(gap), gap, point);
+            self.gaps[gap].is_changed = is_changed;
+            self.gaps[gap].followed.push(point - gap);
         }
         self.compared_runs = world.runs - before;
     }
 
     fn known(&self) -> Vec<GapIs> {
-        let of = |(gap, (is_changed, followed)): (usize, &(bool, Vec<usize>))| {
-            if *is_changed {
+        let of = |(at, gap): (usize, &Gap)| {
+            if gap.is_changed {
                 GapIs::Changed
             } else {
-                unchanged(followed, self.builds.len() - 1 - gap)
+                unchanged(&gap.followed, self.builds.len() - 1 - at)
             }
         };
         self.gaps.iter().enumerate().map(of).collect()
@@ -145,28 +163,28 @@ impl Watched {
 
     /// The points that begin a new level.
     pub fn changes(&self) -> Vec<usize> {
-        let is_changed = |gap: &usize| self.gaps[*gap].0;
+        let is_changed = |gap: &usize| self.gaps[*gap].is_changed;
         (0..self.gaps.len()).filter(is_changed).map(|gap| gap + 1).collect()
     }
 }
 
-/// Compares two neighbours as the watcher does: as they are, and unless that excludes the step, in other layouts.
-fn compare(world: &mut World, before: usize, step: f64, now: usize) -> bool {
-    let mut pair = |layout: usize| {
-        let old = world.run(before, layout, now);
-        world.run(before + 1, layout, now) - old
-    };
-    let plain: Vec<f64> = (0..PLAIN_PAIRS).map(|_| pair(0)).collect();
-    let so_far = compared(&plain, step, SMALLEST);
-    if so_far.stop {
-        return so_far.is_changed;
-    }
-    let mut differences = Vec::new();
+/// Compares two neighbours as the watcher does: as they are, and once that is worth it, in other layouts.
+fn compare(world: &mut World, comparison: &Comparison, before: usize, now: usize) -> bool {
+    let session = u32::from(now != before + 1);
+    let mut pairs: Vec<ComparedPair> = Vec::new();
+    let mut next_layout = 0;
     loop {
-        differences.extend((1..LAYOUTS).map(&mut pair));
-        let so_far = compared(&differences, step, SMALLEST);
+        let so_far = comparison.so_far(&pairs, Relinking::Possible);
         if so_far.stop {
             return so_far.is_changed;
+        }
+        let in_layouts = next_layout > 0 || so_far.worth_layouts;
+        for _ in 0..if in_layouts { LAYOUTS_A_STEP } else { STEP_PAIRS } {
+            next_layout = if in_layouts { next_layout % COMPARED_LAYOUTS + 1 } else { 0 };
+            let layout = next_layout as usize;
+            let older = world.run(before, layout, now);
+            let newer = world.run(before + 1, layout, now);
+            pairs.push(ComparedPair { layout: next_layout, session, older, newer });
         }
     }
 }

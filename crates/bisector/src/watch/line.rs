@@ -1,384 +1,331 @@
 //! A line as its files have it, and what follows from them: no statistic is stored, all is computed again.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use analysis::Student;
-use bisection::Build;
 use bisection::watch::{
-    ComparedSoFar, Fate, GapIs, Score, Suspect, compared, is_one_sided, next_suspect, score,
-    taken_back, unchanged,
+    ComparedPair, ComparedSoFar, GapIs, MeasuredBuild, Relinking, Suspect, Watched, unchanged,
 };
-use records::{Better, HostFacts};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use records::HostFacts;
 
-/// Version of the files beside a line's own.
-pub const VERSION: u32 = 1;
+use super::events::{
+    Ack, BesideAnchor, BisectedChange, ComparedGap, HostState, LineEvent, PairOfRuns, Point,
+};
+use super::file::Series;
 
-/// The file of a line: what its user chooses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LineFile {
-    /// Git repository, relative to the file.
-    pub git: PathBuf,
-    /// The commit that runs in every block.
-    pub anchor: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub product: Vec<PathBuf>,
-    pub command: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metric: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub higher_is_better: bool,
-    /// `value` counts what the program does.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub count: bool,
-    #[serde(default = "all", skip_serializing_if = "is_all")]
-    pub cpus: String,
-    /// Smallest change that matters, as a share.
-    pub smallest_effect: f64,
-    /// Seconds after which a build, or a run, is given up.
-    #[serde(default = "hour")]
-    pub build_timeout: f64,
-    #[serde(default = "ten_minutes")]
-    pub timeout: f64,
-}
-
-fn all() -> String {
-    "all".to_string()
-}
-
-fn is_all(cpus: &String) -> bool {
-    cpus == "all"
-}
-
-fn hour() -> f64 {
-    3600.0
-}
-
-fn ten_minutes() -> f64 {
-    600.0
-}
-
-impl LineFile {
-    /// What decides a point's value, by names. Points of other experiments are no points of this line.
-    pub fn experiment(&self) -> BTreeMap<String, String> {
-        let product: Vec<String> =
-            self.product.iter().map(|path| path.display().to_string()).collect();
-        let fields = [
-            ("anchor", self.anchor.clone()),
-            ("build", self.build.clone().unwrap_or_default()),
-            ("product", product.join(",")),
-            ("command", self.command.clone()),
-            ("metric", self.metric.clone().unwrap_or_default()),
-            ("value", self.value.clone().unwrap_or_default()),
-            ("higher_is_better", self.higher_is_better.to_string()),
-            ("cpus", self.cpus.clone()),
-        ];
-        fields.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
-    }
-}
-
-/// A line of the file of points.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum LineEvent {
-    /// The first line.
-    Begun {
-        version: u32,
-        knee: String,
-        at: jiff::Timestamp,
-        /// [`LineFile::experiment`].
-        experiment: BTreeMap<String, String>,
-        /// Equal for builds of the anchor that load equal code and data.
-        anchor_key: String,
-    },
-    Point(Box<Point>),
-    Compared(Box<ComparedGap>),
-}
-
-/// A measured commit, or one whose build is that of an earlier point.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Point {
-    pub commit: String,
-    pub subject: String,
-    pub date: String,
-    /// The point before it in the history, when it was added; the first of the line without one.
-    pub after: Option<String>,
-    pub at: jiff::Timestamp,
-    /// Equal for builds that load equal code and data.
-    pub key: String,
-    /// The record of its runs; absent where an earlier point has the same build.
-    pub record: Option<String>,
-    /// Logarithms of its ratio to the anchor, by block.
-    pub logs: Vec<f64>,
-    /// Those of the point before it, in the same blocks.
-    pub previous_logs: Vec<f64>,
-    /// Blocks that the host disturbed.
-    pub disturbed: u32,
-    /// What the host was.
-    pub host: Option<HostState>,
-}
-
-/// What a host was at a point: stable facts alone, and no number that was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostState {
-    pub knee: String,
-    pub facts: HostFacts,
-}
-
-/// A comparison of two neighbours, in runs of its own.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ComparedGap {
-    pub before: String,
-    pub after: String,
-    pub at: jiff::Timestamp,
-    /// What the points suggested: the step as a logarithm, and its probability.
-    pub step: f64,
-    pub probability: f64,
-    /// Number of builds after the gap, at that time.
-    pub followed: usize,
-    /// Later less earlier for each pair of runs, in their order.
-    pub differences: Vec<f64>,
-    /// How many of the first pairs are of the builds as the compiler lays them out.
-    pub plain: usize,
-    pub records: Vec<String>,
-    /// Why there are no other layouts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_layouts: Option<String>,
-    /// Why they could not be compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
-}
-
-/// A user's word about a change.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ack {
-    /// The commit that has the change.
-    pub change: String,
-    pub why: String,
-    /// Whether it was none.
-    pub is_false: bool,
-    pub at: jiff::Timestamp,
+/// What a comparison says of a series.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The comparison, by its place among all.
+    pub comparison: usize,
+    /// The series, by its place among those of the line.
+    pub series: usize,
+    /// The change that it found, as a logarithm: its mean and its standard deviation.
+    pub change: Option<(f64, f64)>,
 }
 
 /// A line, read.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
+    pub series: Vec<Series>,
+    pub smallest: f64,
     /// Points in the order of the history.
     pub points: Vec<Point>,
     pub compared: Vec<ComparedGap>,
+    /// In the order of the comparisons.
+    pub verdicts: Vec<Verdict>,
+    /// The verdicts on each series, by their places.
+    of_series: Vec<Vec<usize>>,
+    pub bisected: Vec<BisectedChange>,
     pub acks: Vec<Ack>,
-    pub smallest: f64,
+    /// Where each commit's point is.
+    places: HashMap<String, usize>,
+    /// The point that was measured with a build, and when: sessions are numbered in the order of time.
+    measured: HashMap<String, (String, usize)>,
 }
 
-/// Neighbouring points of one build.
+/// Points around the newest one that say what is known of it. Gaps further away were compared when they were near.
+const NEAR: usize = 48;
+
+/// Neighbouring points of one build, in one series.
 struct Entry {
     commits: Vec<String>,
-    runs: Build,
+    runs: MeasuredBuild,
+}
+
+/// Neighbours that are to be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// By its place among those of the line.
+    pub series: usize,
+    pub before: String,
+    pub after: String,
+    /// Number of builds after the gap.
+    pub followed: usize,
+    pub suspect: Suspect,
 }
 
 impl Line {
     /// The line that these events make.
-    pub fn new(events: &[LineEvent], acks: Vec<Ack>, smallest: f64) -> Line {
-        let mut line = Line { acks, smallest, ..Line::default() };
+    pub fn new(events: Vec<LineEvent>, acks: Vec<Ack>, series: Vec<Series>, smallest: f64) -> Line {
+        let of_series = vec![Vec::new(); series.len()];
+        let mut line = Line { series, acks, smallest, of_series, ..Line::default() };
         for event in events {
             line.take(event);
         }
         line
     }
 
-    pub fn take(&mut self, event: &LineEvent) {
+    pub fn take(&mut self, event: LineEvent) {
         match event {
-            LineEvent::Begun { .. } => (),
-            LineEvent::Point(point) => {
-                let is_before = |known: &Point| Some(&known.commit) == point.after.as_ref();
-                let place = self.points.iter().position(is_before).map_or(0, |at| at + 1);
-                self.points.insert(place, (**point).clone());
-            }
-            LineEvent::Compared(gap) => self.compared.push((**gap).clone()),
+            LineEvent::Begun(_) => (),
+            LineEvent::Point(point) => self.take_point(*point),
+            LineEvent::Compared(gap) => self.take_compared(*gap),
+            LineEvent::Bisected(bisected) => self.bisected.push(*bisected),
+        }
+    }
+
+    fn take_point(&mut self, point: Point) {
+        if self.places.contains_key(&point.commit) {
+            // Two that added to copies of the line: the first stays.
+            return;
+        }
+        if !point.records.is_empty() {
+            let session = self.measured.len();
+            self.measured.entry(point.key.clone()).or_insert((point.commit.clone(), session));
+        }
+        let after = point.after.as_ref().and_then(|after| self.places.get(after));
+        let place = after.map_or(0, |at| at + 1);
+        if place == self.points.len() {
+            self.places.insert(point.commit.clone(), place);
+            self.points.push(point);
+            return;
+        }
+        self.points.insert(place, point);
+        let places = self.points.iter().enumerate();
+        self.places = places.map(|(at, point)| (point.commit.clone(), at)).collect();
+    }
+
+    fn take_compared(&mut self, gap: ComparedGap) {
+        let comparison = self.compared.len();
+        self.compared.push(gap);
+        for verdict in self.judged(comparison) {
+            self.of_series[verdict.series].push(self.verdicts.len());
+            self.verdicts.push(verdict);
         }
     }
 
     pub fn point(&self, commit: &str) -> Option<&Point> {
-        self.points.iter().find(|point| point.commit == commit)
+        self.places.get(commit).map(|at| &self.points[*at])
+    }
+
+    /// The place of a point in the history.
+    pub fn place(&self, commit: &str) -> usize {
+        self.places.get(commit).copied().unwrap_or(0)
     }
 
     /// The point that was measured with this build.
     pub fn with_key(&self, key: &str) -> Option<&Point> {
-        self.points.iter().find(|point| point.key == key && point.record.is_some())
+        self.measured.get(key).and_then(|(commit, _)| self.point(commit))
     }
 
-    /// All logarithms of a build's ratio to the anchor: its own, and those beside the point after it.
-    pub fn logs(&self, key: &str) -> Vec<f64> {
-        let mut logs = Vec::new();
-        for point in &self.points {
-            if point.key == key {
-                logs.extend(&point.logs);
-            }
-            let previous = point.after.as_deref().and_then(|commit| self.point(commit));
-            if previous.is_some_and(|previous| previous.key == key) {
-                logs.extend(&point.previous_logs);
-            }
-        }
-        logs
+    /// The runs of a point's build in a series.
+    pub fn runs<'a>(&'a self, point: &'a Point, series: usize) -> Option<&'a BesideAnchor> {
+        let measured = if point.records.is_empty() { self.with_key(&point.key)? } else { point };
+        measured
+            .values
+            .get(&self.series[series].name)
+            .filter(|runs| !runs.ratios.is_empty() && !runs.anchor.is_empty())
     }
 
-    fn entries(&self) -> Vec<Entry> {
-        let mut entries: Vec<(String, Entry)> = Vec::new();
-        for point in &self.points {
+    /// The builds of a series near a point, in the order of the history, and whether they end with the line.
+    fn entries(&self, series: usize, near: usize) -> (Vec<Entry>, usize) {
+        let range = near.saturating_sub(NEAR)..(near + NEAR).min(self.points.len());
+        let rest = self.points.len() - range.end;
+        let mut entries: Vec<(&str, Entry)> = Vec::new();
+        for point in &self.points[range] {
             if let Some((_, entry)) = entries.last_mut().filter(|(key, _)| *key == point.key) {
                 entry.commits.push(point.commit.clone());
                 continue;
             }
-            let mut runs = Build::new(entries.len());
-            self.logs(&point.key).iter().for_each(|log| runs.add(*log));
-            let entry = Entry { commits: vec![point.commit.clone()], runs };
-            entries.push((point.key.clone(), entry));
+            let Some(runs) = self.runs(point, series) else { continue };
+            let Some((_, session)) = self.measured.get(&point.key) else { continue };
+            let runs = MeasuredBuild { session: *session, beside_anchor: runs.sums() };
+            entries.push((&point.key, Entry { commits: vec![point.commit.clone()], runs }));
         }
-        entries.into_iter().map(|(_, entry)| entry).collect()
+        (entries.into_iter().map(|(_, entry)| entry).collect(), rest)
     }
 
-    /// The neighbours that are to be compared next, by their commits, and the number of builds after them.
-    pub fn next(&self) -> Option<(String, String, usize, Suspect)> {
-        let entries = self.entries();
+    /// What is known of the gaps between builds of a series, by the verdicts so far.
+    fn gaps(&self, series: usize, entries: &[Entry], rest: usize) -> Vec<GapIs> {
+        let verdict = |at: &usize| {
+            let verdict = &self.verdicts[*at];
+            (&self.compared[verdict.comparison], verdict)
+        };
+        let own: Vec<(&ComparedGap, &Verdict)> =
+            self.of_series[series].iter().map(verdict).collect();
         let gap = |(at, pair): (usize, &[Entry])| {
-            let is_of = |compared: &&ComparedGap| {
-                pair[0].commits.contains(&compared.before)
-                    && pair[1].commits.contains(&compared.after)
+            let is_of = |gap: &ComparedGap| {
+                pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
             };
-            let compared: Vec<&ComparedGap> = self.compared.iter().filter(is_of).collect();
-            if compared.iter().any(|gap| self.judged(gap).is_changed) {
+            let here = || own.iter().filter(|(gap, _)| is_of(gap));
+            if here().any(|(_, verdict)| verdict.change.is_some()) {
                 return GapIs::Changed;
             }
-            let followed: Vec<usize> = compared.iter().map(|gap| gap.followed).collect();
-            unchanged(&followed, entries.len() - 1 - at)
+            let followed: Vec<usize> = here().map(|(gap, _)| gap.followed).collect();
+            unchanged(&followed, entries.len() - 1 - at + rest)
         };
-        let gaps: Vec<GapIs> = entries.windows(2).enumerate().map(gap).collect();
-        let builds: Vec<Build> = entries.iter().map(|entry| entry.runs).collect();
-        let suspect = next_suspect(&builds, &gaps, self.smallest)?;
-        let before = entries[suspect.before].commits.last()?.clone();
-        let after = entries[suspect.before + 1].commits.first()?.clone();
-        Some((before, after, entries.len() - 1 - suspect.before, suspect))
+        entries.windows(2).enumerate().map(gap).collect()
     }
 
-    /// What a comparison says: its pairs in other layouts if it has any, else all.
-    pub fn judged(&self, gap: &ComparedGap) -> ComparedSoFar {
-        let in_layouts = &gap.differences[gap.plain.min(gap.differences.len())..];
-        let deciding = if in_layouts.is_empty() { &gap.differences } else { in_layouts };
-        compared(deciding, gap.step, self.smallest)
-    }
-
-    fn place(&self, commit: &str) -> usize {
-        self.points.iter().position(|point| point.commit == commit).unwrap_or(0)
-    }
-
-    /// The confirmed changes that no narrower one replaces, in the order of the line.
-    fn confirmed(&self) -> Vec<&ComparedGap> {
-        let span = |gap: &ComparedGap| self.place(&gap.before)..self.place(&gap.after);
-        let confirmed: Vec<&ComparedGap> =
-            self.compared.iter().filter(|gap| self.judged(gap).is_changed).collect();
-        let holds = |outer: &ComparedGap, inner: &ComparedGap| {
-            let (outer, inner) = (span(outer), span(inner));
-            outer != inner && outer.start <= inner.start && inner.end <= outer.end
+    /// The neighbours that are to be compared next, near the newest point.
+    pub fn next(&self) -> Option<Wanted> {
+        let newest = self.measured.values().max_by_key(|(_, session)| *session)?;
+        let near = self.place(&newest.0);
+        let of_series = |series: usize| {
+            let (entries, rest) = self.entries(series, near);
+            let gaps = self.gaps(series, &entries, rest);
+            let builds: Vec<MeasuredBuild> = entries.iter().map(|entry| entry.runs).collect();
+            let watched = self.watched(&builds, &gaps);
+            let suspect = watched.next_suspect()?;
+            let before = entries[suspect.before].commits.last()?.clone();
+            let after = entries[suspect.before + 1].commits.first()?.clone();
+            let followed = entries.len() - 1 - suspect.before + rest;
+            Some(Wanted { series, before, after, followed, suspect })
         };
-        let mut narrowest: Vec<&ComparedGap> = confirmed
-            .iter()
-            .copied()
-            .filter(|outer| !confirmed.iter().any(|inner| holds(outer, inner)))
-            .collect();
-        narrowest.sort_by_key(|gap| self.place(&gap.after));
-        narrowest.dedup_by_key(|gap| gap.after.clone());
-        narrowest
+        let wanted = host::in_parallel(self.series.len(), of_series);
+        let sure = |wanted: &Wanted| wanted.suspect.probability;
+        wanted.into_iter().flatten().max_by(|a, b| sure(a).total_cmp(&sure(b)))
+    }
+
+    fn watched<'a>(&self, builds: &'a [MeasuredBuild], gaps: &'a [GapIs]) -> Watched<'a> {
+        Watched { builds, gaps, smallest: self.smallest, series: self.series.len() }
+    }
+
+    /// What a comparison says of each series of its case, by what the line knew when it was made.
+    fn judged(&self, comparison: usize) -> Vec<Verdict> {
+        let gap = &self.compared[comparison];
+        let has_pairs = |name: &String| gap.pairs.iter().any(|pair| pair.values.contains_key(name));
+        let of_series = |(series, own): (usize, &Series)| {
+            let is_judged = own.name == gap.series || has_pairs(&own.name);
+            is_judged.then(|| Verdict {
+                comparison,
+                series,
+                change: self.found(series, comparison),
+            })
+        };
+        self.series.iter().enumerate().filter_map(of_series).collect()
+    }
+
+    /// The change of a series that a comparison found. What its pairs do not show by themselves needs no look at the line.
+    fn found(&self, series: usize, comparison: usize) -> Option<(f64, f64)> {
+        let gap = &self.compared[comparison];
+        let pairs = self.pairs(series, gap);
+        bisection::watch::shown(&pairs, self.smallest)?;
+        let so_far = self.judge(series, gap, &pairs).filter(|so_far| so_far.is_changed)?;
+        Some((so_far.evidence.change.mean, so_far.evidence.change.variance.sqrt()))
+    }
+
+    /// The pairs of a comparison in a series.
+    fn pairs(&self, series: usize, gap: &ComparedGap) -> Vec<ComparedPair> {
+        let name = &self.series[series].name;
+        let session = u32::from(!gap.at_once);
+        let of_pair = |pair: &PairOfRuns| {
+            let (older, newer) = *pair.values.get(name)?;
+            Some(ComparedPair { layout: pair.layout, session, older, newer })
+        };
+        gap.pairs.iter().filter_map(of_pair).collect()
+    }
+
+    /// What the pairs of a comparison say of a series so far.
+    pub fn so_far(&self, series: usize, gap: &ComparedGap) -> Option<ComparedSoFar> {
+        self.judge(series, gap, &self.pairs(series, gap))
+    }
+
+    fn judge(
+        &self,
+        series: usize,
+        gap: &ComparedGap,
+        pairs: &[ComparedPair],
+    ) -> Option<ComparedSoFar> {
+        let (entries, rest) = self.entries(series, self.place(&gap.after));
+        let is_here = |pair: &[Entry]| {
+            pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
+        };
+        let at = entries.windows(2).position(is_here)?;
+        let gaps = self.gaps(series, &entries, rest);
+        let builds: Vec<MeasuredBuild> = entries.iter().map(|entry| entry.runs).collect();
+        let watched = self.watched(&builds, &gaps);
+        let relinking = match gap.no_layouts {
+            None => Relinking::Possible,
+            Some(_) => Relinking::Impossible,
+        };
+        Some(watched.comparison(at).so_far(pairs, relinking))
+    }
+
+    /// The verdict on the series that suggested a comparison.
+    pub fn verdict(&self, comparison: usize) -> Option<&Verdict> {
+        let gap = &self.compared[comparison];
+        self.verdicts.iter().find(|verdict| {
+            verdict.comparison == comparison && self.series[verdict.series].name == gap.series
+        })
+    }
+
+    /// The comparisons that found a change, in the order of the line, each with the series that changed: those in which no
+    /// narrower one has it.
+    pub fn confirmed(&self) -> Vec<(usize, Vec<&Verdict>)> {
+        let mut changed: BTreeMap<(usize, usize), (usize, Vec<&Verdict>)> = BTreeMap::new();
+        for verdict in self.verdicts.iter().filter(|verdict| verdict.change.is_some()) {
+            let gap = &self.compared[verdict.comparison];
+            let span = (self.place(&gap.before), self.place(&gap.after));
+            let own = changed.entry(span).or_insert((verdict.comparison, Vec::new()));
+            if own.1.iter().all(|one| one.series != verdict.series) {
+                own.1.push(verdict);
+            }
+        }
+        let series = |verdicts: &[&Verdict]| verdicts.iter().map(|one| one.series).collect();
+        let all: Vec<((usize, usize), BTreeSet<usize>)> =
+            changed.iter().map(|(span, (_, verdicts))| (*span, series(verdicts))).collect();
+        let is_narrower = |outer: (usize, usize), series: usize| {
+            all.iter().any(|(inner, changed)| {
+                *inner != outer
+                    && outer.0 <= inner.0
+                    && inner.1 <= outer.1
+                    && changed.contains(&series)
+            })
+        };
+        let mut narrowest: Vec<_> = changed.into_iter().collect();
+        for (span, (_, verdicts)) in &mut narrowest {
+            verdicts.retain(|verdict| !is_narrower(*span, verdict.series));
+        }
+        narrowest.retain(|(_, (_, verdicts))| !verdicts.is_empty());
+        narrowest.sort_by_key(|((_, after), _)| *after);
+        narrowest.into_iter().map(|(_, change)| change).collect()
     }
 
     /// The user's last word about a change: about its commit, or about a wider change that it is a part of.
-    fn ack(&self, change: &ComparedGap) -> Option<&Ack> {
-        let (low, high) = (self.place(&change.before), self.place(&change.after));
-        let wider = self.compared.iter().filter(|gap| {
-            self.place(&gap.before) <= low
-                && high <= self.place(&gap.after)
-                && self.judged(gap).is_changed
-        });
-        let names: BTreeSet<&str> = wider.map(|gap| gap.after.as_str()).collect();
+    pub fn ack(&self, change: &ComparedGap) -> Option<&Ack> {
+        let names = self.names(change);
         self.acks.iter().rev().find(|ack| names.contains(ack.change.as_str()))
     }
 
-    /// All alarms with what became of them, in the order of the line.
-    pub fn changes(&self, better: Better) -> Vec<WatchChange> {
-        let confirmed = self.confirmed();
-        let sizes: Vec<f64> =
-            confirmed.iter().map(|gap| self.judged(gap).judged.estimate.unwrap_or(0.0)).collect();
-        let back = taken_back(&sizes, self.smallest);
-        let gone_with = |at: usize| {
-            let by = back[at].or_else(|| back.iter().position(|later| *later == Some(at)))?;
-            Some(confirmed[by].after.clone())
-        };
-        let mut changes: Vec<WatchChange> = Vec::new();
-        for (at, gap) in confirmed.iter().enumerate() {
-            let ack = self.ack(gap);
-            let fate = match (ack, gone_with(at)) {
-                (Some(ack), _) if ack.is_false => Fate::False,
-                (Some(_), _) => Fate::Accepted,
-                (None, Some(_)) => Fate::GoneAgain,
-                (None, None) => Fate::Open,
-            };
-            let why = ack.map(|ack| ack.why.clone()).unwrap_or_default();
-            let gone_with = gone_with(at);
-            changes.push(WatchChange { gone_with, ..self.change(gap, fate, why, better) });
-        }
-        let is_refuted = |gap: &&ComparedGap| {
-            let is_later = |other: &&ComparedGap| {
-                other.at > gap.at && other.before == gap.before && other.after == gap.after
-            };
-            !self.judged(gap).is_changed && !self.compared.iter().any(|other| is_later(&other))
-        };
-        let refuted = self.compared.iter().filter(is_refuted);
-        changes.extend(refuted.map(|gap| {
-            let why = gap.failed.clone().unwrap_or_default();
-            self.change(gap, Fate::NotConfirmed, why, better)
-        }));
-        changes.sort_by_key(|change| self.place(&change.after));
-        changes
+    /// The last bisection of a change.
+    pub fn bisection(&self, change: &ComparedGap) -> Option<&BisectedChange> {
+        let names = self.names(change);
+        self.bisected.iter().rev().find(|one| names.contains(one.change.as_str()))
     }
 
-    fn change(&self, gap: &ComparedGap, fate: Fate, why: String, better: Better) -> WatchChange {
-        let judged = self.judged(gap).judged;
-        let share = judged.estimate.map(f64::exp_m1);
-        let is_worse = match better {
-            Better::Lower => share.is_some_and(|share| share > 0.0),
-            Better::Higher => share.is_some_and(|share| share < 0.0),
-            Better::Neither => true,
-        };
-        let after = self.point(&gap.after);
-        WatchChange {
-            id: gap.after.chars().take(12).collect(),
-            before: gap.before.clone(),
-            after: gap.after.clone(),
-            subject: after.map(|point| point.subject.clone()).unwrap_or_default(),
-            is: fate,
-            worse: is_worse,
-            change: share,
-            interval: judged.interval.map(|(low, high)| (low.exp_m1(), high.exp_m1())),
-            suggested: gap.step.exp_m1(),
-            pairs: judged.n,
-            other_layouts: gap.differences.len() > gap.plain,
-            no_layouts: gap.no_layouts.clone(),
-            at: gap.at.to_string(),
-            records: gap.records.clone(),
-            why,
-            gone_with: None,
-            host: self.host_changes(&gap.before, &gap.after),
-        }
+    /// The commits under which a change was known: its own, and those of wider changes that it is a part of.
+    fn names(&self, change: &ComparedGap) -> BTreeSet<&str> {
+        let (low, high) = (self.place(&change.before), self.place(&change.after));
+        let changed = self.verdicts.iter().filter(|verdict| verdict.change.is_some());
+        let gaps = changed.map(|verdict| &self.compared[verdict.comparison]);
+        let wider =
+            gaps.filter(|gap| self.place(&gap.before) <= low && high <= self.place(&gap.after));
+        wider.map(|gap| gap.after.as_str()).collect()
     }
 
     /// What differs between the hosts of two points.
-    fn host_changes(&self, before: &str, after: &str) -> Vec<String> {
+    pub fn host_changes(&self, before: &str, after: &str) -> Vec<String> {
         let host = |commit: &str| {
             let key = &self.point(commit)?.key;
             self.with_key(key)?.host.as_ref()
@@ -386,43 +333,6 @@ impl Line {
         match (host(before), host(after)) {
             (Some(before), Some(after)) => host_differences(before, after),
             _ => Vec::new(),
-        }
-    }
-
-    /// The whole line as an answer.
-    pub fn answer(&self, name: &str, metric: &str, better: Better, anchor: &str) -> WatchAnswer {
-        let changes = self.changes(better);
-        let fates: Vec<Fate> = changes.iter().map(|change| change.is).collect();
-        let said = changes.iter().filter(|change| change.is != Fate::NotConfirmed);
-        let sizes: Vec<f64> = said.filter_map(|change| change.change).collect();
-        WatchAnswer {
-            line: name.to_string(),
-            metric: metric.to_string(),
-            better,
-            anchor: anchor.to_string(),
-            smallest_effect: self.smallest,
-            points: self.points.iter().map(|point| self.watch_point(point)).collect(),
-            changes,
-            score: score(&fates),
-            one_sided: is_one_sided(&sizes),
-        }
-    }
-
-    fn watch_point(&self, point: &Point) -> WatchPoint {
-        let logs = self.logs(&point.key);
-        let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
-        let interval = Student::paired(&logs).and_then(|student| student.interval(0.05));
-        let measured = self.with_key(&point.key).filter(|_| point.record.is_none());
-        WatchPoint {
-            commit: point.commit.clone(),
-            subject: point.subject.clone(),
-            date: point.date.clone(),
-            measured: point.at.to_string(),
-            change: (!logs.is_empty()).then(|| mean.exp_m1()),
-            interval: interval.map(|(low, high)| (low.exp_m1(), high.exp_m1())),
-            runs: logs.len(),
-            same_build_as: measured.map(|point| point.commit.clone()),
-            record: point.record.clone(),
         }
     }
 }
@@ -452,98 +362,6 @@ pub fn host_differences(before: &HostState, after: &HostState) -> Vec<String> {
     facts.map(|(name, old, new)| format!("{name} {} → {}", shown(old), shown(new))).collect()
 }
 
-/// What `knee watch show` says of a line.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct WatchAnswer {
-    /// The file of the line.
-    pub line: String,
-    /// The metric that decides.
-    pub metric: String,
-    /// Direction in which the metric is better.
-    pub better: Better,
-    /// The commit that runs in every block.
-    pub anchor: String,
-    /// Smallest change that matters, as a share.
-    pub smallest_effect: f64,
-    /// The points in the order of the history.
-    pub points: Vec<WatchPoint>,
-    /// All alarms in the order of the line, those that were not confirmed too.
-    pub changes: Vec<WatchChange>,
-    /// How often the alarms were right.
-    pub score: Score,
-    /// Whether all changes go in one direction, though there are many.
-    pub one_sided: bool,
-}
-
-/// A point of a line.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct WatchPoint {
-    /// The commit.
-    pub commit: String,
-    /// First line of its message.
-    pub subject: String,
-    /// Day of the commit.
-    pub date: String,
-    /// When it was added.
-    pub measured: String,
-    /// Its change against the anchor in the same blocks, as a share.
-    pub change: Option<f64>,
-    /// The 95 % interval of the change, for this point alone.
-    pub interval: Option<(f64, f64)>,
-    /// Runs of its build that count.
-    pub runs: usize,
-    /// The commit whose build it shares: nothing was run.
-    pub same_build_as: Option<String>,
-    /// The record of its runs.
-    pub record: Option<String>,
-}
-
-/// An alarm, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct WatchChange {
-    /// Its name for `knee watch ack`: the start of the commit that has it.
-    pub id: String,
-    /// The last point without it.
-    pub before: String,
-    /// The first point with it.
-    pub after: String,
-    /// First line of the message of that commit.
-    pub subject: String,
-    /// What became of it.
-    pub is: Fate,
-    /// Whether it is for the worse; true in a metric that is neither good nor bad.
-    pub worse: bool,
-    /// The change that the comparison found, as a share.
-    pub change: Option<f64>,
-    /// Its interval, which allows for looking after each stage.
-    pub interval: Option<(f64, f64)>,
-    /// What the points suggested, as a share.
-    pub suggested: f64,
-    /// Pairs of runs of the comparison.
-    pub pairs: usize,
-    /// Whether other layouts of both builds were compared, too.
-    pub other_layouts: bool,
-    /// Why there are no other layouts.
-    pub no_layouts: Option<String>,
-    /// When it was compared.
-    pub at: String,
-    /// The records of the comparison.
-    pub records: Vec<String>,
-    /// The reason of who accepted it, or why it could not be compared; else empty.
-    pub why: String,
-    /// The commit whose change took it back, or was taken back by it.
-    pub gone_with: Option<String>,
-    /// What differs between the hosts of both points.
-    pub host: Vec<String>,
-}
-
-impl WatchAnswer {
-    /// The changes for the worse that nobody answered.
-    pub fn open(&self) -> impl Iterator<Item = &WatchChange> {
-        self.changes.iter().filter(|change| change.is == Fate::Open && change.worse)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -551,10 +369,30 @@ mod tests {
     use bisection::watch::Fate;
     use records::{Better, HostFacts};
 
-    use super::{Ack, ComparedGap, HostState, Line, LineEvent, Point, host_differences};
+    use super::{
+        Ack, BesideAnchor, BisectedChange, ComparedGap, HostState, Line, LineEvent, PairOfRuns,
+        Point, host_differences,
+    };
+    use crate::watch::file::Series;
 
-    fn point(commit: &str, after: Option<&str>, level: f64) -> LineEvent {
-        let noise = [-0.02, 0.01, 0.0, 0.02, -0.01];
+    const NOISE: [f64; 5] = [-0.02, 0.01, 0.0, 0.02, -0.01];
+
+    fn series(name: &str, part_of: Option<&str>) -> Series {
+        Series {
+            name: name.to_string(),
+            case: None,
+            metric: name.to_string(),
+            better: Better::Lower,
+            part_of: part_of.map(str::to_string),
+        }
+    }
+
+    fn point(commit: &str, after: Option<&str>, levels: &[(&str, f64)]) -> LineEvent {
+        let runs = |(name, level): &(&str, f64)| {
+            let ratios = NOISE.iter().map(|noise| level + noise).collect();
+            let anchor = NOISE.iter().rev().copied().collect();
+            (name.to_string(), BesideAnchor { anchor, ratios })
+        };
         LineEvent::Point(Box::new(Point {
             commit: commit.to_string(),
             subject: format!("subject {commit}"),
@@ -562,79 +400,127 @@ mod tests {
             after: after.map(str::to_string),
             at: jiff::Timestamp::UNIX_EPOCH,
             key: format!("key of {commit}"),
-            record: Some(format!("record of {commit}")),
-            logs: noise.iter().map(|noise| level + noise).collect(),
-            previous_logs: Vec::new(),
+            records: vec![format!("record of {commit}")],
+            values: levels.iter().map(runs).collect(),
             disturbed: 0,
             host: None,
         }))
     }
 
-    fn compared(before: &str, after: &str, level: f64) -> LineEvent {
-        let noise = |pair: usize| [0.01, -0.02, 0.02, -0.01, 0.0][pair % 5];
+    fn compared(before: &str, after: &str, levels: &[(&str, f64)]) -> LineEvent {
+        let pair = |at: usize| {
+            let both = |(name, level): &(&str, f64)| {
+                (name.to_string(), (NOISE[at % 5], level + NOISE[(at + 2) % 5]))
+            };
+            PairOfRuns { layout: 0, values: levels.iter().map(both).collect() }
+        };
         LineEvent::Compared(Box::new(ComparedGap {
+            series: levels[0].0.to_string(),
             before: before.to_string(),
             after: after.to_string(),
             at: jiff::Timestamp::UNIX_EPOCH,
             step: 0.06,
             probability: 0.9,
             followed: 1,
-            differences: (0..20).map(|pair| level + noise(pair)).collect(),
-            plain: 20,
+            at_once: false,
+            pairs: (0..20).map(pair).collect(),
             records: vec!["record".to_string()],
             no_layouts: None,
             failed: None,
         }))
     }
 
-    fn fates(events: &[LineEvent], acks: &[&str]) -> Vec<(String, Fate)> {
+    /// A line of a metric whose points have these levels, after twelve at 0.
+    fn of_levels(levels: &[(&str, f64)]) -> Vec<LineEvent> {
+        let first: Vec<String> = (0..12).map(|at| format!("0{at}")).collect();
+        let first = first.iter().map(|name| (name.as_str(), 0.0));
+        let mut events: Vec<LineEvent> = Vec::new();
+        let mut after: Option<String> = None;
+        for (name, level) in first.chain(levels.iter().copied()) {
+            events.push(point(name, after.as_deref(), &[("time", level)]));
+            after = Some(name.to_string());
+        }
+        events
+    }
+
+    fn line(events: &[LineEvent], acks: &[&str]) -> Line {
         let ack = |change: &&str| Ack {
             change: (*change).to_string(),
             why: "known".to_string(),
             is_false: false,
             at: jiff::Timestamp::UNIX_EPOCH,
         };
-        let line = Line::new(events, acks.iter().map(ack).collect(), 0.02);
-        let changes = line.changes(Better::Lower);
-        changes.into_iter().map(|change| (change.after, change.is)).collect()
+        let series = vec![series("time", None)];
+        Line::new(events.to_vec(), acks.iter().map(ack).collect(), series, 0.02)
+    }
+
+    fn fates(line: &Line) -> Vec<(String, Fate)> {
+        line.changes().into_iter().map(|change| (change.after, change.is)).collect()
     }
 
     #[test]
     fn a_point_between_two_that_differ_narrows_the_change_and_keeps_its_ack() {
-        let mut events =
-            vec![point("a", None, 0.0), point("b", Some("a"), 0.0), point("d", Some("b"), 0.06)];
-        let line = Line::new(&events, Vec::new(), 0.02);
-        let (before, after, followed, _) = line.next().unwrap();
-        assert_eq!((before.as_str(), after.as_str(), followed), ("b", "d", 1));
-        events.push(compared("b", "d", 0.06));
-        assert!(Line::new(&events, Vec::new(), 0.02).next().is_none());
+        let mut events = of_levels(&[("b", 0.0), ("d", 0.06)]);
+        let wanted = line(&events, &[]).next().unwrap();
+        assert_eq!((wanted.before.as_str(), wanted.after.as_str()), ("b", "d"));
+        assert_eq!(wanted.followed, 1);
+        events.push(compared("b", "d", &[("time", 0.06)]));
+        assert!(line(&events, &[]).next().is_none());
         let change = |name: &str, fate| (name.to_string(), fate);
-        assert_eq!(fates(&events, &[]), [change("d", Fate::Open)]);
-        events.push(point("c", Some("b"), 0.06));
-        assert_eq!(fates(&events, &[]), [change("d", Fate::Open)]);
-        events.push(compared("b", "c", 0.06));
-        assert_eq!(fates(&events, &[]), [change("c", Fate::Open)]);
-        assert_eq!(fates(&events, &["d"]), [change("c", Fate::Accepted)]);
+        assert_eq!(fates(&line(&events, &[])), [change("d", Fate::Open)]);
+        events.push(point("c", Some("b"), &[("time", 0.06)]));
+        assert_eq!(fates(&line(&events, &[])), [change("d", Fate::Open)]);
+        events.push(compared("b", "c", &[("time", 0.06)]));
+        assert_eq!(fates(&line(&events, &[])), [change("c", Fate::Open)]);
+        assert_eq!(fates(&line(&events, &["d"])), [change("c", Fate::Accepted)]);
+        events.push(LineEvent::Bisected(Box::new(BisectedChange {
+            change: "d".to_string(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            bisection: Some("id".to_string()),
+            named: Some(vec![("bb".to_string(), "subject".to_string())]),
+            came_to: String::new(),
+        })));
+        let bisected = line(&events, &[]).changes()[0].bisected.clone().unwrap();
+        assert_eq!(bisected.named[0].commit, "bb");
     }
 
     #[test]
     fn what_is_not_confirmed_is_not_said_and_what_goes_away_is() {
-        let levels = [("a", 0.0), ("b", 0.0), ("c", 0.06), ("d", 0.0)];
-        let mut events: Vec<LineEvent> = Vec::new();
-        for (at, (name, level)) in levels.iter().enumerate() {
-            let after = at.checked_sub(1).map(|before| levels[before].0);
-            events.push(point(name, after, *level));
-        }
-        events.push(compared("b", "c", 0.0));
-        assert_eq!(fates(&events, &[]), [("c".to_string(), Fate::NotConfirmed)]);
+        let mut events = of_levels(&[("b", 0.0), ("c", 0.06), ("d", 0.0)]);
+        events.push(compared("b", "c", &[("time", 0.0)]));
+        assert_eq!(fates(&line(&events, &[])), [("c".to_string(), Fate::NotConfirmed)]);
         events.pop();
-        events.extend([compared("b", "c", 0.06), compared("c", "d", -0.06)]);
-        // The line suggested a rise there, so a fall is not what was looked for.
-        assert_eq!(fates(&events, &[])[1], ("d".to_string(), Fate::NotConfirmed));
-        let LineEvent::Compared(gap) = events.last_mut().unwrap() else { unreachable!() };
-        gap.step = -0.06;
+        let both = [compared("b", "c", &[("time", 0.06)]), compared("c", "d", &[("time", -0.06)])];
+        events.extend(both);
         let gone = |name: &str| (name.to_string(), Fate::GoneAgain);
-        assert_eq!(fates(&events, &[]), [gone("c"), gone("d")]);
+        assert_eq!(fates(&line(&events, &[])), [gone("c"), gone("d")]);
+    }
+
+    #[test]
+    fn cost_that_moves_between_parts_of_a_sum_is_not_open() {
+        let levels = |whole, user, system| [("time", whole), ("user", user), ("system", system)];
+        let names: Vec<String> = (0..14).map(|at| format!("p{at:02}")).collect();
+        let mut events: Vec<LineEvent> = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            let after = at.checked_sub(1).map(|before| names[before].as_str());
+            let level = if at < 13 { levels(0.0, 0.0, 0.0) } else { levels(0.0, 0.08, -0.08) };
+            events.push(point(name, after, &level));
+        }
+        let [_, user, system] = levels(0.0, 0.08, -0.08);
+        events.push(compared("p12", "p13", &[user, system, ("time", 0.0)]));
+        let parts =
+            [series("time", None), series("user", Some("time")), series("system", Some("time"))];
+        let line = Line::new(events, Vec::new(), parts.to_vec(), 0.02);
+        assert_eq!(fates(&line), [("p13".to_string(), Fate::Moved)]);
+        let changes = line.changes();
+        assert_eq!(changes[0].sizes.len(), 2, "one change, however many series show it");
+    }
+
+    #[test]
+    fn a_point_that_two_knees_added_counts_once() {
+        let mut events = of_levels(&[("b", 0.0)]);
+        events.push(point("b", Some("011"), &[("time", 0.5)]));
+        assert_eq!(line(&events, &[]).points.len(), 13);
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "watch",
         [
             "knee watch init line.toml --build make --command './app bench'",
-            "knee watch show line.toml",
+            "knee watch line.toml --html line.html",
         ],
     ),
     (
@@ -132,6 +132,10 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
             "knee watch ack line.toml 3fa9 --why 'checks each block now'",
             "knee watch ack line.toml 3fa9 --false --why 'the fan had failed'",
         ],
+    ),
+    (
+        "watch bisect",
+        ["knee watch bisect line.toml 3fa9", "knee watch bisect line.toml 3fa9 --json"],
     ),
     ("watch check", ["knee watch check line.toml", "knee watch check line.toml # status 3: open"]),
     (

@@ -25,7 +25,8 @@ use store::Store;
 use text::Style;
 
 pub use self::conclusion::Check;
-use self::conclusion::{Concluded, Manner, Said};
+pub(super) use self::conclusion::Concluded;
+use self::conclusion::{Manner, Said};
 use self::inside::Inside;
 
 /// What is done with a bisection that was begun, by knee or by git.
@@ -190,14 +191,37 @@ pub fn run(search: &SearchArguments, store: &Store) -> Result<ExitCode> {
     if !search.resume {
         return search_for(search, source(search)?, store);
     }
-    let bisection = bisector::to_go_on_with(store)?;
-    let bisection = bisection.permitted(search.yes, |bisection| {
+    let limits = Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
+    conduct(resumed("last", search.yes, limits, store)?, search, store)
+}
+
+/// A bisection that goes on.
+pub(super) fn resumed(which: &str, yes: bool, limits: Limits, store: &Store) -> Result<Session> {
+    let bisection = bisector::to_go_on_with(which, store)?;
+    let bisection = bisection.permitted(yes, |bisection| {
         let effects = bisector::effects(&Session::view(bisection.clone())?.request);
         Ok(reports::effects(&effects, &Style::for_stdout()))
     })?;
     talk(format_args!("going on with {}", bisection.id));
-    let limits = Limits { budget_s: search.budget, wait_s: search.wait, runs_max: search.max_runs };
-    conduct(Session::resume(bisection, limits)?, search, store)
+    Session::resume(bisection, limits)
+}
+
+/// A bisection that begins.
+pub(super) fn begun(request: Permitted<Request>, range: Range, store: &Store) -> Result<Session> {
+    news::before(&request, &range);
+    // From here on, a signal leaves a bisection that goes on later.
+    signals::catch();
+    Session::begin(request, range, store)
+}
+
+/// Runs a session to its end with the usual checks, and prints what it came to.
+pub(super) fn conduct_usual(session: Session, view: ViewFlags, store: &Store) -> Result<Concluded> {
+    signals::catch();
+    job_control::follow_terminal();
+    let manner = Manner { view: view.view(), confirms: true, keeps_builds: false };
+    let mut concluded = conduct_one(session, &manner, store)?;
+    std::mem::take(&mut concluded.said).print(view)?;
+    Ok(concluded)
 }
 
 /// Prints a log, or bisects what a log of git leaves open.
@@ -337,18 +361,24 @@ fn search_for(search: &SearchArguments, source: Source, store: &Store) -> Result
         return Ok(ExitCode::SUCCESS);
     }
     let request = Permitted::typed(request(search, source)?);
-    news::before(&request, &range);
-    // From here on, a signal leaves a bisection that --resume goes on with.
-    signals::catch();
-    conduct(Session::begin(request, range, store)?, search, store)
+    conduct(begun(request, range, store)?, search, store)
+}
+
+fn manner(search: &SearchArguments) -> Manner {
+    Manner {
+        view: search.view.view(),
+        confirms: !search.no_confirm,
+        keeps_builds: search.keep_builds,
+    }
 }
 
 /// Runs a session to its end and says what it came to; then bisects what a merge brought that was found.
 fn conduct(session: Session, search: &SearchArguments, store: &Store) -> Result<ExitCode> {
     signals::catch();
     job_control::follow_terminal();
-    let Concluded { mut status, mut said, inside } = conduct_one(session, search, store)?;
-    let mut within = inside.map(|inside| conduct_inside(inside, search, store));
+    let manner = manner(search);
+    let Concluded { mut status, mut said, inside, .. } = conduct_one(session, &manner, store)?;
+    let mut within = inside.map(|inside| conduct_inside(inside, &manner, store));
     if let Some(Ok(within)) = &mut within {
         // The branch alone may be as before: then the merge is the culprit, as named.
         if within.status != NOT_REPRODUCED {
@@ -367,13 +397,13 @@ const NOT_REPRODUCED: u8 = 3;
 /// Bisects what a merge brought.
 fn conduct_inside(
     Inside { merge, request }: Inside,
-    search: &SearchArguments,
+    manner: &Manner,
     store: &Store,
 ) -> Result<Concluded> {
     let range = Range::read(&request.source)?;
     talk(format_args!("bisecting what the merge {merge} brought"));
     news::before(&request, &range);
-    let within = conduct_one(Session::begin(request, range, store)?, search, store)?;
+    let within = conduct_one(Session::begin(request, range, store)?, manner, store)?;
     if within.status == NOT_REPRODUCED {
         talk(format_args!(
             "the branch alone does not show it: it is how {merge} brings both sides together"
@@ -382,27 +412,24 @@ fn conduct_inside(
     Ok(within)
 }
 
-fn conduct_one(mut session: Session, search: &SearchArguments, store: &Store) -> Result<Concluded> {
+fn conduct_one(mut session: Session, manner: &Manner, store: &Store) -> Result<Concluded> {
     news::moved(&session);
-    if search.no_confirm {
+    if !manner.confirms {
         session.without_comparisons();
     }
-    let concluded = conduct_open(&mut session, search, store);
+    let concluded = conduct_open(&mut session, manner, store);
     session.close()?;
     // What was built of ends that cannot be built or tried is of no further use.
-    if concluded.is_err() && session.search().is_none() && !search.keep_builds {
+    if concluded.is_err() && session.search().is_none() && !manner.keeps_builds {
         session.clean_up()?;
     }
     concluded
 }
 
-fn conduct_open(
-    session: &mut Session,
-    search: &SearchArguments,
-    store: &Store,
-) -> Result<Concluded> {
+fn conduct_open(session: &mut Session, manner: &Manner, store: &Store) -> Result<Concluded> {
     let range = session.range.clone();
-    let without_answer = |status| Concluded { status, said: Said::Nothing, inside: None };
+    let without_answer =
+        |status| Concluded { status, said: Said::Nothing, answer: None, inside: None };
     let finished = session.run(&mut |progress| news::tell(progress, &range))?;
     match finished {
         Finished::Interrupted => {
@@ -417,16 +444,7 @@ fn conduct_open(
             ));
             Ok(without_answer(2))
         }
-        Finished::Answer(answer) => conclusion::conclude(
-            session,
-            answer,
-            &Manner {
-                view: search.view.view(),
-                confirms: !search.no_confirm,
-                keeps_builds: search.keep_builds,
-            },
-            store,
-        ),
+        Finished::Answer(answer) => conclusion::conclude(session, answer, manner, store),
     }
 }
 

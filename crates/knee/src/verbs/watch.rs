@@ -1,5 +1,7 @@
 //! `knee watch`: a line of a benchmark over months, which is decided at the first new point.
 
+mod bisect;
+mod metrics;
 mod page;
 
 use std::fs;
@@ -13,27 +15,32 @@ use bisector::{Added, Commit, LineFile, Range, Request, Source, WatchAnswer, Wat
 use guests::kernels::Repository;
 use host::terminal::{hint, talk};
 use host::{Limit, counted, given_file, job_control, signals};
-use pages::{Purpose, ViewFlags, html};
-use records::{Extract, parse};
+use pages::{Purpose, ViewFlags};
+use records::parse;
 use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
 use store::Store;
-
-use super::gate::value_in_output;
 
 /// Watch a benchmark over months, and decide about a change at the first new point:
 ///
 ///     knee watch init line.toml --git ../app --build 'make -j2' --command './app bench'
 ///     knee watch add line.toml
-///     knee watch show line.toml
+///     knee watch line.toml
 ///
-/// A new point runs in blocks with the point before it and an anchor, so a host that changes moves none of them. What the
-/// points then suggest is compared in runs of its own, today, and only said if these confirm it.
+/// A new point runs in blocks with an anchor, so a host that changes moves both. What the points then suggest is compared in
+/// runs of its own, today, and only said if these confirm it.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
+    /// File of the line to show
+    line: Option<PathBuf>,
+    /// Write the page of the line
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewFlags,
 }
 
 #[derive(clap::Subcommand)]
@@ -48,12 +55,14 @@ enum Action {
     Ack(AckArguments),
     /// Exit with status 3 while a confirmed change for the worse is open
     Check(CheckArguments),
+    /// Find the commit between both points of a change
+    Bisect(BisectArguments),
 }
 
 impl Arguments {
     /// Whether runs go on when the reader of the output has gone.
     pub fn measures(&self) -> bool {
-        matches!(self.action, Action::Add(_))
+        matches!(self.action, Some(Action::Add(_) | Action::Bisect(_)))
     }
 }
 
@@ -76,12 +85,17 @@ pub struct InitArguments {
     /// Measure this program, in the directory of a build
     #[arg(long, value_name = "LINE")]
     command: String,
-    /// Metric to judge by [default: wall_s, or --value]
-    #[arg(long, value_name = "NAME", conflicts_with = "value")]
-    metric: Option<String>,
-    /// Number in the output to judge by: text around `{}`
+    /// Cases: what stands for {case} in the command
+    ///
+    /// Each is a series of its own, with its own changes. All share the line's false alarms.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    case: Vec<String>,
+    /// Metrics to judge by, the first one the most important [default: wall_s, or --value]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metric: Vec<String>,
+    /// Number in the output to judge by: text around `{}`; several for several series
     #[arg(long, value_name = "PATTERN")]
-    value: Option<String>,
+    value: Vec<String>,
     /// More of --value is better
     #[arg(long, requires = "value")]
     higher_is_better: bool,
@@ -147,6 +161,25 @@ pub struct AckArguments {
     is_false: bool,
 }
 
+/// Find the commit between both points of a change
+///
+/// Bisects the commits between them as `knee bisect` does, in the series that changed the most. What it comes to is kept with
+/// the change. A change whose points are neighbours in the repository, too, needs none. The same command goes on with one that
+/// was killed. Exit status: as knee bisect.
+#[derive(clap::Args)]
+pub struct BisectArguments {
+    /// File of the line
+    line: PathBuf,
+    /// The change: the start of its commit
+    #[arg(value_name = "ID")]
+    change: String,
+    /// Run what the file says though it is not yours alone
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    view: ViewFlags,
+}
+
 #[derive(clap::Args)]
 pub struct CheckArguments {
     /// File of the line
@@ -158,12 +191,20 @@ const OPEN: u8 = 3;
 
 /// Does what is asked.
 pub fn run(arguments: &Arguments, store: &Store) -> Result<ExitCode> {
-    match &arguments.action {
+    let Some(action) = &arguments.action else {
+        let line = arguments
+            .line
+            .as_ref()
+            .context("name the file of a line, or begin one: knee watch init line.toml")?;
+        return show(line, arguments.html.as_deref(), arguments.view);
+    };
+    match action {
         Action::Init(arguments) => init(arguments),
         Action::Add(arguments) => add(arguments, store),
-        Action::Show(arguments) => show(arguments),
+        Action::Show(arguments) => show(&arguments.line, arguments.html.as_deref(), arguments.view),
         Action::Ack(arguments) => ack(arguments),
         Action::Check(arguments) => check(arguments),
+        Action::Bisect(arguments) => bisect::run(arguments, store),
     }
 }
 
@@ -187,16 +228,20 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         build: arguments.build.clone(),
         product: arguments.product.clone(),
         command: arguments.command.clone(),
-        metric: arguments.metric.clone(),
-        value: arguments.value.clone(),
-        higher_is_better: arguments.higher_is_better,
+        case: arguments.case.clone(),
+        metric: None,
+        value: None,
+        higher_is_better: false,
         count: arguments.count,
         cpus: arguments.cpus.clone(),
         smallest_effect: arguments.smallest_effect,
         build_timeout: *build_timeout,
         timeout: *timeout,
+        metrics: Vec::new(),
     };
-    request(&file, Path::new(""))?;
+    let file = metrics::chosen(arguments, file)?;
+    let opened = metrics::line(line, file.clone())?;
+    request(&opened, Path::new(""))?;
     let text = toml::to_string(&file).context("writing the line as TOML")?;
     let mut made = fs::File::create_new(line)
         .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
@@ -221,14 +266,16 @@ fn opened(path: &Path) -> Result<WatchedLine> {
 }
 
 fn line_of(path: &Path, text: &str) -> Result<WatchedLine> {
-    let file = toml::from_str(text)
+    let file: LineFile = toml::from_str(text)
         .with_context(|| format!("{} is not the file of a line", path.display()))?;
-    Ok(WatchedLine { path: path.to_path_buf(), file })
+    metrics::line(path, file).with_context(|| format!("reading the line {}", path.display()))
 }
 
 /// What a line builds and runs.
-fn request(file: &LineFile, folder: &Path) -> Result<Request> {
-    let (metric, extract) = judged_by(file)?;
+fn request(line: &WatchedLine, folder: &Path) -> Result<Request> {
+    let file = &line.file;
+    let metric = line.metrics[0].name.clone();
+    let extract = line.extracts.iter().find(|extract| extract.name == metric).cloned();
     Ok(Request {
         source: Source::Git {
             directory: folder.join(&file.git),
@@ -254,25 +301,8 @@ fn request(file: &LineFile, folder: &Path) -> Result<Request> {
     })
 }
 
-fn judged_by(file: &LineFile) -> Result<(String, Option<Extract>)> {
-    let Some(pattern) = &file.value else {
-        let metric = file.metric.as_deref().unwrap_or(records::WALL);
-        return Ok((metric.to_string(), None));
-    };
-    value_in_output(pattern, file.higher_is_better, file.count)
-}
-
 fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
-    let path = &arguments.line;
-    let named = path.to_string_lossy();
-    let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
-    let (text, why) = read.with_context(|| format!("reading the line {named}"))?;
-    let line = line_of(path, &text)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let asked = Foreign::typed(request(&line.file, folder)?).decided_by(&named, why);
-    let points = line.points_path();
-    let asked = if points.exists() { asked.with_code(&points)? } else { asked };
-    let asked = asked.permitted(arguments.yes, |request| Ok(effects(request)))?;
+    let (line, asked) = permitted(&arguments.line, arguments.yes)?;
     let commits = commits(arguments, &asked)?;
     signals::catch();
     job_control::follow_terminal();
@@ -286,6 +316,20 @@ fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
         talk(sentence);
     }
     Ok(if added == Added::Done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A line whose builds and runs the user agrees to, and what it builds and runs.
+fn permitted(path: &Path, yes: bool) -> Result<(WatchedLine, Permitted<Request>)> {
+    let named = path.to_string_lossy();
+    let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
+    let (text, why) = read.with_context(|| format!("reading the line {named}"))?;
+    let line = line_of(path, &text)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let asked = Foreign::typed(request(&line, folder)?).decided_by(&named, why);
+    let points = line.points_path();
+    let asked = if points.exists() { asked.with_code(&points)? } else { asked };
+    let asked = asked.permitted(yes, |request| Ok(effects(request)))?;
+    Ok((line, asked))
 }
 
 /// What adding would do, to be agreed to.
@@ -325,18 +369,15 @@ fn commits(arguments: &AddArguments, request: &Permitted<Request>) -> Result<Vec
 }
 
 fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
-    let (metric, extract) = judged_by(&line.file)?;
-    let better = bisector::direction(&metric, extract.as_ref());
-    let name = line.path.display().to_string();
-    Ok(line.read()?.answer(&name, &metric, better, &line.file.anchor))
+    line.answer()
 }
 
-fn show(arguments: &ShowArguments) -> Result<ExitCode> {
-    let line = opened(&arguments.line)?;
+fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+    let line = opened(path)?;
     let answer = answer(&line)?;
-    arguments.view.print(|| Ok(answer.clone()), || Ok(page::page(&answer)))?;
-    if let Some(path) = &arguments.html {
-        fs::write(path, html(&page::page(&answer), Purpose::File))
+    view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
+    if let Some(path) = html {
+        fs::write(path, pages::html(&page::page(&answer), Purpose::File))
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -30,11 +30,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("show", "show queued"),
     ("simulate", "simulate ticket mcs --cpus 1,2 --draws 1 --length 100us --baseline mcs"),
     ("simulate replay", "simulate replay I4 I1 --draws 1"),
+    ("watch", "watch line.toml"),
     ("watch show", "watch show line.toml"),
 ];
 
 /// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
-const NOT_RUN: [&str; 8] = [
+const NOT_RUN: [&str; 9] = [
     "bisect",
     "bisect replay",
     "bisect screen",
@@ -43,6 +44,7 @@ const NOT_RUN: [&str; 8] = [
     "doctor verdicts",
     "gate",
     "kernel build",
+    "watch bisect",
 ];
 
 /// What has no value beside its page.
@@ -51,10 +53,10 @@ const WITHOUT_JSON: &[&str] = &["report"];
 /// The file of a line and its points, of which the second is suspected and was not confirmed.
 const LINE: [&str; 2] = [
     "git = \"/nowhere\"\nanchor = \"aaaa\"\ncommand = \"true\"\nsmallest_effect = 0.02\n",
-    r#"{"event":"begun","version":1,"knee":"1","at":"2026-11-29T17:00:00Z","experiment":{"anchor":"aaaa","build":"","command":"true","cpus":"all","higher_is_better":"false","metric":"","product":"","value":""},"anchor_key":"k"}
-{"event":"point","commit":"aaaaaaaaaaaaaa","subject":"one","date":"2026-11-28","after":null,"at":"2026-11-29T17:00:01Z","key":"a","record":"r","logs":[0.0,0.01,-0.01],"previous_logs":[],"disturbed":0,"host":null}
-{"event":"point","commit":"bbbbbbbbbbbbbb","subject":"two","date":"2026-11-29","after":"aaaaaaaaaaaaaa","at":"2026-11-29T17:00:02Z","key":"b","record":"s","logs":[0.05,0.06,0.04],"previous_logs":[],"disturbed":0,"host":null}
-{"event":"compared","before":"aaaaaaaaaaaaaa","after":"bbbbbbbbbbbbbb","at":"2026-11-29T17:00:03Z","step":0.05,"probability":0.3,"followed":1,"differences":[0.0,0.01,-0.01,0.0,0.01,-0.01,0.02,-0.02],"plain":8,"records":["t"]}
+    r#"{"event":"begun","version":2,"knee":"1","at":"2026-11-29T17:00:00Z","experiment":{"anchor":"aaaa","build":"","command":"true","cpus":"all","higher_is_better":"false","metric":"","product":"","value":""},"anchor_key":"k"}
+{"event":"point","commit":"aaaaaaaaaaaaaa","subject":"one","date":"2026-11-28","after":null,"at":"2026-11-29T17:00:01Z","key":"a","records":["r"],"values":{"wall_s":{"anchor":[1.0,1.01,0.99],"ratios":[0.0,0.01,-0.01]}},"disturbed":0,"host":null}
+{"event":"point","commit":"bbbbbbbbbbbbbb","subject":"two","date":"2026-11-29","after":"aaaaaaaaaaaaaa","at":"2026-11-29T17:00:02Z","key":"b","records":["s"],"values":{"wall_s":{"anchor":[1.0,1.01,0.99],"ratios":[0.05,0.06,0.04]}},"disturbed":0,"host":null}
+{"event":"compared","series":"wall_s","before":"aaaaaaaaaaaaaa","after":"bbbbbbbbbbbbbb","at":"2026-11-29T17:00:03Z","step":0.05,"probability":0.3,"followed":1,"at_once":true,"pairs":[{"layout":0,"values":{"wall_s":[1.0,1.01]}},{"layout":0,"values":{"wall_s":[1.01,1.0]}}],"records":["t"]}
 "#,
 ];
 

@@ -86,14 +86,15 @@ fn a_line_of_twelve_builds_finds_what_changed_and_forgets_what_is_accepted() {
     let answer = shown(&project);
     let equal = &answer["points"][4];
     assert_eq!(equal["same_build_as"], project.ids[3].as_str());
-    assert_eq!(
-        (&equal["record"], &equal["change"]),
-        (&serde_json::Value::Null, &answer["points"][3]["change"])
-    );
+    let values = &answer["series"][0]["values"];
+    assert_eq!((&equal["records"], &values[4]), (&serde_json::json!([]), &values[3]));
     let open = watch(&project, &["check", "line.toml"]);
     assert_eq!(open.status.code(), Some(3), "{}", open.stderr);
     assert!(open.stderr.contains(project.short(6)), "{}", open.stderr);
-    let text = done(&project, &["show", "line.toml"]).stdout;
+    let text = done(&project, &["line.toml", "--html", "line.html"]).stdout;
+    assert_eq!(text, done(&project, &["show", "line.toml"]).stdout);
+    let page = fs::read_to_string(project.home.path("line.html")).unwrap();
+    assert!(page.contains("is worse by") && page.contains(project.short(6)), "{page}");
     assert!(text.contains("is worse by +") && text.contains(" ^"), "{text}");
 
     let unknown = watch(&project, &["ack", "line.toml", "zzz", "--why", "x"]);
@@ -148,6 +149,8 @@ fn points_come_in_any_order_and_commits_may_vanish() {
     git(&["reset", "-q", "--hard", "main~1"]);
     git(&["reflog", "expire", "--expire=now", "--all"]);
     git(&["gc", "-q", "--prune=now"]);
+    // The builds vanish, too: what is needed is built again.
+    fs::remove_dir_all(project.home.path("cache/knee/bisect")).unwrap();
     fs::write(project.home.path("project/id"), "other").unwrap();
     git(&["commit", "-qam", "other"]);
     let other = git(&["rev-parse", "HEAD"]);
@@ -164,4 +167,84 @@ fn points_come_in_any_order_and_commits_may_vanish() {
         let why = "command was 'sh bench.sh' and is 'sh other.sh': points of another experiment";
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
+}
+
+#[test]
+fn a_change_between_two_nights_is_bisected_and_that_is_kept() {
+    let levels = |n: u32| if n < 3 { 100 } else { 108 };
+    let commits: Vec<(u32, u32)> = (0..6).map(|n| (levels(n), n)).collect();
+    let project = line(&commits);
+    done(&project, &["add", "line.toml", &project.ids[0], &project.ids[1], &project.ids[5]]);
+    assert_eq!(said(&project), [(5, "open".to_string())]);
+    done(&project, &["bisect", "line.toml", project.short(5)]);
+    let change = shown(&project)["changes"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(change["bisected"]["named"][0]["commit"], project.ids[3].as_str(), "{change}");
+    let text = done(&project, &["line.toml"]).stdout;
+    assert!(text.contains(&format!("bisected to {}", project.short(3))), "{text}");
+    // Two points that are neighbours in the repository, too, leave nothing to search.
+    done(&project, &["add", "line.toml", &project.ids[2], &project.ids[3]]);
+    assert_eq!(said(&project), [(3, "open".to_string())]);
+    let ended = done(&project, &["bisect", "line.toml", project.short(3)]);
+    assert!(ended.stderr.contains("the only commit between both points"), "{}", ended.stderr);
+    let unknown = watch(&project, &["bisect", "line.toml", "zzz"]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", unknown.stderr);
+}
+
+/// Prints costs of two phases of a case, which vary a little.
+const PHASES: &str = "noise=$(od -An -N2 -tu2 /dev/urandom)\n\
+    echo \"first: $(( $(cat first-$1) * 1000 + noise % 3000 )) second: $(( $(cat second-$1) * 1000 + noise % 2900 ))\"\n";
+
+#[test]
+fn cases_and_metrics_are_series_of_one_line_and_a_change_is_told_once() {
+    let project = Project::new(5, |commit| {
+        // The last commit makes one case slower, in both metrics.
+        let level = |case: &str| if commit == 4 && case == "b" { 110 } else { 100 };
+        let file = |phase: &str, case: &str| (format!("{phase}-{case}"), level(case).to_string());
+        vec![
+            ("bench.sh".to_string(), PHASES.to_string()),
+            ("id".to_string(), commit.to_string()),
+            file("first", "a"),
+            file("first", "b"),
+            file("second", "a"),
+            file("second", "b"),
+        ]
+    });
+    let init = |command: &str| {
+        let words = "init line.toml --git project --cpus 1 --count --case a,b --value";
+        let mut words: Vec<&str> = words.split(' ').collect();
+        words.extend(["first: {}", "--value", "second: {}", "--build", "cat id > bench.bin"]);
+        words.extend(["--command", command, "--anchor", &project.ids[0]]);
+        watch(&project, &words)
+    };
+    let without_place = init("sh bench.sh a");
+    assert_eq!(without_place.status.code(), Some(2), "{}", without_place.stderr);
+    assert!(without_place.stderr.contains("has no {case}"), "{}", without_place.stderr);
+    let begun = init("sh bench.sh {case}");
+    assert_eq!(begun.status.code(), Some(0), "{}", begun.stderr);
+    let range = format!("{}..main", project.ids[0]);
+    done(&project, &["add", "line.toml", "--every", &range]);
+    let answer = shown(&project);
+    let names: Vec<&str> = answer["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["a first", "a second", "b first", "b second"]);
+    assert_eq!(said(&project), [(4, "open".to_string())]);
+    let changes = answer["changes"].as_array().unwrap();
+    let change = changes.iter().find(|change| change["is"] == "open").unwrap();
+    let sizes = change["sizes"].as_array().unwrap();
+    assert!(
+        sizes.iter().all(|size| size["series"].as_str().unwrap().starts_with('b')),
+        "{sizes:?}"
+    );
+    let text = done(&project, &["line.toml"]).stdout;
+    assert!(text.contains("worse by +") && text.contains("in b "), "{text}");
+
+    // A case may come later; it begins where it comes.
+    let path = project.home.path("line.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("[\"a\", \"b\"]", "[\"a\", \"b\", \"c\"]")).unwrap();
+    assert_eq!(shown(&project)["series"][4]["values"][0], serde_json::Value::Null);
 }

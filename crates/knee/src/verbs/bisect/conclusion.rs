@@ -36,6 +36,8 @@ pub struct Concluded {
     pub status: u8,
     /// What is still to be printed.
     pub said: Said,
+    /// The answer, if it came to one.
+    pub answer: Option<Answer>,
     /// What to bisect next: the range that a merge brought, which was found by `--first-parent`.
     pub inside: Option<Inside>,
 }
@@ -103,7 +105,7 @@ pub fn conclude(
     let said = said(session, &answer, checks, manner.view)?;
     if signals::received().is_some() {
         talk("interrupted while confirming; knee bisect --resume goes on");
-        return Ok(Concluded { status: 130, said, inside: None });
+        return Ok(Concluded { status: 130, said, answer: None, inside: None });
     }
     if !manner.keeps_builds {
         session.clean_up()?;
@@ -119,7 +121,7 @@ pub fn conclude(
         Answer::Named { change, .. } if stands => inside::of_merge(session, change)?,
         _ => None,
     };
-    Ok(Concluded { status, said, inside })
+    Ok(Concluded { status, said, answer: Some(answer), inside })
 }
 
 /// The answer, which a terminal shows at once.
