@@ -1,5 +1,6 @@
 //! `knee watch`: a line of a benchmark over months, which is decided at the first new point.
 
+mod kernels;
 mod page;
 
 use std::fs;
@@ -20,6 +21,7 @@ use setup::own_file;
 use store::Store;
 
 use super::gate::value_in_output;
+use crate::flags::BuildFlags;
 
 /// Watch a benchmark over months, and decide about a change at the first new point:
 ///
@@ -29,6 +31,8 @@ use super::gate::value_in_output;
 ///
 /// A new point runs in blocks with the point before it and an anchor, so a host that changes moves none of them. What the
 /// points then suggest is compared in runs of its own, today, and only said if these confirm it.
+///
+/// With --kernels, a line is of kernels: what knee's workloads execute in each, counted exactly on emulated CPUs.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -41,7 +45,7 @@ enum Action {
     /// Begin a line: write its file
     Init(Box<InitArguments>),
     /// Measure new points, and compare what they suggest
-    Add(AddArguments),
+    Add(Box<AddArguments>),
     /// Show the points, what changed, what is open, and how often alarms were right
     Show(ShowArguments),
     /// Accept a change with a reason, or declare that it was none
@@ -74,8 +78,21 @@ pub struct InitArguments {
     #[arg(long, value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
     product: Vec<PathBuf>,
     /// Measure this program, in the directory of a build
-    #[arg(long, value_name = "LINE")]
-    command: String,
+    #[arg(long, value_name = "LINE", required_unless_present = "kernels")]
+    command: Option<String>,
+    /// Begin a line of kernels, by exact counts on emulated CPUs
+    ///
+    /// No commits are measured: add kernel files, or revisions of Linux. See docs/guide/odometer.md.
+    #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor"])]
+    kernels: bool,
+    /// Workloads of a line of kernels [default: all]
+    ///
+    /// `all` are those whose operation is the kernel's. A value of a parameter follows a colon: path_call:open:file.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "kernels")]
+    workloads: Vec<String>,
+    /// Operations of each task in the first window of a count; the second has twice as many [default: 64]
+    #[arg(long, value_name = "N", requires = "kernels", hide_short_help = true)]
+    operations: Option<u64>,
     /// Metric to judge by [default: wall_s, or --value]
     #[arg(long, value_name = "NAME", conflicts_with = "value")]
     metric: Option<String>,
@@ -88,7 +105,7 @@ pub struct InitArguments {
     /// --value counts what the program does: no block is left out because other programs disturbed it
     #[arg(long, requires = "value")]
     count: bool,
-    /// CPUs of a run: a number, cores or all
+    /// CPUs of a run: a number, cores or all; of a line of kernels, numbers of emulated CPUs: 1,2
     #[arg(long, default_value = "all")]
     cpus: String,
     /// Smallest change that matters
@@ -110,15 +127,20 @@ pub struct InitArguments {
 pub struct AddArguments {
     /// File of the line
     line: PathBuf,
-    /// Commits to measure [default: HEAD of the repository]
+    /// Commits to measure [default: HEAD of the repository]; of a line of kernels, NAME=VMLINUZ or revisions
     #[arg(value_name = "COMMIT")]
     commits: Vec<String>,
+    /// Add each kernel image in this folder and below to a line of kernels
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Add each commit of this range, first parents only: V1..HEAD
     #[arg(long, value_name = "RANGE", conflicts_with = "commits")]
     every: Option<String>,
     /// Run what the file says though it is not yours alone
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 #[derive(clap::Args)]
@@ -136,7 +158,7 @@ pub struct ShowArguments {
 pub struct AckArguments {
     /// File of the line
     line: PathBuf,
-    /// The change: the start of its commit
+    /// The change: the start of its commit; of a line of kernels, KERNEL/WORKLOAD, or KERNEL for all its changes
     #[arg(value_name = "ID")]
     change: String,
     /// The reason, for those who read it later
@@ -178,6 +200,9 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         *build_timeout > 0.0 && *timeout > 0.0,
         "--build-timeout and --timeout must be above 0 s"
     );
+    if arguments.kernels {
+        return kernels::init(arguments);
+    }
     let repository = Repository::open(git)?;
     let anchor = bisector::commit(&repository, &arguments.anchor)?;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
@@ -186,7 +211,7 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         anchor: anchor.id.clone(),
         build: arguments.build.clone(),
         product: arguments.product.clone(),
-        command: arguments.command.clone(),
+        command: arguments.command.clone().unwrap_or_default(),
         metric: arguments.metric.clone(),
         value: arguments.value.clone(),
         higher_is_better: arguments.higher_is_better,
@@ -198,9 +223,7 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
     };
     request(&file, Path::new(""))?;
     let text = toml::to_string(&file).context("writing the line as TOML")?;
-    let mut made = fs::File::create_new(line)
-        .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
-    made.write_all(text.as_bytes()).with_context(|| format!("writing {}", line.display()))?;
+    write_line(line, &text)?;
     talk(format_args!(
         "{} begins a line with the anchor {} ({}): knee watch add {0}",
         line.display(),
@@ -208,6 +231,13 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         anchor.subject
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file of a new line.
+fn write_line(line: &Path, text: &str) -> Result<()> {
+    let mut made = fs::File::create_new(line)
+        .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
+    made.write_all(text.as_bytes()).with_context(|| format!("writing {}", line.display()))
 }
 
 /// The file of a line is short.
@@ -264,6 +294,10 @@ fn judged_by(file: &LineFile) -> Result<(String, Option<Extract>)> {
 
 fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
     let path = &arguments.line;
+    if let Some(paths) = kernels::opened(path)? {
+        return kernels::add(arguments, &paths);
+    }
+    ensure!(arguments.images.is_none(), "--images: {} is not of kernels", path.display());
     let named = path.to_string_lossy();
     let read = given_file::read_judged(path, LENGTH, own_file::why_not_own);
     let (text, why) = read.with_context(|| format!("reading the line {named}"))?;
@@ -332,6 +366,9 @@ fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
 }
 
 fn show(arguments: &ShowArguments) -> Result<ExitCode> {
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::show(arguments, &paths);
+    }
     let line = opened(&arguments.line)?;
     let answer = answer(&line)?;
     arguments.view.print(|| Ok(answer.clone()), || Ok(page::page(&answer)))?;
@@ -343,8 +380,11 @@ fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 fn ack(arguments: &AckArguments) -> Result<ExitCode> {
-    let line = opened(&arguments.line)?;
     ensure!(!arguments.why.trim().is_empty(), "--why needs a reason for those who read it later");
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::ack(arguments, &paths);
+    }
+    let line = opened(&arguments.line)?;
     let change = line.ack(&arguments.change, arguments.why.trim(), arguments.is_false)?;
     let is = if arguments.is_false { "declared to be none" } else { "accepted" };
     talk(format_args!("{} is {is}: {}", change.id, arguments.why.trim()));
@@ -352,6 +392,9 @@ fn ack(arguments: &AckArguments) -> Result<ExitCode> {
 }
 
 fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::check_open(&paths);
+    }
     let line = opened(&arguments.line)?;
     let answer = answer(&line)?;
     let open: Vec<String> = answer.open().map(|change| page::sentence(change, &answer)).collect();
