@@ -13,6 +13,7 @@ mod fingerprint;
 mod folder;
 mod gate;
 mod git_log;
+pub mod kernel_line;
 mod kernels;
 mod layouts;
 mod lines;

@@ -1,10 +1,11 @@
-//! Counted instructions by function.
+//! Counted instructions by function, of programs and of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use guests::counted::CountedProgram;
-use perf_data::functions_of;
+use guests::tracer::Trace;
+use perf_data::{Symbols, functions_of};
 
 /// What code in no file is called, such as that of a JIT.
 const NO_FILE: &str = "code in no file";
@@ -35,6 +36,23 @@ pub fn by_function(program: &CountedProgram) -> BTreeMap<String, u64> {
             };
             *instructions.entry(name).or_default() += block.instructions * block.executions;
         }
+    }
+    instructions
+}
+
+/// The instructions that an operation executes in each function of the kernel: the mean of all windows, which have so many
+/// `operations`. What a compiler split off a function (`.part.0`, `.cold`) or specialised (`.constprop.0`) counts as the
+/// function, since another compiler splits elsewhere.
+pub fn by_kernel_function(
+    trace: &Trace,
+    symbols: &Symbols,
+    operations: f64,
+) -> BTreeMap<String, f64> {
+    let mut instructions = BTreeMap::new();
+    for execution in &trace.executions {
+        let function = symbols.function(execution.instruction).map(|(name, _)| name);
+        let name = function.map_or("unknown", |name| name.split('.').next().unwrap_or(name));
+        *instructions.entry(name.to_string()).or_default() += execution.count as f64 / operations;
     }
     instructions
 }

@@ -24,6 +24,10 @@ const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 const PAGE_MAP: u64 = 0xffff_ea00_0000_0000;
 const VMALLOC: std::ops::Range<u64> = 0xffff_c900_0000_0000..0xffff_ea00_0000_0000;
 
+/// What a page that is not the first of several says of the first one is its address, or since Linux 7.0 a mask, which is
+/// above all addresses of pages.
+const MASKS: u64 = 0xffff_ffff_0000_0000;
+
 /// More caches, or types, than any kernel has.
 const CACHES_MAX: usize = 4096;
 const TYPES_BYTES_MAX: u64 = 64 << 20;
@@ -184,7 +188,7 @@ impl<'a> KernelImage<'a> {
         let mut page = self.page_map + number * page_bytes;
         let head = self.memory.u64(page + compound_head)?;
         if head & 1 == 1 {
-            page = head - 1;
+            page = if head >= MASKS { page & head } else { head - 1 };
         }
         let cache = self.caches.get(&self.memory.u64(page + slab_cache)?)?;
         let first = self.direct_map + (page - self.page_map) / page_bytes * 4096;
@@ -270,7 +274,9 @@ fn layout(types: &KernelTypes) -> Option<Layout> {
     let page = *types.structures("page").first()?;
     Some(Layout {
         page_bytes: types.bytes_of(page),
-        compound_head: types.offset_of("page", "compound_head")?,
+        compound_head: types
+            .offset_of("page", "compound_head")
+            .or_else(|| types.offset_of("page", "compound_info"))?,
         slab_cache: types
             .offset_of("slab", "slab_cache")
             .or_else(|| types.offset_of("page", "slab_cache"))?,

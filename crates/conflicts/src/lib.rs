@@ -24,7 +24,7 @@ use described_hosts::DescribedHost;
 use guests::program::TracedProgram;
 use guests::tracer::{Actor, Trace};
 
-pub use crate::by_function::by_function;
+pub use crate::by_function::{by_function, by_kernel_function};
 pub use crate::difference::difference;
 pub use crate::image::Image;
 pub use crate::kernel::{KernelImage, kernel_types};

@@ -173,6 +173,13 @@ struct line {
 #define BURST 64
 #define LINES (1ull << 18)
 
+/* How often tasks in a window executed an instruction of the kernel, all CPUs together. Rust: RawExecution. */
+struct execution {
+	uint64_t pc;               /* 0: free */
+	uint64_t count;
+};
+#define EXECUTIONS (1ull << 17)
+
 /* The memory shared with knee. Rust: Head. */
 struct head {
 	uint64_t bytes;            /* of the whole mapping */
@@ -220,6 +227,7 @@ struct cpu {
 static struct head *head;
 static struct line *lines;
 static struct access *table;
+static struct execution *executions;
 static struct cpu cpus[CPUS];
 static struct stack stacks[STACKS];
 static struct stack unknown_stack[CPUS];
@@ -673,11 +681,32 @@ static void on_block(unsigned cpu, void *instructions)
 	head->instructions[cpu][1][USER] += (uintptr_t)instructions;
 }
 
+/* Counts an instruction of the kernel at its address. */
+static void execute(uint64_t pc)
+{
+	uint64_t hash = pc * 0x9e3779b97f4a7c15ull >> 40;
+
+	for (unsigned k = 0; k < 256; k++) {
+		struct execution *slot = &executions[(hash + k) % EXECUTIONS];
+		uint64_t known = __atomic_load_n(&slot->pc, __ATOMIC_RELAXED);
+
+		if (!known && __atomic_compare_exchange_n(&slot->pc, &known, pc, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			known = pc;
+		if (known == pc) {
+			__atomic_add_fetch(&slot->count, 1, __ATOMIC_RELAXED);
+			return;
+		}
+	}
+	__atomic_add_fetch(&head->lost, 1, __ATOMIC_RELAXED);
+}
+
 static void on_instruction(unsigned cpu, void *pointer)
 {
 	uint64_t code = (uint64_t)pointer, pc = address_in(code);
 	int is_repeated = !!(code & REPEATED) == !(code >> 63);
 	struct stack *stack;
+	enum actor actor;
+	unsigned window;
 
 	if ((is_system ? !open_windows : !has_threads || is_child) || cpu >= CPUS)
 		return;
@@ -689,7 +718,11 @@ static void on_instruction(unsigned cpu, void *pointer)
 	stack = current(cpu);
 	if (program && !(pc >> 63))
 		stack->is_user = 1;
-	head->instructions[cpu][window_of(stack)][actor_of(stack, pc >> 63)]++;
+	window = window_of(stack);
+	actor = actor_of(stack, pc >> 63);
+	head->instructions[cpu][window][actor]++;
+	if (window && actor == KERNEL)
+		execute(pc);
 }
 
 /* Whether an x86-64 instruction is atomic (the prefix lock, or xchg with memory), is repeated, is iretq, is a pop, moves
@@ -847,6 +880,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int n
 		return 1;
 	lines = (struct line *)(head + 1);
 	table = (struct access *)(lines + LINES);
+	executions = (struct execution *)(table + head->slots);
 	self = id;
 	is_system = info->is_system;
 	if (is_system) {

@@ -41,14 +41,19 @@ const AT_OPERATION: u64 = AT_OPERATIONS + 4 * (OPERATION_CPUS * OPERATION_WINDOW
 const HEAD_BYTES: u64 = AT_OPERATION + 4 * (OPERATION_CPUS * OPERATION_WINDOWS * OPERATIONS) as u64;
 const LINE_BYTES: usize = 128;
 const SLOT_BYTES: usize = 40;
+const EXECUTION_BYTES: usize = 16;
 const AT_TABLE: u64 = HEAD_BYTES + LINES * LINE_BYTES as u64;
-const END: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
+const AT_EXECUTIONS: u64 = AT_TABLE + SLOTS * SLOT_BYTES as u64;
+const END: u64 = AT_EXECUTIONS + EXECUTIONS * EXECUTION_BYTES as u64;
 
 /// Room for this many lines, as `LINES` of the plugin.
 const LINES: u64 = 1 << 18;
 
 /// Room for this many different accesses; more are counted as lost.
 const SLOTS: u64 = 1 << 21;
+
+/// Room for this many different instructions of the kernel, as `EXECUTIONS` of the plugin.
+const EXECUTIONS: u64 = 1 << 17;
 
 /// What a CPU does while it accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,7 +137,9 @@ pub struct Trace {
     pub instructions: Vec<Executed>,
     /// Kernel instructions of the first operations of each CPU in each window.
     pub operations: Vec<Operations>,
-    /// Accesses that were not counted, for want of room.
+    /// How often the measured tasks executed each instruction of the kernel, in all windows and on all CPUs.
+    pub executions: Vec<Execution>,
+    /// Accesses, and instructions, that were not counted, for want of room.
     pub lost: u64,
     /// Times that a task could not be told from others.
     pub confused: u64,
@@ -148,6 +155,13 @@ pub struct Executed {
     pub cpu: u16,
     pub window: u8,
     pub actor: Actor,
+    pub count: u64,
+}
+
+/// An instruction of the kernel, and how often it was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    pub instruction: u64,
     pub count: u64,
 }
 
@@ -287,6 +301,8 @@ impl Tracer {
         trace.operations = operations(&head);
         trace.lines = self.table(HEAD_BYTES, (LINES, LINE_BYTES), line)?;
         trace.accesses = self.table(AT_TABLE, (SLOTS, SLOT_BYTES), access)?;
+        let executions = (EXECUTIONS, EXECUTION_BYTES);
+        trace.executions = self.table(AT_EXECUTIONS, executions, execution)?;
         Ok(trace)
     }
 
@@ -330,6 +346,12 @@ fn access(slot: &[u8]) -> Option<Access> {
         },
         is_user_address: how & 4 != 0,
     })
+}
+
+/// A filled slot of the executed instructions.
+fn execution(slot: &[u8]) -> Option<Execution> {
+    let (instruction, count) = (word(slot, 0), word(slot, 8));
+    (instruction != 0).then_some(Execution { instruction, count })
 }
 
 /// The instructions of single operations in the head of the counts.

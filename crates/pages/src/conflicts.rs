@@ -244,7 +244,7 @@ fn writers(line: &ConflictLine) -> String {
 }
 
 /// A count an operation: `6`, `0.25`, `1 in 32`.
-fn times(count: f64) -> String {
+pub fn times(count: f64) -> String {
     if count == 0.0 {
         return "0".to_string();
     }

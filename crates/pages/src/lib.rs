@@ -28,7 +28,7 @@ mod terminal;
 mod view;
 
 pub use crate::comparison::comparison;
-pub use crate::conflicts::conflicts;
+pub use crate::conflicts::{conflicts, times};
 pub use crate::html::{HAS_BUNDLE, Purpose, html, policy, svg};
 pub use crate::ledger::{explanation, ledgers};
 pub use crate::listing::{ListedExperiment, ListedRecord, Listing, listing, message};

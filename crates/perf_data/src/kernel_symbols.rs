@@ -2,13 +2,18 @@
 
 use std::fs;
 
+/// Names by address.
+type Names = Vec<(u64, Box<str>)>;
+
 /// The functions of the running kernel, by address.
 pub struct Symbols {
-    functions: Vec<(u64, Box<str>)>,
+    functions: Names,
     /// Empty on many kernels, which do not list variables.
-    variables: Vec<(u64, Box<str>)>,
+    variables: Names,
+    /// Further names of their addresses: where one variable ends, the next one may begin.
+    other_names: Names,
     /// Where the functions of each module begin, by address.
-    modules: Vec<(u64, Box<str>)>,
+    modules: Names,
 }
 
 impl Symbols {
@@ -31,19 +36,31 @@ impl Symbols {
 
     /// Parses functions and variables; hidden addresses read as 0 and are left out.
     fn parse(text: &str) -> Symbols {
-        let symbols_of = |kinds: &[&str]| {
-            let symbol = |line: &str| {
-                let mut words = line.split_ascii_whitespace();
-                let address = u64::from_str_radix(words.next()?, 16).ok()?;
-                let is_wanted = kinds.contains(&words.next()?);
-                (is_wanted && address > 0).then(|| Some((address, words.next()?.into())))?
-            };
-            let mut symbols: Vec<(u64, Box<str>)> = text.lines().filter_map(symbol).collect();
-            symbols.sort();
-            // Of several names of an address, any will do: keep the first.
-            symbols.dedup_by_key(|(address, _)| *address);
-            symbols
+        let symbol = |line: &str| -> Option<(u64, Box<str>, bool)> {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok().filter(|at| *at > 0)?;
+            let kind = words.next()?;
+            let name = words.next()?.into();
+            let is_function = matches!(kind, "t" | "T" | "w" | "W");
+            let is_variable = "dDbBrRaAvV".contains(kind);
+            (is_function || is_variable).then_some((address, name, is_function))
         };
+        let mut symbols: Vec<_> = text.lines().filter_map(symbol).collect();
+        symbols.sort();
+        let edge = |wanted: &str| {
+            let found = symbols.iter().find(|(_, name, _)| **name == *wanted);
+            found.map_or(0, |(address, ..)| *address)
+        };
+        // Since Linux 6.16, all that lies in .data has the letter of code.
+        let data = edge("_sdata")..edge("_edata");
+        let (functions, variables): (Vec<_>, Vec<_>) = symbols
+            .into_iter()
+            .partition(|(address, _, is_function)| *is_function && !data.contains(address));
+        let unnamed = |symbols: Vec<(u64, Box<str>, bool)>| -> Names {
+            symbols.into_iter().map(|(address, name, _)| (address, name)).collect()
+        };
+        let (functions, _) = first_names(unnamed(functions));
+        let (variables, other_names) = first_names(unnamed(variables));
         let of_module = |line: &str| {
             let (symbol, module) = line.split_once('[')?;
             let mut words = symbol.split_ascii_whitespace();
@@ -51,14 +68,10 @@ impl Symbols {
             let is_function = matches!(words.next()?, "t" | "T" | "w" | "W");
             (is_function && address > 0).then(|| (address, module.trim_end_matches(']').into()))
         };
-        let mut modules: Vec<(u64, Box<str>)> = text.lines().filter_map(of_module).collect();
+        let mut modules: Names = text.lines().filter_map(of_module).collect();
         modules.sort();
         modules.dedup_by(|(_, next), (_, module)| next == module);
-        Symbols {
-            modules,
-            functions: symbols_of(&["t", "T", "w", "W"]),
-            variables: symbols_of(&["d", "D", "b", "B", "r", "R", "a", "A", "v", "V"]),
-        }
+        Symbols { functions, variables, other_names, modules }
     }
 
     /// The variable that contains an address, and the offset in it.
@@ -99,9 +112,16 @@ impl Symbols {
 
     /// The address of the variable that has one of these names.
     pub fn address_of(&self, names: &[&str]) -> Option<u64> {
-        let found = self.variables.iter().find(|(_, name)| names.contains(&&**name));
+        let mut all = self.variables.iter().chain(&self.other_names);
+        let found = all.find(|(_, name)| names.contains(&&**name));
         found.map(|(address, _)| *address)
     }
+}
+
+/// The first name of each address, and the further ones.
+fn first_names(symbols: Names) -> (Names, Names) {
+    let mut last = 0;
+    symbols.into_iter().partition(|(address, _)| std::mem::replace(&mut last, *address) != *address)
 }
 
 /// The symbol that begins at or before an address, less than `bytes_max` before.
@@ -142,5 +162,21 @@ mod tests {
         assert_eq!(symbols.function(0xffff_ffff_8100_00ff), None);
         assert_eq!(symbols.function(u64::MAX), None);
         assert_eq!(symbols.variable(0xffff_ffff_8200_0008), Some(("data", 8)));
+    }
+    #[test]
+    fn data_with_the_letter_of_code_is_data_and_each_variable_has_all_its_names() {
+        let symbols = Symbols::parse(
+            "ffffffff81000000 T code\nffffffff82000000 D _sdata\nffffffff82001000 T init_top_pgt\n\
+             ffffffff82002000 D _edata\nffffffff82003000 T _sinittext\n\
+             ffffffff82004000 r __BTF_ID__1\nffffffff82004000 R __stop_BTF\n",
+        );
+        let check = |name: &str, expected: Option<u64>| {
+            assert_eq!(symbols.address_of(&[name]), expected, "{name}");
+        };
+        check("init_top_pgt", Some(0xffff_ffff_8200_1000));
+        check("__stop_BTF", Some(0xffff_ffff_8200_4000));
+        check("code", None);
+        let function = symbols.function(0xffff_ffff_8200_3008);
+        assert_eq!(function, Some(("_sinittext", 8)));
     }
 }

@@ -121,7 +121,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "watch init",
         [
             "knee watch init line.toml --git ../app --command './app bench'",
-            "knee watch init ops.toml --command ./app --value 'ops: {}'",
+            "knee watch init odometer.toml --kernels",
         ],
     ),
     ("watch add", ["knee watch add line.toml", "knee watch add line.toml --every v1..HEAD"]),

@@ -268,7 +268,7 @@ fn boot<'a>(
 }
 
 /// The types of a guest's kernel and of its modules; `None` without BTF.
-fn types(traced: &TracedGuest) -> Result<Option<KernelTypes>> {
+pub fn types(traced: &TracedGuest) -> Result<Option<KernelTypes>> {
     let Some(mut types) = conflicts::kernel_types(traced.memory()?, &traced.symbols) else {
         return Ok(None);
     };

@@ -91,6 +91,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("simulate-replay", schema_of::<answers::Replays>),
     answer("simulate-replay-list", schema_of::<answers::Incidents>),
     answer("watch-show", schema_of::<bisector::WatchAnswer>),
+    answer("watch-show-kernels", schema_of::<bisector::kernel_line::KernelLineAnswer>),
 ];
 
 /// Prints one schema, or the names of all.

@@ -1,6 +1,7 @@
 //! `knee watch`: a line of a benchmark over months, which is decided at the first new point.
 
 mod bisect;
+mod kernels;
 mod metrics;
 mod page;
 
@@ -21,6 +22,8 @@ use setup::foreign::{Foreign, Permitted};
 use setup::own_file;
 use store::Store;
 
+use crate::flags::BuildFlags;
+
 /// Watch a benchmark over months, and decide about a change at the first new point:
 ///
 ///     knee watch init line.toml --git ../app --build 'make -j2' --command './app bench'
@@ -29,6 +32,8 @@ use store::Store;
 ///
 /// A new point runs in blocks with an anchor, so a host that changes moves both. What the points then suggest is compared in
 /// runs of its own, today, and only said if these confirm it.
+///
+/// With --kernels, a line is of kernels: what knee's workloads execute in each, counted exactly on emulated CPUs.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
@@ -48,7 +53,7 @@ enum Action {
     /// Begin a line: write its file
     Init(Box<InitArguments>),
     /// Measure new points, and compare what they suggest
-    Add(AddArguments),
+    Add(Box<AddArguments>),
     /// Show the points, what changed, what is open, and how often alarms were right
     Show(ShowArguments),
     /// Accept a change with a reason, or declare that it was none
@@ -83,13 +88,26 @@ pub struct InitArguments {
     #[arg(long, value_name = "PATH", value_delimiter = ',', hide_short_help = true)]
     product: Vec<PathBuf>,
     /// Measure this program, in the directory of a build
-    #[arg(long, value_name = "LINE")]
-    command: String,
+    #[arg(long, value_name = "LINE", required_unless_present = "kernels")]
+    command: Option<String>,
     /// Cases: what stands for {case} in the command
     ///
     /// Each is a series of its own, with its own changes. All share the line's false alarms.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     case: Vec<String>,
+    /// Begin a line of kernels, by exact counts on emulated CPUs
+    ///
+    /// No commits are measured: add kernel files, or revisions of Linux. See docs/guide/odometer.md.
+    #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor", "case"])]
+    kernels: bool,
+    /// Workloads of a line of kernels [default: all]
+    ///
+    /// `all` are those whose operation is the kernel's. A value of a parameter follows a colon: path_call:open:file.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "kernels")]
+    workloads: Vec<String>,
+    /// Operations of each task in the first window of a count; the second has twice as many [default: 64]
+    #[arg(long, value_name = "N", requires = "kernels", hide_short_help = true)]
+    operations: Option<u64>,
     /// Metrics to judge by, the first one the most important [default: wall_s, or --value]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
@@ -102,7 +120,7 @@ pub struct InitArguments {
     /// --value counts what the program does: no block is left out because other programs disturbed it
     #[arg(long, requires = "value")]
     count: bool,
-    /// CPUs of a run: a number, cores or all
+    /// CPUs of a run: a number, cores or all; of a line of kernels, numbers of emulated CPUs: 1,2
     #[arg(long, default_value = "all")]
     cpus: String,
     /// Smallest change that matters
@@ -124,15 +142,20 @@ pub struct InitArguments {
 pub struct AddArguments {
     /// File of the line
     line: PathBuf,
-    /// Commits to measure [default: HEAD of the repository]
+    /// Commits to measure [default: HEAD of the repository]; of a line of kernels, NAME=VMLINUZ or revisions
     #[arg(value_name = "COMMIT")]
     commits: Vec<String>,
+    /// Add each kernel image in this folder and below to a line of kernels
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Add each commit of this range, first parents only: V1..HEAD
     #[arg(long, value_name = "RANGE", conflicts_with = "commits")]
     every: Option<String>,
     /// Run what the file says though it is not yours alone
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    build: BuildFlags,
 }
 
 #[derive(clap::Args)]
@@ -150,7 +173,7 @@ pub struct ShowArguments {
 pub struct AckArguments {
     /// File of the line
     line: PathBuf,
-    /// The change: the start of its commit
+    /// The change: the start of its commit; of a line of kernels, KERNEL/WORKLOAD, or KERNEL for all its changes
     #[arg(value_name = "ID")]
     change: String,
     /// The reason, for those who read it later
@@ -219,6 +242,9 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         *build_timeout > 0.0 && *timeout > 0.0,
         "--build-timeout and --timeout must be above 0 s"
     );
+    if arguments.kernels {
+        return kernels::init(arguments);
+    }
     let repository = Repository::open(git)?;
     let anchor = bisector::commit(&repository, &arguments.anchor)?;
     let directory = git.canonicalize().with_context(|| format!("looking for {}", git.display()))?;
@@ -227,7 +253,7 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         anchor: anchor.id.clone(),
         build: arguments.build.clone(),
         product: arguments.product.clone(),
-        command: arguments.command.clone(),
+        command: arguments.command.clone().unwrap_or_default(),
         case: arguments.case.clone(),
         metric: None,
         value: None,
@@ -243,9 +269,7 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
     let opened = metrics::line(line, file.clone())?;
     request(&opened, Path::new(""))?;
     let text = toml::to_string(&file).context("writing the line as TOML")?;
-    let mut made = fs::File::create_new(line)
-        .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
-    made.write_all(text.as_bytes()).with_context(|| format!("writing {}", line.display()))?;
+    write_line(line, &text)?;
     talk(format_args!(
         "{} begins a line with the anchor {} ({}): knee watch add {0}",
         line.display(),
@@ -253,6 +277,13 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         anchor.subject
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file of a new line.
+fn write_line(line: &Path, text: &str) -> Result<()> {
+    let mut made = fs::File::create_new(line)
+        .with_context(|| format!("making {}: a line begins in a new file", line.display()))?;
+    made.write_all(text.as_bytes()).with_context(|| format!("writing {}", line.display()))
 }
 
 /// The file of a line is short.
@@ -302,6 +333,10 @@ fn request(line: &WatchedLine, folder: &Path) -> Result<Request> {
 }
 
 fn add(arguments: &AddArguments, store: &Store) -> Result<ExitCode> {
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::add(arguments, &paths);
+    }
+    ensure!(arguments.images.is_none(), "--images: {} is not of kernels", arguments.line.display());
     let (line, asked) = permitted(&arguments.line, arguments.yes)?;
     let commits = commits(arguments, &asked)?;
     signals::catch();
@@ -373,6 +408,9 @@ fn answer(line: &WatchedLine) -> Result<WatchAnswer> {
 }
 
 fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+    if let Some(paths) = kernels::opened(path)? {
+        return kernels::show(&paths, html, view);
+    }
     let line = opened(path)?;
     let answer = answer(&line)?;
     view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
@@ -384,8 +422,11 @@ fn show(path: &Path, html: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
 }
 
 fn ack(arguments: &AckArguments) -> Result<ExitCode> {
-    let line = opened(&arguments.line)?;
     ensure!(!arguments.why.trim().is_empty(), "--why needs a reason for those who read it later");
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::ack(arguments, &paths);
+    }
+    let line = opened(&arguments.line)?;
     let change = line.ack(&arguments.change, arguments.why.trim(), arguments.is_false)?;
     let is = if arguments.is_false { "declared to be none" } else { "accepted" };
     talk(format_args!("{} is {is}: {}", change.id, arguments.why.trim()));
@@ -393,6 +434,9 @@ fn ack(arguments: &AckArguments) -> Result<ExitCode> {
 }
 
 fn check(arguments: &CheckArguments) -> Result<ExitCode> {
+    if let Some(paths) = kernels::opened(&arguments.line)? {
+        return kernels::check_open(&paths);
+    }
     let line = opened(&arguments.line)?;
     let answer = answer(&line)?;
     let open: Vec<String> = answer.open().map(|change| page::sentence(change, &answer)).collect();

@@ -30,6 +30,7 @@ mod import;
 mod installed;
 mod interference;
 mod job_control;
+mod kernel_line;
 mod kernels;
 mod kills;
 mod outputs;

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Deserializer, Value};
 
 use crate::home::Home;
+use crate::kernel_line;
 use crate::terminal::{all_verbs, copy};
 
 /// Commands for each verb with `--view`. FILE is a curve.
@@ -32,6 +33,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("simulate replay", "simulate replay I4 I1 --draws 1"),
     ("watch", "watch line.toml"),
     ("watch show", "watch show line.toml"),
+    ("watch show", "watch show kernels.toml"),
 ];
 
 /// Verbs that take minutes, or a kernel's sources. Tests of bisections, series and screenings print their forms.
@@ -74,6 +76,9 @@ fn every_verb_with_an_answer_prints_each_form() {
     std::fs::write(home.path("curve.csv"), CURVE).unwrap();
     std::fs::write(home.path("line.toml"), LINE[0]).unwrap();
     std::fs::write(home.path("line.points.ndjson"), LINE[1]).unwrap();
+    std::fs::write(home.path("kernels.toml"), kernel_line::FILE).unwrap();
+    let counts = kernel_line::points(&kernel_line::KERNELS);
+    std::fs::write(home.path("kernels.points.ndjson"), counts).unwrap();
     let curve = home.path("curve.csv").display().to_string();
     let planned = home.run("fleet plan getppid --cpus 1 --blocks 4 --seconds 0.01 fleet");
     assert!(planned.status.success(), "{}", planned.stderr);

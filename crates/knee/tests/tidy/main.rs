@@ -189,6 +189,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bisector",
         &[
             "analysis",
+            "answers",
             "bisection",
             "conflicts",
             "guests",

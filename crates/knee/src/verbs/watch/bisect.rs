@@ -2,17 +2,22 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bisection::Answer;
 use bisector::{Between, Commit, Limits};
 use host::terminal::talk;
 use store::Store;
 
 use super::super::bisect;
-use super::{BisectArguments, permitted};
+use super::{BisectArguments, kernels, permitted};
 
 /// Bisects a change, and keeps what that comes to.
 pub fn run(arguments: &BisectArguments, store: &Store) -> Result<ExitCode> {
+    ensure!(
+        kernels::opened(&arguments.line)?.is_none(),
+        "{} is of kernels, whose functions say what changed: knee watch show {0}; knee bisect --help finds a commit of Linux",
+        arguments.line.display()
+    );
     let (line, request) = permitted(&arguments.line, arguments.yes)?;
     let bisection = line.bisection(&arguments.change)?;
     let id = &bisection.change.id;

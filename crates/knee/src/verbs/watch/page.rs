@@ -187,7 +187,7 @@ fn direction(size: &WatchSize, answer: &WatchAnswer) -> &'static str {
 }
 
 /// "Right in 41 of 43 changes: 2 were declared to be none; 5 suspicions were not confirmed, and not said."
-fn score_sentence(score: &Score) -> Option<String> {
+pub fn score_sentence(score: &Score) -> Option<String> {
     let Score { said, right, declared_false, not_confirmed, accepted } = *score;
     let quiet = match not_confirmed {
         0 => String::new(),

@@ -9,6 +9,7 @@ mod conflicts;
 mod disks;
 mod faults;
 mod metal;
+mod odometer;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,7 @@
 //! A guest whose accesses to memory are watched: it is booted once, and does one job after the other. Only its
 //! operations are counted exactly; its times say nothing.
 
+use std::fmt;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,6 +31,18 @@ const CPU: &str = "max,-erms,-fsrm,-la57";
 /// The most memory that a traced guest may have: below it, a physical address is an offset in the file.
 const MEMORY_MAX: u64 = 2 << 30;
 
+/// Why a job failed in a guest that can do others.
+#[derive(Debug)]
+pub struct JobFailed(String);
+
+impl fmt::Display for JobFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for JobFailed {}
+
 /// A guest that is up, with the symbols of its kernel.
 pub struct TracedGuest {
     booter: Booter,
@@ -47,10 +60,12 @@ impl TracedGuest {
         files: Vec<(String, PathBuf)>,
     ) -> Result<TracedGuest> {
         let words = guest.cmdline.as_deref().unwrap_or_default();
+        let allowed = allowed_cpus()?;
+        let first = allowed.first();
         let guest = Guest {
             cmdline: Some(format!("{WORDS} {words}").trim().to_string()),
             cpu: guest.cpu.clone().or(Some(CPU.to_string())),
-            host_cpus: allowed_cpus()?.first().map(|cpu| cpu.to_string()),
+            host_cpus: guest.host_cpus.clone().or(first.map(|cpu| cpu.to_string())),
             ..guest.clone()
         };
         let shape = guest.shape()?;
@@ -101,6 +116,9 @@ impl TracedGuest {
 
     /// Does a job, whose tasks mark their windows, and returns what they accessed. Its file system stays mounted until the
     /// next job: unmounting it would free what its memory says of the accesses.
+    ///
+    /// # Errors
+    /// A [`JobFailed`] is about the job; after any other error, the guest does no other job.
     pub fn run(
         &mut self,
         job: &Job,
@@ -148,13 +166,13 @@ impl TracedGuest {
                         Ok(Reply::Event(Event::Finished)) => has_finished = true,
                         Ok(Reply::Done(result)) if has_finished && failed.is_none() => {
                             let why = result.invalid_because.join("; ");
-                            ensure!(why.is_empty(), "{why}");
+                            ensure!(why.is_empty(), JobFailed(why));
                             return Ok(());
                         }
                         Ok(Reply::Done(result)) => {
                             let why =
                                 failed.unwrap_or_else(|| format!("its worker {}", result.exit));
-                            bail!("{why}");
+                            bail!(JobFailed(why));
                         }
                         _ => (),
                     }
