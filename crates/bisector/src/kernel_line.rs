@@ -292,7 +292,10 @@ impl KernelLinePaths {
     }
 }
 
-fn read_if_there<E: serde::de::DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Vec<E>> {
+fn read_if_there<E: serde::de::DeserializeOwned + Send>(
+    path: &Path,
+    of: LinesOf,
+) -> Result<Vec<E>> {
     if path.exists() { Ok(lines::read(path, of)?.0) } else { Ok(Vec::new()) }
 }
 

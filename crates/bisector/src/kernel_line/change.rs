@@ -257,9 +257,9 @@ mod tests {
     }
 
     fn found(before: [&Counted; 2], after: [&Counted; 2]) -> Difference {
-        let side = |both: [&'_ Counted; 2]| both.to_vec();
-        let before = Sides { alone: side(before), together: Vec::new() };
-        compare(&before, &Sides { alone: side(after), together: Vec::new() }, 0.01)
+        let [before, after] =
+            [before, after].map(|both| Sides { alone: both.to_vec(), together: Vec::new() });
+        compare(&before, &after, 0.01)
     }
 
     #[test]

@@ -216,7 +216,11 @@ fn answer(paths: &KernelLinePaths) -> Result<KernelLineAnswer> {
 }
 
 /// Shows what changed from kernel to kernel.
-pub fn show(paths: &KernelLinePaths, html_file: Option<&Path>, view: ViewFlags) -> Result<ExitCode> {
+pub fn show(
+    paths: &KernelLinePaths,
+    html_file: Option<&Path>,
+    view: ViewFlags,
+) -> Result<ExitCode> {
     let answer = answer(paths)?;
     view.print(|| Ok(&answer), || Ok(page::page(&answer)))?;
     if let Some(path) = html_file {

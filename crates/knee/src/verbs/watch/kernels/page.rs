@@ -214,7 +214,8 @@ fn what(change: &KernelChange) -> String {
         Fate::Accepted => Some(format!("accepted: {}", change.why)),
         Fate::False => Some(format!("declared to be none: {}", change.why)),
         Fate::GoneAgain => Some("gone again".to_string()),
-        Fate::Open | Fate::NotConfirmed => None,
+        // Nothing moves between the counts of a line of kernels: they are no parts of a sum.
+        Fate::Open | Fate::NotConfirmed | Fate::Moved => None,
     };
     let lines = line_words(&change.lines);
     let parts: Vec<String> = functions.into_iter().chain(lines).chain(is).collect();
