@@ -12,6 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
+use crate::neighbour::Neighbour;
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, fresh_directory, output};
 
@@ -99,7 +100,7 @@ enum By {
     Counts,
 }
 
-/// Gates of `--drawn` pull requests that time their cases, 10 by default.
+/// Gates of `--drawn` pull requests that time their cases, 10 by default, and of `--drawn-equal` that change nothing.
 pub fn measure(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>> {
     judged(bench, options, By::Time)
 }
@@ -111,14 +112,14 @@ pub fn measure_exact(bench: &mut Bench, options: &Options) -> Result<Vec<Figure>
 
 fn judged(bench: &mut Bench, options: &Options, by: By) -> Result<Vec<Figure>> {
     let seed = options.seed.context("gates are drawn from a seed: --seed N")?;
-    let drawn = if options.drawn > 0 { options.drawn } else { 10 };
+    let drawn = if options.drawn + options.drawn_equal > 0 { options.drawn } else { 10 };
+    let _neighbour = options.neighbour.then(|| Neighbour::start(seed));
     let (mut wrong, mut found, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..drawn {
+    for number in 0..drawn + options.drawn_equal {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed << 16 | number as u64);
-        let change = [Change::Words, Change::Moved, Change::Slower, Change::Slower]
-            .choose(&mut random)
-            .copied()
-            .context("there are changes")?;
+        let changes = [Change::Words, Change::Moved, Change::Slower, Change::Slower];
+        let changes = if number < drawn { &changes[..] } else { &changes[..2] };
+        let change = changes.choose(&mut random).copied().context("there are changes")?;
         let home = fresh_directory(&std::env::temp_dir())?;
         let slower = commit(home.path(), change, by, &mut random)?;
         let since = Instant::now();

@@ -26,6 +26,7 @@ mod listing;
 mod locks;
 mod looking;
 mod months;
+mod neighbour;
 mod own_loads;
 mod pairs;
 mod peer;
@@ -94,7 +95,7 @@ struct Options {
     /// Draw this number from --seed: of pairs of programs, instead of the planted causes of the file, of servers, or of pull requests
     #[arg(long, default_value_t = 0)]
     drawn: usize,
-    /// And this number of pairs of programs that do the same
+    /// And this number of pairs of programs that do the same, or of pull requests that make nothing slower
     #[arg(long, default_value_t = 0)]
     drawn_equal: usize,
     /// Only measure the servers with their limits and without, to see that these limit them

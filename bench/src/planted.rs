@@ -6,7 +6,6 @@
 
 mod answer;
 mod drawn;
-mod neighbour;
 mod pair;
 mod verdict;
 
@@ -16,10 +15,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use rand::RngExt;
 
+use crate::neighbour::Neighbour;
 use crate::report::{Figure, Limit};
 use crate::{Bench, Options, output, workspace};
 pub use answer::only_record;
-use neighbour::Neighbour;
 use pair::{Pair, Pairs};
 use verdict::Verdict;
 

@@ -30,7 +30,7 @@ pub use matching::match_points;
 pub(crate) use nodes::{EFFECT_ALPHA, LEVEL_ALPHA};
 pub use rules::{ALPHA, CompareOptions};
 pub use sessions::join_sessions;
-pub use stopping::{blocks_at_most, points_to_run};
+pub use stopping::{blocks_at_most, gate_points_to_run, points_to_run};
 
 use crate::comparison::{Comparison, Design};
 use arm::{in_guests, kernels};

@@ -25,8 +25,9 @@ pub(crate) const TAKEN_MIN: usize = 3;
 /// From this number of differences on, ranks decide, and nothing is assumed about the noise.
 pub(crate) const RANKS_MIN: usize = 8;
 
-/// Twice the probability that an interval of [`is_harmless`] misses on one side.
-const HARMLESS: f64 = 0.04;
+/// Probabilities with which a gate lets a harmful case go, one after the other: while a case is open at one of them, no case
+/// is looked at by the next, so the time goes to the most suspicious cases first.
+pub const MISSES: [f64; 3] = [0.02, 0.005, 0.001];
 
 /// Nobody can run more blocks than this, so no such number is given as advice.
 const MORE_MAX: f64 = 1e6;
@@ -120,10 +121,15 @@ pub fn judge(differences: &[f64], rule: &Rule) -> Judgement {
 /// change for the worse of the margin, and the estimate is no change for the better of that size. This ends blocks, and
 /// is no verdict: a verdict comes from [`judge`] alone.
 pub fn is_harmless(differences: &[f64], better: Better, rule: &Rule) -> bool {
+    is_harmless_at(MISSES[0], differences, better, rule)
+}
+
+/// [`is_harmless`] by a one-sided interval that misses with another probability.
+pub fn is_harmless_at(miss: f64, differences: &[f64], better: Better, rule: &Rule) -> bool {
     let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
     let last = looks(rule.cap).into_iter().rev().find(|look| *look <= finite.len());
     let student = last.and_then(|look| Student::paired(&finite[..look]));
-    let Some((low, high)) = student.and_then(|student| student.interval(HARMLESS)) else {
+    let Some((low, high)) = student.and_then(|student| student.interval(2.0 * miss)) else {
         return false;
     };
     let middle = (low + high) / 2.0;
@@ -132,12 +138,6 @@ pub fn is_harmless(differences: &[f64], better: Better, rule: &Rule) -> bool {
         Better::Higher => low > -rule.margin && middle < rule.margin,
         Better::Neither => within((low, high), rule.margin),
     }
-}
-
-/// Whether further blocks of a case that cannot be told are worth their time: it seems worse by half of what matters.
-/// `worse_by` is the estimate, above 0 where it is worse.
-pub fn is_suspect(worse_by: f64, margin: f64) -> bool {
-    worse_by >= margin / 2.0
 }
 
 /// Judges two samples without pairs, `b` against `a`: exact rank sums from 8 values a side on,

@@ -23,6 +23,7 @@ mod power;
 mod quartiles;
 mod rank_sum;
 mod reduce;
+mod rounds;
 pub mod selfcheck;
 pub mod sequential;
 mod series;
@@ -34,7 +35,7 @@ mod warmup;
 pub use axis::Axis;
 pub use compare::{
     ALPHA, Arm, CompareOptions, blocks_at_most, compare, deciding_part, disturbance,
-    hidden_by_emulation, join_sessions, left_out, match_points, points_to_run,
+    gate_points_to_run, hidden_by_emulation, join_sessions, left_out, match_points, points_to_run,
 };
 pub use comparison::{
     Band, CellComparison, CellKey, ComparedNode, ComparedVariant, Comparison, Contrast,
@@ -49,11 +50,12 @@ pub use fairness::jain;
 pub use fisher::imbalance;
 pub use history::PointHistory;
 pub use judge::{
-    Decision, Judgement, Rule, is_harmless, is_suspect, judge, judge_separate, judge_taken,
+    Decision, Judgement, Rule, is_harmless, is_harmless_at, judge, judge_separate, judge_taken,
 };
 pub use modes::{InTwo, Modes};
 pub use multiplicity::{benjamini_hochberg, holm_adjusted, holm_levels};
 pub use noise::Noise;
+pub use rounds::{FurtherRound, OpenCase, further_round};
 
 pub use power::{blocks_for, detectable};
 pub use quartiles::Quartiles;
@@ -62,6 +64,6 @@ pub use reduce::{KernelThreads, Reduced, reduce};
 pub use sequential::looks;
 pub use series::{Series, SeriesChange, WINDOWS_MIN, series_change};
 pub use signed_rank::{Walsh, critical, hodges_lehmann};
-pub use spread::Spread;
+pub use spread::{Spread, usual_deviation};
 pub use student::{Student, quantile as student_quantile};
 pub use warmup::warmup;

@@ -10,15 +10,19 @@
 mod answer;
 mod cases;
 mod exact;
+mod laid_out;
+mod page_state;
+mod rounds;
+mod same;
 
 use std::collections::BTreeMap;
+use std::f64::consts::FRAC_PI_2;
 
 use analysis::{
-    Arm, CellComparison, CompareOptions, MetricComparison, RunValues, Scale, Spread, Verdict,
-    compare, detectable, sequential,
+    Arm, CellComparison, CompareOptions, FurtherRound, MetricComparison, OpenCase, RunValues,
+    Scale, Verdict, compare, detectable, further_round, sequential, usual_deviation,
 };
 use anyhow::{Context, Result};
-use bisection::{difference, is_in_layouts};
 use guests::kernels::Repository;
 use host::counted;
 use host::job_control::RunningSince;
@@ -28,17 +32,18 @@ use runner::End;
 use setup::foreign::Permitted;
 use store::Store;
 
-use self::cases::{list, program};
+use self::cases::{NamedProgram, list, program};
 use self::exact::count_cases;
+use self::laid_out::Left;
+use self::page_state::page_state;
+use self::rounds::Rounds;
+use self::same::may_be_read;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
-use crate::layouts::{in_layouts, relink, too_disturbed};
 use crate::measurement::{
-    CASE, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, disturbed_blocks,
-    experiment_of_cases, measure_while,
+    CASE, Repeats, Subject, disturbed_blocks, experiment_of_cases, measure_while,
 };
-use crate::patience::Watch;
 use crate::range::{Commit, Source};
 use crate::workshop::Workshop;
 
@@ -52,11 +57,8 @@ pub const ALPHA: f64 = 0.01;
 /// Share of the budget that the blocks leave to other layouts of what they find.
 const FOR_LAYOUTS: f64 = 0.25;
 
-/// Rounds of blocks: the first of all cases, each further one of those that stay suspect.
+/// Rounds of blocks: the first of all cases, each further one of those that stay open.
 const ROUNDS_MAX: i32 = 8;
-
-/// Cases whose change is looked for in other layouts, the surest first.
-const LAID_OUT_MAX: usize = 4;
 
 /// What is gated.
 pub struct GateRequest {
@@ -90,6 +92,9 @@ pub fn gate(
     workshop.remove_others(&[&base, &head])?;
     let mut gating = Gating { asked, store, workshop, base, head, builds: Vec::new() };
     let answered = gating.answer(&mut tell)?;
+    if answered.is_some() {
+        gating.rounds().forget();
+    }
     Ok(answered.map(|(answer, record)| {
         let seconds = since.elapsed().as_secs_f64();
         (GateAnswer { seconds, ..answer }, record)
@@ -133,6 +138,8 @@ struct Gating<'a> {
 struct Round {
     /// Its number, from 1.
     number: i32,
+    /// Runs whose median is a value.
+    runs: u32,
     budget_s: f64,
 }
 
@@ -156,7 +163,12 @@ impl Gating<'_> {
             }
         }
         if self.builds[0].key == self.builds[1].key {
-            return Ok(self.nothing(Nothing::SameCode));
+            match self.data_changed()? {
+                None => return Ok(self.nothing(Nothing::SameCode)),
+                Some(path) => tell(&format!(
+                    "both builds are equal, but {path} is not, which programs may read as they run"
+                )),
+            }
         }
         let mut listed = Vec::new();
         for (side, build) in [GateSide::Base, GateSide::Head].into_iter().zip(&self.builds) {
@@ -182,16 +194,27 @@ impl Gating<'_> {
         Ok(answered.map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)))
     }
 
+    /// A file that differs between base and head, which equal builds may read as they run.
+    fn data_changed(&self) -> Result<Option<String>> {
+        let Source::Git { directory, .. } = &self.asked.request.source else { return Ok(None) };
+        let repository = Repository::open(directory)?;
+        let mut git = repository.command();
+        git.args(["diff", "--name-only", "--no-renames", "-z", &self.base.id, &self.head.id]);
+        let paths = repository.ask(&mut git)?;
+        let mut paths = paths.split('\0').filter(|path| !path.is_empty());
+        Ok(paths.find(|path| may_be_read(path)).map(str::to_string))
+    }
+
     /// The cases of a build, or why they are not known.
     fn listed(&self, build: &Build) -> Result<Result<Vec<String>, String>> {
         let program = match &self.asked.program {
             Some(name) => match program(&build.folder, name) {
-                Ok(program) => Some(program),
+                Ok(path) => Some(NamedProgram { name: name.clone(), path }),
                 Err(why) => return Ok(Err(why)),
             },
             None => None,
         };
-        let listed = list(&self.asked.cases, &build.folder, program.as_deref())?;
+        let listed = list(&self.asked.cases, &build.folder, program.as_ref())?;
         let is_asked =
             |case: &String| self.asked.only.as_ref().is_none_or(|only| only.is_match(case));
         Ok(listed.map(|cases| cases.into_iter().filter(is_asked).collect()))
@@ -225,34 +248,49 @@ impl Gating<'_> {
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
-    /// Measures the cases in turn, and those that stay suspect once more; then looks for what changed in other layouts.
+    /// Measures the cases in turn, and those that stay open once more; then looks for what changed in other layouts.
     fn measure(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
-        let since = RunningSince::now();
         let budget_s = self.asked.budget_s;
         let share = if self.asked.layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
-        let title = format!("gate {}..{}", self.base.short(), self.head.short());
-        let asked = Round { number: 1, budget_s: budget_s * share };
-        let Some(record) = self.blocks(cases, asked, &title, tell)? else { return Ok(None) };
+        let first = Round { number: 1, runs: 1, budget_s: budget_s * share };
+        let Some(record) = self.blocks(cases, first, tell)? else { return Ok(None) };
+        // By the records alone, so that a gate that was killed goes on as it would have.
+        let mut spent_s = spent_s(&record);
         let mut answer = self.judged(&record)?;
-        let mut suspects = answer.suspects();
+        let seen: BTreeMap<String, f64> = answer
+            .cases
+            .iter()
+            .filter_map(|case| Some((case.case.clone(), case.could_see?)))
+            .collect();
+        let mut open = answer.open_cases();
         for number in 2..=ROUNDS_MAX {
-            let left_s = budget_s * share - since.elapsed().as_secs_f64();
-            if suspects.is_empty() || left_s <= 0.0 {
-                break;
-            }
-            tell(&format!("{} may be slower: further blocks", counted(suspects.len(), "case")));
-            let of_cases = if cases.is_empty() { &[][..] } else { &suspects };
-            let asked = Round { number, budget_s: left_s.ceil() };
-            let Some(record) = self.blocks(of_cases, asked, &title, tell)? else {
-                return Ok(None);
+            let left_s = budget_s * share - spent_s;
+            let run_s = spent_s / answer.runs.max(1) as f64;
+            let one = |(case, worse_by): &(String, f64)| OpenCase {
+                worse_by: *worse_by,
+                could_see: seen.get(case).copied(),
             };
+            let cases_open: Vec<OpenCase> = open.iter().map(one).collect();
+            let smallest = answer.smallest_effect;
+            let next = further_round(&cases_open, smallest, left_s / run_s);
+            let Some(FurtherRound { cases: chosen, runs }) = next.filter(|_| left_s > 0.0) else {
+                break;
+            };
+            tell(&format!("{} still open: further blocks", counted(open.len(), "case")));
+            let chosen: Vec<String> = chosen.into_iter().map(|at| open[at].0.clone()).collect();
+            open.retain(|(case, _)| !chosen.contains(case));
+            let of_cases = if cases.is_empty() { &[][..] } else { &chosen };
+            let round = Round { number, runs, budget_s: left_s.ceil() };
+            let Some(record) = self.blocks(of_cases, round, tell)? else { return Ok(None) };
+            spent_s += self::spent_s(&record);
             let further = self.judged(&record)?;
-            suspects = further.suspects();
+            open.extend(further.open_cases());
             answer.take_further(further);
         }
         if self.asked.layouts {
-            let left_s = budget_s - since.elapsed().as_secs_f64();
-            if self.lay_out(&mut answer, left_s, tell)?.is_none() {
+            let run_s = spent_s / answer.runs.max(1) as f64;
+            let left = Left { seconds: budget_s - spent_s, run_s };
+            if self.lay_out(&mut answer, left, tell)?.is_none() {
                 return Ok(None);
             }
         }
@@ -263,16 +301,18 @@ impl Gating<'_> {
     fn blocks(
         &self,
         cases: &[String],
-        Round { number, budget_s }: Round,
-        title: &str,
+        Round { number, runs, budget_s }: Round,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<Opened>> {
         // All rounds together spend no more than the gate's error.
-        let bounds = Gate { alpha: ALPHA / 2_f64.powi(number), budget_s };
-        let title = format!("{title}, round {number}");
+        let bounds = Gate { alpha: ALPHA / 2_f64.powi(number), budget_s, runs };
+        let title = format!("gate {}..{}, round {number}", self.base.short(), self.head.short());
         let (request, subjects) = (&self.asked.request, self.subjects()?);
         let repeats = Repeats::Gate(bounds);
         let experiment = experiment_of_cases(request, &subjects, cases, repeats, &title)?;
+        if let Some(record) = self.rounds().finished(&experiment) {
+            return Ok(Some(record));
+        }
         let since = RunningSince::now();
         let (mut most, mut told) = (0, 0);
         let measured = measure_while(experiment, self.store, true, |record, run| {
@@ -285,30 +325,45 @@ impl Gating<'_> {
             }
             runner::go_on(record, run)
         })?;
-        Ok(measured.record.filter(|_| measured.end == End::Complete))
+        let record = measured.record.filter(|_| measured.end == End::Complete);
+        record.iter().try_for_each(|record| self.rounds().add(record))?;
+        Ok(record)
+    }
+
+    /// The rounds that this gate has finished.
+    fn rounds(&self) -> Rounds {
+        Rounds::at(self.workshop.place(&self.head).with_extension("rounds"))
     }
 
     fn judged(&self, record: &Opened) -> Result<GateAnswer> {
         let arms = ["base", "head"].map(|name| Arm { name, record, variant: name });
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
         let smallest = self.asked.request.smallest_effect;
-        let cases: Vec<GatedCase> =
+        let mut cases: Vec<GatedCase> =
             comparison.cells.iter().map(|cell| gated(cell, smallest)).collect();
         let primary = comparison.cells.first().and_then(|cell| cell.metrics.first());
-        let runs: Vec<&Run> = record.runs.iter().collect();
         let bounds = record.record.experiment.compare.gate;
         let bounds = bounds.context("the record of a gate has its bounds")?;
-        let is_spent = plan::adaptive::spent_s(&record.record, &runs) >= bounds.budget_s;
+        let is_spent = spent_s(record) >= bounds.budget_s;
         let out_of_budget = is_spent && cases.iter().any(|one| one.is == GateVerdict::CannotTell);
         let most = cases.iter().map(|one| one.blocks).max().unwrap_or(0);
         let blocks = if is_spent { most } else { record.record.experiment.blocks() as usize };
         let level = bounds.alpha / comparison.cells.len().max(1) as f64;
         let metric = &self.asked.request.metric;
-        let sees = comparison.cells.iter().map(|cell| could_see(cell, metric, blocks, level));
+        for (case, cell) in cases.iter_mut().zip(&comparison.cells) {
+            case.could_see = could_see(cell, metric, (blocks, bounds.runs), level);
+            if case.is == GateVerdict::Worse {
+                case.beside.extend(page_state(record, &case.case));
+            }
+        }
         Ok(GateAnswer {
             unit: primary.map_or("1".to_string(), |metric| metric.unit.clone()),
             better: primary.map_or(Better::Neither, |metric| metric.better),
-            could_see: sees.reduce(|a, b| Some(a?.max(b?))).flatten(),
+            could_see: cases
+                .iter()
+                .map(|one| one.could_see)
+                .reduce(|a, b| Some(a?.max(b?)))
+                .flatten(),
             out_of_budget,
             runs: record.runs.len(),
             disturbed: disturbed_blocks(record),
@@ -317,107 +372,6 @@ impl Gating<'_> {
             cases,
             ..self.blank()
         })
-    }
-
-    /// Looks for the changes in other layouts of both builds. `None` if a signal asked knee to end.
-    fn lay_out(
-        &self,
-        answer: &mut GateAnswer,
-        left_s: f64,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<Option<()>> {
-        let mut found: Vec<usize> = (0..answer.cases.len())
-            .filter(|at| answer.cases[*at].is == GateVerdict::Worse)
-            .collect();
-        let size = |at: &usize| answer.cases[*at].change.unwrap_or(0.0).abs();
-        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        if found.is_empty() || self.asked.request.build.is_none() {
-            return Ok(Some(()));
-        }
-        let say = |answer: &mut GateAnswer, found: &[usize], why: &str| {
-            for at in found {
-                answer.cases[*at].why = format!("other layouts were not tried: {why}");
-            }
-        };
-        let builds_s: f64 =
-            self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS);
-        if builds_s > left_s {
-            let why = format!(
-                "their builds take {builds_s:.0} s, and {left_s:.0} s of the budget are left"
-            );
-            say(answer, &found, &why);
-            return Ok(Some(()));
-        }
-        if !self.workshop.has_linked(&self.head) {
-            say(answer, &found, "the build links no program");
-            return Ok(Some(()));
-        }
-        tell("building other layouts of both, since the difference may be of the layout alone");
-        let plain = [0, 1].map(|side: usize| Some(self.builds[side].key.clone()));
-        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain, LAYOUTS)? {
-            Ok(Some(subjects)) => self.with_programs(subjects),
-            Ok(None) => return Ok(None),
-            Err(why) => Err(why),
-        };
-        let subjects = match subjects {
-            Ok(subjects) => subjects,
-            Err(why) => {
-                say(answer, &found, &why);
-                return Ok(Some(()));
-            }
-        };
-        let untried = found.split_off(found.len().min(LAID_OUT_MAX));
-        say(
-            answer,
-            &untried,
-            &format!("only the {LAID_OUT_MAX} largest changes are looked for there"),
-        );
-        for at in found {
-            if self.in_layouts(&mut answer.cases[at], &subjects, &mut answer.runs)?.is_none() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(()))
-    }
-
-    /// Looks for the change of one case in other layouts.
-    fn in_layouts(
-        &self,
-        case: &mut GatedCase,
-        subjects: &[Subject],
-        runs: &mut usize,
-    ) -> Result<Option<()>> {
-        let request = &self.asked.request;
-        let cases: Vec<String> =
-            [&case.case].into_iter().filter(|name| !name.is_empty()).cloned().collect();
-        let repeats = Repeats::Times(analysis::blocks_at_most(LAYOUT_RUNS));
-        let title = format!("gate layouts {}", case.case);
-        let experiment = experiment_of_cases(request, subjects, &cases, repeats, &title)?;
-        let mut watch = Watch::new(0.0, subjects.len()).until(LAYOUT_RUNS);
-        let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
-        let store = Store::at(self.workshop.folder().join("records"));
-        let Measurement { end, record } = measure_while(experiment, &store, false, after)?;
-        if end == End::Interrupted {
-            return Ok(None);
-        }
-        let record = record.context("no run of the layouts was kept")?;
-        *runs += record.runs.len();
-        if let Some(why) = too_disturbed(&record) {
-            case.why = format!("nothing is known of other layouts: {why}");
-            return Ok(Some(()));
-        }
-        match in_layouts(&record, subjects, &request.metric)? {
-            Err(why) => case.why = format!("nothing is known of other layouts: {why}"),
-            Ok(logs) => {
-                let changes: Vec<(f64, f64)> = logs.iter().map(|[a, b]| difference(a, b)).collect();
-                let found = case.change.unwrap_or(0.0).ln_1p();
-                if !is_in_layouts(&changes, found) {
-                    case.is = GateVerdict::LayoutOnly;
-                }
-                case.layouts = changes.iter().map(|(size, _)| size.exp_m1()).collect();
-            }
-        }
-        Ok(Some(()))
     }
 
     fn nothing(&self, why: Nothing) -> Answered {
@@ -450,6 +404,12 @@ impl Gating<'_> {
     }
 }
 
+/// Seconds that the runs of a round took.
+fn spent_s(record: &Opened) -> f64 {
+    let runs: Vec<&Run> = record.runs.iter().collect();
+    plan::adaptive::spent_s(&record.record, &runs)
+}
+
 /// The verdict about a cell.
 fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
     let case = cell.key.parameters.get(CASE).cloned().unwrap_or_default();
@@ -460,6 +420,7 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         change: contrast.and_then(|contrast| contrast.change),
         interval: contrast.and_then(|contrast| contrast.interval),
         blocks: contrast.map_or(0, |contrast| contrast.n),
+        could_see: None,
         layouts: Vec::new(),
         beside: Vec::new(),
         why: String::new(),
@@ -470,7 +431,12 @@ fn gated(cell: &CellComparison, smallest: f64) -> GatedCase {
         .filter_map(|(side, failed)| (*failed > 0).then_some(side))
         .collect();
     let Some(contrast) = contrast.filter(|contrast| contrast.n > 0) else {
-        gated.why = format!("all runs of {} fail", failing.join(" and "));
+        if failing.is_empty() {
+            gated.is = GateVerdict::CannotTell;
+            gated.why = "the host disturbed all of its blocks".to_string();
+        } else {
+            gated.why = format!("all runs of {} fail", failing.join(" and "));
+        }
         return gated;
     };
     if !failing.is_empty() {
@@ -514,8 +480,13 @@ fn beside(cell: &CellComparison) -> Vec<CountChange> {
     changes
 }
 
-/// The smallest change that this number of blocks finds in a cell in four of five gates, by the noise between its blocks.
-fn could_see(cell: &CellComparison, metric: &str, blocks: usize, alpha: f64) -> Option<f64> {
+/// The smallest change that this number of blocks, of so many runs each, finds in a cell in four of five gates.
+fn could_see(
+    cell: &CellComparison,
+    metric: &str,
+    (blocks, runs): (usize, u32),
+    alpha: f64,
+) -> Option<f64> {
     let side = |at: usize| -> BTreeMap<u32, f64> {
         let runs = cell.passes.get(at).into_iter().flatten().filter(|run| !run.discarded);
         let value = |run: &RunValues| run.metrics.get(metric).filter(|value| *value > 0.0);
@@ -524,6 +495,9 @@ fn could_see(cell: &CellComparison, metric: &str, blocks: usize, alpha: f64) -> 
     let (base, head) = (side(0), side(1));
     let differences: Vec<f64> =
         head.iter().filter_map(|(block, value)| Some(value - base.get(block)?)).collect();
-    let deviation = Spread::from_values(&differences)?.stddev?;
-    detectable(blocks, deviation / 2.0_f64.sqrt(), sequential::nominal(blocks, alpha))
+    let deviation = usual_deviation(&differences)?;
+    // A median of normal noise is worth this much less than a mean.
+    let worth = if runs > 1 { f64::from(runs) / FRAC_PI_2 } else { 1.0 };
+    let cv = deviation / (2.0 * worth).sqrt();
+    detectable(blocks, cv, sequential::nominal(blocks, alpha))
 }

@@ -14,9 +14,11 @@ macro_rules! harnesses {
 }
 
 harnesses! {
+    "catch2",
     "criterion",
     "go",
     "google-benchmark",
+    "hyperfine",
     "jmh",
     "pytest-benchmark",
     "will-it-scale",
@@ -57,7 +59,10 @@ mod tests {
             let uses = commands::uses(&command);
             assert!(uses.contains("case"), "{name} runs no case");
             assert!(
-                harness.list.iter().any(|word| word.contains("{program}")),
+                harness
+                    .list
+                    .iter()
+                    .any(|word| word.contains("{program}") || word.contains("{pattern}")),
                 "{name} lists nothing"
             );
         }

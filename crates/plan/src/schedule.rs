@@ -13,6 +13,9 @@ use records::{PointOrder, ProfileKind, Record, Run};
 
 use crate::adaptive;
 
+/// Share of a gate's budget in which cells that were set aside are looked at again; the rest is for those that stay open.
+const REEXAMINED: f64 = 0.75;
+
 /// A run that is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assignment {
@@ -55,7 +58,8 @@ pub fn steps(record: &Record, assignment: Assignment) -> Vec<Option<ProfileKind>
 pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
     let mut cells = cells(record);
     let gate = record.experiment.compare.gate;
-    if gate.is_some_and(|gate| adaptive::spent_s(record, before) >= gate.budget_s) {
+    let spent_s = adaptive::spent_s(record, before);
+    if gate.is_some_and(|gate| spent_s >= gate.budget_s) {
         return Vec::new();
     }
     match record.variants.len() {
@@ -65,6 +69,11 @@ pub fn block(record: &Record, before: &[&Run], block: u32) -> Vec<Assignment> {
         }
         0 | 1 if block < record.experiment.blocks() => (),
         0 | 1 => cells.iter_mut().for_each(Vec::clear),
+        _ if let Some(gate) = gate => {
+            let runs = runs_of_cells(&cells, before);
+            let may_reexamine = spent_s < REEXAMINED * gate.budget_s;
+            cells = analysis::gate_points_to_run(record, &cells, &runs, block, may_reexamine);
+        }
         _ => {
             let runs = runs_of_cells(&cells, before);
             for (cell, runs) in cells.iter_mut().zip(&runs) {
@@ -199,8 +208,11 @@ fn runs_of_cell(
     runs
 }
 
-/// How often each point is run in a block: more than once only in a boot.
+/// How often each point is run in a block: more than once only in a boot, and where a gate wants medians.
 fn repeats(record: &Record) -> u32 {
+    if let Some(gate) = record.experiment.compare.gate {
+        return gate.runs.max(1);
+    }
     let guest = record.experiment.guest.as_ref().filter(|_| has_boots(record));
     guest.and_then(|guest| guest.runs).unwrap_or(1).max(1)
 }

@@ -206,6 +206,13 @@ pub struct Gate {
     pub alpha: f64,
     /// Seconds that all runs may take.
     pub budget_s: f64,
+    /// Runs of a point in a block, whose median counts.
+    #[serde(default = "one_run")]
+    pub runs: u32,
+}
+
+fn one_run() -> u32 {
+    1
 }
 
 /// The order in which the points of a block are run.
@@ -255,10 +262,10 @@ impl Judging {
             "placebo is {}, must be a share from 0 to 1",
             self.placebo
         );
-        if let Some(Gate { alpha, budget_s }) = self.gate {
+        if let Some(Gate { alpha, budget_s, runs }) = self.gate {
             ensure!(
-                alpha > 0.0 && alpha < 1.0 && budget_s > 0.0,
-                "gate: alpha is {alpha}, must be a share such as 0.01; budget_s is {budget_s}, must be above 0"
+                alpha > 0.0 && alpha < 1.0 && budget_s > 0.0 && runs > 0,
+                "gate: alpha is {alpha}, must be a share such as 0.01; budget_s is {budget_s} and runs is {runs}, must be above 0"
             );
         }
         Ok(())

@@ -13,7 +13,7 @@ pub struct Harness {
     pub description: String,
     /// What has `{program}` in its lines: for users who must name it.
     pub program: String,
-    /// The words of a program that prints the cases.
+    /// The words of a program that prints the cases. `{pattern}` is what the user calls `{program}`.
     pub list: Vec<String>,
     /// A regular expression; its group in a line of that output is a case.
     pub case: String,

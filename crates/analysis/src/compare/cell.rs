@@ -16,7 +16,7 @@ use super::sessions;
 use super::taken::TakenRuns;
 use super::verdicts::{contrast, no_look_left};
 use crate::comparison::{Contrast, Design, MetricComparison, Scale, TakenIn, Verdict};
-use crate::judge::Judgement;
+use crate::judge::{Judgement, MISSES};
 use crate::multiplicity::holm_adjusted;
 use crate::{Modes, Spread};
 
@@ -210,7 +210,7 @@ impl<'a> ComparedCell<'a> {
         let mut contrasts: Vec<Contrast> =
             judgements.iter().zip(adjusted).enumerate().map(explained).collect();
         if rules.spares_harmless && role == Role::Primary {
-            let harmless = columns.harmless(rules, better);
+            let harmless = columns.harmless_at(MISSES[0], rules, better);
             contrasts.iter_mut().zip(harmless).for_each(|(one, harmless)| one.harmless = harmless);
         }
         MetricComparison {

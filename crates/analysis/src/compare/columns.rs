@@ -9,7 +9,7 @@ use super::rules::Rules;
 use crate::Spread;
 use crate::comparison::Scale;
 use crate::drift_fit::Taken;
-use crate::judge::{Judgement, Rule, is_harmless, judge, judge_separate, judge_taken};
+use crate::judge::{Judgement, Rule, is_harmless_at, judge, judge_separate, judge_taken};
 use crate::multiplicity::holm_levels;
 
 /// The numbers that one contrast is judged by.
@@ -84,11 +84,11 @@ impl MetricColumns {
         self.columns.iter().map(|column| column.judge(&rule)).collect()
     }
 
-    /// For each arm, whether no change for the worse that matters is likely at the last look.
-    pub fn harmless(&self, rules: &Rules, better: Better) -> Vec<bool> {
+    /// For each arm, whether no change for the worse that matters is likely at the last look, but for this probability.
+    pub fn harmless_at(&self, miss: f64, rules: &Rules, better: Better) -> Vec<bool> {
         let rule = self.rule(rules, rules.alpha);
         let is_harmless = |column: &Column| match column {
-            Column::Paired(differences) => is_harmless(differences, better, &rule),
+            Column::Paired(differences) => is_harmless_at(miss, differences, better, &rule),
             Column::Separate(..) | Column::Taken(_) => false,
         };
         self.columns.iter().map(is_harmless).collect()

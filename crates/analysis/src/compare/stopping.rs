@@ -6,6 +6,7 @@ use super::blocks::{Block, blocks};
 use super::columns::{Column, MetricColumns, finite, scaled, unit_and_direction};
 use super::repeats;
 use super::rules::{ALPHA, Rules};
+use crate::judge::MISSES;
 
 /// The largest number of blocks, if `cap` of them are to count: blocks that are left out are run
 /// again, up to a third more.
@@ -22,8 +23,37 @@ pub fn blocks_at_most(cap: u32) -> u32 {
 /// A record may hold some blocks alone. Then as many must count as it was asked for below the planned number, and
 /// the blocks beyond are spares for those that the host disturbs.
 pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u32) -> Vec<usize> {
+    open_points(record, points, runs, block, MISSES[0])
+}
+
+/// The points that are to run in block `block` of a gate, for each of its cells. Where `may_reexamine`, cells that were set
+/// aside as harmless run again once no other is open, the most suspicious first.
+pub fn gate_points_to_run(
+    record: &Record,
+    cells: &[Vec<usize>],
+    runs: &[Vec<&Run>],
+    block: u32,
+    may_reexamine: bool,
+) -> Vec<Vec<usize>> {
+    let misses = if may_reexamine { &MISSES[..] } else { &MISSES[..1] };
+    let open = |miss: &f64| -> Vec<Vec<usize>> {
+        let cells = cells.iter().zip(runs);
+        cells.map(|(points, runs)| open_points(record, points, runs, block, *miss)).collect()
+    };
+    let is_any = |open: &Vec<Vec<usize>>| open.iter().any(|points| !points.is_empty());
+    misses.iter().map(open).find(is_any).unwrap_or_else(|| vec![Vec::new(); cells.len()])
+}
+
+/// [`points_to_run`], where a gate's cell is harmless at this probability of a miss.
+fn open_points(
+    record: &Record,
+    points: &[usize],
+    runs: &[&Run],
+    block: u32,
+    miss: f64,
+) -> Vec<usize> {
     let cap = record.experiment.blocks();
-    let runs = repeats::merged_runs(runs.iter().copied());
+    let runs = repeats::merged_runs(record, runs.iter().copied());
     let blocks = blocks(record, points, &runs);
     let rules = Rules::for_record(record);
     let metric = record.deciding_or(&record.points[points[0]], &rules.primary);
@@ -33,7 +63,9 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
     let is_hopeless = |arm: usize| blocks.len() >= 3 && !blocks.iter().any(|b| is_measured(b, arm));
     let alive: Vec<usize> = (0..points.len()).filter(|arm| !is_hopeless(*arm)).collect();
     let limit = if record.blocks.is_some() { u32::MAX } else { blocks_at_most(cap) };
-    if block >= limit || alive.first() != Some(&0) || alive.len() < 2 {
+    // A cell of a gate may have been set aside in some of the blocks.
+    let own_blocks = if rules.spares_harmless { blocks.len() as u32 } else { block };
+    if own_blocks >= limit || alive.first() != Some(&0) || alive.len() < 2 {
         return Vec::new();
     }
     let in_steps = record.experiment.compare.in_steps;
@@ -64,7 +96,7 @@ pub fn points_to_run(record: &Record, points: &[usize], runs: &[&Run], block: u3
         };
         let mut harmless = vec![false; judged.len()];
         if rules.spares_harmless {
-            harmless = columns.harmless(&rules, better);
+            harmless = columns.harmless_at(miss, &rules, better);
         }
         judged.iter().zip(harmless).all(|(judgement, harmless)| judgement.stop || harmless)
     };

@@ -12,9 +12,12 @@ use serde::Serialize;
 
 use super::{Proportion, SimulatedHost};
 use crate::baselines::{Benchstat, beyond_history, criterion};
-use crate::judge::{Decision, Rule, is_harmless, is_suspect, judge};
+use crate::judge::{Decision, Judgement, MISSES, Rule, is_harmless_at, judge};
 use crate::noise::Noise;
-use crate::sequential::LOOKS;
+use crate::power::detectable;
+use crate::rounds::{OpenCase, further_round};
+use crate::sequential::{LOOKS, nominal};
+use crate::spread::{Spread, usual_deviation};
 
 /// Cases of a pull request.
 const CASES: usize = 20;
@@ -23,11 +26,15 @@ const CASES: usize = 20;
 const PLANTED: [f64; 3] = [0.0, 0.03, 0.05];
 
 const ALPHA: f64 = 0.01;
+/// What the last of eight rounds may spend.
+const ALPHA_LEAST: f64 = ALPHA / 256.0;
 const SMALLEST: f64 = 0.02;
 const CAP: u32 = 60;
 
-/// Runs that the budget allows: 0.15 s each for 5 minutes.
-const RUNS_MAX: u32 = 2000;
+/// Runs that the budget allows: 0.1 s each, in the three quarters of 5 minutes that are not kept for other layouts.
+const RUNS_MAX: u32 = 2250;
+/// Runs in which cases that were set aside are looked at again: three quarters.
+const REEXAMINED_MAX: u32 = 1687;
 
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -187,57 +194,119 @@ fn one_against_history(request: &mut PullRequest) -> [Said; CASES] {
 }
 
 /// The rule that decides about the cases of a gate: half of the error for all of them, half of the rest for each further
-/// round of blocks of those that stay suspect.
+/// round of blocks of those that stay open.
 fn ours(request: &mut PullRequest) -> [Said; CASES] {
     let mut said = [Said::Nothing; CASES];
-    let mut cases: Vec<usize> = (0..CASES).collect();
-    let mut alpha = ALPHA;
-    while !cases.is_empty() && request.host.runs < RUNS_MAX {
+    let margin = SMALLEST.ln_1p();
+    let mut alpha = ALPHA / 2.0;
+    let all: Vec<usize> = (0..CASES).collect();
+    let mut could_see = [None; CASES];
+    let mut open = Vec::new();
+    for (number, case) in judged_in_turn(request, &all, 1, alpha).into_iter().enumerate() {
+        said[number] = case.said(margin);
+        could_see[number] = case.could_see(alpha / CASES as f64);
+        open.extend(case.worth_more(margin).map(|worse_by| (number, worse_by)));
+    }
+    while alpha > ALPHA_LEAST && request.host.runs < RUNS_MAX {
         alpha /= 2.0;
-        cases = judged_in_turn(request, &cases, alpha, &mut said);
+        let cases = open.iter().map(|(number, worse_by)| OpenCase {
+            worse_by: *worse_by,
+            could_see: could_see[*number],
+        });
+        let cases: Vec<OpenCase> = cases.collect();
+        let left = f64::from(RUNS_MAX - request.host.runs);
+        let Some(round) = further_round(&cases, SMALLEST, left) else { break };
+        let numbers: Vec<usize> = round.cases.iter().map(|place| open[*place].0).collect();
+        open.retain(|(number, _)| !numbers.contains(number));
+        let judged = judged_in_turn(request, &numbers, round.runs, alpha);
+        for (number, case) in numbers.into_iter().zip(judged) {
+            if case.said(margin) != Said::Nothing {
+                said[number] = case.said(margin);
+            }
+            open.extend(case.worth_more(margin).map(|worse_by| (number, worse_by)));
+        }
     }
     said
 }
 
-/// Runs cases in turn until each is judged, harmless or at its last look. Those that stay suspect.
-fn judged_in_turn(
-    request: &mut PullRequest,
-    cases: &[usize],
-    alpha: f64,
-    said: &mut [Said; CASES],
-) -> Vec<usize> {
+/// The differences of a case so far, and what they show.
+struct Case {
+    number: usize,
+    differences: Vec<f64>,
+    judged: Judgement,
+    /// Whether it is harmless, at each probability of a miss.
+    harmless: [bool; MISSES.len()],
+}
+
+impl Case {
+    fn said(&self, margin: f64) -> Said {
+        let estimate = self.judged.estimate.unwrap_or(0.0);
+        match self.judged.decision {
+            Decision::Changed { .. } if estimate >= margin => Said::Slower,
+            Decision::Changed { .. } if estimate < 0.0 => Said::Faster,
+            _ => Said::Nothing,
+        }
+    }
+
+    /// How much slower it seems, if a further round may show it to be: it is neither told nor harmless, or it is slower by
+    /// less than what matters as it seems, and by more as it may be.
+    fn worth_more(&self, margin: f64) -> Option<f64> {
+        let estimate = self.judged.estimate.unwrap_or(0.0);
+        let is_open = match self.judged.decision {
+            Decision::Changed { .. } => {
+                let high = self.judged.interval.map_or(0.0, |(_, high)| high);
+                (0.0..margin).contains(&estimate) && high >= margin
+            }
+            Decision::CannotTell { .. } => !self.harmless[0],
+            Decision::Same | Decision::TooFew { .. } => false,
+        };
+        is_open.then_some(estimate)
+    }
+
+    /// The smallest change that all blocks find in four of five gates.
+    fn could_see(&self, alpha: f64) -> Option<f64> {
+        let deviation = usual_deviation(&self.differences)?;
+        detectable(CAP as usize, deviation / 2.0_f64.sqrt(), nominal(CAP as usize, alpha))
+    }
+}
+
+/// Runs cases in turn, `runs` for each value, until each is judged, harmless or at its last look.
+fn judged_in_turn(request: &mut PullRequest, cases: &[usize], runs: u32, alpha: f64) -> Vec<Case> {
     let alpha = alpha / cases.len().max(1) as f64;
     let rule = Rule { alpha, margin: SMALLEST.ln_1p(), sequential: true, cap: CAP };
-    let mut differences: [Vec<f64>; CASES] = std::array::from_fn(|_| Vec::new());
-    let (mut open, mut suspects) = (cases.to_vec(), Vec::new());
-    for block in 1..=CAP as usize {
-        let mut order = open.clone();
-        order.shuffle(&mut request.host.random);
-        for case in order {
-            let is_head_first = request.host.random.random::<bool>();
-            let (first, second) =
-                (request.run(case, is_head_first), request.run(case, !is_head_first));
-            differences[case].push(if is_head_first { first - second } else { second - first });
-        }
-        if !LOOKS.contains(&block) {
-            continue;
-        }
-        open.retain(|case| {
-            let own = &differences[*case];
-            let judged = judge(own, &rule);
-            let estimate = judged.estimate.unwrap_or(0.0);
-            match judged.decision {
-                Decision::Changed { .. } if estimate >= rule.margin => said[*case] = Said::Slower,
-                Decision::Changed { .. } if estimate < 0.0 => said[*case] = Said::Faster,
-                Decision::CannotTell { .. } if judged.stop && is_suspect(estimate, rule.margin) => {
-                    suspects.push(*case);
-                }
-                _ => (),
+    let begun = |number: &usize| Case {
+        number: *number,
+        differences: Vec::new(),
+        judged: judge(&[], &rule),
+        harmless: [false; MISSES.len()],
+    };
+    let mut cases: Vec<Case> = cases.iter().map(begun).collect();
+    while request.host.runs < RUNS_MAX {
+        let levels = if request.host.runs < REEXAMINED_MAX { MISSES.len() } else { 1 };
+        let is_open = |case: &Case, level: usize| !case.judged.stop && !case.harmless[level];
+        let level = (0..levels).find(|level| cases.iter().any(|case| is_open(case, *level)));
+        let Some(level) = level else { break };
+        let mut open: Vec<&mut Case> =
+            cases.iter_mut().filter(|case| is_open(case, level)).collect();
+        open.shuffle(&mut request.host.random);
+        for case in open {
+            let mut order = [vec![false; runs as usize], vec![true; runs as usize]].concat();
+            order.shuffle(&mut request.host.random);
+            let mut sides = [Vec::new(), Vec::new()];
+            for is_head in order {
+                sides[usize::from(is_head)].push(request.run(case.number, is_head));
             }
-            !judged.stop && !is_harmless(own, Better::Lower, &rule)
-        });
+            let [base, head] =
+                sides.map(|side| Spread::from_values(&side).map_or(0.0, |spread| spread.median));
+            case.differences.push(head - base);
+            if LOOKS.contains(&case.differences.len()) {
+                case.judged = judge(&case.differences, &rule);
+                case.harmless = MISSES
+                    .map(|miss| is_harmless_at(miss, &case.differences, Better::Lower, &rule));
+            }
+        }
     }
-    suspects
+    cases
 }
 
 #[cfg(test)]

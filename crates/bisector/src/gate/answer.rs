@@ -1,6 +1,5 @@
 //! What a gate says, as a value.
 
-use analysis::is_suspect;
 use records::Better;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,27 +50,49 @@ pub struct GateAnswer {
 }
 
 impl GateAnswer {
-    /// Cases that cannot be told and seem worse.
-    pub(super) fn suspects(&self) -> Vec<String> {
+    /// Cases that further blocks may show to be worse, with how much worse they seem, as a logarithm: they cannot be told, or
+    /// they are worse by less than what matters as it seems, and by more as it may be.
+    pub(super) fn open_cases(&self) -> Vec<(String, f64)> {
         let margin = self.smallest_effect.ln_1p();
-        let suspects = self.cases.iter().filter(|case| {
-            let log = case.change.unwrap_or(0.0).ln_1p();
-            let worse_by = match self.better {
-                Better::Lower => log,
-                Better::Higher => -log,
-                Better::Neither => log.abs(),
-            };
-            case.is == GateVerdict::CannotTell && is_suspect(worse_by, margin)
-        });
-        suspects.map(|case| case.case.clone()).collect()
+        let worse_by = |change: f64| match self.better {
+            Better::Lower => change.ln_1p(),
+            Better::Higher => -change.ln_1p(),
+            Better::Neither => change.ln_1p().abs(),
+        };
+        let is_open = |case: &&GatedCase| match case.is {
+            GateVerdict::CannotTell => true,
+            GateVerdict::Slightly => {
+                case.interval.is_some_and(|(low, high)| worse_by(low).max(worse_by(high)) >= margin)
+            }
+            _ => false,
+        };
+        let open = self.cases.iter().filter(is_open);
+        open.map(|case| (case.case.clone(), worse_by(case.change.unwrap_or(0.0)))).collect()
     }
 
     /// Takes what further blocks say about some of the cases.
     pub(super) fn take_further(&mut self, further: GateAnswer) {
-        for new in further.cases.into_iter().filter(|new| new.is != GateVerdict::CannotTell) {
-            let known = self.cases.iter_mut().find(|case| case.case == new.case);
-            known.into_iter().for_each(|known| *known = new.clone());
+        for new in further.cases {
+            let Some(known) = self.cases.iter_mut().find(|case| case.case == new.case) else {
+                continue;
+            };
+            // What is known to be slightly worse stays so, unless it is worse than that.
+            let says_less = match new.is {
+                GateVerdict::CannotTell => true,
+                GateVerdict::Harmless => known.is == GateVerdict::Slightly,
+                _ => false,
+            };
+            if says_less {
+                known.could_see = match (known.could_see, new.could_see) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            } else {
+                *known = new;
+            }
         }
+        let seen = self.cases.iter().map(|case| case.could_see);
+        self.could_see = seen.reduce(|a, b| Some(a?.max(b?))).flatten();
         self.runs += further.runs;
         self.disturbed += further.disturbed;
         self.records.extend(further.records);
@@ -137,6 +158,9 @@ pub struct GatedCase {
     pub interval: Option<(f64, f64)>,
     /// Blocks that counted.
     pub blocks: usize,
+    /// The smallest change for the worse that would have been found in it in four of five gates, as a share; absent if too few
+    /// blocks tell.
+    pub could_see: Option<f64>,
     /// The change in other layouts, as shares; empty if they were not tried.
     pub layouts: Vec<f64>,
     /// Counts that changed with it, the largest change first: what the kernel did for both sides, as page faults.

@@ -22,22 +22,35 @@ pub enum Cases {
     /// These, in both builds.
     Named(Vec<String>),
     /// A program that runs in the folder of a build. Each line that it prints is a case: the group of the pattern where it
-    /// matches, or the whole line without a pattern. `{program}` in a word is the program of that build.
+    /// matches, or the whole line without a pattern. `{program}` in a word is the path of the program of that build, and
+    /// `{pattern}` what the user calls it.
     Listed { words: Vec<String>, pattern: Option<Regex> },
+}
+
+/// A program of a build.
+pub(super) struct NamedProgram {
+    /// As the user names it, where `*` stands for any characters.
+    pub name: String,
+    pub path: String,
 }
 
 /// The cases of a build, or why they are not known.
 pub(super) fn list(
     cases: &Cases,
     folder: &Path,
-    program: Option<&str>,
+    program: Option<&NamedProgram>,
 ) -> Result<Result<Vec<String>, String>> {
     let (words, pattern) = match cases {
         Cases::One => return Ok(Ok(Vec::new())),
         Cases::Named(names) => return Ok(Ok(names.clone())),
         Cases::Listed { words, pattern } => (words, pattern),
     };
-    let filled = words.iter().map(|word| word.replace("{program}", program.unwrap_or_default()));
+    let filled = words.iter().map(|word| match program {
+        Some(program) => {
+            word.replace("{program}", &program.path).replace("{pattern}", &program.name)
+        }
+        None => word.clone(),
+    });
     let filled: Vec<String> = filled.collect();
     let [first, rest @ ..] = &filled[..] else {
         return Ok(Err("no program lists them".to_string()));

@@ -28,8 +28,8 @@ use super::bisect::time_s;
 ///
 /// Head and the commit where it left the base are built in folders of knee's own; the repository is only read. Builds that
 /// load equal code are not run. Else all cases run in turn, base and head in random order, until each is judged or the
-/// budget is spent. A case that is likely harmless is soon left alone. What is slower is looked for in other layouts of both
-/// builds before it is blamed. All cases together call a change where none is in at most 1 % of the gates.
+/// budget is spent. A case that is likely harmless is left alone until the others are judged. What is slower is looked for
+/// in other layouts of both builds before it is blamed. All cases together call a change where none is in at most 1 % of the gates.
 ///
 /// Exit status: 0 nothing is shown to be slower; 2 the gate could not do it; 3 a case is slower; 130 interrupted, the same
 /// gate again goes on.
@@ -71,7 +71,7 @@ pub struct Arguments {
     case: Vec<String>,
     /// A benchmark harness and its program
     ///
-    /// criterion, go, google-benchmark, jmh, pytest-benchmark or will-it-scale.
+    /// catch2, criterion, go, google-benchmark, hyperfine, jmh, pytest-benchmark or will-it-scale.
     /// It lists the cases, runs each by itself, and its own numbers decide, so that the start of a process is no part of
     /// them. `*` in the name of the program stands for any characters.
     #[arg(long, value_name = "NAME=PROGRAM", conflicts_with_all = ["command", "value", "metric"])]
@@ -182,7 +182,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         }
     };
     let has_cases = !matches!(cases, Cases::One);
-    let uses_cases = command.contains("{case}") || command.contains("{case:regex}");
+    let uses_cases = command.contains("{case}") || command.contains("{case:regex");
     ensure!(
         !has_cases || uses_cases,
         "--command has no {{case}}: where does a case's name belong?"

@@ -24,7 +24,7 @@ fn project(commits: &[&[(&str, u32)]]) -> Project {
         vec![
             ("bench.sh".to_string(), BENCH.to_string()),
             ("costs".to_string(), costs.collect()),
-            (format!("notes/{commit}"), commit.to_string()),
+            (format!("notes/{commit}.md"), commit.to_string()),
         ]
     })
 }

@@ -24,6 +24,7 @@ mod fleet_remote;
 mod gate;
 mod gates;
 mod guests;
+mod harness_gates;
 mod holder_reasons;
 mod home;
 mod import;

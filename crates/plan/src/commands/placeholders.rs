@@ -1,7 +1,8 @@
 //! Placeholders: `{NAME}` in the lines of a command. A line is split into words first and
 //! filled afterwards, so that a value with blanks stays one word. `{NAME...}`, alone in its word,
-//! becomes as many words as its value has. `{NAME:regex}` is a regular expression that matches the value alone. `{{NAME}}` means `{NAME}` itself, `${NAME}` is
-//! left to a shell, and so are braces around anything but a name.
+//! becomes as many words as its value has. `{NAME:regex}` is a regular expression that matches the value alone, and
+//! `{NAME:regexes}` one for each part between slashes. `{{NAME}}` means `{NAME}` itself, `${NAME}` is left to a shell, and so
+//! are braces around anything but a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +59,10 @@ enum Form {
     Plain,
     /// Several words.
     Words,
-    /// A regular expression of it.
+    /// A regular expression that matches it.
     Pattern,
+    /// One for each of its parts between slashes.
+    Patterns,
 }
 
 /// The parts of a text in their order.
@@ -95,11 +98,11 @@ fn literal(text: &str) -> Option<usize> {
 /// `{NAME}` or `{NAME...}` at the start of a text, and its length.
 fn name(text: &str) -> Option<(Part<'_>, usize)> {
     let inside = text.strip_prefix('{')?.split_once('}')?.0;
-    let (name, form) = match (inside.strip_suffix("..."), inside.strip_suffix(":regex")) {
-        (Some(name), _) => (name, Form::Words),
-        (None, Some(name)) => (name, Form::Pattern),
-        (None, None) => (inside, Form::Plain),
-    };
+    let forms = [("...", Form::Words), (":regex", Form::Pattern), (":regexes", Form::Patterns)];
+    let (name, form) = forms
+        .into_iter()
+        .find_map(|(end, form)| Some((inside.strip_suffix(end)?, form)))
+        .unwrap_or((inside, Form::Plain));
     is_name(name).then_some((Part::Name(name, form), inside.len() + 2))
 }
 
@@ -119,7 +122,11 @@ pub fn fill(text: &str, values: &Values) -> Result<String> {
         Part::Name(name, form) => {
             let value =
                 values.get(name).with_context(|| format!("unknown placeholder {{{name}}}"))?;
-            Ok(if form == Form::Pattern { pattern(value) } else { value.clone() })
+            Ok(match form {
+                Form::Pattern => pattern(value),
+                Form::Patterns => pattern(value).replace('/', "$/^"),
+                Form::Words | Form::Plain => value.clone(),
+            })
         }
     };
     parts(text).into_iter().map(value).collect()
@@ -284,6 +291,7 @@ mod tests {
     #[test]
     fn a_line_is_split_as_a_shell_does_and_filled_afterwards() {
         check_words("make -j{cpus}", false, r#"["make", "-j4"]"#);
+        check_words("x ^{regex:regexes}$", false, r#"["x", "^a$/^b\\[1\\]\\.c$"]"#);
         check_words("grep ^{regex:regex}$", false, r#"["grep", "^a/b\\[1\\]\\.c$"]"#);
         check_words("a 'b c' \"d e\" f\\ g", false, r#"["a", "b c", "d e", "f g"]"#);
         check_words("a {options} z", false, r#"["a", "-a  'b c'", "z"]"#);

@@ -146,3 +146,33 @@ fn a_part_of_the_blocks_has_spares_for_those_that_the_host_disturbs() {
     assert_eq!(held(&[5, 24]), [4, 5, 6, 24, 25]);
     assert_eq!(held(&[4, 5, 6]), [4, 5, 6, 24, 25]);
 }
+
+#[test]
+fn a_gate_runs_what_it_set_aside_again_once_nothing_else_is_open() {
+    let experiment = "blocks = 60\n[compare]\nuntil_decided = true\nsmallest_effect = 0.05\n[compare.gate]\n\
+        alpha = 0.01\nbudget_s = 100.0\n[[variant]]\nname = 'a'\n[[variant]]\nname = 'b'";
+    // Differences alternate around none, and around a tenth.
+    let cell = |level: f64| -> Vec<[f64; 2]> {
+        let value = |block: i32| 1000.0 * (level + 0.037 * f64::from(block % 2 * 2 - 1)).exp();
+        (0..60).map(|block| [1000.0, value(block)]).collect()
+    };
+    let opened = record("r", experiment, &["a", "b"], json!([cell(0.0), cell(0.1)]));
+    let cells = [vec![0, 1], vec![2, 3]];
+    let check = |blocks: [u32; 2], may_reexamine: bool, expected: [&[usize]; 2]| {
+        let of_cell = |cell: usize| -> Vec<&Run> {
+            let is_own = |run: &&Run| run.point as usize / 2 == cell && run.block < blocks[cell];
+            opened.runs.iter().filter(is_own).collect()
+        };
+        let runs = [of_cell(0), of_cell(1)];
+        let block = blocks[1];
+        assert_eq!(
+            gate_points_to_run(&opened.record, &cells, &runs, block, may_reexamine),
+            expected,
+            "{blocks:?}"
+        );
+    };
+    check([7, 7], true, [&[0, 1], &[2, 3]]);
+    check([8, 8], true, [&[], &[2, 3]]);
+    check([8, 14], true, [&[0, 1], &[]]);
+    check([8, 14], false, [&[], &[]]);
+}

@@ -266,7 +266,8 @@ fn method(answer: &GateAnswer) -> Vec<String> {
             100.0 * (1.0 - answer.alpha)
         ),
         format!(
-            "A case is left alone once a slowdown of {:.1} % is excluded at 98 % for it by itself.",
+            "A case is left alone once a slowdown of {:.1} % is excluded at 98 % for it by itself. While the budget lasts, it is \
+             looked at again until that is so at 99.9 %, and what stays open runs in further rounds.",
             100.0 * answer.smallest_effect
         ),
     ];

@@ -1,0 +1,185 @@
+//! Other layouts of both builds, before a slowdown is blamed: code that a change did not touch can be slower because it lies
+//! elsewhere.
+
+use analysis::{Spread, blocks_at_most, hodges_lehmann};
+use anyhow::{Context, Result};
+use records::Opened;
+use runner::End;
+use store::Store;
+
+use super::Gating;
+use super::answer::{GateAnswer, GateVerdict, GatedCase};
+use crate::layouts::{in_layouts, relink, too_disturbed};
+use crate::measurement::{
+    Blocks, LAYOUT_RUNS, LAYOUTS, Measurement, Repeats, Subject, differences, experiment_of_cases,
+    logs_by_block, measure_while,
+};
+use crate::patience::Watch;
+
+/// Cases whose change is looked for in other layouts, the surest first.
+const LAID_OUT_MAX: usize = 4;
+
+/// Standard errors by which other layouts must lack a slowdown before it is taken back.
+const ERRORS: f64 = 2.0;
+
+/// What is left of the budget, and what a run takes.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    pub seconds: f64,
+    pub run_s: f64,
+}
+
+impl Gating<'_> {
+    /// Looks for the slowdowns in other layouts of both builds. `None` if a signal asked knee to end.
+    pub(super) fn lay_out(
+        &self,
+        answer: &mut GateAnswer,
+        left: Left,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<()>> {
+        let mut found: Vec<usize> = (0..answer.cases.len())
+            .filter(|at| answer.cases[*at].is == GateVerdict::Worse)
+            .collect();
+        let size = |at: &usize| answer.cases[*at].change.unwrap_or(0.0).abs();
+        found.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        if found.is_empty() || self.asked.request.build.is_none() {
+            return Ok(Some(()));
+        }
+        let untried = found.split_off(found.len().min(LAID_OUT_MAX));
+        let why = format!("only the {LAID_OUT_MAX} largest changes are looked for there");
+        say(answer, &untried, &why);
+        let builds_s: f64 =
+            self.builds.iter().map(|build| build.seconds).sum::<f64>() * f64::from(LAYOUTS);
+        let left_s = left.seconds - builds_s;
+        if left_s < 0.0 {
+            let why = format!(
+                "their builds take {builds_s:.0} s, and {:.0} s of the budget are left",
+                left.seconds
+            );
+            say(answer, &found, &why);
+            return Ok(Some(()));
+        }
+        if !self.workshop.has_linked(&self.head) {
+            say(answer, &found, "the build links no program");
+            return Ok(Some(()));
+        }
+        tell("building other layouts of both, since the difference may be of the layout alone");
+        let plain = [0, 1].map(|side: usize| Some(self.builds[side].key.clone()));
+        let subjects = match relink(&self.workshop, [&self.base, &self.head], plain, LAYOUTS)? {
+            Ok(Some(subjects)) => self.with_programs(subjects),
+            Ok(None) => return Ok(None),
+            Err(why) => Err(why),
+        };
+        let subjects = match subjects {
+            Ok(subjects) => subjects,
+            Err(why) => {
+                say(answer, &found, &why);
+                return Ok(Some(()));
+            }
+        };
+        // Twice as many runs where there is time: other layouts must be surer than what they speak against.
+        let twice_s =
+            f64::from(2 * LAYOUT_RUNS) * (subjects.len() * found.len()) as f64 * left.run_s;
+        let runs = if twice_s <= left_s { 2 * LAYOUT_RUNS } else { LAYOUT_RUNS };
+        for at in found {
+            if self.in_layouts(answer, at, &subjects, runs)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Looks for the change of one case in other layouts.
+    fn in_layouts(
+        &self,
+        answer: &mut GateAnswer,
+        at: usize,
+        subjects: &[Subject],
+        runs: u32,
+    ) -> Result<Option<()>> {
+        let request = &self.asked.request;
+        let case = &mut answer.cases[at];
+        let cases: Vec<String> =
+            [&case.case].into_iter().filter(|name| !name.is_empty()).cloned().collect();
+        let title = format!("gate layouts {}", case.case);
+        let repeats = Repeats::Times(blocks_at_most(runs));
+        let experiment = experiment_of_cases(request, subjects, &cases, repeats, &title)?;
+        let mut watch = Watch::new(0.0, subjects.len()).until(runs);
+        let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
+        let store = Store::at(self.workshop.folder().join("records"));
+        let Measurement { end, record } = measure_while(experiment, &store, false, after)?;
+        if end == End::Interrupted {
+            return Ok(None);
+        }
+        let record = record.context("no run of the layouts was kept")?;
+        answer.runs += record.runs.len();
+        let failed = in_layouts(&record, subjects, &request.metric)?.err();
+        match too_disturbed(&record).or(failed) {
+            Some(why) => case.why = format!("nothing is known of other layouts: {why}"),
+            None => judge(case, &record, subjects, &request.metric, request.smallest_effect),
+        }
+        Ok(Some(()))
+    }
+}
+
+fn say(answer: &mut GateAnswer, cases: &[usize], why: &str) {
+    for at in cases {
+        answer.cases[*at].why = format!("other layouts were not tried: {why}");
+    }
+}
+
+/// Takes a slowdown back that other layouts lack.
+fn judge(case: &mut GatedCase, record: &Opened, subjects: &[Subject], metric: &str, smallest: f64) {
+    let logs =
+        |subject: &Subject| logs_by_block(record, &subject.name, metric, Blocks::Undisturbed);
+    let of_layout = |pair: &[Subject]| differences(&logs(&pair[0]), &logs(&pair[1]));
+    let changes: Vec<Vec<f64>> = subjects.chunks_exact(2).map(of_layout).collect();
+    let found = case.change.unwrap_or(0.0).ln_1p();
+    if lacks(&changes, found, smallest.ln_1p()) {
+        case.is = GateVerdict::LayoutOnly;
+    }
+    let sizes = changes.iter().filter_map(|changes| hodges_lehmann(changes));
+    case.layouts = sizes.map(f64::exp_m1).collect();
+}
+
+/// Whether other layouts lack a change: together they surely show less than what matters, or than half of it. `changes` has
+/// the differences within the blocks of each layout, `found` the change as it is to be, as logarithms.
+fn lacks(changes: &[Vec<f64>], found: f64, margin: f64) -> bool {
+    let estimates: Vec<f64> = changes
+        .iter()
+        .filter_map(|changes| Some(hodges_lehmann(changes)? * found.signum()))
+        .collect();
+    let Some(between) = Spread::from_values(&estimates) else { return false };
+    let layouts = estimates.len() as f64;
+    let of_runs = |changes: &Vec<f64>| {
+        let deviation = Spread::from_values(changes)?.stddev?;
+        Some(deviation.powi(2) / changes.len() as f64)
+    };
+    let Some(of_runs) = changes.iter().map(of_runs).sum::<Option<f64>>() else { return false };
+    let between_error = between.stddev.unwrap_or(0.0) / layouts.sqrt();
+    let error = between_error.max(of_runs.sqrt() / layouts);
+    between.mean + ERRORS * error < margin.max(found.abs() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lacks;
+
+    #[test]
+    fn a_slowdown_is_taken_back_only_where_other_layouts_surely_lack_it() {
+        let check = |sizes: [f64; 4], noise: f64, found: f64, expected: bool| {
+            let layout =
+                |size: f64| (0..10).map(move |run| size + noise * f64::from(run % 2 * 2 - 1));
+            let changes: Vec<Vec<f64>> = sizes.map(|size| layout(size).collect()).into();
+            assert_eq!(lacks(&changes, found, 0.02), expected, "{sizes:?} {noise} {found}");
+        };
+        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.03, false);
+        check([0.0, 0.002, -0.004, 0.001], 0.01, 0.03, true);
+        check([-0.0, -0.002, 0.004, -0.001], 0.01, -0.03, true);
+        // Too noisy to tell.
+        check([0.013, 0.007, 0.035, -0.002], 0.045, 0.03, false);
+        check([0.01, 0.017, -0.078, 0.045], 0.045, 0.04, false);
+        // Less than half of it.
+        check([0.03, 0.02, 0.04, 0.03], 0.01, 0.10, true);
+    }
+}
