@@ -64,6 +64,6 @@ pub use reduce::{KernelThreads, Reduced, reduce};
 pub use sequential::looks;
 pub use series::{Series, SeriesChange, WINDOWS_MIN, series_change};
 pub use signed_rank::{Walsh, critical, hodges_lehmann};
-pub use spread::{Spread, usual_deviation};
+pub use spread::Spread;
 pub use student::{Student, quantile as student_quantile};
 pub use warmup::warmup;

@@ -1,9 +1,7 @@
 //! Further rounds of a gate: which of the cases that its blocks left open run again, and how many runs each of their values is
-//! the median of.
+//! the mean of.
 
-use std::f64::consts::FRAC_PI_2;
-
-/// The most runs that a value is the median of.
+/// The most runs that a value is the mean of.
 const RUNS_MAX: u32 = 16;
 
 /// Blocks of a case until it is set aside, as a rule.
@@ -23,7 +21,7 @@ pub struct OpenCase {
 pub struct FurtherRound {
     /// The cases by their place, the most suspicious first.
     pub cases: Vec<usize>,
-    /// Runs of which a value is the median.
+    /// Runs of which a value is the mean.
     pub runs: u32,
 }
 
@@ -34,10 +32,7 @@ pub fn further_round(open: &[OpenCase], smallest: f64, runs_left: f64) -> Option
     cases.sort_by(|a, b| open[*b].worse_by.total_cmp(&open[*a].worse_by));
     let needed = |case: &OpenCase| {
         let times = case.could_see.unwrap_or(smallest) / smallest;
-        let runs = times * times;
-        // A median of normal noise is worth this much less than a mean.
-        let runs = if runs > 1.0 { runs * FRAC_PI_2 } else { runs };
-        runs.ceil().clamp(1.0, f64::from(RUNS_MAX)) as u32
+        (times * times).ceil().clamp(1.0, f64::from(RUNS_MAX)) as u32
     };
     let mut wanted: Vec<u32> = open.iter().map(needed).collect();
     wanted.sort_unstable();
@@ -60,8 +55,8 @@ mod tests {
             assert_eq!(further_round(&open, 0.02, runs_left), expected);
         };
         check([0.02, 0.01, 0.02], 1e4, &[1, 0, 2], 1);
-        check([0.04, 0.5, 0.03], 1e4, &[1, 0, 2], 7);
-        check([0.04, 0.5, 0.03], 800.0, &[1, 0], 7);
+        check([0.04, 0.5, 0.03], 1e4, &[1, 0, 2], 4);
+        check([0.04, 0.5, 0.03], 500.0, &[1, 0], 4);
         check([0.5, 0.5, 0.5], 10.0, &[1], 16);
         assert_eq!(further_round(&[], 0.02, 1e4), None);
     }

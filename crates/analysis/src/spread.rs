@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::quartiles::Quartiles;
-
 /// Mean and spread of some values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
@@ -37,29 +35,9 @@ impl Spread {
     }
 }
 
-/// The standard deviation of normal noise whose middle half is as wide as that of these values, which must be finite: outliers
-/// do not move it. Their own standard deviation if the middle half has no width; `None` for less than two.
-pub fn usual_deviation(values: &[f64]) -> Option<f64> {
-    const WIDTH_OF_HALF: f64 = 1.349;
-    let own = Spread::from_values(values)?.stddev?;
-    let quartiles = Quartiles::from_values(values)?;
-    let width = quartiles.high - quartiles.low;
-    Some(if width > 0.0 { width / WIDTH_OF_HALF } else { own })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Spread, usual_deviation};
-
-    #[test]
-    fn outliers_do_not_move_the_usual_deviation() {
-        let even: Vec<f64> = (0..101).map(f64::from).collect();
-        let wild: Vec<f64> = even.iter().map(|x| if *x > 95.0 { 1e6 } else { *x }).collect();
-        assert_eq!(usual_deviation(&even), Some(50.0 / 1.349));
-        assert_eq!(usual_deviation(&wild), Some(50.0 / 1.349));
-        assert_eq!(usual_deviation(&[1.0; 9]), Some(0.0));
-        assert_eq!(usual_deviation(&[1.0]), None);
-    }
+    use super::Spread;
 
     #[test]
     fn spread_of_none_one_and_four() {

@@ -16,11 +16,10 @@ mod rounds;
 mod same;
 
 use std::collections::BTreeMap;
-use std::f64::consts::FRAC_PI_2;
 
 use analysis::{
     Arm, CellComparison, CompareOptions, FurtherRound, MetricComparison, OpenCase, RunValues,
-    Scale, Verdict, compare, detectable, further_round, sequential, usual_deviation,
+    Scale, Spread, Verdict, compare, detectable, further_round, sequential,
 };
 use anyhow::{Context, Result};
 use guests::kernels::Repository;
@@ -138,7 +137,7 @@ struct Gating<'a> {
 struct Round {
     /// Its number, from 1.
     number: i32,
-    /// Runs whose median is a value.
+    /// Runs whose mean is a value.
     runs: u32,
     budget_s: f64,
 }
@@ -495,9 +494,7 @@ fn could_see(
     let (base, head) = (side(0), side(1));
     let differences: Vec<f64> =
         head.iter().filter_map(|(block, value)| Some(value - base.get(block)?)).collect();
-    let deviation = usual_deviation(&differences)?;
-    // A median of normal noise is worth this much less than a mean.
-    let worth = if runs > 1 { f64::from(runs) / FRAC_PI_2 } else { 1.0 };
-    let cv = deviation / (2.0 * worth).sqrt();
+    let deviation = Spread::from_values(&differences)?.stddev?;
+    let cv = deviation / (2.0 * f64::from(runs)).sqrt();
     detectable(blocks, cv, sequential::nominal(blocks, alpha))
 }

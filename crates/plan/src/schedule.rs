@@ -208,7 +208,7 @@ fn runs_of_cell(
     runs
 }
 
-/// How often each point is run in a block: more than once only in a boot, and where a gate wants medians.
+/// How often each point is run in a block: more than once only in a boot, and where a gate wants means.
 fn repeats(record: &Record) -> u32 {
     if let Some(gate) = record.experiment.compare.gate {
         return gate.runs.max(1);

@@ -206,7 +206,7 @@ pub struct Gate {
     pub alpha: f64,
     /// Seconds that all runs may take.
     pub budget_s: f64,
-    /// Runs of a point in a block, whose median counts.
+    /// Runs of a point in a block, whose mean counts.
     #[serde(default = "one_run")]
     pub runs: u32,
 }

@@ -1,38 +1,22 @@
-//! Several runs of a point in one block are one value. In one boot it is their mean: the boot is what was set up anew, not the
-//! run. In a gate it is their median: one run that the host delayed says nothing.
+//! Several runs of a point in one boot are one value, their mean: the boot is what was set up
+//! anew, not the run.
 
 use std::collections::BTreeMap;
 
-use records::{Opened, Outcome, Record, Run};
-
-use crate::Spread;
+use records::{Opened, Outcome, Run};
 
 /// A record in which each point has at most one run a boot.
 pub fn merged(record: &Opened) -> Opened {
     Opened {
         folder: record.folder.clone(),
         record: record.record.clone(),
-        runs: merged_runs(&record.record, &record.runs).into(),
+        runs: merged_runs(&record.runs).into(),
     }
 }
 
 /// Merges the runs of each point and block into one, in the order of the first of each. If none
 /// of them finished, the first failed run stays.
-pub fn merged_runs<'a>(record: &Record, runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
-    let middle: fn(&[f64]) -> f64 =
-        if record.experiment.compare.gate.is_some() { median } else { mean };
-    merged_by(middle, runs)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn median(values: &[f64]) -> f64 {
-    Spread::from_values(values).map_or(f64::NAN, |spread| spread.median)
-}
-
-fn merged_by<'a>(middle: fn(&[f64]) -> f64, runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
+pub fn merged_runs<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Run> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     let mut group_of: BTreeMap<(u32, u32, bool), usize> = BTreeMap::new();
     for run in runs {
@@ -42,22 +26,22 @@ fn merged_by<'a>(middle: fn(&[f64]) -> f64, runs: impl IntoIterator<Item = &'a R
         });
         groups[group].push(run);
     }
-    groups.iter().map(|runs| middle_run(middle, runs)).collect()
+    groups.iter().map(|runs| mean_run(runs)).collect()
 }
 
-/// The run that stands for several: the first finished one, with the middles of all finished ones.
-fn middle_run(middle: fn(&[f64]) -> f64, runs: &[&Run]) -> Run {
+/// The run that stands for several: the first finished one, with the means of all finished ones.
+fn mean_run(runs: &[&Run]) -> Run {
     let finished: Vec<&Run> = runs.iter().copied().filter(|run| run.finished()).collect();
     let Some(first) = finished.first() else { return runs[0].clone() };
     let mut merged = (*first).clone();
     let Outcome::Finished { metrics, counters, .. } = &mut merged.outcome else { return merged };
+    let n = finished.len() as f64;
     // A metric that some of the runs lack is not known of the boot.
-    let of_all = |name: &str| -> Option<f64> {
-        let values: Option<Vec<f64>> = finished.iter().map(|run| run.value(name)).collect();
-        values.map(|values| middle(&values))
+    let mean = |name: &str| -> Option<f64> {
+        finished.iter().map(|run| run.value(name)).sum::<Option<f64>>().map(|sum| sum / n)
     };
-    *metrics = metrics.keys().filter_map(|name| Some((name, of_all(name)?))).collect();
-    let rounded = |name| Some((name, of_all(name)?.round() as i64));
+    *metrics = metrics.keys().filter_map(|name| Some((name, mean(name)?))).collect();
+    let rounded = |name| Some((name, mean(name)?.round() as i64));
     *counters = counters.keys().filter_map(rounded).collect();
     merged
 }
@@ -81,7 +65,7 @@ mod tests {
     }
 
     fn check(runs: &[Run], expected: &[Option<f64>]) {
-        let merged = merged_by(mean, runs);
+        let merged = merged_runs(runs);
         let values: Vec<Option<f64>> =
             merged.iter().map(|run| run.value("operations_per_s")).collect();
         assert_eq!(values, expected);

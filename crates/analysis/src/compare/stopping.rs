@@ -53,7 +53,7 @@ fn open_points(
     miss: f64,
 ) -> Vec<usize> {
     let cap = record.experiment.blocks();
-    let runs = repeats::merged_runs(record, runs.iter().copied());
+    let runs = repeats::merged_runs(runs.iter().copied());
     let blocks = blocks(record, points, &runs);
     let rules = Rules::for_record(record);
     let metric = record.deciding_or(&record.points[points[0]], &rules.primary);

@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Proportion, SimulatedHost};
+use crate::Spread;
 use crate::baselines::{Benchstat, beyond_history, criterion};
 use crate::judge::{Decision, Judgement, MISSES, Rule, is_harmless_at, judge};
 use crate::noise::Noise;
 use crate::power::detectable;
 use crate::rounds::{OpenCase, further_round};
 use crate::sequential::{LOOKS, nominal};
-use crate::spread::{Spread, usual_deviation};
 
 /// Cases of a pull request.
 const CASES: usize = 20;
@@ -265,7 +265,7 @@ impl Case {
 
     /// The smallest change that all blocks find in four of five gates.
     fn could_see(&self, alpha: f64) -> Option<f64> {
-        let deviation = usual_deviation(&self.differences)?;
+        let deviation = Spread::from_values(&self.differences)?.stddev?;
         detectable(CAP as usize, deviation / 2.0_f64.sqrt(), nominal(CAP as usize, alpha))
     }
 }
@@ -292,13 +292,11 @@ fn judged_in_turn(request: &mut PullRequest, cases: &[usize], runs: u32, alpha: 
         for case in open {
             let mut order = [vec![false; runs as usize], vec![true; runs as usize]].concat();
             order.shuffle(&mut request.host.random);
-            let mut sides = [Vec::new(), Vec::new()];
-            for is_head in order {
-                sides[usize::from(is_head)].push(request.run(case.number, is_head));
-            }
-            let [base, head] =
-                sides.map(|side| Spread::from_values(&side).map_or(0.0, |spread| spread.median));
-            case.differences.push(head - base);
+            let sum = order.into_iter().map(|is_head| {
+                let value = request.run(case.number, is_head);
+                if is_head { value } else { -value }
+            });
+            case.differences.push(sum.sum::<f64>() / f64::from(runs));
             if LOOKS.contains(&case.differences.len()) {
                 case.judged = judge(&case.differences, &rule);
                 case.harmless = MISSES
