@@ -63,7 +63,7 @@ pub struct Arguments {
     /// `--memory x86`, as it was called before
     #[arg(long, hide = true, conflicts_with = "memory")]
     tso: bool,
-    /// Search litmus tests in C, a file or all of a folder, and say whether their outcomes are possible
+    /// Search litmus tests in C, a file or a folder of them: whether their outcomes are possible
     #[arg(long, value_name = "PATH", conflicts_with_all = ["names", "tso", "mutants", "sample", "replay", "against_kernel", "cflags"])]
     litmus: Option<PathBuf>,
     /// Mutate one memory access after the other, and report which mutants the search catches

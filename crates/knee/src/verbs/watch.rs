@@ -118,9 +118,11 @@ pub struct InitArguments {
     #[arg(long, requires = "value")]
     higher_is_better: bool,
     /// --value counts what the program does: no block is left out because other programs disturbed it
-    #[arg(long, requires = "value")]
+    #[arg(long, requires = "value", hide_short_help = true)]
     count: bool,
-    /// CPUs of a run: a number, cores or all; of a line of kernels, numbers of emulated CPUs: 1,2
+    /// CPUs of a run: a number, cores or all
+    ///
+    /// A line of kernels takes numbers of emulated CPUs: 1,2.
     #[arg(long, default_value = "all")]
     cpus: String,
     /// Smallest change that matters

@@ -62,8 +62,6 @@ fn a_case_that_is_slower_fails_the_gate_and_the_others_are_left_alone() {
     assert_eq!(said(&answer), [("parse", "harmless"), ("sort/1", "worse")]);
     assert_eq!(answer["only_base"], serde_json::json!(["old"]));
     assert_eq!(answer["only_head"], serde_json::json!(["new"]));
-    let [harmless, slower] = [0, 1].map(|case| answer["cases"][case]["blocks"].as_u64().unwrap());
-    assert!(harmless < slower, "{harmless} blocks of what is harmless, {slower} of what is not");
     let comment = fs::read_to_string(comment).unwrap();
     let seen = comment.split("<details>").next().unwrap();
     assert!(seen.contains("1 of 2 cases is worse: sort/1 +"), "{comment}");
