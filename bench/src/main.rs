@@ -288,7 +288,11 @@ impl Benchmark {
                 eprintln!("{name} is not measured: {why:#}");
                 Ok(Vec::new())
             }
-            figures => figures,
+            // Of what was not drawn, nothing is known.
+            figures => figures.map(|mut figures| {
+                figures.retain(|figure| !figure.values.is_empty());
+                figures
+            }),
         }
     }
 }
