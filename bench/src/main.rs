@@ -288,7 +288,7 @@ impl Benchmark {
                 eprintln!("{name} is not measured: {why:#}");
                 Ok(Vec::new())
             }
-            // Of what was not drawn, nothing is known.
+            // A seed may draw nothing of a kind: then that figure has no values.
             figures => figures.map(|mut figures| {
                 figures.retain(|figure| !figure.values.is_empty());
                 figures

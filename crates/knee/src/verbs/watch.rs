@@ -442,18 +442,19 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let line = opened(&arguments.line)?;
     let answer = answer(&line)?;
     let open: Vec<String> = answer.open().map(|change| page::sentence(change, &answer)).collect();
+    Ok(say_open(&answer.line, &open))
+}
+
+/// Says which changes for the worse are open in a line, each in a sentence. Returns the exit status that says so, too.
+fn say_open(line: &str, open: &[String]) -> ExitCode {
     if open.is_empty() {
-        hint(format_args!("{}: no change for the worse is open", answer.line));
-        return Ok(ExitCode::SUCCESS);
+        hint(format_args!("{line}: no change for the worse is open"));
+        return ExitCode::SUCCESS;
     }
     let are = if open.len() == 1 { "is" } else { "are" };
-    talk(format_args!(
-        "{}: {} for the worse {are} open:",
-        answer.line,
-        counted(open.len(), "change")
-    ));
+    talk(format_args!("{line}: {} for the worse {are} open:", counted(open.len(), "change")));
     for sentence in open {
         talk(format_args!("  {sentence}"));
     }
-    Ok(ExitCode::from(OPEN))
+    ExitCode::from(OPEN)
 }

@@ -21,7 +21,7 @@ use host::{affinity, counted, given_file, job_control, signals};
 use pages::{Purpose, html};
 
 use self::counting::{Counting, Target};
-use super::{AckArguments, AddArguments, InitArguments, LENGTH, OPEN, ViewFlags, write_line};
+use super::{AckArguments, AddArguments, InitArguments, LENGTH, ViewFlags, say_open, write_line};
 use crate::flags::kernel;
 
 /// A kernel file is not larger.
@@ -252,18 +252,5 @@ pub fn ack(arguments: &AckArguments, paths: &KernelLinePaths) -> Result<ExitCode
 pub fn check_open(paths: &KernelLinePaths) -> Result<ExitCode> {
     let answer = answer(paths)?;
     let open: Vec<String> = answer.open().map(page::sentence).collect();
-    if open.is_empty() {
-        hint(format_args!("{}: no change for the worse is open", answer.line));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let are = if open.len() == 1 { "is" } else { "are" };
-    talk(format_args!(
-        "{}: {} for the worse {are} open:",
-        answer.line,
-        counted(open.len(), "change")
-    ));
-    for sentence in open {
-        talk(format_args!("  {sentence}"));
-    }
-    Ok(ExitCode::from(OPEN))
+    Ok(say_open(&answer.line, &open))
 }

@@ -24,7 +24,7 @@ const GO: [&str; 2] = ["go_waits", "go_wakes"];
 
 /// Attached programs. Dropping a link detaches its program.
 pub struct Attached {
-    /// Also in pauses.
+    /// Links of the programs that stay attached in pauses.
     pub always: Vec<Link>,
     switches: Vec<Link>,
     go: Vec<GoProgram>,
