@@ -110,6 +110,9 @@ pub enum Modify {
     Xor,
 }
 
+/// The most words of a test: nesting takes stack, and no nesting is deeper than its test is long.
+const WORDS_MAX: usize = 1000;
+
 /// Reads a test. The error says what is not understood.
 pub fn parse(text: &str) -> Result<Litmus> {
     let (first, rest) = text.trim_start().split_once('\n').context("an empty test")?;
@@ -120,8 +123,9 @@ pub fn parse(text: &str) -> Result<Litmus> {
     if let Some(word) = kernel.iter().find(|word| rest.contains(**word)) {
         bail!("a test of the Linux kernel's memory model ({word}), which is not searched");
     }
-    let mut parser =
-        Parser { tokens: Tokens::new(rest), variables: Vec::new(), threads: Vec::new() };
+    let tokens = Tokens::new(rest);
+    ensure!(tokens.count() <= WORDS_MAX, "a test of more than {WORDS_MAX} words");
+    let mut parser = Parser { tokens, variables: Vec::new(), threads: Vec::new() };
     parser.header()?;
     parser.initial()?;
     while parser.tokens.peek().starts_with('P') && parser.tokens.ahead(1) == "(" {

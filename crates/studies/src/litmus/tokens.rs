@@ -38,6 +38,11 @@ impl Tokens {
         Tokens { tokens, at: 0 }
     }
 
+    /// How many words the whole text has.
+    pub fn count(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// The next word; empty at the end.
     pub fn peek(&self) -> &str {
         self.ahead(0)

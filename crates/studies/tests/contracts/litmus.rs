@@ -78,3 +78,25 @@ fn what_is_not_understood_is_named() {
     }
     assert!(parse("X86 SB\n{}\n").is_err() && parse("").is_err());
 }
+
+#[test]
+fn what_is_nested_deeply_is_searched_or_refused() {
+    let text = |body: &str, condition: &str| {
+        format!("C t\n{{}}\nP0 (atomic_int* x) {{ {body} }}\nexists ({condition})\n")
+    };
+    let check = |deep: &dyn Fn(usize) -> String, most: usize| {
+        observed(&deep(most), Memory::Rc11);
+        let why = format!("{:#}", parse(&deep(20_000)).unwrap_err());
+        assert!(why.contains("more than 1000 words"), "{why}");
+    };
+    let brackets = |n| text(&format!("int r0 = {}1{};", "(".repeat(n), ")".repeat(n)), "x=0");
+    let signs = |n| text(&format!("int r0 = {}1;", "!".repeat(n)), "x=0");
+    let sums = |n| text(&format!("int r0 = 1{};", "+1".repeat(n)), "x=0");
+    let ifs = |n| text(&format!("{}{}", "if (1) { ".repeat(n), "}".repeat(n)), "x=0");
+    let nots = |n| text("", &format!("{}x=0", "not ".repeat(n)));
+    check(&brackets, 480);
+    check(&signs, 900);
+    check(&sums, 480);
+    check(&ifs, 150);
+    check(&nots, 900);
+}
