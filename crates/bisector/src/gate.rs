@@ -11,11 +11,13 @@ mod answer;
 mod cases;
 mod exact;
 mod laid_out;
+mod learning;
 mod page_state;
 mod rounds;
 mod same;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use analysis::{
     Arm, CellComparison, CompareOptions, FurtherRound, MetricComparison, OpenCase, RunValues,
@@ -25,7 +27,7 @@ use anyhow::{Context, Result};
 use guests::kernels::Repository;
 use host::counted;
 use host::job_control::RunningSince;
-use records::{Better, Gate, MetricKind, Opened, Run, known_metric};
+use records::{Better, Experiment, Gate, MetricKind, Opened, Record, Run, known_metric};
 use regex_lite::Regex;
 use runner::End;
 use setup::foreign::Permitted;
@@ -69,6 +71,8 @@ pub struct GateRequest {
     pub only: Option<Regex>,
     /// What stands for `{program}`, in the folder of a build: `*` stands for any characters in a name.
     pub program: Option<String>,
+    /// Whether the smallest slowdown that matters is what this runner can show, instead of the request's.
+    pub learns: bool,
     /// Seconds that the runs may take.
     pub budget_s: f64,
     /// Whether a change is looked for in other layouts before it is blamed.
@@ -89,7 +93,8 @@ pub fn gate(
     let (bisection, _lock) = Bisection::of_gate(store, &format!("{build:?} {products:?}"))?;
     let workshop = Workshop::open(&bisection, asked.request.clone())?;
     workshop.remove_others(&[&base, &head])?;
-    let mut gating = Gating { asked, store, workshop, base, head, builds: Vec::new() };
+    let request = asked.request.clone();
+    let mut gating = Gating { asked, request, store, workshop, base, head, builds: Vec::new() };
     let answered = gating.answer(&mut tell)?;
     if answered.is_some() {
         gating.rounds().forget();
@@ -124,6 +129,8 @@ fn ends(request: &Request) -> Result<[Commit; 2]> {
 /// A gate under way.
 struct Gating<'a> {
     asked: &'a GateRequest,
+    /// What was asked for, with the smallest slowdown that was learned.
+    request: Permitted<Request>,
     store: &'a Store,
     workshop: Workshop,
     base: Commit,
@@ -188,14 +195,18 @@ impl Gating<'_> {
             return Ok(nothing
                 .map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)));
         }
-        let answered =
-            if self.asked.exact { self.count(&both, tell) } else { self.measure(&both, tell) }?;
+        let budget_s = self.asked.budget_s;
+        let answered = match &self.asked {
+            GateRequest { exact: true, .. } => self.count(&both, tell),
+            GateRequest { learns: true, .. } => self.learn_and_measure(&both, budget_s, tell),
+            _ => self.measure(&both, budget_s, tell),
+        }?;
         Ok(answered.map(|(answer, record)| (GateAnswer { only_base, only_head, ..answer }, record)))
     }
 
     /// A file that differs between base and head, which equal builds may read as they run.
     fn data_changed(&self) -> Result<Option<String>> {
-        let Source::Git { directory, .. } = &self.asked.request.source else { return Ok(None) };
+        let Source::Git { directory, .. } = &self.request.source else { return Ok(None) };
         let repository = Repository::open(directory)?;
         let mut git = repository.command();
         git.args(["diff", "--name-only", "--no-renames", "-z", &self.base.id, &self.head.id]);
@@ -221,11 +232,8 @@ impl Gating<'_> {
 
     /// Builds as the command wants them.
     fn with_programs(&self, subjects: Vec<Subject>) -> Result<Vec<Subject>, String> {
-        let name = self
-            .asked
-            .program
-            .as_ref()
-            .filter(|_| self.asked.request.command.contains("{program}"));
+        let name =
+            self.asked.program.as_ref().filter(|_| self.request.command.contains("{program}"));
         let with = |subject: Subject| {
             let program = name.map(|name| program(&subject.folder, name)).transpose()?;
             Ok(Subject { program, ..subject })
@@ -241,15 +249,19 @@ impl Gating<'_> {
 
     /// Counts the instructions of the cases.
     fn count(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
-        let counted = count_cases(&self.asked.request, &self.subjects()?, cases, tell)?;
+        let counted = count_cases(&self.request, &self.subjects()?, cases, tell)?;
         let runs = cases.len().max(1) * exact::RUNS;
         let answer = |counted| GateAnswer { counted, runs, ..self.blank() };
         Ok(counted.map(|counted| (answer(counted), None)))
     }
 
     /// Measures the cases in turn, and those that stay open once more; then looks for what changed in other layouts.
-    fn measure(&self, cases: &[String], tell: &mut dyn FnMut(&str)) -> Result<Answered> {
-        let budget_s = self.asked.budget_s;
+    fn measure(
+        &self,
+        cases: &[String],
+        budget_s: f64,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Answered> {
         let share = if self.asked.layouts { 1.0 - FOR_LAYOUTS } else { 1.0 };
         let first = Round { number: 1, runs: 1, budget_s: budget_s * share };
         let Some(record) = self.blocks(cases, first, tell)? else { return Ok(None) };
@@ -306,15 +318,12 @@ impl Gating<'_> {
         // All rounds together spend no more than the gate's error.
         let bounds = Gate { alpha: ALPHA / 2_f64.powi(number), budget_s, runs };
         let title = format!("gate {}..{}, round {number}", self.base.short(), self.head.short());
-        let (request, subjects) = (&self.asked.request, self.subjects()?);
+        let (request, subjects) = (&self.request, self.subjects()?);
         let repeats = Repeats::Gate(bounds);
         let experiment = experiment_of_cases(request, &subjects, cases, repeats, &title)?;
-        if let Some(record) = self.rounds().finished(&experiment) {
-            return Ok(Some(record));
-        }
         let since = RunningSince::now();
         let (mut most, mut told) = (0, 0);
-        let measured = measure_while(experiment, self.store, true, |record, run| {
+        self.finished_or_measured(experiment, |record, run| {
             most = most.max(run.block + 1);
             // A line a minute is enough for a log.
             let minute = (since.elapsed().as_secs_f64() / 60.0) as u64;
@@ -323,7 +332,20 @@ impl Gating<'_> {
                 tell(&format!("{most} blocks in {minute} min"));
             }
             runner::go_on(record, run)
-        })?;
+        })
+    }
+
+    /// The record of an experiment that this gate finished before it was killed, or a new one. `None` if a signal asked knee to
+    /// end.
+    fn finished_or_measured(
+        &self,
+        experiment: Permitted<Experiment>,
+        finished: impl FnMut(&Record, &Run) -> ControlFlow<()>,
+    ) -> Result<Option<Opened>> {
+        if let Some(record) = self.rounds().finished(&experiment) {
+            return Ok(Some(record));
+        }
+        let measured = measure_while(experiment, self.store, true, finished)?;
         let record = measured.record.filter(|_| measured.end == End::Complete);
         record.iter().try_for_each(|record| self.rounds().add(record))?;
         Ok(record)
@@ -337,7 +359,7 @@ impl Gating<'_> {
     fn judged(&self, record: &Opened) -> Result<GateAnswer> {
         let arms = ["base", "head"].map(|name| Arm { name, record, variant: name });
         let comparison = compare(&arms, &CompareOptions::default()).map_err(anyhow::Error::msg)?;
-        let smallest = self.asked.request.smallest_effect;
+        let smallest = self.request.smallest_effect;
         let mut cases: Vec<GatedCase> =
             comparison.cells.iter().map(|cell| gated(cell, smallest)).collect();
         let primary = comparison.cells.first().and_then(|cell| cell.metrics.first());
@@ -348,7 +370,7 @@ impl Gating<'_> {
         let most = cases.iter().map(|one| one.blocks).max().unwrap_or(0);
         let blocks = if is_spent { most } else { record.record.experiment.blocks() as usize };
         let level = bounds.alpha / comparison.cells.len().max(1) as f64;
-        let metric = &self.asked.request.metric;
+        let metric = &self.request.metric;
         for (case, cell) in cases.iter_mut().zip(&comparison.cells) {
             case.could_see = could_see(cell, metric, (blocks, bounds.runs), level);
             if case.is == GateVerdict::Worse {
@@ -379,7 +401,7 @@ impl Gating<'_> {
 
     /// The answer without cases.
     fn blank(&self) -> GateAnswer {
-        let Request { metric, smallest_effect, .. } = &*self.asked.request;
+        let Request { metric, smallest_effect, .. } = &*self.request;
         GateAnswer {
             base: self.base.id.clone(),
             head: self.head.id.clone(),
@@ -387,6 +409,7 @@ impl Gating<'_> {
             unit: "1".to_string(),
             better: Better::Neither,
             smallest_effect: *smallest_effect,
+            learned: None,
             alpha: ALPHA,
             nothing: None,
             cases: Vec::new(),

@@ -1,6 +1,7 @@
 //! Files of JSON lines to which one process appends, each line durable before the next thing begins. A line that a kill cut
 //! off is as if it had never been begun.
 
+use std::convert::identity;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -30,6 +31,15 @@ pub struct Lines {
 impl Lines {
     /// Makes a file, or opens the one that is there, and returns what it holds.
     pub fn open<E: DeserializeOwned + Send>(path: &Path, of: LinesOf) -> Result<(Lines, Vec<E>)> {
+        Lines::open_as(path, of, identity)
+    }
+
+    /// Makes a file, or opens the one that is there, and returns what it holds, each event as `made` makes it.
+    pub fn open_as<E: DeserializeOwned, T: Send>(
+        path: &Path,
+        of: LinesOf,
+        made: impl Fn(E) -> T + Sync,
+    ) -> Result<(Lines, Vec<T>)> {
         let opening = || format!("opening {}", path.display());
         let (folder, name) = HeldFolder::above(path)?;
         let mut file = folder.append(name)?;
@@ -39,7 +49,7 @@ impl Lines {
             path.display(),
             of.owner
         );
-        let (events, whole) = read(path, of)?;
+        let (events, whole) = read_as(path, of, made)?;
         // What a kill left of a line goes away, so that the next line begins at its start.
         file.set_len(whole).with_context(opening)?;
         file.seek(SeekFrom::End(0))?;
@@ -64,6 +74,15 @@ impl Lines {
 
 /// The events of a file and the length of its whole lines.
 pub fn read<E: DeserializeOwned + Send>(path: &Path, of: LinesOf) -> Result<(Vec<E>, u64)> {
+    read_as(path, of, identity)
+}
+
+/// What `made` makes of the events of a file, on the CPU that read each, and the length of its whole lines.
+pub fn read_as<E: DeserializeOwned, T: Send>(
+    path: &Path,
+    of: LinesOf,
+    made: impl Fn(E) -> T + Sync,
+) -> Result<(Vec<T>, u64)> {
     let (folder, name) = HeldFolder::above(path)?;
     let none = || format!("{} is not there", path.display());
     let limit = Limit { bytes: 1 << 30, what: of.file };
@@ -74,11 +93,11 @@ pub fn read<E: DeserializeOwned + Send>(path: &Path, of: LinesOf) -> Result<(Vec
     let parsed = in_parallel(chunks.len(), |chunk| {
         let event = |(at, line): (usize, &&str)| {
             let number = chunk * LINES_A_CHUNK + at + 1;
-            serde_json::from_str(line).with_context(|| {
+            serde_json::from_str(line).map(&made).with_context(|| {
                 format!("{}: line {number} is not an event of a {}", path.display(), of.owner)
             })
         };
-        chunks[chunk].iter().enumerate().map(event).collect::<Result<Vec<E>>>()
+        chunks[chunk].iter().enumerate().map(event).collect::<Result<Vec<T>>>()
     });
     let mut events = Vec::with_capacity(lines.len());
     for chunk in parsed {

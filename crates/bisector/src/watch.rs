@@ -13,10 +13,11 @@ mod comparing;
 mod events;
 mod file;
 mod line;
+mod summed;
 mod values;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use bisection::watch::{Fate, POINT_BLOCKS};
@@ -44,6 +45,7 @@ pub use self::events::Ack;
 use self::events::{BegunLine, HostState, LineEvent, Point, VERSION};
 pub use self::file::{LineFile, LineMetric, MetricFile, Series};
 pub use self::line::Line;
+use self::summed::{SummedEvent, Summing};
 use self::values::{beside_anchor, experiment_of};
 
 /// Builds of the newest points that are kept beside the anchor's.
@@ -86,10 +88,16 @@ impl WatchedLine {
 
     /// The line as its files have it. One without points has none.
     pub fn read(&self) -> Result<Line> {
-        let events = read_if_there(&self.points_path(), POINTS)?;
+        let (points, acks) = (self.points_path(), self.acks_path());
+        let series = self.file.series(&self.metrics);
+        let summing = Summing::new(&series, self.file.smallest_effect);
+        let mut events = Vec::new();
+        if points.exists() {
+            (events, _) = lines::read_as(&points, POINTS, |event| summing.event(event))?;
+        }
         self.check(&events)?;
-        let acks = read_if_there(&self.acks_path(), ACKS)?;
-        Ok(Line::new(events, acks, self.file.series(&self.metrics), self.file.smallest_effect))
+        let acks = if acks.exists() { lines::read(&acks, ACKS)?.0 } else { Vec::new() };
+        Ok(Line::new(events, acks, series, self.file.smallest_effect))
     }
 
     /// The whole line as an answer.
@@ -98,9 +106,9 @@ impl WatchedLine {
     }
 
     /// An error if the points are of another experiment than the file says, or of a newer knee.
-    fn check(&self, events: &[LineEvent]) -> Result<()> {
+    fn check(&self, events: &[SummedEvent]) -> Result<()> {
         let points = self.points_path();
-        let Some(LineEvent::Begun(begun)) = events.first() else {
+        let Some(SummedEvent::Begun(begun)) = events.first() else {
             ensure!(events.is_empty(), "{} does not begin a line", points.display());
             return Ok(());
         };
@@ -161,16 +169,6 @@ impl WatchedLine {
         let known = if ids.is_empty() { "it has none".to_string() } else { ids.join(", ") };
         bail!("no single change of this line begins with '{id}': {known}")
     }
-}
-
-fn read_if_there<E: serde::de::DeserializeOwned + Send>(
-    path: &Path,
-    of: LinesOf,
-) -> Result<Vec<E>> {
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    Ok(lines::read(path, of)?.0)
 }
 
 /// The direction of a request's metric.
@@ -247,13 +245,18 @@ impl<'a> Adding<'a> {
         let named = line.path.canonicalize().unwrap_or(line.path.clone());
         let (bisection, lock) = Bisection::of_watch(store, &named.to_string_lossy())?;
         let workshop = Workshop::open(&bisection, request.clone())?;
-        let (lines, events) = Lines::open::<LineEvent>(&line.points_path(), POINTS)?;
+        let series = line.file.series(&line.metrics);
+        let summing = Summing::new(&series, line.file.smallest_effect);
+        let points = line.points_path();
+        let (lines, events) = Lines::open_as(&points, POINTS, |event| summing.event(event))?;
         line.check(&events)?;
         let anchor = commit(&repository, &line.file.anchor).with_context(|| {
             format!("{}: the anchor is gone: begin a new line", line.path.display())
         })?;
-        let begun = events.first().cloned();
-        let series = line.file.series(&line.metrics);
+        let begun = match events.first() {
+            Some(SummedEvent::Begun(begun)) => Some(begun.anchor_key.clone()),
+            _ => None,
+        };
         let state = Line::new(events, Vec::new(), series, line.file.smallest_effect);
         let newest = state.points.iter().rev().take(KEPT);
         let of_point = |point: &Point| Commit {
@@ -283,13 +286,13 @@ impl<'a> Adding<'a> {
             tell,
             _lock: lock,
         };
-        adding.check_anchor(begun.as_ref())?;
+        adding.check_anchor(begun)?;
         Ok(Some(adding))
     }
 
     /// Begins the file of points, or refuses an anchor that is another program today.
-    fn check_anchor(&mut self, begun: Option<&LineEvent>) -> Result<()> {
-        let Some(LineEvent::Begun(begun)) = begun else {
+    fn check_anchor(&mut self, begun: Option<String>) -> Result<()> {
+        let Some(anchor_key) = begun else {
             return self.lines.append(&LineEvent::Begun(Box::new(BegunLine {
                 version: VERSION,
                 knee: env!("CARGO_PKG_VERSION").to_string(),
@@ -299,7 +302,7 @@ impl<'a> Adding<'a> {
             })));
         };
         ensure!(
-            begun.anchor_key == self.anchor_build.key,
+            anchor_key == self.anchor_build.key,
             "the anchor {} builds into another program than when the line began: a compiler, a library or an option \
              changed, so new ratios to it mean something else. Put that back, or begin a new line",
             self.anchor.short()
@@ -358,7 +361,8 @@ impl<'a> Adding<'a> {
 
     fn append(&mut self, event: LineEvent) -> Result<()> {
         self.lines.append(&event)?;
-        self.state.take(event);
+        let summing = Summing::new(&self.state.series, self.state.smallest);
+        self.state.take(summing.event(event));
         Ok(())
     }
 

@@ -21,6 +21,9 @@ pub struct GateAnswer {
     pub better: Better,
     /// Smallest change that matters, as a share.
     pub smallest_effect: f64,
+    /// How it was learned; absent if it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<LearnedEffect>,
     /// Probability that any case is called changed if nothing is.
     pub alpha: f64,
     /// Why nothing was judged; absent if something was.
@@ -99,6 +102,15 @@ impl GateAnswer {
         self.out_of_budget |= further.out_of_budget;
         self.out_of_budget &= self.cases.iter().any(|case| case.is == GateVerdict::CannotTell);
     }
+}
+
+/// The smallest change that matters, learned from the base against itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LearnedEffect {
+    /// Runs of the base against itself.
+    pub runs: usize,
+    /// Seconds that these took.
+    pub seconds: f64,
 }
 
 /// Why a gate judged nothing.

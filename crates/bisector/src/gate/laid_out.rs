@@ -42,7 +42,7 @@ impl Gating<'_> {
             .collect();
         let size = |at: &usize| answer.cases[*at].change.unwrap_or(0.0).abs();
         found.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        if found.is_empty() || self.asked.request.build.is_none() {
+        if found.is_empty() || self.request.build.is_none() {
             return Ok(Some(()));
         }
         let untried = found.split_off(found.len().min(LAID_OUT_MAX));
@@ -97,7 +97,7 @@ impl Gating<'_> {
         subjects: &[Subject],
         runs: u32,
     ) -> Result<Option<()>> {
-        let request = &self.asked.request;
+        let request = &self.request;
         let case = &mut answer.cases[at];
         let cases: Vec<String> =
             [&case.case].into_iter().filter(|name| !name.is_empty()).cloned().collect();

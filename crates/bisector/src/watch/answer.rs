@@ -1,5 +1,7 @@
 //! What a line says: its points, its changes, what became of them, and how often it was right.
 
+use std::collections::{HashMap, HashSet};
+
 use bisection::watch::{Fate, Score, is_one_sided, is_worse, score, taken_back};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -206,7 +208,7 @@ impl Line {
             found
         };
         let value = |point: &Point| {
-            let ratios = self.runs(point, series)?.sums().differences;
+            let ratios = self.runs(&point.key, series)?.differences;
             let runs = f64::from(ratios.runs);
             let error = (ratios.squares / (runs - 1.0).max(1.0) / runs).sqrt();
             let half_width = quantile(ratios.runs).filter(|_| ratios.runs > 1);
@@ -240,8 +242,7 @@ impl Line {
             let change = self.change(*comparison, fate, why, verdicts);
             changes.push(WatchChange { gone_with, ..change });
         }
-        let refuted = (0..self.compared.len()).filter(|at| self.is_refuted(*at));
-        changes.extend(refuted.map(|at| {
+        changes.extend(self.refuted().into_iter().map(|at| {
             let why = self.compared[at].failed.clone().unwrap_or_default();
             self.change(at, Fate::NotConfirmed, why, &[])
         }));
@@ -249,18 +250,17 @@ impl Line {
         changes
     }
 
-    /// Whether the last comparison of two neighbours that a series suggested found nothing, and no other series changed
-    /// there.
-    fn is_refuted(&self, comparison: usize) -> bool {
-        let gap = &self.compared[comparison];
-        let is_same = |at: &usize| {
-            let other = &self.compared[*at];
-            other.before == gap.before && other.after == gap.after
+    /// The last comparisons of two neighbours, of those that found nothing in any series.
+    fn refuted(&self) -> Vec<usize> {
+        let gap = |comparison: usize| {
+            let gap = &self.compared[comparison];
+            (gap.before.as_str(), gap.after.as_str())
         };
-        let is_last = !(comparison + 1..self.compared.len()).any(|at| is_same(&at));
-        let is_changed =
-            |verdict: &Verdict| verdict.change.is_some() && is_same(&verdict.comparison);
-        is_last && !self.verdicts.iter().any(is_changed)
+        let last: HashMap<_, _> = (0..self.compared.len()).map(|at| (gap(at), at)).collect();
+        let changed = self.verdicts.iter().filter(|verdict| verdict.change.is_some());
+        let changed: HashSet<_> = changed.map(|verdict| gap(verdict.comparison)).collect();
+        let is_refuted = |at: &usize| last[&gap(*at)] == *at && !changed.contains(&gap(*at));
+        (0..self.compared.len()).filter(is_refuted).collect()
     }
 
     /// For each change, in the order of the line, the one that took it back, or that it took back: in the series where it was

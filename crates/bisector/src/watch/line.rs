@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bisection::watch::{
-    ComparedPair, ComparedSoFar, GapIs, MeasuredBuild, Relinking, Suspect, Watched, unchanged,
+    ComparedSoFar, GapIs, MeasuredBuild, PairSums, Relinking, Suspect, Watched, unchanged,
 };
 use records::HostFacts;
 
-use super::events::{
-    Ack, BesideAnchor, BisectedChange, ComparedGap, HostState, LineEvent, PairOfRuns, Point,
-};
+use super::events::{Ack, BisectedChange, ComparedGap, HostState, Point};
 use super::file::Series;
+use super::summed::{Shown, SummedEvent};
 
 /// What a comparison says of a series.
 #[derive(Clone, Debug)]
@@ -28,19 +27,28 @@ pub struct Verdict {
 pub struct Line {
     pub series: Vec<Series>,
     pub smallest: f64,
-    /// Points in the order of the history.
+    /// Points in the order of the history, without their values.
     pub points: Vec<Point>,
     pub compared: Vec<ComparedGap>,
     /// In the order of the comparisons.
     pub verdicts: Vec<Verdict>,
-    /// The verdicts on each series, by their places.
-    of_series: Vec<Vec<usize>>,
+    /// The verdicts on each series, by their places, those on the gap before each commit together.
+    of_series: Vec<HashMap<String, Vec<usize>>>,
     pub bisected: Vec<BisectedChange>,
     pub acks: Vec<Ack>,
     /// Where each commit's point is.
     places: HashMap<String, usize>,
-    /// The point that was measured with a build, and when: sessions are numbered in the order of time.
-    measured: HashMap<String, (String, usize)>,
+    measured: HashMap<String, Measured>,
+}
+
+/// A build that was measured.
+#[derive(Clone, Debug)]
+struct Measured {
+    commit: String,
+    /// Sessions are numbered in the order of time.
+    session: usize,
+    /// The runs in each series, by its place.
+    runs: Vec<Option<PairSums>>,
 }
 
 /// Points around the newest one that say what is known of it. Gaps further away were compared when they were near.
@@ -66,8 +74,13 @@ pub struct Wanted {
 
 impl Line {
     /// The line that these events make.
-    pub fn new(events: Vec<LineEvent>, acks: Vec<Ack>, series: Vec<Series>, smallest: f64) -> Line {
-        let of_series = vec![Vec::new(); series.len()];
+    pub fn new(
+        events: Vec<SummedEvent>,
+        acks: Vec<Ack>,
+        series: Vec<Series>,
+        smallest: f64,
+    ) -> Line {
+        let of_series = vec![HashMap::new(); series.len()];
         let mut line = Line { series, acks, smallest, of_series, ..Line::default() };
         for event in events {
             line.take(event);
@@ -75,23 +88,24 @@ impl Line {
         line
     }
 
-    pub fn take(&mut self, event: LineEvent) {
+    pub fn take(&mut self, event: SummedEvent) {
         match event {
-            LineEvent::Begun(_) => (),
-            LineEvent::Point(point) => self.take_point(*point),
-            LineEvent::Compared(gap) => self.take_compared(*gap),
-            LineEvent::Bisected(bisected) => self.bisected.push(*bisected),
+            SummedEvent::Begun(_) => (),
+            SummedEvent::Point(point, runs) => self.take_point(*point, runs),
+            SummedEvent::Compared(gap, shown) => self.take_compared(*gap, &shown),
+            SummedEvent::Bisected(bisected) => self.bisected.push(*bisected),
         }
     }
 
-    fn take_point(&mut self, point: Point) {
+    fn take_point(&mut self, point: Point, runs: Vec<Option<PairSums>>) {
         if self.places.contains_key(&point.commit) {
             // Two that added to copies of the line: the first stays.
             return;
         }
         if !point.records.is_empty() {
             let session = self.measured.len();
-            self.measured.entry(point.key.clone()).or_insert((point.commit.clone(), session));
+            let measured = || Measured { commit: point.commit.clone(), session, runs };
+            self.measured.entry(point.key.clone()).or_insert_with(measured);
         }
         let after = point.after.as_ref().and_then(|after| self.places.get(after));
         let place = after.map_or(0, |at| at + 1);
@@ -105,13 +119,21 @@ impl Line {
         self.places = places.map(|(at, point)| (point.commit.clone(), at)).collect();
     }
 
-    fn take_compared(&mut self, gap: ComparedGap) {
+    /// Judges each series of a comparison by what the line knows when it is taken.
+    fn take_compared(&mut self, gap: ComparedGap, shown: &[Shown]) {
         let comparison = self.compared.len();
-        self.compared.push(gap);
-        for verdict in self.judged(comparison) {
-            self.of_series[verdict.series].push(self.verdicts.len());
+        let of_series = |Shown { series, is_shown }: &Shown| {
+            // What its pairs do not show by themselves needs no look at the line.
+            let change = is_shown.then(|| self.found(*series, &gap)).flatten();
+            Verdict { comparison, series: *series, change }
+        };
+        let verdicts: Vec<Verdict> = shown.iter().map(of_series).collect();
+        for verdict in verdicts {
+            let of_gap = self.of_series[verdict.series].entry(gap.after.clone()).or_default();
+            of_gap.push(self.verdicts.len());
             self.verdicts.push(verdict);
         }
+        self.compared.push(gap);
     }
 
     pub fn point(&self, commit: &str) -> Option<&Point> {
@@ -125,16 +147,12 @@ impl Line {
 
     /// The point that was measured with this build.
     pub fn with_key(&self, key: &str) -> Option<&Point> {
-        self.measured.get(key).and_then(|(commit, _)| self.point(commit))
+        self.measured.get(key).and_then(|measured| self.point(&measured.commit))
     }
 
-    /// The runs of a point's build in a series.
-    pub fn runs<'a>(&'a self, point: &'a Point, series: usize) -> Option<&'a BesideAnchor> {
-        let measured = if point.records.is_empty() { self.with_key(&point.key)? } else { point };
-        measured
-            .values
-            .get(&self.series[series].name)
-            .filter(|runs| !runs.ratios.is_empty() && !runs.anchor.is_empty())
+    /// The runs of a build in a series.
+    pub fn runs(&self, key: &str, series: usize) -> Option<PairSums> {
+        self.measured.get(key)?.runs[series]
     }
 
     /// The builds of a series near a point, in the order of the history, and whether they end with the line.
@@ -147,9 +165,9 @@ impl Line {
                 entry.commits.push(point.commit.clone());
                 continue;
             }
-            let Some(runs) = self.runs(point, series) else { continue };
-            let Some((_, session)) = self.measured.get(&point.key) else { continue };
-            let runs = MeasuredBuild { session: *session, beside_anchor: runs.sums() };
+            let Some(measured) = self.measured.get(&point.key) else { continue };
+            let Some(beside_anchor) = measured.runs[series] else { continue };
+            let runs = MeasuredBuild { session: measured.session, beside_anchor };
             entries.push((&point.key, Entry { commits: vec![point.commit.clone()], runs }));
         }
         (entries.into_iter().map(|(_, entry)| entry).collect(), rest)
@@ -161,13 +179,10 @@ impl Line {
             let verdict = &self.verdicts[*at];
             (&self.compared[verdict.comparison], verdict)
         };
-        let own: Vec<(&ComparedGap, &Verdict)> =
-            self.of_series[series].iter().map(verdict).collect();
+        let before = |commit: &String| self.of_series[series].get(commit).into_iter().flatten();
         let gap = |(at, pair): (usize, &[Entry])| {
-            let is_of = |gap: &ComparedGap| {
-                pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
-            };
-            let here = || own.iter().filter(|(gap, _)| is_of(gap));
+            let own = || pair[1].commits.iter().flat_map(before).map(verdict);
+            let here = || own().filter(|(gap, _)| pair[0].commits.contains(&gap.before));
             if here().any(|(_, verdict)| verdict.change.is_some()) {
                 return GapIs::Changed;
             }
@@ -179,8 +194,8 @@ impl Line {
 
     /// The neighbours that are to be compared next, near the newest point.
     pub fn next(&self) -> Option<Wanted> {
-        let newest = self.measured.values().max_by_key(|(_, session)| *session)?;
-        let near = self.place(&newest.0);
+        let newest = self.measured.values().max_by_key(|measured| measured.session)?;
+        let near = self.place(&newest.commit);
         let of_series = |series: usize| {
             let (entries, rest) = self.entries(series, near);
             let gaps = self.gaps(series, &entries, rest);
@@ -201,52 +216,14 @@ impl Line {
         Watched { builds, gaps, smallest: self.smallest, series: self.series.len() }
     }
 
-    /// What a comparison says of each series of its case, by what the line knew when it was made.
-    fn judged(&self, comparison: usize) -> Vec<Verdict> {
-        let gap = &self.compared[comparison];
-        let has_pairs = |name: &String| gap.pairs.iter().any(|pair| pair.values.contains_key(name));
-        let of_series = |(series, own): (usize, &Series)| {
-            let is_judged = own.name == gap.series || has_pairs(&own.name);
-            is_judged.then(|| Verdict {
-                comparison,
-                series,
-                change: self.found(series, comparison),
-            })
-        };
-        self.series.iter().enumerate().filter_map(of_series).collect()
-    }
-
-    /// The change of a series that a comparison found. What its pairs do not show by themselves needs no look at the line.
-    fn found(&self, series: usize, comparison: usize) -> Option<(f64, f64)> {
-        let gap = &self.compared[comparison];
-        let pairs = self.pairs(series, gap);
-        bisection::watch::shown(&pairs, self.smallest)?;
-        let so_far = self.judge(series, gap, &pairs).filter(|so_far| so_far.is_changed)?;
+    /// The change of a series that a comparison found.
+    fn found(&self, series: usize, gap: &ComparedGap) -> Option<(f64, f64)> {
+        let so_far = self.so_far(series, gap).filter(|so_far| so_far.is_changed)?;
         Some((so_far.evidence.change.mean, so_far.evidence.change.variance.sqrt()))
-    }
-
-    /// The pairs of a comparison in a series.
-    fn pairs(&self, series: usize, gap: &ComparedGap) -> Vec<ComparedPair> {
-        let name = &self.series[series].name;
-        let session = u32::from(!gap.at_once);
-        let of_pair = |pair: &PairOfRuns| {
-            let (older, newer) = *pair.values.get(name)?;
-            Some(ComparedPair { layout: pair.layout, session, older, newer })
-        };
-        gap.pairs.iter().filter_map(of_pair).collect()
     }
 
     /// What the pairs of a comparison say of a series so far.
     pub fn so_far(&self, series: usize, gap: &ComparedGap) -> Option<ComparedSoFar> {
-        self.judge(series, gap, &self.pairs(series, gap))
-    }
-
-    fn judge(
-        &self,
-        series: usize,
-        gap: &ComparedGap,
-        pairs: &[ComparedPair],
-    ) -> Option<ComparedSoFar> {
         let (entries, rest) = self.entries(series, self.place(&gap.after));
         let is_here = |pair: &[Entry]| {
             pair[0].commits.contains(&gap.before) && pair[1].commits.contains(&gap.after)
@@ -259,7 +236,8 @@ impl Line {
             None => Relinking::Possible,
             Some(_) => Relinking::Impossible,
         };
-        Some(watched.comparison(at).so_far(pairs, relinking))
+        let pairs = gap.pairs_of(&self.series[series].name);
+        Some(watched.comparison(at).so_far(&pairs, relinking))
     }
 
     /// The verdict on the series that suggested a comparison.
@@ -310,6 +288,9 @@ impl Line {
 
     /// The last bisection of a change.
     pub fn bisection(&self, change: &ComparedGap) -> Option<&BisectedChange> {
+        if self.bisected.is_empty() {
+            return None;
+        }
         let names = self.names(change);
         self.bisected.iter().rev().find(|one| names.contains(one.change.as_str()))
     }
@@ -370,10 +351,10 @@ mod tests {
     use records::{Better, HostFacts};
 
     use super::{
-        Ack, BesideAnchor, BisectedChange, ComparedGap, HostState, Line, LineEvent, PairOfRuns,
-        Point, host_differences,
+        Ack, BisectedChange, ComparedGap, HostState, Line, Point, Series, host_differences,
     };
-    use crate::watch::file::Series;
+    use crate::watch::events::{BesideAnchor, LineEvent, PairOfRuns};
+    use crate::watch::summed::Summing;
 
     const NOISE: [f64; 5] = [-0.02, 0.01, 0.0, 0.02, -0.01];
 
@@ -443,6 +424,12 @@ mod tests {
         events
     }
 
+    fn of_series(events: &[LineEvent], acks: Vec<Ack>, series: Vec<Series>) -> Line {
+        let summing = Summing::new(&series, 0.02);
+        let events = events.iter().map(|event| summing.event(event.clone())).collect();
+        Line::new(events, acks, series, 0.02)
+    }
+
     fn line(events: &[LineEvent], acks: &[&str]) -> Line {
         let ack = |change: &&str| Ack {
             change: (*change).to_string(),
@@ -451,7 +438,7 @@ mod tests {
             at: jiff::Timestamp::UNIX_EPOCH,
         };
         let series = vec![series("time", None)];
-        Line::new(events.to_vec(), acks.iter().map(ack).collect(), series, 0.02)
+        of_series(events, acks.iter().map(ack).collect(), series)
     }
 
     fn fates(line: &Line) -> Vec<(String, Fate)> {
@@ -510,7 +497,7 @@ mod tests {
         events.push(compared("p12", "p13", &[user, system, ("time", 0.0)]));
         let parts =
             [series("time", None), series("user", Some("time")), series("system", Some("time"))];
-        let line = Line::new(events, Vec::new(), parts.to_vec(), 0.02);
+        let line = of_series(&events, Vec::new(), parts.to_vec());
         assert_eq!(fates(&line), [("p13".to_string(), Fate::Moved)]);
         let changes = line.changes();
         assert_eq!(changes[0].sizes.len(), 2, "one change, however many series show it");

@@ -102,11 +102,12 @@ pub struct Arguments {
     /// CPUs of a run: a number, cores or all
     #[arg(long, default_value = "all", hide_short_help = true)]
     cpus: String,
-    /// Smallest slowdown that matters [default: 2%]
+    /// Smallest slowdown that matters, or auto [default: 2%]
     ///
+    /// `auto` runs the base against itself first, and takes what this runner can tell within the budget, 1% at least.
     /// With --exact, 0.5% by default.
-    #[arg(long, value_name = "SIZE", value_parser = parse::percent)]
-    smallest_effect: Option<f64>,
+    #[arg(long, value_name = "SIZE", value_parser = smallest_effect)]
+    smallest_effect: Option<SmallestEffect>,
     /// Time that the runs may take
     ///
     /// Such as 90s or 5m. Builds take theirs beside.
@@ -126,6 +127,22 @@ pub struct Arguments {
     html: Option<PathBuf>,
     #[command(flatten)]
     view: ViewFlags,
+}
+
+/// The smallest slowdown that matters.
+#[derive(Clone, Copy, Debug)]
+enum SmallestEffect {
+    /// A share.
+    Share(f64),
+    /// What the runner can tell.
+    Auto,
+}
+
+fn smallest_effect(text: &str) -> Result<SmallestEffect> {
+    match text {
+        "auto" => Ok(SmallestEffect::Auto),
+        text => parse::percent(text).map(SmallestEffect::Share),
+    }
 }
 
 /// Exit status of a gate that found a case slower.
@@ -192,7 +209,12 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         "--command has {{case}}: name the cases with --case A,B, or a line that lists them with --cases"
     );
     let (metric, extract) = judged_by(arguments, harness.as_ref().map(|(harness, _)| harness))?;
-    let smallest = if arguments.exact { 0.005 } else { 0.02 };
+    let (smallest_effect, learns) = match arguments.smallest_effect {
+        Some(SmallestEffect::Share(share)) => (share, false),
+        Some(SmallestEffect::Auto) => (0.02, true),
+        None => (if arguments.exact { 0.005 } else { 0.02 }, false),
+    };
+    ensure!(!(learns && arguments.exact), "--smallest-effect auto: counts have no noise to learn");
     let request = Request {
         source: Source::Git {
             directory,
@@ -213,7 +235,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         settings: Settings::default(),
         budget_s: None,
         wait_s: None,
-        smallest_effect: arguments.smallest_effect.unwrap_or(smallest),
+        smallest_effect,
         kernels: None,
     };
     Ok(GateRequest {
@@ -222,6 +244,7 @@ fn asked(arguments: &Arguments) -> Result<GateRequest> {
         only: arguments.only.clone(),
         program: harness.map(|(_, program)| program),
         budget_s: arguments.budget,
+        learns,
         layouts: !arguments.no_layouts,
         exact: arguments.exact,
     })

@@ -71,6 +71,21 @@ fn a_case_that_is_slower_fails_the_gate_and_the_others_are_left_alone() {
 }
 
 #[test]
+fn what_a_runner_can_tell_is_learned_from_the_base_against_itself() {
+    let project = project(&[&[("a", 20), ("b", 20)], &[("a", 40), ("b", 20)]]);
+    let ended = gate(&project, &["--smallest-effect", "auto", "--budget", "20s"]);
+    assert_eq!(ended.status.code(), Some(3), "{}", ended.stderr);
+    let answer = answer(&ended);
+    assert_eq!(said(&answer)[0], ("a", "worse"));
+    let smallest = answer["smallest_effect"].as_f64().unwrap();
+    assert!((0.01..=0.9).contains(&smallest) && smallest != 0.02, "{smallest}");
+    assert!(answer["learned"]["runs"].as_u64().unwrap() >= 8, "{answer}");
+    let records = answer["records"].as_array().unwrap().len();
+    assert!(records >= 2, "the first record is of the base against itself");
+    project.home.check_nothing_is_left();
+}
+
+#[test]
 fn equal_code_is_not_run_and_what_cannot_be_judged_is_said() {
     let costs: &[(&str, u32)] = &[("parse", 100)];
     let check = |project: &Project, more: &[&str], why: &str, status: i32| {

@@ -109,6 +109,10 @@ fn judged(answer: &GateAnswer) -> Vec<String> {
         let until = if answer.out_of_budget { " within the budget" } else { "" };
         sentences.push(format!("{} cannot be told{until}.", some(open, all)));
     }
+    sentences.extend(answer.learned.map(|_| {
+        let percent = 100.0 * answer.smallest_effect;
+        format!("{percent:.1} % is what this runner can tell, by the base against itself.")
+    }));
     let any = if all == 1 { "" } else { " in any case" };
     sentences.extend(answer.could_see.map(|share| {
         let percent = 100.0 * share;
