@@ -275,9 +275,14 @@ impl Workshop {
             fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?
         {
             let path = entry?.path();
-            if !path.file_stem().is_some_and(|stem| names.iter().any(|name| stem == name.as_str()))
-            {
+            let is_kept = |stem: &OsStr| names.iter().any(|name| stem == name.as_str());
+            if path.file_stem().is_some_and(is_kept) {
+                continue;
+            }
+            if path.is_dir() && !path.is_symlink() {
                 removal::remove(&path)?;
+            } else {
+                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
             }
         }
         Ok(())
