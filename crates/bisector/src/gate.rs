@@ -33,7 +33,7 @@ use runner::End;
 use setup::foreign::Permitted;
 use store::Store;
 
-use self::cases::{NamedProgram, list, program};
+use self::cases::{NamedProgram, program};
 use self::exact::count_cases;
 use self::laid_out::Left;
 use self::page_state::page_state;
@@ -50,6 +50,7 @@ use crate::workshop::Workshop;
 
 pub use self::answer::{CountChange, GateAnswer, GateSide, GateVerdict, GatedCase, Nothing};
 pub use self::cases::Cases;
+pub(crate) use self::cases::list;
 pub use self::exact::{CountVerdict, CountedCase, CountedChange};
 
 /// Probability that a gate calls any case changed if nothing is.

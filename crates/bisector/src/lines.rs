@@ -3,7 +3,7 @@
 
 use std::convert::identity;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -71,6 +71,23 @@ impl Lines {
         written.with_context(|| format!("writing {file}: make room, then {go_on}"))
     }
 }
+
+/// The first event of a file. `None` without the file, or before its first line is whole.
+pub fn first<E: DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Option<E>> {
+    let (folder, name) = HeldFolder::above(path)?;
+    let limit = Limit { bytes: 1 << 30, what: of.file };
+    let Some(file) = folder.open_file(name, limit)? else { return Ok(None) };
+    let mut line = String::new();
+    let read = BufReader::new(file).take(FIRST_MAX).read_line(&mut line);
+    read.with_context(|| format!("reading {}", path.display()))?;
+    let Some(line) = line.strip_suffix('\n') else { return Ok(None) };
+    let event = serde_json::from_str(line);
+    let wrong = || format!("{}: line 1 is not an event of a {}", path.display(), of.owner);
+    event.map(Some).with_context(wrong)
+}
+
+/// Bytes of a first line at most.
+const FIRST_MAX: u64 = 1 << 20;
 
 /// The events of a file and the length of its whole lines.
 pub fn read<E: DeserializeOwned + Send>(path: &Path, of: LinesOf) -> Result<(Vec<E>, u64)> {

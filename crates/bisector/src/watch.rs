@@ -16,10 +16,10 @@ mod line;
 mod summed;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bisection::watch::{Fate, POINT_BLOCKS};
 use guests::kernels::Repository;
 use records::{Better, Extract, known_metric};
@@ -30,6 +30,7 @@ use store::Store;
 use crate::Request;
 use crate::build::{Build, Built};
 use crate::folder::Bisection;
+use crate::gate::{Cases, list};
 use crate::lines::{self, Lines, LinesOf};
 use crate::measurement::{Measurement, Repeats, Subject, disturbed_blocks, measure_while};
 use crate::patience::Watch;
@@ -45,7 +46,7 @@ pub use self::events::Ack;
 use self::events::{BegunLine, HostState, LineEvent, Point, VERSION};
 pub use self::file::{LineFile, LineMetric, MetricFile, Series};
 pub use self::line::Line;
-use self::summed::{SummedEvent, Summing};
+use self::summed::Summing;
 use self::values::{beside_anchor, experiment_of};
 
 /// Builds of the newest points that are kept beside the anchor's.
@@ -89,13 +90,12 @@ impl WatchedLine {
     /// The line as its files have it. One without points has none.
     pub fn read(&self) -> Result<Line> {
         let (points, acks) = (self.points_path(), self.acks_path());
-        let series = self.file.series(&self.metrics);
+        let series = self.series(self.begun()?.as_ref());
         let summing = Summing::new(&series, self.file.smallest_effect);
         let mut events = Vec::new();
         if points.exists() {
             (events, _) = lines::read_as(&points, POINTS, |event| summing.event(event))?;
         }
-        self.check(&events)?;
         let acks = if acks.exists() { lines::read(&acks, ACKS)?.0 } else { Vec::new() };
         Ok(Line::new(events, acks, series, self.file.smallest_effect))
     }
@@ -105,14 +105,29 @@ impl WatchedLine {
         Ok(self.read()?.answer(&self.path.display().to_string(), &self.file.anchor))
     }
 
-    /// An error if the points are of another experiment than the file says, or of a newer knee.
-    fn check(&self, events: &[SummedEvent]) -> Result<()> {
-        let points = self.points_path();
-        let Some(SummedEvent::Begun(begun)) = events.first() else {
-            ensure!(events.is_empty(), "{} does not begin a line", points.display());
-            return Ok(());
+    /// The series of the line, of the cases that it has.
+    fn series(&self, begun: Option<&BegunLine>) -> Vec<Series> {
+        let cases = match self.file.cases {
+            None => &self.file.case[..],
+            Some(_) => begun.map_or(&[][..], |begun| &begun.cases),
         };
-        let BegunLine { version, experiment, .. } = &**begun;
+        self.file.series(cases, &self.metrics)
+    }
+
+    /// How the line began, if it did. An error if the points are of another experiment than the file says, or of a newer knee.
+    fn begun(&self) -> Result<Option<BegunLine>> {
+        let points = self.points_path();
+        let Some(first) = lines::first(&points, POINTS)? else { return Ok(None) };
+        let LineEvent::Begun(begun) = first else {
+            bail!("{} does not begin a line", points.display())
+        };
+        self.check(&begun)?;
+        Ok(Some(*begun))
+    }
+
+    fn check(&self, begun: &BegunLine) -> Result<()> {
+        let points = self.points_path();
+        let BegunLine { version, experiment, .. } = begun;
         ensure!(
             *version <= VERSION,
             "{} is of a newer knee: its version is {version}, this one reads {VERSION}",
@@ -245,18 +260,15 @@ impl<'a> Adding<'a> {
         let named = line.path.canonicalize().unwrap_or(line.path.clone());
         let (bisection, lock) = Bisection::of_watch(store, &named.to_string_lossy())?;
         let workshop = Workshop::open(&bisection, request.clone())?;
-        let series = line.file.series(&line.metrics);
+        let begun = line.begun()?;
+        let series = line.series(begun.as_ref());
         let summing = Summing::new(&series, line.file.smallest_effect);
         let points = line.points_path();
         let (lines, events) = Lines::open_as(&points, POINTS, |event| summing.event(event))?;
-        line.check(&events)?;
+        ensure!(begun.is_some() || events.is_empty(), "another knee began the line: add again");
         let anchor = commit(&repository, &line.file.anchor).with_context(|| {
             format!("{}: the anchor is gone: begin a new line", line.path.display())
         })?;
-        let begun = match events.first() {
-            Some(SummedEvent::Begun(begun)) => Some(begun.anchor_key.clone()),
-            _ => None,
-        };
         let state = Line::new(events, Vec::new(), series, line.file.smallest_effect);
         let newest = state.points.iter().rev().take(KEPT);
         let of_point = |point: &Point| Commit {
@@ -286,23 +298,70 @@ impl<'a> Adding<'a> {
             tell,
             _lock: lock,
         };
-        adding.check_anchor(begun)?;
+        match begun {
+            Some(begun) => adding.check_anchor(&begun)?,
+            None => adding.begin_points()?,
+        }
         Ok(Some(adding))
     }
 
-    /// Begins the file of points, or refuses an anchor that is another program today.
-    fn check_anchor(&mut self, begun: Option<String>) -> Result<()> {
-        let Some(anchor_key) = begun else {
-            return self.lines.append(&LineEvent::Begun(Box::new(BegunLine {
-                version: VERSION,
-                knee: env!("CARGO_PKG_VERSION").to_string(),
-                at: jiff::Timestamp::now(),
-                experiment: self.line.file.experiment(),
-                anchor_key: self.anchor_build.key.clone(),
-            })));
+    /// Begins the file of points.
+    fn begin_points(&mut self) -> Result<()> {
+        let cases = self.listed(&self.anchor_build)?.map_err(|why| {
+            anyhow!("the cases of the anchor {} cannot be listed: {why}", self.anchor.short())
+        })?;
+        let begun = BegunLine {
+            version: VERSION,
+            knee: env!("CARGO_PKG_VERSION").to_string(),
+            at: jiff::Timestamp::now(),
+            experiment: self.line.file.experiment(),
+            anchor_key: self.anchor_build.key.clone(),
+            cases,
         };
+        let series = self.line.series(Some(&begun));
+        self.state = Line::new(Vec::new(), Vec::new(), series, self.line.file.smallest_effect);
+        self.lines.append(&LineEvent::Begun(Box::new(begun)))
+    }
+
+    /// The cases of a build, if the line has them listed, or why they are not known.
+    fn listed(&self, build: &Build) -> Result<Result<Vec<String>, String>> {
+        let Some(line) = &self.line.file.cases else { return Ok(Ok(Vec::new())) };
+        let words = ["sh", "-c", line].map(str::to_string).to_vec();
+        list(&Cases::Listed { words, pattern: None }, &build.folder, None)
+    }
+
+    /// The cases in which a build runs beside the anchor: those that both have.
+    fn cases(&mut self, commit: &Commit, new: &Build) -> Result<Result<Vec<String>, String>> {
+        if self.line.file.cases.is_none() {
+            return Ok(Ok(self.line.file.case.clone()));
+        }
+        let mut listed = match self.listed(new)? {
+            Ok(listed) => listed,
+            Err(why) => return Ok(Err(format!("its cases cannot be listed: {why}"))),
+        };
+        let of_line: BTreeSet<&String> =
+            self.state.series.iter().filter_map(|series| series.case.as_ref()).collect();
+        let new: Vec<&str> =
+            listed.iter().filter(|case| !of_line.contains(case)).map(String::as_str).collect();
+        if !new.is_empty() {
+            (self.tell)(&format!(
+                "{}: the anchor has no {}, so the line has none: begin another with a newer anchor",
+                commit.short(),
+                new.join(", ")
+            ));
+        }
+        listed.retain(|case| of_line.contains(case));
+        Ok(if listed.is_empty() {
+            Err("it has no case of the line".to_string())
+        } else {
+            Ok(listed)
+        })
+    }
+
+    /// Refuses an anchor that is another program today.
+    fn check_anchor(&self, begun: &BegunLine) -> Result<()> {
         ensure!(
-            anchor_key == self.anchor_build.key,
+            begun.anchor_key == self.anchor_build.key,
             "the anchor {} builds into another program than when the line began: a compiler, a library or an option \
              changed, so new ratios to it mean something else. Put that back, or begin a new line",
             self.anchor.short()
@@ -422,8 +481,11 @@ impl<'a> Adding<'a> {
         let subjects = [subject("anchor", &self.anchor_build), subject("new", new)];
         let title = format!("watch {}", commit.short());
         let times = Repeats::Times(analysis::blocks_at_most(POINT_BLOCKS));
-        let cases = &self.line.file.case;
-        let experiment = experiment_of(self, &subjects, cases, times, &title)?;
+        let cases = match self.cases(commit, new)? {
+            Ok(cases) => cases,
+            Err(why) => return Ok(Some(Err(why))),
+        };
+        let experiment = experiment_of(self, &subjects, &cases, times, &title)?;
         let mut watch = Watch::new(0.0, subjects.len() * cases.len().max(1)).until(POINT_BLOCKS);
         let after = |record: &_, run: &_| watch.after(record, run, &mut |_| ());
         let Measurement { end, record } = measure_while(experiment, self.store, true, after)?;

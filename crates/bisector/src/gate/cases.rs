@@ -28,14 +28,14 @@ pub enum Cases {
 }
 
 /// A program of a build.
-pub(super) struct NamedProgram {
+pub(crate) struct NamedProgram {
     /// As the user names it, where `*` stands for any characters.
     pub name: String,
     pub path: String,
 }
 
 /// The cases of a build, or why they are not known.
-pub(super) fn list(
+pub(crate) fn list(
     cases: &Cases,
     folder: &Path,
     program: Option<&NamedProgram>,

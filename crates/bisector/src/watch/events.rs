@@ -32,6 +32,9 @@ pub struct BegunLine {
     pub experiment: BTreeMap<String, String>,
     /// Equal for builds of the anchor that load equal code and data.
     pub anchor_key: String,
+    /// The cases that the anchor lists, if the line has them listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<String>,
 }
 
 /// Reads the kind first, which is written first, so that the rest is read as what it is: long lines would be read twice.

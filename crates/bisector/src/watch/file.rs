@@ -23,6 +23,9 @@ pub struct LineFile {
     /// What stands for `{case}` in the command. Each case is a series of its own; cases may be added later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub case: Vec<String>,
+    /// Line for a shell that prints the cases of a build. Those of the anchor are the line's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,14 +126,15 @@ impl LineFile {
             let pattern = metric.value.clone().unwrap_or_default();
             (format!("metric {}", metric.name), format!("{direction} {pattern}"))
         });
+        let cases = self.cases.iter().map(|line| ("cases".to_string(), line.clone()));
         let fields = fields.into_iter().map(|(name, value)| (name.to_string(), value));
-        fields.chain(more).collect()
+        fields.chain(cases).chain(more).collect()
     }
 
-    /// The series of the line, those of the first metric of each case first. `metrics` are those of its runs.
-    pub fn series(&self, metrics: &[LineMetric]) -> Vec<Series> {
+    /// The series of a line with these cases, those of the first metric of each case first. `metrics` are those of its runs.
+    pub fn series(&self, cases: &[String], metrics: &[LineMetric]) -> Vec<Series> {
         let cases: Vec<Option<&String>> =
-            if self.case.is_empty() { vec![None] } else { self.case.iter().map(Some).collect() };
+            if cases.is_empty() { vec![None] } else { cases.iter().map(Some).collect() };
         let name = |case: Option<&String>, metric: &LineMetric| match case {
             None => metric.name.clone(),
             Some(case) if metrics.len() == 1 => case.clone(),

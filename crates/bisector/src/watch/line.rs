@@ -90,7 +90,7 @@ impl Line {
 
     pub fn take(&mut self, event: SummedEvent) {
         match event {
-            SummedEvent::Begun(_) => (),
+            SummedEvent::Begun => (),
             SummedEvent::Point(point, runs) => self.take_point(*point, runs),
             SummedEvent::Compared(gap, shown) => self.take_compared(*gap, &shown),
             SummedEvent::Bisected(bisected) => self.bisected.push(*bisected),

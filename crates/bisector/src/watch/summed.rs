@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use bisection::watch::{ComparedPair, PairSums};
 
-use super::events::{BegunLine, BisectedChange, ComparedGap, LineEvent, PairOfRuns, Point};
+use super::events::{BisectedChange, ComparedGap, LineEvent, PairOfRuns, Point};
 use super::file::Series;
 
 /// An event, summed up.
 pub enum SummedEvent {
-    Begun(Box<BegunLine>),
+    Begun,
     /// A point without its values, and the sums of its runs in each series of the line, by its place.
     Point(Box<Point>, Vec<Option<PairSums>>),
     /// A comparison, and the series that it judges.
@@ -43,7 +43,7 @@ impl Summing {
 
     pub fn event(&self, event: LineEvent) -> SummedEvent {
         match event {
-            LineEvent::Begun(begun) => SummedEvent::Begun(begun),
+            LineEvent::Begun(_) => SummedEvent::Begun,
             LineEvent::Point(point) => self.point(point),
             LineEvent::Compared(gap) => {
                 let shown = self.shown(&gap);

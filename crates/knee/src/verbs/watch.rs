@@ -95,10 +95,15 @@ pub struct InitArguments {
     /// Each is a series of its own, with its own changes. All share the line's false alarms.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     case: Vec<String>,
+    /// Line for a shell that prints the cases of a build
+    ///
+    /// It runs in the directory of each build. The cases of the anchor are the line's.
+    #[arg(long, value_name = "LINE", conflicts_with = "case")]
+    cases: Option<String>,
     /// Begin a line of kernels, by exact counts on emulated CPUs
     ///
     /// No commits are measured: add kernel files, or revisions of Linux. See docs/guide/odometer.md.
-    #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor", "case"])]
+    #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor", "case", "cases"])]
     kernels: bool,
     /// Workloads of a line of kernels [default: all]
     ///
@@ -123,7 +128,7 @@ pub struct InitArguments {
     /// CPUs of a run: a number, cores or all
     ///
     /// A line of kernels takes numbers of emulated CPUs: 1,2.
-    #[arg(long, default_value = "all")]
+    #[arg(long, default_value = "all", hide_short_help = true)]
     cpus: String,
     /// Smallest change that matters
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, default_value = "2%")]
@@ -257,6 +262,7 @@ fn init(arguments: &InitArguments) -> Result<ExitCode> {
         product: arguments.product.clone(),
         command: arguments.command.clone().unwrap_or_default(),
         case: arguments.case.clone(),
+        cases: arguments.cases.clone(),
         metric: None,
         value: None,
         higher_is_better: false,
@@ -365,19 +371,21 @@ fn permitted(path: &Path, yes: bool) -> Result<(WatchedLine, Permitted<Request>)
     let asked = Foreign::typed(request(&line, folder)?).decided_by(&named, why);
     let points = line.points_path();
     let asked = if points.exists() { asked.with_code(&points)? } else { asked };
-    let asked = asked.permitted(yes, |request| Ok(effects(request)))?;
+    let cases = line.file.cases.as_deref();
+    let asked = asked.permitted(yes, |request| Ok(effects(request, cases)))?;
     Ok((line, asked))
 }
 
 /// What adding would do, to be agreed to.
-fn effects(request: &Request) -> String {
+fn effects(request: &Request, cases: Option<&str>) -> String {
     let Source::Git { directory, .. } = &request.source else {
         unreachable!("a line is of commits")
     };
     let build = request.build.iter().map(|line| format!("builds with: {line}\n"));
     let command = format!("runs: {}\n", request.command);
     let takes = format!("takes commits of: {}\n", directory.display());
-    std::iter::once(takes).chain(build).chain([command]).collect()
+    let cases = cases.iter().map(|line| format!("lists cases with: {line}\n"));
+    std::iter::once(takes).chain(build).chain(cases).chain([command]).collect()
 }
 
 /// The commits to add, oldest first.

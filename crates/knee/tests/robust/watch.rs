@@ -36,13 +36,18 @@ fn done(project: &Project, words: &[&str]) -> Ended {
 /// A project with a line that begins at its first commit.
 fn line(commits: &[(u32, u32)]) -> Project {
     let project = project(commits);
+    begin(&project);
+    project
+}
+
+/// Begins a line at the first commit.
+fn begin(project: &Project) {
     let words = "init line.toml --git project --cpus 1 --count --command";
     let mut words: Vec<&str> = words.split(' ').collect();
     let build = "cat level id > bench.bin";
     words.extend(["sh bench.sh", "--value", "cost: {}", "--build", build]);
     words.extend(["--anchor", &project.ids[0]]);
-    done(&project, &words);
-    project
+    done(project, &words);
 }
 
 fn shown(project: &Project) -> serde_json::Value {
@@ -106,6 +111,39 @@ fn a_line_of_twelve_builds_finds_what_changed_and_forgets_what_is_accepted() {
     done(&project, &["ack", "line.toml", &project.ids[6][..8], "--false", "--why", "no"]);
     let score = &shown(&project)["score"];
     assert_eq!((&score["right"], &score["said"]), (&0.into(), &1.into()));
+    project.home.check_nothing_is_left();
+}
+
+/// Prints its cost; from the host's step on, all builds but the anchor's cost 6 % more.
+const STEPPED: &str = "noise=$(od -An -N2 -tu2 /dev/urandom)\n\
+    cost=$(( $(cat level) * 1000 + noise % 3000 ))\n\
+    if [ -e ../../../step ] && [ \"$(cat id)\" != 0 ]; then cost=$(( cost * 106 / 100 )); fi\n\
+    echo \"cost: $cost\"\n";
+
+#[test]
+fn a_line_of_sixty_builds_finds_two_changes_and_not_the_hosts_step() {
+    let level = |n: usize| if (20..40).contains(&n) { 106 } else { 100 };
+    let project = Project::new(60, |commit| {
+        vec![
+            ("bench.sh".to_string(), STEPPED.to_string()),
+            ("level".to_string(), level(commit).to_string()),
+            ("id".to_string(), commit.to_string()),
+        ]
+    });
+    begin(&project);
+    let add = |from: usize, to: usize| {
+        let range = format!("{}..{}", project.ids[from], project.ids[to]);
+        done(&project, &["add", "line.toml", "--every", &range]);
+    };
+    add(0, 49);
+    fs::write(project.home.path("cache/knee/step"), "").unwrap();
+    add(49, 59);
+    assert_eq!(points(&project), (1..60).collect::<Vec<_>>());
+    let gone = |at: usize| (at, "gone_again".to_string());
+    assert_eq!(said(&project), [gone(20), gone(40)]);
+    let answer = shown(&project);
+    let change = |at: usize| answer["series"][0]["values"][at]["change"].as_f64().unwrap();
+    assert!(change(58) > 0.03, "the points after the host's step differ: {}", change(58));
     project.home.check_nothing_is_left();
 }
 
@@ -200,18 +238,20 @@ fn cases_and_metrics_are_series_of_one_line_and_a_change_is_told_once() {
         // The last commit makes one case slower, in both metrics.
         let level = |case: &str| if commit == 4 && case == "b" { 110 } else { 100 };
         let file = |phase: &str, case: &str| (format!("{phase}-{case}"), level(case).to_string());
-        vec![
+        let mut files = vec![
             ("bench.sh".to_string(), PHASES.to_string()),
             ("id".to_string(), commit.to_string()),
-            file("first", "a"),
-            file("first", "b"),
-            file("second", "a"),
-            file("second", "b"),
-        ]
+        ];
+        // The last commit has a case that the anchor lacks.
+        for case in ["a", "b", "c"].into_iter().take(if commit == 4 { 3 } else { 2 }) {
+            files.extend([file("first", case), file("second", case)]);
+        }
+        files
     });
     let init = |command: &str| {
-        let words = "init line.toml --git project --cpus 1 --count --case a,b --value";
+        let words = "init line.toml --git project --cpus 1 --count --value";
         let mut words: Vec<&str> = words.split(' ').collect();
+        words.splice(4..4, ["--cases", "ls first-* | cut -d- -f2"]);
         words.extend(["first: {}", "--value", "second: {}", "--build", "cat id > bench.bin"]);
         words.extend(["--command", command, "--anchor", &project.ids[0]]);
         watch(&project, &words)
@@ -222,7 +262,8 @@ fn cases_and_metrics_are_series_of_one_line_and_a_change_is_told_once() {
     let begun = init("sh bench.sh {case}");
     assert_eq!(begun.status.code(), Some(0), "{}", begun.stderr);
     let range = format!("{}..main", project.ids[0]);
-    done(&project, &["add", "line.toml", "--every", &range]);
+    let added = done(&project, &["add", "line.toml", "--every", &range]);
+    assert!(added.stderr.contains("the anchor has no c, so the line has none"), "{}", added.stderr);
     let answer = shown(&project);
     let names: Vec<&str> = answer["series"]
         .as_array()

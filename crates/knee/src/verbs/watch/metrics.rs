@@ -92,19 +92,23 @@ pub fn line(path: &Path, file: LineFile) -> Result<WatchedLine> {
 fn check_cases(file: &LineFile) -> Result<()> {
     let has_place = file.command.contains("{case}");
     ensure!(
-        has_place || file.case.is_empty(),
+        has_place || (file.case.is_empty() && file.cases.is_none()),
         "there are cases, but the command has no {{case}} that they stand for: {}",
         file.command
     );
     ensure!(
-        !has_place || !file.case.is_empty(),
-        "the command has {{case}}: name cases, with --case or `case = […]`"
+        !has_place || !file.case.is_empty() || file.cases.is_some(),
+        "the command has {{case}}: name cases, with --case or `case = […]`, or list them with --cases"
+    );
+    ensure!(
+        file.case.is_empty() || file.cases.is_none(),
+        "the line has both `case` and `cases`: name the cases, or have them listed"
     );
     Ok(())
 }
 
 fn check_names(line: &WatchedLine) -> Result<()> {
-    let series = line.file.series(&line.metrics);
+    let series = line.file.series(&line.file.case, &line.metrics);
     for (at, one) in series.iter().enumerate() {
         ensure!(
             series[..at].iter().all(|other| other.name != one.name),
