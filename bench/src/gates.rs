@@ -140,9 +140,10 @@ fn judged(bench: &mut Bench, options: &Options, by: By) -> Result<Vec<Figure>> {
             found.push(f64::from(worse.contains(&slower.as_str())));
             seconds.push(took);
         }
-        let runs = &answer["runs"];
+        let (runs, disturbed) = (&answer["runs"], &answer["disturbed"]);
         println!(
-            "gate {seed}/{number} {change:?} {}: slower {worse:?}, faster {better:?}, cannot tell {:?}; {runs} runs, {took:.0} s",
+            "gate {seed}/{number} {change:?} {}: slower {worse:?}, faster {better:?}, cannot tell {:?}; {runs} runs, \
+             {disturbed} blocks disturbed, {took:.0} s",
             slower.as_deref().unwrap_or("-"),
             said("cannot_tell")
         );
