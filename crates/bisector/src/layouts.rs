@@ -1,10 +1,11 @@
 //! Whether a difference is of the code or of its place: both builds are linked again with other layouts. gcc and clang
 //! take the linker from a folder that the environment names; there, a script adds padding in front of all code and data
-//! and, for every second layout, turns the order of the objects around.
+//! and, for every second layout, turns the order of the objects around. cargo takes a compiler that links from the
+//! environment: such a script again. Go's linker puts functions into the order of a seed (`-randlayout`, since Go 1.22).
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,6 +34,7 @@ use crate::workshop::Workshop;
 
 /// Links without the padding what is no program, such as objects and libraries.
 const LINKER: &str = r#"#!/bin/sh
+KNEE_LINKER=${0%/*}/host-${0##*/}
 for word; do
     case $word in -r | -shared | --relocatable | --shared | -v | --version | -V) exec "$KNEE_LINKER" "$@" ;; esac
 done
@@ -78,20 +80,28 @@ pub struct LayoutCheck {
 /// A linker that makes other layouts.
 struct Linker {
     folder: PathBuf,
-    real: PathBuf,
 }
+
+/// What links: the linker of gcc and clang, and the compiler of cargo.
+const LINKERS: [&str; 2] = ["ld", "cc"];
 
 impl Linker {
     /// Writes the script and the padding. An error where this host has no compiler or linker for it.
     fn new(folder: PathBuf, layouts: u32) -> Result<Linker> {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let real = ask("cc", &["-print-prog-name=ld"])?;
-        let real = if real.contains('/') { real } else { ask("sh", &["-c", "command -v ld"])? };
-        let script = folder.join("ld");
-        fs::write(&script, LINKER).with_context(|| format!("writing {}", script.display()))?;
-        fs::set_permissions(&script, Permissions::from_mode(0o700))?;
-        let linker = Linker { folder, real: PathBuf::from(real) };
+        let linker = ask("cc", &["-print-prog-name=ld"])?;
+        let found = |name: &str| ask("sh", &["-c", &format!("command -v {name}")]);
+        let linker = if linker.contains('/') { linker } else { found("ld")? };
+        // gcc would take a `real-ld` before an `ld`.
+        for (name, host) in LINKERS.into_iter().zip([linker, found("cc")?]) {
+            let script = folder.join(name);
+            let writing = || format!("writing {}", script.display());
+            fs::write(&script, LINKER).with_context(writing)?;
+            fs::set_permissions(&script, Permissions::from_mode(0o700))?;
+            symlink(host, folder.join(format!("host-{name}"))).with_context(writing)?;
+        }
+        let linker = Linker { folder };
         for layout in 1..=layouts {
             linker.pad(layout)?;
         }
@@ -105,10 +115,12 @@ impl Linker {
     fn pad(&self, layout: u32) -> Result<()> {
         // Not a multiple of a cache line, nor twice the same within a page.
         let bytes = 16 * (37 * layout % 251 + 1);
-        let text = format!(
-            ".text\n.balign 16\n.skip {bytes}\n.section .rodata\n.balign 16\n.skip {bytes}\n.data\n.balign 16\n\
-             .skip {bytes}\n.section .note.GNU-stack,\"\",@progbits\n"
-        );
+        // R: linkers that drop what nothing refers to keep it.
+        let section = |(name, flags)| {
+            format!(".section {name}.knee,\"{flags}R\",@progbits\n.balign 16\n.skip {bytes}\n")
+        };
+        let sections = [(".text", "ax"), (".rodata", "a"), (".data", "aw")].map(section);
+        let text = sections.concat() + ".section .note.GNU-stack,\"\",@progbits\n";
         let source = self.folder.join("padding.s");
         fs::write(&source, text)?;
         let (object, source) = (path_text(&self.padding(layout))?, path_text(&source)?);
@@ -119,11 +131,25 @@ impl Linker {
         let reversed = if layout.is_multiple_of(2) { "1" } else { "0" };
         vec![
             ("COMPILER_PATH", self.folder.clone().into()),
-            ("KNEE_LINKER", self.real.clone().into()),
+            (CARGO_LINKER, self.folder.join("cc").into()),
+            ("GOFLAGS", go_flags(layout)),
             ("KNEE_PADDING", self.padding(layout).into()),
             ("KNEE_REVERSED", reversed.into()),
         ]
     }
+}
+
+/// The variable by which cargo takes another compiler to link for this host.
+const CARGO_LINKER: &str = match std::env::consts::ARCH.as_bytes() {
+    b"aarch64" => "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+    _ => "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER",
+};
+
+/// The user's flags of go, and a seed.
+fn go_flags(layout: u32) -> OsString {
+    let mut flags = std::env::var_os("GOFLAGS").unwrap_or_default();
+    flags.push(format!(" -ldflags=-randlayout={layout}"));
+    flags
 }
 
 fn path_text(path: &Path) -> Result<String> {
@@ -293,32 +319,59 @@ mod tests {
     use super::Linker;
     use crate::measurement::LAYOUTS;
 
-    #[test]
-    fn layouts_differ_and_work() {
+    /// Builds a program that ends with status 0 in all layouts, if the host has what builds it.
+    fn check(tool: &str, files: &[(&str, &str)], build: &str) {
+        let has = |tool: &str| Command::new(tool).arg("--help").output().is_ok();
         let folder = tempfile::tempdir().unwrap();
-        let Ok(linker) = Linker::new(folder.path().join("linker"), LAYOUTS) else {
-            println!("skipped: no cc or ld");
+        let linker = Linker::new(folder.path().join("linker"), LAYOUTS);
+        let Some(linker) = linker.ok().filter(|_| has(tool)) else {
+            println!("skipped: no cc, ld or {tool}");
             return;
         };
-        let source = |name: &str, text: &str| {
+        for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
-        };
-        source("a.c", "int b(void); int c(void); int main(void) { return b() + c() - 7; }");
-        source("b.c", "int b(void) { return 3; }");
-        source("c.c", "int c(void) { return 4; }");
+        }
         let mut programs = Vec::new();
         for layout in 0..=LAYOUTS {
-            let mut cc = Command::new("sh");
-            cc.args(["-c", "cc -c a.c b.c c.c && cc -o app a.o b.o c.o && ./app"]);
-            cc.current_dir(folder.path());
+            let mut shell = Command::new("sh");
+            shell.args(["-c", build]).current_dir(folder.path());
             if layout > 0 {
-                cc.envs(linker.environment(layout));
+                shell.envs(linker.environment(layout));
             }
-            assert!(cc.status().unwrap().success(), "layout {layout}");
+            let built = shell.output().unwrap();
+            assert!(built.status.success(), "{tool}, layout {layout}: {built:?}");
             programs.push(fs::read(folder.path().join("app")).unwrap());
         }
         programs.sort();
         programs.dedup();
-        assert_eq!(programs.len(), LAYOUTS as usize + 1, "every layout is another");
+        assert_eq!(programs.len(), LAYOUTS as usize + 1, "{tool}: every layout is another");
+    }
+
+    const C: [(&str, &str); 3] = [
+        ("a.c", "int b(void); int c(void); int main(void) { return b() + c() - 7; }"),
+        ("b.c", "int b(void) { return 3; }"),
+        ("c.c", "int c(void) { return 4; }"),
+    ];
+    const RUST: [(&str, &str); 2] = [
+        (
+            "Cargo.toml",
+            "[workspace]\n[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n\
+             [[bin]]\nname = 'app'\npath = 'main.rs'\n",
+        ),
+        ("main.rs", "fn main() { assert!(std::env::args().count() == 1) }\n"),
+    ];
+    const GO: [(&str, &str); 2] =
+        [("go.mod", "module app\ngo 1.20\n"), ("main.go", "package main\nfunc main() {}\n")];
+
+    #[test]
+    fn layouts_differ_and_work() {
+        let objects = "cc -c a.c b.c c.c && cc -o app a.o b.o c.o && ./app";
+        check("cc", &C, objects);
+        // What nothing refers to is dropped, but for the padding.
+        check("cc", &C, "cc -Wl,--gc-sections -ffunction-sections -o app a.c b.c c.c && ./app");
+        let cargo = "rm -rf built && cargo build -q --offline --release --target-dir built && \
+            cp built/release/app . && ./app";
+        check("cargo", &RUST, cargo);
+        check("go", &GO, "go build -o app . && ./app");
     }
 }
