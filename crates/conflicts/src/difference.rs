@@ -110,18 +110,22 @@ fn rows(conflicts: &Conflicts) -> Rows {
     rows
 }
 
-/// A name that is a guess may be another on another kernel: a row that the same functions write is the same one.
+/// A row may have another name on another kernel: a guess is another one, a member became a structure, or moved within its own.
+/// It is the same row if its new name only says more, or if the same functions write it and one of both names is a guess or
+/// both are of one variable or type.
 fn name_alike(old: &Rows, new: &mut Rows) {
     let unmatched: Vec<Key> = new.keys().filter(|key| !old.contains_key(key)).cloned().collect();
     for key in unmatched {
         let row = new[&key].clone();
         let is_same = |(other, old_row): &(&Key, &Row)| {
             !new.contains_key(other)
-                && (key.is_guess() || other.is_guess())
                 && key.member.is_empty() == other.member.is_empty()
-                && are_mostly_one(&old_row.writers, &row.writers)
+                && (key.says_as_much(other)
+                    || (key.is_guess() || other.is_guess() || key.root() == other.root())
+                        && are_mostly_one(&old_row.writers, &row.writers))
         };
-        if let Some((other, _)) = old.iter().find(is_same) {
+        let alike = |(other, _): &(&Key, &Row)| key.says_as_much(other);
+        if let Some((other, _)) = old.iter().filter(is_same).max_by_key(alike) {
             let other = other.clone();
             new.remove(&key);
             // The members have other names, too.
@@ -136,9 +140,27 @@ fn are_mostly_one(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     common > 0 && 2 * common >= a.len().max(b.len())
 }
 
+/// What follows the name of a variable or a type.
+const AFTER_ROOT: [char; 4] = ['.', '+', '[', '?'];
+
 impl Key {
     fn is_guess(&self) -> bool {
         self.place.contains('?')
+    }
+
+    /// The variable or type, or the kind of memory.
+    fn root(&self) -> &str {
+        let place = self.place.split(" written by ").next().unwrap_or_default();
+        place.split(AFTER_ROOT).next().unwrap_or_default()
+    }
+
+    /// Whether one of two names of members is the other one and more: `page.flags` and `page.flags.f`.
+    fn says_as_much(&self, other: &Key) -> bool {
+        let mut both = [&self.member, &other.member];
+        both.sort_by_key(|member| member.len());
+        let [short, long] = both;
+        let rest = long.strip_prefix(short.trim_end_matches('?'));
+        !short.is_empty() && rest.is_some_and(|rest| rest.starts_with(AFTER_ROOT))
     }
 }
 
@@ -220,6 +242,38 @@ mod tests {
         check("bdev_inode?", &["evict", "sb_list_add"], true);
         check("bdev_inode?", &["evict", "other", "another"], false);
         check("inode", &["nothing"], false);
+    }
+
+    #[test]
+    fn a_member_that_is_called_otherwise_is_the_same() {
+        let check = |before: [&str; 2], after: [&str; 2], writers: [&str; 2], expected: bool| {
+            let key = |[place, member]: [&str; 2]| Key {
+                place: place.to_string(),
+                member: member.to_string(),
+            };
+            let row = |writer: &str| Row {
+                writers: BTreeSet::from([writer.to_string()]),
+                ..Row::default()
+            };
+            let old = Rows::from([(key(before), row(writers[0]))]);
+            let mut new = Rows::from([(key(after), row(writers[1]))]);
+            name_alike(&old, &mut new);
+            assert_eq!(new.contains_key(&key(before)), expected, "{before:?} {after:?}");
+        };
+        let others = ["a", "b"];
+        check(["page", "page.flags"], ["page", "page.flags.f"], others, true);
+        check(["mount_lock", "mount_lock"], ["mount_lock", "mount_lock+4"], others, true);
+        check(["page", "page.flags"], ["page", "page.flagship"], others, false);
+        check(["a", "a.count?"], ["a", "a.count.refcnt?"], others, true);
+        // Other members of one structure, by the same functions and by others.
+        check(["ns", "ns+40"], ["ns", "ns.allocated"], ["a", "a"], true);
+        check(["ns", "ns.lock"], ["ns", "ns.list"], others, false);
+        check(["ns", "ns.lock"], ["other", "other.lock"], ["a", "a"], false);
+        let content = |writer| [writer, ""];
+        let (rep, tagged) =
+            ("a page's content written by clear_rep", "a page's content written by clear_tagged");
+        check(content(rep), content(tagged), ["a", "a"], true);
+        check(content(rep), content(tagged), others, false);
     }
 
     #[test]
