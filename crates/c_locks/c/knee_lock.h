@@ -47,6 +47,11 @@ unsigned long knee_operations(void);
  * Without it they order nothing. */
 #define KNEE_X86_ORDER const char knee_x86_order = 1;
 
+/* Members of the lock, or of what is shared, that the code also stores to plainly, as `lock->count++`, while others load them
+ * atomically: with commas between. Such a store is then one store, relaxed, as the kernel's compilers make it.
+ */
+#define KNEE_PLAIN_STORES(...) const char knee_plain_stores[] = #__VA_ARGS__;
+
 /* The number of the task, from 0, which has a CPU of its own; and that CPU's memory node. */
 int knee_cpu(void);
 int knee_node(void);
@@ -56,6 +61,9 @@ int knee_cpus(void);
 
 /* The same _Thread_local variable in the task with this number. */
 void *knee_of_cpu(const void *variable, int cpu);
+
+/* A number below this one. A check tries all of them: whether a time is over, whether an allocation fails. */
+unsigned int knee_choose(unsigned int below);
 
 /* The task has its place in the queue: the check then finds a task that overtakes another. */
 void knee_arrive(void);

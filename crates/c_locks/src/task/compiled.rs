@@ -17,7 +17,7 @@ const RDI: usize = 7;
 impl<M: Machine> Task<'_, M> {
     /// Does what the instruction after this call does, or lets it do so.
     pub(super) fn accesses(&self, frame: &mut InstructionFrame) {
-        let Some(Access { kind, bytes, length }) =
+        let Some(Access { kind, bytes, length, local }) =
             self.instance.access(frame.return_address as usize)
         else {
             return;
@@ -41,7 +41,15 @@ impl<M: Machine> Task<'_, M> {
             return self.site.set(before);
         }
         self.comes_to(frame.return_address);
-        self.plain(at, *bytes, reads, writes);
+        if let (Some(stacks), Some(local)) = (&self.instance.apart, local) {
+            let offset = stacks.owner(at).map(|(_, offset)| offset);
+            let unnamed = offset.filter(|offset| !stacks.is_named(*offset));
+            unnamed.inspect(|offset| self.instance.program.stacks.name(*offset, local));
+        }
+        let has_plain_stores = !self.instance.program.plain_stores.is_empty();
+        let state = || self.state(frame.registers.into_iter(), frame.return_address);
+        let state = if has_plain_stores { state() } else { 0 };
+        self.plain(at, *bytes, reads, writes, state);
         self.runs();
     }
 
