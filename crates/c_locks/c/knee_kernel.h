@@ -154,9 +154,11 @@ struct file;
 #define atomic_cond_read_relaxed(v, condition) smp_cond_load_relaxed(&(v)->counter, condition)
 #define atomic_cond_read_acquire(v, condition) smp_cond_load_acquire(&(v)->counter, condition)
 
-/* Read-modify-writes of any word. */
+/* Read-modify-writes of any word. Those without a suffix are full barriers, unless they fail. */
+#define knee_full(access) ({ __auto_type knee_value = (access); smp_mb(); knee_value; })
+#define knee_full_if(access) ({ bool knee_done = (access); if (knee_done) smp_mb(); knee_done; })
 #define knee_xchg(p, v, order) __atomic_exchange_n((p), (v), order)
-#define xchg(p, v) knee_xchg(p, v, __ATOMIC_SEQ_CST)
+#define xchg(p, v) knee_full(knee_xchg(p, v, __ATOMIC_SEQ_CST))
 #define xchg_acquire(p, v) knee_xchg(p, v, __ATOMIC_ACQUIRE)
 #define xchg_release(p, v) knee_xchg(p, v, __ATOMIC_RELEASE)
 #define xchg_relaxed(p, v) knee_xchg(p, v, __ATOMIC_RELAXED)
@@ -164,13 +166,16 @@ struct file;
 	__typeof__(*(p)) knee_old = (old); \
 	__atomic_compare_exchange_n((p), &knee_old, (new), 0, order, __ATOMIC_RELAXED); \
 	knee_old; })
-#define cmpxchg(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_SEQ_CST)
+#define cmpxchg(p, o, n) ({ \
+	__typeof__(*(p)) knee_found = (o); \
+	knee_full_if(knee_try_cmpxchg(p, &knee_found, n, __ATOMIC_SEQ_CST)); \
+	knee_found; })
 #define cmpxchg_acquire(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_ACQUIRE)
 #define cmpxchg_release(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_RELEASE)
 #define cmpxchg_relaxed(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_RELAXED)
 #define knee_try_cmpxchg(p, old, new, order) \
 	__atomic_compare_exchange_n((p), (old), (new), 0, order, __ATOMIC_RELAXED)
-#define try_cmpxchg(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_SEQ_CST)
+#define try_cmpxchg(p, o, n) knee_full_if(knee_try_cmpxchg(p, o, n, __ATOMIC_SEQ_CST))
 #define try_cmpxchg_acquire(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_ACQUIRE)
 #define try_cmpxchg_release(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_RELEASE)
 #define try_cmpxchg_relaxed(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_RELAXED)
@@ -198,16 +203,16 @@ struct file;
 #define atomic_try_cmpxchg_acquire(v, o, n) try_cmpxchg_acquire(&(v)->counter, (int *)(o), n)
 #define atomic_try_cmpxchg_release(v, o, n) try_cmpxchg_release(&(v)->counter, (int *)(o), n)
 #define atomic_try_cmpxchg_relaxed(v, o, n) try_cmpxchg_relaxed(&(v)->counter, (int *)(o), n)
-#define atomic_fetch_add(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_add(i, v) knee_full(__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_fetch_add_acquire(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_fetch_add_release(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_fetch_add_relaxed(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELAXED)
-#define atomic_fetch_sub(i, v) __atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_SEQ_CST)
-#define atomic_fetch_or(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_sub(i, v) knee_full(__atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define atomic_fetch_or(i, v) knee_full(__atomic_fetch_or(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_fetch_or_acquire(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_fetch_or_release(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_fetch_or_relaxed(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELAXED)
-#define atomic_fetch_and(i, v) __atomic_fetch_and(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_and(i, v) knee_full(__atomic_fetch_and(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_add(i, v) ((void)__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_sub(i, v) ((void)__atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_inc(v) atomic_add(1, v)
@@ -215,19 +220,19 @@ struct file;
 #define atomic_or(i, v) ((void)__atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_and(i, v) ((void)__atomic_fetch_and(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_andnot(i, v) atomic_and(~(i), v)
-#define atomic_add_return(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_add_return(i, v) knee_full(__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_add_return_acquire(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_add_return_release(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_sub_return_release(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
-#define atomic_sub_return(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_sub_return(i, v) knee_full(__atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_inc_return(v) atomic_add_return(1, v)
 #define atomic_dec_return(v) atomic_sub_return(1, v)
 #define atomic_fetch_inc(v) atomic_fetch_add(1, v)
 #define atomic_fetch_dec(v) atomic_fetch_sub(1, v)
 #define atomic_fetch_andnot(i, v) atomic_fetch_and(~(i), v)
-#define atomic_fetch_xor(i, v) __atomic_fetch_xor(&(v)->counter, (i), __ATOMIC_SEQ_CST)
-#define atomic_dec_and_test(v) (__atomic_sub_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
-#define atomic_inc_and_test(v) (__atomic_add_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
+#define atomic_fetch_xor(i, v) knee_full(__atomic_fetch_xor(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define atomic_dec_and_test(v) (atomic_sub_return(1, v) == 0)
+#define atomic_inc_and_test(v) (atomic_add_return(1, v) == 0)
 #define atomic_fetch_add_unless(v, a, u) ({ \
 	__typeof__((v)->counter) knee_c = atomic_read(v); \
 	while (knee_c != (u) && !try_cmpxchg(&(v)->counter, &knee_c, knee_c + (a))) \

@@ -89,9 +89,9 @@ struct lockdep_map { char unused; };
 #define set_bit(n, words) ((void)knee_set_bit(n, words, __ATOMIC_RELAXED))
 #define clear_bit(n, words) ((void)knee_clear_bit(n, words, __ATOMIC_RELAXED))
 #define clear_bit_unlock(n, words) ((void)knee_clear_bit(n, words, __ATOMIC_RELEASE))
-#define test_and_set_bit(n, words) knee_set_bit(n, words, __ATOMIC_SEQ_CST)
+#define test_and_set_bit(n, words) knee_full(knee_set_bit(n, words, __ATOMIC_SEQ_CST))
 #define test_and_set_bit_lock(n, words) knee_set_bit(n, words, __ATOMIC_ACQUIRE)
-#define test_and_clear_bit(n, words) knee_clear_bit(n, words, __ATOMIC_SEQ_CST)
+#define test_and_clear_bit(n, words) knee_full(knee_clear_bit(n, words, __ATOMIC_SEQ_CST))
 #define __set_bit(n, words) ((void)(*knee_bits(n, words) |= BIT_MASK(n)))
 #define __clear_bit(n, words) ((void)(*knee_bits(n, words) &= ~BIT_MASK(n)))
 /* Other bits of the word change only under the lock that this bit is. */
@@ -179,10 +179,15 @@ static const unsigned long jiffies __maybe_unused;
 #define time_before_eq(a, b) knee_may(a, b)
 #define time_is_before_jiffies(a) knee_may(a, 0)
 #define time_is_after_jiffies(a) knee_may(a, 0)
-#define sched_clock() ((u64)knee_choose(2) << 62)
+/* A clock that a task reads has always moved on a lot: what spins for some time does so until it looks at the clock. */
+static _Thread_local u64 knee_clock __maybe_unused;
+static inline u64 sched_clock(void)
+{
+	return knee_clock += 1ULL << 40;
+}
 #define local_clock() sched_clock()
 
-/* Tasks that sleep: `current` is the task's own, and always on its CPU. */
+/* Tasks that sleep: `current` is the task's own. */
 struct task_struct {
 	u32 __state;
 	int on_cpu;
@@ -210,7 +215,8 @@ static _Thread_local struct task_struct knee_current __maybe_unused = { .on_cpu 
 #define get_current_state() READ_ONCE(current->__state)
 #define get_task_struct(task) (task)
 #define put_task_struct(task) ((void)(task))
-#define owner_on_cpu(owner) (READ_ONCE((owner)->on_cpu) && !vcpu_is_preempted(0))
+/* The owner of a lock may have lost its CPU at any moment. */
+#define owner_on_cpu(owner) ((void)READ_ONCE((owner)->on_cpu), knee_choose(2))
 #define rt_task(task) ((void)(task), 0)
 #define dl_task(task) ((void)(task), 0)
 #define rt_or_dl_task(task) ((void)(task), 0)
@@ -459,8 +465,7 @@ static inline void synchronize_rcu(void)
 		int *readers = &per_cpu_ptr(&knee_current, cpu)->readers;
 
 		/* A section that begins after this sees all that came before the grace period. */
-		__atomic_fetch_add(readers, 0, __ATOMIC_SEQ_CST);
-		if (cpu != knee_cpu())
+		if (__atomic_fetch_add(readers, 0, __ATOMIC_SEQ_CST) && cpu != knee_cpu())
 			smp_cond_load_acquire(readers, !VAL);
 	}
 	smp_mb();
@@ -486,43 +491,36 @@ static inline void rcu_read_unlock(void)
 #define schedule_preempt_disabled() (preempt_enable(), schedule(), preempt_disable())
 #endif
 
-/* Readers that need no barrier while nobody writes. A grace period that ends an exit comes at once, or not before the next enter. */
-struct rcu_sync { int state, writers; spinlock_t lock; };
+/* Readers that need no barrier while nobody writes. Four times the number of writers; and 0 while idle, 1 while the first writer's
+ * grace period lasts, 2 after it. The grace period that ends an exit comes at once, or not before the next enter.
+ */
+struct rcu_sync { unsigned int state; };
 #define __RCU_SYNC_INITIALIZER(name) { 0 }
 #define rcu_sync_init(sync) ((void)(sync))
 #define rcu_sync_dtor(sync) ((void)(sync))
 #define rcu_sync_is_idle(sync) (!READ_ONCE((sync)->state))
 static inline void rcu_sync_enter(struct rcu_sync *sync)
 {
-	bool begins;
+	unsigned int state = READ_ONCE(sync->state);
 
-	spin_lock(&sync->lock);
-	begins = READ_ONCE(sync->state) == 0;
-	sync->writers++;
-	if (begins)
-		WRITE_ONCE(sync->state, 1);
-	spin_unlock(&sync->lock);
-	if (begins) {
+	while (!try_cmpxchg(&sync->state, &state, state ? state + 4 : 4 + 1))
+		;
+	if (state == 0) {
 		synchronize_rcu();
-		smp_store_release(&sync->state, 2);
+		__atomic_fetch_add(&sync->state, 1, __ATOMIC_SEQ_CST);
 	} else {
-		smp_cond_load_acquire(&sync->state, VAL == 2);
+		smp_cond_load_acquire(&sync->state, (VAL & 3) == 2);
 	}
 }
 static inline void rcu_sync_exit(struct rcu_sync *sync)
 {
-	bool is_last;
+	unsigned int passed = 2;
 
-	spin_lock(&sync->lock);
-	is_last = --sync->writers == 0;
-	spin_unlock(&sync->lock);
-	if (!is_last || !knee_choose(2))
+	if (__atomic_sub_fetch(&sync->state, 4, __ATOMIC_SEQ_CST) != passed || !knee_choose(2))
 		return;
 	synchronize_rcu();
-	spin_lock(&sync->lock);
-	if (!sync->writers)
-		WRITE_ONCE(sync->state, 0);
-	spin_unlock(&sync->lock);
+	/* Unless a writer has come. */
+	try_cmpxchg(&sync->state, &passed, 0);
 }
 
 /* Per-CPU variables that are allocated while a lock gets its first state: a few words of each task. */

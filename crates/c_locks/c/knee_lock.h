@@ -47,10 +47,10 @@ unsigned long knee_operations(void);
  * Without it they order nothing. */
 #define KNEE_X86_ORDER const char knee_x86_order = 1;
 
-/* Members of the lock, or of what is shared, that the code also stores to plainly, as `lock->count++`, while others load them
- * atomically: with commas between. Such a store is then one store, relaxed, as the kernel's compilers make it.
+/* Members of the lock, or of what is shared, that the code reads or writes plainly while other tasks access them, with commas
+ * between: races that its author accepts. Each such access is then one load or one store, relaxed, as by READ_ONCE or WRITE_ONCE.
  */
-#define KNEE_PLAIN_STORES(...) const char knee_plain_stores[] = #__VA_ARGS__;
+#define KNEE_ONCE(...) const char knee_once[] = #__VA_ARGS__;
 
 /* The number of the task, from 0, which has a CPU of its own; and that CPU's memory node. */
 int knee_cpu(void);

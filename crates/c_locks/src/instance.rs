@@ -176,13 +176,13 @@ impl Instance {
         false
     }
 
-    /// Whether a plain store of so many bytes here is a single one, which races with no atomic load.
-    pub fn is_plain_store(&self, address: usize, size: usize) -> bool {
+    /// Whether a plain access to so many bytes here is a single one, which races with no atomic one.
+    pub fn is_once(&self, address: usize, size: usize) -> bool {
         let [start, count] = [&self.locks.0, &self.locks.1].map(|number| number.load(Relaxed));
         let offset = address.wrapping_sub(start);
         let within = offset % LOCK_MAX;
         let is_it = |range: &Range<usize>| range.start <= within && within + size <= range.end;
-        offset / LOCK_MAX < count && self.program.plain_stores.iter().any(is_it)
+        offset / LOCK_MAX < count && self.program.once.iter().any(is_it)
     }
 
     /// Whether the address is in the program's code or constants.

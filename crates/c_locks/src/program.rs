@@ -73,8 +73,8 @@ pub struct Program {
     pub(crate) has_dependencies: bool,
     /// Whether volatile accesses have x86's order.
     pub(crate) has_x86_order: bool,
-    /// The parts of a lock where plain stores are single ones, which race with no atomic load.
-    pub(crate) plain_stores: Vec<Range<usize>>,
+    /// The parts of a lock where plain accesses are single ones, which race with no atomic one.
+    pub(crate) once: Vec<Range<usize>>,
     /// Local variables with a fixed place in memory.
     pub(crate) locals: Vec<Local>,
     /// What is known about its stacks.
@@ -166,7 +166,7 @@ impl Program {
         let inlined = InlinedCalls::read(&debug_information)?;
         let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
         let (lock_words, lock_members) = types.lock()?;
-        let plain_stores = plain_stores(&parts.text_of("knee_plain_stores"), &lock_words)?;
+        let once = once(&parts.text_of("knee_once"), &lock_words)?;
         for (space, block) in [(Space::Data, &mut data), (Space::ThreadLocal, &mut thread_local)] {
             let bytes = block.bytes.len();
             (block.words, block.members) = types.words(space, bytes, &parts.variables(space));
@@ -210,7 +210,7 @@ impl Program {
             lock_words,
             lock_members,
             entries,
-            plain_stores,
+            once,
             locals: types.locals,
             stacks: Stacks::default(),
         })
@@ -278,13 +278,13 @@ impl Program {
     }
 }
 
-/// The words that KNEE_PLAIN_STORES names.
-fn plain_stores(names: &str, words: &[Word]) -> Result<Vec<Range<usize>>> {
+/// The words that KNEE_ONCE names.
+fn once(names: &str, words: &[Word]) -> Result<Vec<Range<usize>>> {
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let range = |name: &str| {
         let is_it = |word: &&Word| word.path.strip_prefix('.') == Some(name);
         let word = words.iter().find(is_it);
-        let word = word.with_context(|| format!("KNEE_PLAIN_STORES: there is no member {name}"))?;
+        let word = word.with_context(|| format!("KNEE_ONCE: there is no member {name}"))?;
         Ok(word.offset..word.offset + word.size)
     };
     names.map(range).collect()

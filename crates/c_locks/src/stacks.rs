@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use machine::{NamedArray, Region, Word};
+use machine::{Member, NamedArray, Region, Word};
 
 use crate::entry::{STACK_ALIGN, STACK_GUARD};
 
@@ -29,7 +29,8 @@ pub struct Stacks {
 struct Parts {
     /// Where words begin and end, besides multiples of eight.
     cuts: BTreeSet<usize>,
-    names: BTreeMap<usize, String>,
+    /// By start and size.
+    names: BTreeMap<(usize, usize), String>,
 }
 
 impl Stacks {
@@ -57,10 +58,10 @@ impl Stacks {
         self.has_learned.store(true, Relaxed);
     }
 
-    /// Notes what a word is called, if nothing else was noted before.
-    pub fn name(&self, start: usize, name: &str) {
+    /// Notes what a word, or several, are called, if nothing else was noted before.
+    pub fn name(&self, start: usize, size: usize, name: &str) {
         let mut parts = self.parts.lock().expect("no thread panics while holding it");
-        parts.names.entry(start).or_insert_with(|| name.to_string());
+        parts.names.entry((start, size)).or_insert_with(|| name.to_string());
     }
 }
 
@@ -71,7 +72,7 @@ pub struct PlacedStacks {
     tasks: usize,
     /// By offset in a stack: whether a word begins there.
     begins: Vec<bool>,
-    named: BTreeSet<usize>,
+    named: BTreeSet<(usize, usize)>,
 }
 
 impl PlacedStacks {
@@ -95,7 +96,7 @@ impl PlacedStacks {
             length: tasks,
             per_cpu: false,
             words,
-            members: Vec::new(),
+            members: parts.names.iter().map(member).collect(),
         };
         let start = region.laid_out(array, STACK_ALIGN) as usize;
         PlacedStacks { start, tasks, begins, named: parts.names.into_keys().collect() }
@@ -120,8 +121,8 @@ impl PlacedStacks {
     }
 
     /// Whether the word here has a name.
-    pub fn is_named(&self, start: usize) -> bool {
-        self.named.contains(&start)
+    pub fn is_named(&self, start: usize, size: usize) -> bool {
+        self.named.contains(&(start, size))
     }
 
     /// Notes where the live part of a task's stack ends.
@@ -137,7 +138,11 @@ impl PlacedStacks {
     }
 }
 
-fn words(begins: &[bool], names: &BTreeMap<usize, String>) -> Vec<Word> {
+fn member((&(offset, size), name): (&(usize, usize), &String)) -> Member {
+    Member { path: format!(".{name}"), offset, size, bits: None }
+}
+
+fn words(begins: &[bool], names: &BTreeMap<(usize, usize), String>) -> Vec<Word> {
     let cuts: Vec<usize> = (STACK_GUARD..=STACK_BEGIN).filter(|at| begins[*at]).collect();
     let mut words = Vec::new();
     for pair in cuts.windows(2) {
@@ -146,7 +151,8 @@ fn words(begins: &[bool], names: &BTreeMap<usize, String>) -> Vec<Word> {
             let fits = |size: &usize| start.is_multiple_of(*size) && start + size <= pair[1];
             let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
             let unnamed = || format!("+{}", STACK_BEGIN - start);
-            let path = names.get(&start).map_or_else(unnamed, |name| format!(".{name}"));
+            let named = names.get(&(start, size));
+            let path = named.map_or_else(unnamed, |name| format!(".{name}"));
             words.push(Word { path, offset: start, size, cpu_shift: None });
             start += size;
         }
@@ -164,7 +170,7 @@ mod tests {
         assert!(!stacks.are_apart() && !stacks.take_learned());
         stacks.set_apart();
         stacks.cut(2048, 4);
-        stacks.name(2048, "waiter.type");
+        stacks.name(2048, 4, "waiter.type");
         assert!(stacks.are_apart() && stacks.take_learned() && !stacks.take_learned());
         let region = Region::new(4096 + PlacedStacks::bytes(2)).unwrap();
         let placed = PlacedStacks::new(&stacks, &region, 2);

@@ -3,7 +3,11 @@
 #include KNEE_FILE
 
 struct knee_entry { struct llist_node node; int value; };
-struct knee_list { struct llist_head head; struct knee_entry entries[16]; int added, taken; };
+struct knee_list { struct llist_head head; int added, taken; };
+
+/* The entries of a task, and how many it has added. */
+static _Thread_local struct knee_entry knee_entries[8];
+static _Thread_local int knee_added;
 
 static void knee_taken(struct knee_list *list, struct llist_node *node)
 {
@@ -34,10 +38,10 @@ static void knee_take_all(struct knee_list *list)
 
 static void knee_add(struct knee_list *list)
 {
-	int number = __atomic_fetch_add(&list->added, 1, __ATOMIC_RELAXED);
-	struct knee_entry *entry = &list->entries[number % 16];
+	struct knee_entry *entry = &knee_entries[knee_added % 8];
 
-	BUG_ON(number >= 16);
+	BUG_ON(knee_added++ >= 8);
+	__atomic_fetch_add(&list->added, 1, __ATOMIC_RELAXED);
 	entry->value = 1;
 	llist_add(&entry->node, &list->head);
 }

@@ -26,4 +26,4 @@ static void knee_use(struct knee_object *object)
 
 KNEE_OPERATION(struct knee_object, knee_use(shared))
 KNEE_CHECK(struct knee_object, shared->is_dead ? __lockref_is_dead(&shared->ref) : shared->ref.count == 0)
-KNEE_PLAIN_STORES(ref.count)
+KNEE_ONCE(ref.count)

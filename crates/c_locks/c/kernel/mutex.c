@@ -8,3 +8,5 @@
 KNEE_LOCK(struct mutex, mutex_lock(lock), mutex_unlock(lock))
 KNEE_PREPARE(struct mutex, mutex_init(lock))
 KNEE_AT_REST(struct mutex, !mutex_is_locked(lock) && list_empty(&lock->wait_list))
+/* A waiter that was woken looks whether it is the first, without the lock of the list. */
+KNEE_ONCE(wait_list.next)

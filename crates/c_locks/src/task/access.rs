@@ -100,11 +100,17 @@ impl<M: Machine> Task<'_, M> {
         Place { address, size }
     }
 
-    /// An address that was computed from what the task has read orders the access, where the code relies on that: so does
-    /// what it has read in its own thread-local variables before it writes there again.
+    /// An address that was computed from what the task has read orders the access, where the code relies on that: that of a
+    /// thread-local variable, or of another task's stack. So does what it has read in its own thread-local variables before it
+    /// writes there again.
     pub(super) fn depend(&self, place: Place) {
-        let owner = self.instance.owner(place.address);
-        if self.instance.program.has_dependencies && owner.is_some() {
+        let of_stack = || {
+            let stacks = self.instance.apart.as_ref()?;
+            stacks.owner(place.address).filter(|(task, _)| *task != self.m.task())
+        };
+        let is_found =
+            self.instance.owner(place.address).is_some() || of_stack().is_some();
+        if self.instance.program.has_dependencies && is_found {
             with_size!(place.size, self.depend_on(place));
         }
     }
@@ -185,14 +191,14 @@ impl<M: Machine> Task<'_, M> {
         with_size!(place.size, self.op(place, op, ordering))
     }
 
-    /// A plain access to shared memory that is about to happen.
+    /// A plain access to shared memory that is about to happen. With a state, it is one relaxed access of each kind.
     pub(super) fn plain(
         &self,
         address: usize,
         bytes: usize,
         reads: bool,
         writes: bool,
-        state: u64,
+        once: Option<u64>,
     ) {
         if !writes {
             // A loop that also reads this is no wait for the word of its load alone.
@@ -203,11 +209,13 @@ impl<M: Machine> Task<'_, M> {
             let place = Place { address: at, size: piece(at, end) };
             self.comes_to_stack(place);
             self.depend(place);
-            let value = reads.then(|| with_size!(place.size, self.get(place)));
+            let value = reads.then(|| match once {
+                Some(state) => self.load(place, Ordering::Relaxed, state),
+                None => with_size!(place.size, self.get(place)),
+            });
             // First what memory holds for others, then what the task sees there.
             if writes {
-                let is_single = self.instance.is_plain_store(at, place.size.into());
-                self.writes(place, is_single.then_some(state));
+                self.writes(place, once);
             }
             if let Some(value) = value {
                 self.show(place, value);

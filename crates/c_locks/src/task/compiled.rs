@@ -43,12 +43,12 @@ impl<M: Machine> Task<'_, M> {
         self.comes_to(frame.return_address);
         if let (Some(stacks), Some(local)) = (&self.instance.apart, local) {
             let offset = stacks.owner(at).map(|(_, offset)| offset);
-            let unnamed = offset.filter(|offset| !stacks.is_named(*offset));
-            unnamed.inspect(|offset| self.instance.program.stacks.name(*offset, local));
+            let unnamed = offset.filter(|offset| !stacks.is_named(*offset, *bytes));
+            unnamed.inspect(|offset| self.instance.program.stacks.name(*offset, *bytes, local));
         }
-        let has_plain_stores = !self.instance.program.plain_stores.is_empty();
+        let is_once = self.instance.is_once(at, *bytes);
         let state = || self.state(frame.registers.into_iter(), frame.return_address);
-        let state = if has_plain_stores { state() } else { 0 };
+        let state = if is_once { Some(state()) } else { None };
         self.plain(at, *bytes, reads, writes, state);
         self.runs();
     }
