@@ -126,7 +126,7 @@ struct file;
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 #define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define smp_store_mb(x, v) (__atomic_store_n(&(x), (v), __ATOMIC_RELAXED), smp_mb())
+#define smp_store_mb(x, v) ((void)__atomic_exchange_n(&(x), (v), __ATOMIC_RELAXED), smp_mb())
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)

@@ -187,7 +187,7 @@ static inline u64 sched_clock(void)
 }
 #define local_clock() sched_clock()
 
-/* Tasks that sleep: `current` is the task's own. */
+/* Tasks that sleep: `current` is the task's own, and always on its CPU. */
 struct task_struct {
 	u32 __state;
 	int on_cpu;
@@ -215,8 +215,7 @@ static _Thread_local struct task_struct knee_current __maybe_unused = { .on_cpu 
 #define get_current_state() READ_ONCE(current->__state)
 #define get_task_struct(task) (task)
 #define put_task_struct(task) ((void)(task))
-/* The owner of a lock may have lost its CPU at any moment. */
-#define owner_on_cpu(owner) ((void)READ_ONCE((owner)->on_cpu), knee_choose(2))
+#define owner_on_cpu(owner) (READ_ONCE((owner)->on_cpu) && !vcpu_is_preempted(0))
 #define rt_task(task) ((void)(task), 0)
 #define dl_task(task) ((void)(task), 0)
 #define rt_or_dl_task(task) ((void)(task), 0)
@@ -227,10 +226,25 @@ static _Thread_local struct task_struct knee_current __maybe_unused = { .on_cpu 
 #define signal_pending_state(state, task) \
 	((void)(task), ((state) & (TASK_INTERRUPTIBLE | TASK_WAKEKILL)) && knee_choose(2))
 #define signal_pending(task) ((void)(task), knee_choose(2))
+#ifdef CONFIG_KNEE_SLICE
+/* Whether a task has to give its CPU away: after it has looked this many times, less one, at most. Then until it sleeps. */
+static _Thread_local unsigned char knee_looks;
+static inline bool knee_need_resched(void)
+{
+	if (!knee_looks)
+		knee_looks = 1 + knee_choose(CONFIG_KNEE_SLICE);
+	return knee_looks == 1 || !knee_looks--;
+}
+#undef need_resched
+#define need_resched() knee_need_resched()
+#endif
 static inline void schedule(void)
 {
 	u32 state;
 
+#ifdef CONFIG_KNEE_SLICE
+	knee_looks = 0;
+#endif
 	while ((state = READ_ONCE(current->__state)) != TASK_RUNNING)
 		knee_park(&current->__state, state);
 }
@@ -261,24 +275,19 @@ static inline long schedule_timeout(long timeout)
 }
 #define schedule_timeout_uninterruptible(timeout) (set_current_state(TASK_UNINTERRUPTIBLE), schedule_timeout(timeout))
 #define schedule_timeout_interruptible(timeout) (set_current_state(TASK_INTERRUPTIBLE), schedule_timeout(timeout))
-/* Wakes a task that sleeps in one of these states. */
-static inline int wake_up_state(struct task_struct *task, unsigned int states)
-{
-	u32 state;
-
-	smp_mb();
-	state = READ_ONCE(task->__state);
-	while (state & states) {
-		if (try_cmpxchg(&task->__state, &state, TASK_RUNNING)) {
-			knee_wake(&task->__state, 1);
-			return 1;
-		}
-	}
-	return 0;
-}
+/* Wakes a task that sleeps; and one that sleeps in one of these states. */
 static inline int wake_up_process(struct task_struct *task)
 {
-	return wake_up_state(task, ~0U);
+	smp_mb();
+	if (!xchg(&task->__state, TASK_RUNNING))
+		return 0;
+	knee_wake(&task->__state, 1);
+	return 1;
+}
+static inline int wake_up_state(struct task_struct *task, unsigned int states)
+{
+	smp_mb();
+	return (READ_ONCE(task->__state) & states) ? wake_up_process(task) : 0;
 }
 
 /* Tasks to wake once a lock is released. A task that is in another wake queue is left to whoever wakes that. */

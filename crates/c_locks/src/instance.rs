@@ -4,7 +4,6 @@
 //!     region:        static variables   │ thread-local variables, an element for each task
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -69,7 +68,7 @@ impl Instance {
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
         let start = region.start() as usize;
         let are_apart = program.stacks.are_apart();
-        let apart = are_apart.then(|| PlacedStacks::new(&program.stacks, region, cpus));
+        let apart = are_apart.then(|| PlacedStacks::new(program, region, cpus));
         let Finished { mapping: code, accesses, frames } =
             Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
@@ -178,11 +177,14 @@ impl Instance {
 
     /// Whether a plain access to so many bytes here is a single one, which races with no atomic one.
     pub fn is_once(&self, address: usize, size: usize) -> bool {
+        if let Some((stacks, (_, offset))) =
+            self.apart.as_ref().and_then(|stacks| Some((stacks, stacks.owner(address)?)))
+        {
+            return stacks.is_once(offset);
+        }
         let [start, count] = [&self.locks.0, &self.locks.1].map(|number| number.load(Relaxed));
         let offset = address.wrapping_sub(start);
-        let within = offset % LOCK_MAX;
-        let is_it = |range: &Range<usize>| range.start <= within && within + size <= range.end;
-        offset / LOCK_MAX < count && self.program.once.iter().any(is_it)
+        offset / LOCK_MAX < count && self.program.once.has_member(offset % LOCK_MAX, size)
     }
 
     /// Whether the address is in the program's code or constants.

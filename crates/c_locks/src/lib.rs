@@ -27,6 +27,7 @@ mod locals;
 mod lock;
 mod mechanism;
 mod memory;
+mod once;
 mod program;
 mod stacks;
 mod task;

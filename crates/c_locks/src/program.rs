@@ -21,6 +21,7 @@ use crate::hooks::{self, Hook};
 use crate::inlined::{InlinedCalls, Line};
 use crate::locals::Local;
 use crate::memory::{Block, Space};
+use crate::once::Once;
 use crate::stacks::{PlacedStacks, Stacks};
 use crate::types;
 use crate::x86::Instruction;
@@ -73,8 +74,8 @@ pub struct Program {
     pub(crate) has_dependencies: bool,
     /// Whether volatile accesses have x86's order.
     pub(crate) has_x86_order: bool,
-    /// The parts of a lock where plain accesses are single ones, which race with no atomic one.
-    pub(crate) once: Vec<Range<usize>>,
+    /// Where plain accesses are single ones, which race with no atomic one.
+    pub(crate) once: Once,
     /// Local variables with a fixed place in memory.
     pub(crate) locals: Vec<Local>,
     /// What is known about its stacks.
@@ -166,7 +167,7 @@ impl Program {
         let inlined = InlinedCalls::read(&debug_information)?;
         let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
         let (lock_words, lock_members) = types.lock()?;
-        let once = once(&parts.text_of("knee_once"), &lock_words)?;
+        let once = Once::new(&parts.text_of("knee_once"), &lock_words, &types.locals)?;
         for (space, block) in [(Space::Data, &mut data), (Space::ThreadLocal, &mut thread_local)] {
             let bytes = block.bytes.len();
             (block.words, block.members) = types.words(space, bytes, &parts.variables(space));
@@ -276,18 +277,6 @@ impl Program {
     pub fn is_operation(&self) -> bool {
         matches!(self.entries, Entries::Operation { .. })
     }
-}
-
-/// The words that KNEE_ONCE names.
-fn once(names: &str, words: &[Word]) -> Result<Vec<Range<usize>>> {
-    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let range = |name: &str| {
-        let is_it = |word: &&Word| word.path.strip_prefix('.') == Some(name);
-        let word = words.iter().find(is_it);
-        let word = word.with_context(|| format!("KNEE_ONCE: there is no member {name}"))?;
-        Ok(word.offset..word.offset + word.size)
-    };
-    names.map(range).collect()
 }
 
 const NO_LOCK: &str = "it defines no lock: add #include <knee_lock.h> and, at its end, KNEE_LOCK(struct my_lock, \

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use machine::{Member, NamedArray, Region, Word};
 
 use crate::entry::{STACK_ALIGN, STACK_GUARD};
+use crate::program::Program;
 
 /// Where a stack begins, from its lowest address: above are two words of the ways in and out.
 pub const STACK_BEGIN: usize = STACK_ALIGN - 16;
@@ -73,6 +74,8 @@ pub struct PlacedStacks {
     /// By offset in a stack: whether a word begins there.
     begins: Vec<bool>,
     named: BTreeSet<(usize, usize)>,
+    /// Where names are those of KNEE_ONCE.
+    once: BTreeSet<usize>,
 }
 
 impl PlacedStacks {
@@ -84,7 +87,16 @@ impl PlacedStacks {
     /// How many words each stack has at most.
     pub const WORDS_MAX: usize = STACK_ALIGN - STACK_GUARD;
 
-    pub fn new(stacks: &Stacks, region: &Region, tasks: usize) -> PlacedStacks {
+    pub fn new(program: &Program, region: &Region, tasks: usize) -> PlacedStacks {
+        PlacedStacks::of(&program.stacks, region, tasks, |name| program.once.has_local(name))
+    }
+
+    fn of(
+        stacks: &Stacks,
+        region: &Region,
+        tasks: usize,
+        is_once: impl Fn(&str) -> bool,
+    ) -> PlacedStacks {
         let parts = stacks.parts.lock().expect("no thread panics while holding it").clone();
         let mut begins: Vec<bool> = (0..STACK_ALIGN).map(|at| at.is_multiple_of(8)).collect();
         parts.cuts.iter().for_each(|cut| begins[*cut] = true);
@@ -99,7 +111,9 @@ impl PlacedStacks {
             members: parts.names.iter().map(member).collect(),
         };
         let start = region.laid_out(array, STACK_ALIGN) as usize;
-        PlacedStacks { start, tasks, begins, named: parts.names.into_keys().collect() }
+        let of_once = parts.names.iter().filter(|(_, name)| is_once(name));
+        let once = of_once.map(|((start, _), _)| *start).collect();
+        PlacedStacks { start, tasks, begins, named: parts.names.into_keys().collect(), once }
     }
 
     /// Where the stack of a task ends, upwards.
@@ -123,6 +137,11 @@ impl PlacedStacks {
     /// Whether the word here has a name.
     pub fn is_named(&self, start: usize, size: usize) -> bool {
         self.named.contains(&(start, size))
+    }
+
+    /// Whether accesses to the word here are single ones.
+    pub fn is_once(&self, start: usize) -> bool {
+        self.once.contains(&start)
     }
 
     /// Notes where the live part of a task's stack ends.
@@ -173,9 +192,10 @@ mod tests {
         stacks.name(2048, 4, "waiter.type");
         assert!(stacks.are_apart() && stacks.take_learned() && !stacks.take_learned());
         let region = Region::new(4096 + PlacedStacks::bytes(2)).unwrap();
-        let placed = PlacedStacks::new(&stacks, &region, 2);
+        let placed = PlacedStacks::of(&stacks, &region, 2, |name| name == "waiter.type");
         assert!(placed.is_whole(2048, 4) && placed.is_whole(2052, 4) && !placed.is_whole(2056, 4));
         assert_eq!(placed.owner(placed.top(1) - 8).map(|(task, _)| task), Some(1));
+        assert!(placed.is_once(2048) && !placed.is_once(2052));
         assert_eq!(placed.owner(placed.top(1)), None);
         let offset = placed.top(0) - STACK_ALIGN + 2048 - region.start() as usize;
         assert_eq!(region.name(offset), "stack[0].waiter.type");

@@ -108,8 +108,7 @@ impl<M: Machine> Task<'_, M> {
             let stacks = self.instance.apart.as_ref()?;
             stacks.owner(place.address).filter(|(task, _)| *task != self.m.task())
         };
-        let is_found =
-            self.instance.owner(place.address).is_some() || of_stack().is_some();
+        let is_found = self.instance.owner(place.address).is_some() || of_stack().is_some();
         if self.instance.program.has_dependencies && is_found {
             with_size!(place.size, self.depend_on(place));
         }
