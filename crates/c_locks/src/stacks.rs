@@ -59,10 +59,14 @@ impl Stacks {
         self.has_learned.store(true, Relaxed);
     }
 
-    /// Notes what a word, or several, are called, if nothing else was noted before.
+    /// Notes what a word, or several, are called. In the frames of other functions other variables may be there.
     pub fn name(&self, start: usize, size: usize, name: &str) {
         let mut parts = self.parts.lock().expect("no thread panics while holding it");
-        parts.names.entry((start, size)).or_insert_with(|| name.to_string());
+        let names = parts.names.entry((start, size)).or_default();
+        if !has_name(names, name) {
+            names.push_str(if names.is_empty() { "" } else { OR });
+            names.push_str(name);
+        }
     }
 }
 
@@ -73,7 +77,7 @@ pub struct PlacedStacks {
     tasks: usize,
     /// By offset in a stack: whether a word begins there.
     begins: Vec<bool>,
-    named: BTreeSet<(usize, usize)>,
+    named: BTreeMap<(usize, usize), String>,
     /// Where names are those of KNEE_ONCE.
     once: BTreeSet<usize>,
 }
@@ -111,9 +115,9 @@ impl PlacedStacks {
             members: parts.names.iter().map(member).collect(),
         };
         let start = region.laid_out(array, STACK_ALIGN) as usize;
-        let of_once = parts.names.iter().filter(|(_, name)| is_once(name));
+        let of_once = parts.names.iter().filter(|(_, names)| names.split(OR).any(&is_once));
         let once = of_once.map(|((start, _), _)| *start).collect();
-        PlacedStacks { start, tasks, begins, named: parts.names.into_keys().collect(), once }
+        PlacedStacks { start, tasks, begins, named: parts.names, once }
     }
 
     /// Where the stack of a task ends, upwards.
@@ -134,9 +138,9 @@ impl PlacedStacks {
         begins(start) && begins(start + size)
     }
 
-    /// Whether the word here has a name.
-    pub fn is_named(&self, start: usize, size: usize) -> bool {
-        self.named.contains(&(start, size))
+    /// Whether the word here has this name.
+    pub fn is_named(&self, start: usize, size: usize, name: &str) -> bool {
+        self.named.get(&(start, size)).is_some_and(|names| has_name(names, name))
     }
 
     /// Whether accesses to the word here are single ones.
@@ -155,6 +159,13 @@ impl PlacedStacks {
         // SAFETY: as above.
         unsafe { *((self.top(task) - 8) as *const usize) }
     }
+}
+
+/// Between the names of variables that share a place.
+const OR: &str = " or ";
+
+fn has_name(names: &str, name: &str) -> bool {
+    names.split(OR).any(|one| one == name)
 }
 
 fn member((&(offset, size), name): (&(usize, usize), &String)) -> Member {
@@ -190,6 +201,7 @@ mod tests {
         stacks.set_apart();
         stacks.cut(2048, 4);
         stacks.name(2048, 4, "waiter.type");
+        stacks.name(2048, 4, "tries");
         assert!(stacks.are_apart() && stacks.take_learned() && !stacks.take_learned());
         let region = Region::new(4096 + PlacedStacks::bytes(2)).unwrap();
         let placed = PlacedStacks::of(&stacks, &region, 2, |name| name == "waiter.type");
@@ -198,6 +210,6 @@ mod tests {
         assert!(placed.is_once(2048) && !placed.is_once(2052));
         assert_eq!(placed.owner(placed.top(1)), None);
         let offset = placed.top(0) - STACK_ALIGN + 2048 - region.start() as usize;
-        assert_eq!(region.name(offset), "stack[0].waiter.type");
+        assert_eq!(region.name(offset), "stack[0].waiter.type or tries");
     }
 }

@@ -170,6 +170,8 @@ impl<M: Machine> Task<'_, M> {
             }
         };
         self.last_load.set(Some((state, value)));
+        // Others have run meanwhile.
+        self.comes_to_stack(place);
         value
     }
 
@@ -187,7 +189,9 @@ impl<M: Machine> Task<'_, M> {
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
-        with_size!(place.size, self.op(place, op, ordering))
+        let old = with_size!(place.size, self.op(place, op, ordering));
+        self.comes_to_stack(place);
+        old
     }
 
     /// A plain access to shared memory that is about to happen. With a state, it is one relaxed access of each kind.

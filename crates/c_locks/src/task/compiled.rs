@@ -55,7 +55,7 @@ impl<M: Machine> Task<'_, M> {
     fn names_local(&self, at: usize, bytes: usize, name: &str) {
         let Some(stacks) = &self.instance.apart else { return };
         let Some((_, start)) = stacks.owner(at) else { return };
-        if stacks.is_named(start, bytes) {
+        if stacks.is_named(start, bytes, name) {
             return;
         }
         let program = &self.instance.program;

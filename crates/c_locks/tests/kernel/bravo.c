@@ -4,6 +4,7 @@
 #include <knee_lock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct bravo {
 	atomic_int readers;

@@ -1,5 +1,5 @@
 /* An MCS lock whose node lies on the stack of the task that takes it: the holder gives its node up once it is inside, as in K42.
- * -DEARLY: a task returns without waiting until its successor has linked itself; -DRELAXED: the hand-over orders nothing.
+ * -DLATE: the hand-over looks at the node once more, when its task may have returned; -DRELAXED: it orders nothing.
  */
 #include <knee_lock.h>
 #include <stdatomic.h>
@@ -54,9 +54,6 @@ static void take(struct stack_mcs *lock)
 			if (atomic_compare_exchange_strong_explicit(&lock->tail, &me, HELD(lock),
 								    memory_order_release, memory_order_relaxed))
 				return;
-#ifdef EARLY
-			return;
-#endif
 			while (atomic_load_explicit(&node.next, memory_order_acquire) == NULL)
 				;
 		}
@@ -78,6 +75,10 @@ static void release(struct stack_mcs *lock)
 			;
 	}
 	atomic_store_explicit(&next->waits, 0, HAND_OVER);
+#ifdef LATE
+	if (atomic_load(&next->next) == next)
+		atomic_store(&lock->next, next);
+#endif
 }
 
 KNEE_LOCK(struct stack_mcs, take(lock), release(lock))

@@ -17,7 +17,11 @@ static void wait_for_it(struct slot *slot)
 	unsigned int state = knee_choose(2) ? TASK_INTERRUPTIBLE : TASK_UNINTERRUPTIBLE;
 
 	raw_spin_lock(&slot->lock);
-	while (!slot->given && left && !signal_pending_state(state, current)) {
+	while (!slot->given && left) {
+		if (signal_pending_state(state, current)) {
+			left = 0;
+			break;
+		}
 		slot->waiter = current;
 		__set_current_state(state);
 		raw_spin_unlock(&slot->lock);
@@ -26,13 +30,14 @@ static void wait_for_it(struct slot *slot)
 	}
 	slot->waiter = NULL;
 #ifdef LOST
-	slot->taken += 1;
-#else
-	if (slot->given)
-		slot->taken++;
-	else
-		slot->gave_up++;
+	left = 1;
 #endif
+	if (left) {
+		slot->taken++;
+		BUG_ON(!slot->given);
+	} else {
+		slot->gave_up++;
+	}
 	raw_spin_unlock(&slot->lock);
 }
 

@@ -1,5 +1,5 @@
 /* A semaphore whose waiters lie on their tasks' stacks, and whose tasks are woken through a wake queue after the spin lock is
- * released. -DNO_WAKE: the waker forgets the queue; -DUP_LAST: it sets the flag without the spin lock, when the waiter may be gone.
+ * released. -DNO_WAKE: the waker forgets the queue; -DLATE: it writes to the waiter once more, which may be gone then.
  */
 #include <linux/list.h>
 #include <linux/sched.h>
@@ -54,20 +54,16 @@ static void release(struct gate *gate)
 	} else {
 		waiter = list_first_entry(&gate->waiters, struct gate_waiter, list);
 		list_del(&waiter->list);
-#ifndef UP_LAST
 		waiter->up = true;
-#endif
 		wake_q_add(&wake_q, waiter->task);
-#ifdef UP_LAST
-		waiter->up = true;
-		raw_spin_unlock_irq(&gate->lock);
-		waiter->is_first = false;
-		raw_spin_lock_irq(&gate->lock);
-#endif
 	}
 	raw_spin_unlock_irq(&gate->lock);
 #ifndef NO_WAKE
 	wake_up_q(&wake_q);
+#endif
+#ifdef LATE
+	if (waiter)
+		waiter->is_first = false;
 #endif
 }
 
