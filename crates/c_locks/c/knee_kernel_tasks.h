@@ -533,11 +533,15 @@ static inline void rcu_sync_exit(struct rcu_sync *sync)
 }
 
 /* Per-CPU variables that are allocated while a lock gets its first state: a few words of each task. */
-static _Thread_local unsigned long knee_percpu_words[8] __maybe_unused;
+static _Thread_local unsigned int knee_percpu_ints[8] __maybe_unused;
+static _Thread_local unsigned long knee_percpu_longs[8] __maybe_unused;
 static int knee_percpu_used __maybe_unused;
 #define alloc_percpu(type) ({ \
-	BUILD_BUG_ON(sizeof(type) > sizeof(long)); \
-	knee_percpu_used < 8 ? (type *)&knee_percpu_words[knee_percpu_used++] : NULL; })
+	BUILD_BUG_ON(sizeof(type) != sizeof(int) && sizeof(type) != sizeof(long)); \
+	int knee_number = knee_percpu_used++; \
+	void *knee_word = sizeof(type) == sizeof(int) ? (void *)&knee_percpu_ints[knee_number & 7] \
+						      : (void *)&knee_percpu_longs[knee_number & 7]; \
+	(type *)(knee_number < 8 ? knee_word : NULL); })
 #define free_percpu(p) ((void)(p))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < knee_cpus(); (cpu)++)
 #define for_each_online_cpu(cpu) for_each_possible_cpu(cpu)
