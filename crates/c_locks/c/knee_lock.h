@@ -48,7 +48,8 @@ unsigned long knee_operations(void);
 #define KNEE_X86_ORDER const char knee_x86_order = 1;
 
 /* Members of the lock, of what is shared, or of a local variable (`waiter.done`) that the code reads or writes plainly while other
- * tasks access them, with commas between: races that its author accepts. Each such access is then one load or one store, relaxed, as by READ_ONCE or WRITE_ONCE.
+ * tasks access them, with commas between: races that its author accepts. Each such access is then one load or one store, relaxed,
+ * as by READ_ONCE or WRITE_ONCE.
  */
 #define KNEE_ONCE(...) const char knee_once[] = #__VA_ARGS__;
 
