@@ -68,7 +68,10 @@ impl Instance {
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
         let start = region.start() as usize;
         let are_apart = program.stacks.are_apart();
-        let apart = are_apart.then(|| PlacedStacks::new(program, region, cpus));
+        let apart = are_apart.then(|| {
+            let is_once = |name: &str| program.once.has_local(name);
+            PlacedStacks::new(&program.stacks, region, cpus, is_once)
+        });
         let Finished { mapping: code, accesses, frames } =
             Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());

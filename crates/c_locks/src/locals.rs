@@ -28,7 +28,7 @@ impl Local {
     }
 }
 
-/// Of each stretch of code: the register that the frame's address is relative to, and the distance.
+/// Where frames are: for each stretch of code, the register that the frame's address is relative to, and the distance.
 #[derive(Debug, Default)]
 pub struct Frames(Vec<(Range<usize>, Register, i64)>);
 

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use machine::{Member, NamedArray, Region, Word};
 
 use crate::entry::{STACK_ALIGN, STACK_GUARD};
-use crate::program::Program;
 
 /// Where a stack begins, from its lowest address: above are two words of the ways in and out.
 pub const STACK_BEGIN: usize = STACK_ALIGN - 16;
@@ -91,11 +90,8 @@ impl PlacedStacks {
     /// How many words each stack has at most.
     pub const WORDS_MAX: usize = STACK_ALIGN - STACK_GUARD;
 
-    pub fn new(program: &Program, region: &Region, tasks: usize) -> PlacedStacks {
-        PlacedStacks::of(&program.stacks, region, tasks, |name| program.once.has_local(name))
-    }
-
-    fn of(
+    /// Places the stacks of tasks. `is_once` tells of the name of a local variable whether KNEE_ONCE names it.
+    pub fn new(
         stacks: &Stacks,
         region: &Region,
         tasks: usize,
@@ -204,7 +200,7 @@ mod tests {
         stacks.name(2048, 4, "tries");
         assert!(stacks.are_apart() && stacks.take_learned() && !stacks.take_learned());
         let region = Region::new(4096 + PlacedStacks::bytes(2)).unwrap();
-        let placed = PlacedStacks::of(&stacks, &region, 2, |name| name == "waiter.type");
+        let placed = PlacedStacks::new(&stacks, &region, 2, |name| name == "waiter.type");
         assert!(placed.is_whole(2048, 4) && placed.is_whole(2052, 4) && !placed.is_whole(2056, 4));
         assert_eq!(placed.owner(placed.top(1) - 8).map(|(task, _)| task), Some(1));
         assert!(placed.is_once(2048) && !placed.is_once(2052));
