@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Tells knee that addresses order accesses. */
 const char knee_kernel_words = 1;
@@ -34,6 +35,7 @@ typedef s16 __s16;
 typedef s32 __s32;
 typedef s64 __s64;
 #endif
+typedef u64 aligned_u64 __attribute__((aligned(8)));
 typedef struct { int counter; } atomic_t;
 typedef struct { long counter; } atomic64_t;
 typedef atomic64_t atomic_long_t;
@@ -54,18 +56,44 @@ typedef atomic64_t atomic_long_t;
 #define __packed __attribute__((packed))
 #define __acquires(x)
 #define __releases(x)
+#define __acquire(x) ((void)0)
+#define __release(x) ((void)0)
+#define __cond_acquires(...)
+#define __force
+#define __user
+#define __rcu
+#define __bitwise
+#define __visible
+#define __read_mostly
+#define __ro_after_init
+#define __init_or_module
+#define __cacheline_aligned_in_smp ____cacheline_aligned
+#define asmlinkage
+#define notrace
+#define __no_kcsan
+#define __assume_ctx_lock(...)
+#define __private
+#define typeof __typeof__
 #define fallthrough __attribute__((__fallthrough__))
+#define __printf(a, b)
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define ____cacheline_aligned __attribute__((aligned(64)))
 #define ____cacheline_aligned_in_smp ____cacheline_aligned
 #define EXPORT_SYMBOL(x)
 #define EXPORT_SYMBOL_GPL(x)
+#define EXPORT_TRACEPOINT_SYMBOL_GPL(x)
+struct file;
 #define BUILD_BUG_ON(x) ((void)sizeof(char[1 - 2 * !!(x)]))
+#define BUILD_BUG_ON_NOT_POWER_OF_2(n) BUILD_BUG_ON(((n) & ((n) - 1)) != 0)
+#define compiletime_assert(x, text) BUILD_BUG_ON(!(x))
+#define compiletime_assert_atomic_type(x) BUILD_BUG_ON(sizeof(x) > 8)
+#ifndef static_assert
+#define static_assert _Static_assert
+#endif
 #define BUG() assert(!"BUG()")
 #define BUG_ON(x) assert(!(x))
 #define WARN_ONCE(x, ...) WARN_ON(x)
-#define lockdep_assert_held(lock) ((void)0)
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define BIT(n) (1UL << (n))
 #define min(a, b) ((a) < (b) ? (a) : (b))
@@ -90,13 +118,15 @@ typedef atomic64_t atomic_long_t;
 #ifndef CONFIG_SMP
 #define CONFIG_SMP 1
 #endif
+#define CONFIG_64BIT 1
+#define CONFIG_ARCH_USE_CMPXCHG_LOCKREF 1
 
 /* Accesses. */
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 #define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define smp_store_mb(x, v) (__atomic_store_n(&(x), (v), __ATOMIC_RELAXED), smp_mb())
+#define smp_store_mb(x, v) ((void)__atomic_exchange_n(&(x), (v), __ATOMIC_RELAXED), smp_mb())
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
@@ -124,9 +154,11 @@ typedef atomic64_t atomic_long_t;
 #define atomic_cond_read_relaxed(v, condition) smp_cond_load_relaxed(&(v)->counter, condition)
 #define atomic_cond_read_acquire(v, condition) smp_cond_load_acquire(&(v)->counter, condition)
 
-/* Read-modify-writes of any word. */
+/* Read-modify-writes of any word. Those without a suffix are full barriers, unless they fail. */
+#define knee_full(access) ({ __auto_type knee_value = (access); smp_mb(); knee_value; })
+#define knee_full_if(access) ({ bool knee_done = (access); if (knee_done) smp_mb(); knee_done; })
 #define knee_xchg(p, v, order) __atomic_exchange_n((p), (v), order)
-#define xchg(p, v) knee_xchg(p, v, __ATOMIC_SEQ_CST)
+#define xchg(p, v) knee_full(knee_xchg(p, v, __ATOMIC_SEQ_CST))
 #define xchg_acquire(p, v) knee_xchg(p, v, __ATOMIC_ACQUIRE)
 #define xchg_release(p, v) knee_xchg(p, v, __ATOMIC_RELEASE)
 #define xchg_relaxed(p, v) knee_xchg(p, v, __ATOMIC_RELAXED)
@@ -134,16 +166,24 @@ typedef atomic64_t atomic_long_t;
 	__typeof__(*(p)) knee_old = (old); \
 	__atomic_compare_exchange_n((p), &knee_old, (new), 0, order, __ATOMIC_RELAXED); \
 	knee_old; })
-#define cmpxchg(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_SEQ_CST)
+#define cmpxchg(p, o, n) ({ \
+	__typeof__(*(p)) knee_found = (o); \
+	knee_full_if(knee_try_cmpxchg(p, &knee_found, n, __ATOMIC_SEQ_CST)); \
+	knee_found; })
 #define cmpxchg_acquire(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_ACQUIRE)
 #define cmpxchg_release(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_RELEASE)
 #define cmpxchg_relaxed(p, o, n) knee_cmpxchg(p, o, n, __ATOMIC_RELAXED)
 #define knee_try_cmpxchg(p, old, new, order) \
 	__atomic_compare_exchange_n((p), (old), (new), 0, order, __ATOMIC_RELAXED)
-#define try_cmpxchg(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_SEQ_CST)
+#define try_cmpxchg(p, o, n) knee_full_if(knee_try_cmpxchg(p, o, n, __ATOMIC_SEQ_CST))
 #define try_cmpxchg_acquire(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_ACQUIRE)
 #define try_cmpxchg_release(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_RELEASE)
 #define try_cmpxchg_relaxed(p, o, n) knee_try_cmpxchg(p, o, n, __ATOMIC_RELAXED)
+
+#define cmpxchg64(p, o, n) cmpxchg(p, o, n)
+#define cmpxchg64_relaxed(p, o, n) cmpxchg_relaxed(p, o, n)
+#define try_cmpxchg64(p, o, n) try_cmpxchg(p, o, n)
+#define try_cmpxchg64_relaxed(p, o, n) try_cmpxchg_relaxed(p, o, n)
 
 /* atomic_t. */
 #define ATOMIC_INIT(i) { (i) }
@@ -163,16 +203,16 @@ typedef atomic64_t atomic_long_t;
 #define atomic_try_cmpxchg_acquire(v, o, n) try_cmpxchg_acquire(&(v)->counter, (int *)(o), n)
 #define atomic_try_cmpxchg_release(v, o, n) try_cmpxchg_release(&(v)->counter, (int *)(o), n)
 #define atomic_try_cmpxchg_relaxed(v, o, n) try_cmpxchg_relaxed(&(v)->counter, (int *)(o), n)
-#define atomic_fetch_add(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_add(i, v) knee_full(__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_fetch_add_acquire(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_fetch_add_release(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_fetch_add_relaxed(i, v) __atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELAXED)
-#define atomic_fetch_sub(i, v) __atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_SEQ_CST)
-#define atomic_fetch_or(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_sub(i, v) knee_full(__atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define atomic_fetch_or(i, v) knee_full(__atomic_fetch_or(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_fetch_or_acquire(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_fetch_or_release(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_fetch_or_relaxed(i, v) __atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELAXED)
-#define atomic_fetch_and(i, v) __atomic_fetch_and(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_fetch_and(i, v) knee_full(__atomic_fetch_and(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_add(i, v) ((void)__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_sub(i, v) ((void)__atomic_fetch_sub(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_inc(v) atomic_add(1, v)
@@ -180,19 +220,19 @@ typedef atomic64_t atomic_long_t;
 #define atomic_or(i, v) ((void)__atomic_fetch_or(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_and(i, v) ((void)__atomic_fetch_and(&(v)->counter, (i), __ATOMIC_RELAXED))
 #define atomic_andnot(i, v) atomic_and(~(i), v)
-#define atomic_add_return(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_add_return(i, v) knee_full(__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_add_return_acquire(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_ACQUIRE)
 #define atomic_add_return_release(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
 #define atomic_sub_return_release(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_RELEASE)
-#define atomic_sub_return(i, v) __atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define atomic_sub_return(i, v) knee_full(__atomic_sub_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 #define atomic_inc_return(v) atomic_add_return(1, v)
 #define atomic_dec_return(v) atomic_sub_return(1, v)
 #define atomic_fetch_inc(v) atomic_fetch_add(1, v)
 #define atomic_fetch_dec(v) atomic_fetch_sub(1, v)
 #define atomic_fetch_andnot(i, v) atomic_fetch_and(~(i), v)
-#define atomic_fetch_xor(i, v) __atomic_fetch_xor(&(v)->counter, (i), __ATOMIC_SEQ_CST)
-#define atomic_dec_and_test(v) (__atomic_sub_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
-#define atomic_inc_and_test(v) (__atomic_add_fetch(&(v)->counter, 1, __ATOMIC_SEQ_CST) == 0)
+#define atomic_fetch_xor(i, v) knee_full(__atomic_fetch_xor(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define atomic_dec_and_test(v) (atomic_sub_return(1, v) == 0)
+#define atomic_inc_and_test(v) (atomic_add_return(1, v) == 0)
 #define atomic_fetch_add_unless(v, a, u) ({ \
 	__typeof__((v)->counter) knee_c = atomic_read(v); \
 	while (knee_c != (u) && !try_cmpxchg(&(v)->counter, &knee_c, knee_c + (a))) \
@@ -219,36 +259,56 @@ typedef atomic64_t atomic_long_t;
 #define atomic_long_fetch_add(i, v) atomic_fetch_add(i, v)
 #define atomic_long_fetch_add_acquire(i, v) atomic_fetch_add_acquire(i, v)
 #define atomic_long_fetch_add_release(i, v) atomic_fetch_add_release(i, v)
+#define atomic_long_fetch_add_relaxed(i, v) atomic_fetch_add_relaxed(i, v)
+#define atomic_long_fetch_sub(i, v) atomic_fetch_sub(i, v)
 #define atomic_long_fetch_or(i, v) atomic_fetch_or(i, v)
+#define atomic_long_fetch_or_acquire(i, v) atomic_fetch_or_acquire(i, v)
+#define atomic_long_fetch_or_release(i, v) atomic_fetch_or_release(i, v)
+#define atomic_long_fetch_or_relaxed(i, v) atomic_fetch_or_relaxed(i, v)
+#define atomic_long_fetch_and(i, v) atomic_fetch_and(i, v)
+#define atomic_long_fetch_andnot(i, v) atomic_fetch_andnot(i, v)
+#define atomic_long_xchg_acquire(v, n) atomic_xchg_acquire(v, n)
+#define atomic_long_xchg_release(v, n) atomic_xchg_release(v, n)
+#define atomic_long_xchg_relaxed(v, n) atomic_xchg_relaxed(v, n)
 #define atomic_long_add(i, v) atomic_add(i, v)
 #define atomic_long_sub(i, v) atomic_sub(i, v)
 #define atomic_long_inc(v) atomic_inc(v)
+#define atomic_long_inc_return_relaxed(v) __atomic_add_fetch(&(v)->counter, 1, __ATOMIC_RELAXED)
 #define atomic_long_dec(v) atomic_dec(v)
 #define atomic_long_or(i, v) atomic_or(i, v)
 #define atomic_long_and(i, v) atomic_and(i, v)
 #define atomic_long_andnot(i, v) atomic_andnot(i, v)
 #define atomic_long_add_return(i, v) atomic_add_return(i, v)
+#define atomic_long_add_return_relaxed(i, v) __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELAXED)
+#define atomic_long_sub_return(i, v) atomic_sub_return(i, v)
 #define atomic_long_add_return_acquire(i, v) atomic_add_return_acquire(i, v)
 #define atomic_long_add_return_release(i, v) atomic_add_return_release(i, v)
 #define atomic_long_sub_return_release(i, v) atomic_sub_return_release(i, v)
 
-/* Per-CPU variables: each task has its own. */
+/* Per-CPU variables: each task has its own. this_cpu_inc and the like are no atomic updates, but single loads and stores. */
 #define __percpu
 #define DECLARE_PER_CPU(type, name) extern _Thread_local __typeof__(type) name
 #define DEFINE_PER_CPU(type, name) _Thread_local __typeof__(type) name
 #define DEFINE_PER_CPU_ALIGNED(type, name) _Thread_local ____cacheline_aligned __typeof__(type) name
 #define DEFINE_PER_CPU_SHARED_ALIGNED(type, name) DEFINE_PER_CPU_ALIGNED(type, name)
-#define this_cpu_ptr(p) (p)
-#define raw_cpu_ptr(p) (p)
+#define this_cpu_ptr(p) per_cpu_ptr(p, knee_cpu())
+#define raw_cpu_ptr(p) this_cpu_ptr(p)
 #define per_cpu_ptr(p, cpu) ((__typeof__(p))knee_of_cpu((p), (cpu)))
 #define per_cpu(x, cpu) (*per_cpu_ptr(&(x), cpu))
-#define this_cpu_read(x) (x)
-#define this_cpu_write(x, v) ((x) = (v))
-#define this_cpu_inc(x) ((x)++)
-#define this_cpu_dec(x) ((x)--)
-#define __this_cpu_read(x) (x)
-#define __this_cpu_inc(x) ((x)++)
-#define __this_cpu_dec(x) ((x)--)
+#define this_cpu_read(x) READ_ONCE(*this_cpu_ptr(&(x)))
+#define this_cpu_write(x, v) WRITE_ONCE(*this_cpu_ptr(&(x)), v)
+#define this_cpu_add(x, n) ({ \
+	__typeof__(&(x)) knee_x = this_cpu_ptr(&(x)); \
+	WRITE_ONCE(*knee_x, READ_ONCE(*knee_x) + (n)); })
+#define this_cpu_sub(x, n) this_cpu_add(x, -(n))
+#define this_cpu_inc(x) this_cpu_add(x, 1)
+#define this_cpu_dec(x) this_cpu_add(x, -1)
+#define __this_cpu_read(x) this_cpu_read(x)
+#define __this_cpu_write(x, v) this_cpu_write(x, v)
+#define __this_cpu_inc(x) this_cpu_inc(x)
+#define __this_cpu_dec(x) this_cpu_dec(x)
+#define raw_cpu_read(x) this_cpu_read(x)
+#define raw_cpu_write(x, v) this_cpu_write(x, v)
 #define smp_processor_id() knee_cpu()
 #define raw_smp_processor_id() knee_cpu()
 #define numa_node_id() knee_node()
@@ -265,6 +325,7 @@ typedef atomic64_t atomic_long_t;
 #define rcu_read_unlock() ((void)0)
 #define might_sleep() ((void)0)
 #define cond_resched() ((void)0)
+#define preempt_enable_no_resched() preempt_enable()
 #define in_interrupt() 0
 #define in_task() 1
 /* Whether the task should give its CPU away, and whether a virtual CPU has lost its own: define them to try. */
@@ -275,138 +336,54 @@ typedef atomic64_t atomic_long_t;
 #define vcpu_is_preempted(cpu) ((void)(cpu), 0)
 #endif
 
-/* Spin locks that a lock uses inside. */
+/* Spin locks that a lock uses inside: a test-and-set lock, whose layouts are the kernel's as far as files look into them. */
 struct knee_spinlock { u32 locked; };
-typedef struct knee_spinlock spinlock_t;
-typedef struct knee_spinlock raw_spinlock_t;
+typedef union { u32 locked; struct knee_spinlock raw_lock; } raw_spinlock_t;
+typedef union { u32 locked; raw_spinlock_t rlock; } spinlock_t;
+#define SPINLOCK_SIZE 4
 #define __RAW_SPIN_LOCK_UNLOCKED(name) { 0 }
 #define __SPIN_LOCK_UNLOCKED(name) { 0 }
+typedef struct { u32 locked; } rwlock_t;
 #define DEFINE_RAW_SPINLOCK(name) raw_spinlock_t name = { 0 }
 #define DEFINE_SPINLOCK(name) spinlock_t name = { 0 }
-static inline void knee_spin_lock(struct knee_spinlock *lock)
+static inline void knee_spin_lock(u32 *locked)
 {
-	while (xchg_acquire(&lock->locked, 1))
-		smp_cond_load_relaxed(&lock->locked, !VAL);
+	while (xchg_acquire(locked, 1))
+		smp_cond_load_relaxed(locked, !VAL);
 }
-static inline bool knee_spin_trylock(struct knee_spinlock *lock)
+static inline bool knee_spin_trylock(u32 *locked)
 {
-	return !READ_ONCE(lock->locked) && !xchg_acquire(&lock->locked, 1);
+	return !READ_ONCE(*locked) && !xchg_acquire(locked, 1);
 }
-static inline void knee_spin_unlock(struct knee_spinlock *lock)
+static inline void knee_spin_unlock(u32 *locked)
 {
-	smp_store_release(&lock->locked, 0);
+	smp_store_release(locked, 0);
 }
 #define raw_spin_lock_init(lock) WRITE_ONCE((lock)->locked, 0)
-#define raw_spin_lock(lock) knee_spin_lock(lock)
-#define raw_spin_trylock(lock) knee_spin_trylock(lock)
-#define raw_spin_unlock(lock) knee_spin_unlock(lock)
+#define raw_spin_lock(lock) knee_spin_lock(&(lock)->locked)
+#define raw_spin_lock_nested(lock, subclass) raw_spin_lock(lock)
+#define raw_spin_trylock(lock) knee_spin_trylock(&(lock)->locked)
+#define raw_spin_unlock(lock) knee_spin_unlock(&(lock)->locked)
 #define raw_spin_is_locked(lock) READ_ONCE((lock)->locked)
-#define raw_spin_lock_irq(lock) knee_spin_lock(lock)
-#define raw_spin_unlock_irq(lock) knee_spin_unlock(lock)
-#define raw_spin_lock_irqsave(lock, flags) (local_irq_save(flags), knee_spin_lock(lock))
-#define raw_spin_unlock_irqrestore(lock, flags) (knee_spin_unlock(lock), local_irq_restore(flags))
+#define raw_spin_lock_irq(lock) raw_spin_lock(lock)
+#define raw_spin_unlock_irq(lock) raw_spin_unlock(lock)
+#define raw_spin_lock_irqsave(lock, flags) (local_irq_save(flags), raw_spin_lock(lock))
+#define raw_spin_unlock_irqrestore(lock, flags) (raw_spin_unlock(lock), local_irq_restore(flags))
 #define spin_lock_init(lock) raw_spin_lock_init(lock)
-#define spin_lock(lock) knee_spin_lock(lock)
-#define spin_trylock(lock) knee_spin_trylock(lock)
-#define spin_unlock(lock) knee_spin_unlock(lock)
+#define spin_lock(lock) raw_spin_lock(lock)
+#define spin_lock_nested(lock, subclass) raw_spin_lock(lock)
+#define spin_trylock(lock) raw_spin_trylock(lock)
+#define spin_unlock(lock) raw_spin_unlock(lock)
 #define spin_is_locked(lock) raw_spin_is_locked(lock)
-#define spin_lock_irq(lock) knee_spin_lock(lock)
-#define spin_unlock_irq(lock) knee_spin_unlock(lock)
+#define assert_raw_spin_locked(lock) BUG_ON(!raw_spin_is_locked(lock))
+#define assert_spin_locked(lock) assert_raw_spin_locked(lock)
+#define spin_lock_irq(lock) raw_spin_lock(lock)
+#define spin_unlock_irq(lock) raw_spin_unlock(lock)
+#define spin_lock_bh(lock) raw_spin_lock(lock)
+#define spin_unlock_bh(lock) raw_spin_unlock(lock)
 #define spin_lock_irqsave(lock, flags) raw_spin_lock_irqsave(lock, flags)
 #define spin_unlock_irqrestore(lock, flags) raw_spin_unlock_irqrestore(lock, flags)
 
-/* Tasks that sleep: `current` is the task's own, and always on its CPU. */
-struct task_struct { u32 __state; int on_cpu; };
-static _Thread_local struct task_struct knee_current __maybe_unused = { .on_cpu = 1 };
-#define current (&knee_current)
-#define TASK_RUNNING 0
-#define TASK_INTERRUPTIBLE 1
-#define TASK_UNINTERRUPTIBLE 2
-#define __set_current_state(state) WRITE_ONCE(current->__state, (state))
-#define set_current_state(state) smp_store_mb(current->__state, (state))
-#define get_task_struct(task) (task)
-#define put_task_struct(task) ((void)(task))
-#define signal_pending_state(state, task) ((void)(state), (void)(task), 0)
-static inline void schedule(void)
-{
-	u32 state;
-
-	while ((state = READ_ONCE(current->__state)) != TASK_RUNNING)
-		knee_park(&current->__state, state);
-}
-static inline int wake_up_process(struct task_struct *task)
-{
-	smp_mb();
-	if (READ_ONCE(task->__state) == TASK_RUNNING || !xchg(&task->__state, TASK_RUNNING))
-		return 0;
-	knee_wake(&task->__state, 1);
-	return 1;
-}
-struct wake_q_head { struct task_struct *tasks[16]; unsigned int length; };
-#define DEFINE_WAKE_Q(name) struct wake_q_head name = { .length = 0 }
-#define wake_q_add(head, task) ((void)((head)->tasks[(head)->length++] = (task)))
-#define wake_q_add_safe(head, task) wake_q_add(head, task)
-static inline void wake_up_q(struct wake_q_head *head)
-{
-	for (unsigned int i = 0; i < head->length; i++)
-		wake_up_process(head->tasks[i]);
-}
-
-/* Lists. */
-struct list_head { struct list_head *next, *prev; };
-#define LIST_HEAD_INIT(name) { &(name), &(name) }
-#define LIST_HEAD(name) struct list_head name = LIST_HEAD_INIT(name)
-static inline void INIT_LIST_HEAD(struct list_head *list)
-{
-	WRITE_ONCE(list->next, list);
-	WRITE_ONCE(list->prev, list);
-}
-static inline void knee_list_insert(struct list_head *entry, struct list_head *prev, struct list_head *next)
-{
-	next->prev = entry;
-	entry->next = next;
-	entry->prev = prev;
-	WRITE_ONCE(prev->next, entry);
-}
-static inline void list_add(struct list_head *entry, struct list_head *head)
-{
-	knee_list_insert(entry, head, head->next);
-}
-static inline void list_add_tail(struct list_head *entry, struct list_head *head)
-{
-	knee_list_insert(entry, head->prev, head);
-}
-static inline void list_del(struct list_head *entry)
-{
-	entry->next->prev = entry->prev;
-	WRITE_ONCE(entry->prev->next, entry->next);
-	entry->next = entry->prev = NULL;
-}
-static inline void list_del_init(struct list_head *entry)
-{
-	list_del(entry);
-	INIT_LIST_HEAD(entry);
-}
-static inline void list_move_tail(struct list_head *entry, struct list_head *head)
-{
-	list_del(entry);
-	list_add_tail(entry, head);
-}
-static inline bool list_empty(const struct list_head *head)
-{
-	return READ_ONCE(head->next) == head;
-}
-static inline bool list_is_singular(const struct list_head *head)
-{
-	return !list_empty(head) && head->next == head->prev;
-}
-#define list_entry(p, type, member) container_of(p, type, member)
-#define list_first_entry(head, type, member) list_entry((head)->next, type, member)
-#define list_next_entry(p, member) list_entry((p)->member.next, __typeof__(*(p)), member)
-#define list_for_each_entry(p, head, member) \
-	for (p = list_first_entry(head, __typeof__(*p), member); &p->member != (head); p = list_next_entry(p, member))
-#define list_for_each_entry_safe(p, n, head, member) \
-	for (p = list_first_entry(head, __typeof__(*p), member), n = list_next_entry(p, member); \
-	     &p->member != (head); p = n, n = list_next_entry(n, member))
+#include <knee_kernel_tasks.h>
 
 #endif

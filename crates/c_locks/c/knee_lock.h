@@ -47,6 +47,12 @@ unsigned long knee_operations(void);
  * Without it they order nothing. */
 #define KNEE_X86_ORDER const char knee_x86_order = 1;
 
+/* Members of the lock, of what is shared, or of a local variable (`waiter.done`) that the code reads or writes plainly while other
+ * tasks access them, with commas between: races that its author accepts. Each such access is then one load or one store, relaxed,
+ * as by READ_ONCE or WRITE_ONCE.
+ */
+#define KNEE_ONCE(...) const char knee_once[] = #__VA_ARGS__;
+
 /* The number of the task, from 0, which has a CPU of its own; and that CPU's memory node. */
 int knee_cpu(void);
 int knee_node(void);
@@ -56,6 +62,9 @@ int knee_cpus(void);
 
 /* The same _Thread_local variable in the task with this number. */
 void *knee_of_cpu(const void *variable, int cpu);
+
+/* A number below this one. A check tries all of them: whether a time is over, whether an allocation fails. */
+unsigned int knee_choose(unsigned int below);
 
 /* The task has its place in the queue: the check then finds a task that overtakes another. */
 void knee_arrive(void);

@@ -11,13 +11,11 @@ use setup::foreign::Permitted;
 
 use crate::assembly::annotate;
 use crate::equivalent;
+use crate::headers::{provided, write_headers};
 use crate::instance::Instance;
+use crate::kernel_files::KernelFile;
 use crate::program::Program;
 
-/// The header that says which functions are the lock's.
-pub const HEADER: &str = include_str!("../c/knee_lock.h");
-/// The header with the kernel's words.
-pub const KERNEL_HEADER: &str = include_str!("../c/knee_kernel.h");
 /// A lock that compiles, for a user to begin with.
 pub const EXAMPLE: &str = include_str!("../c/example.c");
 
@@ -85,9 +83,18 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     let (assembly, object) = (folder.join("lock.s"), folder.join("lock.o"));
     arguments.extend(["-S".into(), "-o".into(), assembly.clone().into()]);
     arguments.extend(["-I".into(), folder.into()]);
+    let tree = KernelFile::recognize(file, flags)?;
+    ensure!(
+        tree.is_some() || file.extension().is_some_and(|ending| ending == "c"),
+        "it is a header: include it in a C file that says what to check (see knee show knee_lock.h)"
+    );
+    let flags = tree.as_ref().map_or_else(|| flags.to_vec(), |tree| tree.flags(flags));
     arguments.extend(flags.iter().map(OsString::from));
     arguments.extend(LAST_FLAGS.iter().map(OsString::from));
-    arguments.push(path.clone().into());
+    arguments.push(match &tree {
+        Some(tree) => tree.write_contract(folder)?.into(),
+        None => path.into(),
+    });
     // The user's flags may name folders from here.
     let here = Path::new(".");
     compiler.call(here, &arguments).context("compiling it")?;
@@ -108,121 +115,23 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
 
 /// The files that a lock includes, whose code would be compiled with it: those of the system and knee's headers are left out.
 pub fn included(file: &Path, flags: &[String]) -> Vec<PathBuf> {
-    let kernel_asm = ["asm/spinlock.h", "asm/spinlock_types.h"];
-    let provided =
-        ["knee_lock.h", "knee_kernel.h"].iter().chain(KERNEL_INCLUDES).chain(&kernel_asm);
-    let provided: Vec<&str> = provided.copied().collect();
-    own_loads::included(Source::read(file).into_iter().collect(), flags, &provided)
+    let tree = KernelFile::recognize(file, flags).ok().flatten();
+    let beside = tree.iter().flat_map(KernelFile::files);
+    let sources = [file.to_path_buf()].into_iter().chain(beside);
+    let flags = tree.as_ref().map_or_else(|| flags.to_vec(), |tree| tree.flags(flags));
+    let sources = sources.filter_map(|file| Source::read(&file)).collect();
+    own_loads::included(sources, &flags, &provided())
 }
 
 /// The user's own files: neither those of the system nor knee's headers.
 fn sources(files: &[String], folder: &Path) -> Vec<(String, String)> {
     let is_own = |path: &&String| {
-        !path.is_empty() && !path.starts_with("/usr/") && !Path::new(path).starts_with(folder)
+        let of_system = path.starts_with("/usr/") && !path.starts_with("/usr/src/");
+        !path.is_empty() && !of_system && !Path::new(path).starts_with(folder)
     };
     let text = |path: &String| Some((format!("/{path}"), fs::read_to_string(path).ok()?));
     let mut sources: Vec<_> = files.iter().filter(is_own).filter_map(text).collect();
     sources.sort();
     sources.dedup();
     sources
-}
-
-/// Headers of the kernel that the files of its locks include: all stand for knee's.
-const KERNEL_INCLUDES: &[&str] = &[
-    "asm/barrier.h",
-    "asm/byteorder.h",
-    "asm/processor.h",
-    "linux/atomic.h",
-    "linux/bitops.h",
-    "linux/bug.h",
-    "linux/build_bug.h",
-    "linux/cache.h",
-    "linux/compiler.h",
-    "linux/cpumask.h",
-    "linux/export.h",
-    "linux/hardirq.h",
-    "linux/init.h",
-    "linux/irqflags.h",
-    "linux/kernel.h",
-    "linux/list.h",
-    "linux/lockdep.h",
-    "linux/minmax.h",
-    "linux/module.h",
-    "linux/mutex.h",
-    "linux/percpu.h",
-    "linux/preempt.h",
-    "linux/prefetch.h",
-    "linux/processor.h",
-    "linux/rcupdate.h",
-    "linux/sched.h",
-    "linux/sched/debug.h",
-    "linux/sched/rt.h",
-    "linux/sched/signal.h",
-    "linux/sched/task.h",
-    "linux/sched/wake_q.h",
-    "linux/smp.h",
-    "linux/spinlock.h",
-    "linux/spinlock_types.h",
-    "linux/stddef.h",
-    "linux/threads.h",
-    "linux/topology.h",
-    "linux/types.h",
-    "trace/events/lock.h",
-];
-
-/// Headers of an architecture for which the kernel has a generic one, which the user's flags may name.
-const GENERIC_INCLUDES: &[&str] = &["mcs_spinlock.h", "qrwlock.h", "qspinlock.h"];
-
-/// The architecture's spin lock, which is the queued one where a file checks that.
-const ARCH_SPINLOCK: &str = "#include <knee_kernel.h>
-#if !defined(KNEE_ARCH_SPINLOCK) && !defined(__ASM_GENERIC_QSPINLOCK_TYPES_H)
-#define KNEE_ARCH_SPINLOCK
-typedef struct knee_spinlock arch_spinlock_t;
-#define __ARCH_SPIN_LOCK_UNLOCKED { 0 }
-#define arch_spin_lock(lock) knee_spin_lock(lock)
-#define arch_spin_trylock(lock) knee_spin_trylock(lock)
-#define arch_spin_unlock(lock) knee_spin_unlock(lock)
-#define arch_spin_is_locked(lock) READ_ONCE((lock)->locked)
-#endif
-";
-
-/// A header that a file of the kernel and one of user space may both include: the system's own, if it has one, unless the file
-/// has the kernel's words or the user's flags name a kernel tree.
-fn stands_for_kernel(name: &str) -> String {
-    format!(
-        "#if defined(KNEE_KERNEL_H) || !__has_include_next(<{name}>) || __has_include(<linux/compiler_types.h>)
-#include <knee_kernel.h>
-#else
-#include_next <{name}>
-#endif
-"
-    )
-}
-
-fn write_headers(folder: &Path) -> Result<()> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        let parent = path.parent().context("a header has a folder")?;
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, text))
-            .with_context(|| format!("writing {name}"))
-    };
-    write("knee_lock.h", HEADER)?;
-    write("knee_kernel.h", KERNEL_HEADER)?;
-    for name in KERNEL_INCLUDES {
-        write(name, &stands_for_kernel(name))?;
-    }
-    for name in ["asm/spinlock.h", "asm/spinlock_types.h"] {
-        write(name, ARCH_SPINLOCK)?;
-    }
-    for name in GENERIC_INCLUDES {
-        let generic = format!("<asm-generic/{name}>");
-        write(
-            &format!("asm/{name}"),
-            &format!(
-                "#include <knee_kernel.h>\n#if __has_include({generic})\n#include {generic}\n#endif\n"
-            ),
-        )?;
-    }
-    Ok(())
 }

@@ -13,6 +13,7 @@ use iced_x86::{
     Register, UsedMemory,
 };
 
+use crate::locals::{Frames, Local};
 use crate::x86::Memory;
 
 /// The function whose call stands before an instruction that may access shared memory.
@@ -32,6 +33,8 @@ pub struct Access {
     pub bytes: usize,
     /// Bytes of the instruction itself.
     pub length: usize,
+    /// The name of the local variable that it is known to access.
+    pub local: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +62,9 @@ pub struct Code<'a> {
     pub function: Option<usize>,
     /// The code, its constants, and slots with addresses: who reads there reads what never changes.
     pub constant: Range<usize>,
+    /// Local variables that other tasks may use, with the frames that they are in.
+    pub locals: &'a [Local],
+    pub frames: Frames,
 }
 
 /// What was found.
@@ -117,9 +123,10 @@ impl Code<'_> {
         let used = factory.info(instruction).used_memory();
         let length = instruction.len();
         if let Some((kind, bytes)) = string_access(instruction) {
-            return Ok(Some(Access { kind, bytes, length }));
+            return Ok(Some(Access { kind, bytes, length, local: None }));
         }
-        let mut shared = used.iter().filter(|memory| !self.is_own(memory));
+        let at = instruction.ip() as usize - self.start;
+        let mut shared = used.iter().filter(|memory| !self.is_own(memory, at));
         let Some(memory) = shared.next() else { return Ok(None) };
         let unknown =
             || format!("{} accesses memory in a way that no search has", name(instruction));
@@ -135,16 +142,34 @@ impl Code<'_> {
             OpAccess::ReadWrite => AccessKind::ReadsAndWrites(address),
             _ => return Err(unknown()),
         };
-        Ok(Some(Access { kind, bytes, length }))
+        let local = self.local(memory, at).map(|(local, offset)| local.part(offset));
+        Ok(Some(Access { kind, bytes, length, local }))
+    }
+
+    /// The local variable that the instruction at this offset accesses, and where in it.
+    fn local(&self, memory: &UsedMemory, at: usize) -> Option<(&Local, usize)> {
+        if self.locals.is_empty() || memory.base() == Register::None {
+            return None;
+        }
+        let (register, distance) = self.frames.at(at)?;
+        let from_frame = memory.displacement() as i64 - distance;
+        let is_it = |local: &&Local| {
+            let end = local.offset + local.size as i64;
+            local.function.contains(&at) && (local.offset..end).contains(&from_frame)
+        };
+        let local = self.locals.iter().find(is_it).filter(|_| register == memory.base())?;
+        Some((local, (from_frame - local.offset) as usize))
     }
 
     /// Whether it is the stack of the function itself, a constant, or not accessed at all.
-    fn is_own(&self, memory: &UsedMemory) -> bool {
+    fn is_own(&self, memory: &UsedMemory, at: usize) -> bool {
         let is_constant = memory.base() == Register::None
             && memory.index() == Register::None
             && memory.access() == OpAccess::Read
             && self.constant.contains(&(memory.displacement() as usize));
-        let is_stack = memory.base() == Register::RSP && memory.segment() == Register::SS;
+        let is_stack = memory.base() == Register::RSP
+            && memory.segment() == Register::SS
+            && self.local(memory, at).is_none();
         is_stack || is_constant || memory.access() == OpAccess::NoMemAccess
     }
 }

@@ -5,6 +5,14 @@
 //!             base ┘                                 └ frame
 //!
 //! Unused stack is cleared, so that equal states of a task are equal in their padding too.
+//!
+//! Where tasks share local variables, C code runs on a stack in the region, which is part of the searched memory. Each way in
+//! and out then has a second form, which changes stacks:
+//!
+//!     stack of the task's Rust code        stack in the region, aligned to STACK_ALIGN
+//!     ...                                  end of the live part, for other tasks    <- top - 8
+//!     knee_c_enter_apart  ───────────────> where the other stack continues          <- top - 16
+//!     knee_c_called  <───────────────────  C functions, then the frame of a hook
 
 /// What the way out leaves on the stack, from its lowest address.
 #[repr(C)]
@@ -34,18 +42,44 @@ unsafe extern "C-unwind" {
     pub fn knee_c_enter(function: usize, argument: usize, base: *mut usize) -> u64;
     /// Where the stubs of hooks jump to.
     pub fn knee_c_hooked();
+    /// As `knee_c_enter`, on a stack that ends at `top`. Clears it in the end.
+    pub fn knee_c_enter_apart(
+        function: usize,
+        argument: usize,
+        base: *mut usize,
+        top: usize,
+    ) -> u64;
+    /// As `knee_c_hooked`, for code on a stack apart.
+    pub fn knee_c_hooked_apart();
+    /// As `knee_c_instruction`, for code on a stack apart.
+    pub fn knee_c_instruction_apart();
     /// Where the stubs of instructions jump to, with the number of the hook on the stack. All registers but the flags stay
     /// as they are, unless the instruction changes them.
     pub fn knee_c_instruction();
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::{knee_c_enter, knee_c_hooked, knee_c_instruction};
+pub use elsewhere::{
+    knee_c_enter, knee_c_enter_apart, knee_c_hooked, knee_c_hooked_apart, knee_c_instruction,
+    knee_c_instruction_apart,
+};
 
 /// Where there is no way into C code yet, `compile` refuses every lock, and nothing calls these.
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     pub unsafe fn knee_c_enter(_function: usize, _argument: usize, _base: *mut usize) -> u64 {
+        unreachable!("no lock in C is compiled on this architecture")
+    }
+
+    pub unsafe fn knee_c_enter_apart(_: usize, _: usize, _: *mut usize, _top: usize) -> u64 {
+        unreachable!("no lock in C is compiled on this architecture")
+    }
+
+    pub fn knee_c_hooked_apart() {
+        unreachable!("no lock in C is compiled on this architecture")
+    }
+
+    pub fn knee_c_instruction_apart() {
         unreachable!("no lock in C is compiled on this architecture")
     }
 
@@ -57,6 +91,11 @@ mod elsewhere {
         unreachable!("no lock in C is compiled on this architecture")
     }
 }
+
+/// Bytes to which stacks in the region are aligned; the upper part of each is used.
+pub const STACK_ALIGN: usize = 4096;
+/// Bytes below the used part, where a stack that is too deep is noticed.
+pub const STACK_GUARD: usize = 1024;
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
@@ -185,4 +224,134 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size knee_c_instruction, . - knee_c_instruction",
+    // The forms for a stack apart: what differs from the above is said here.
+    // From the stack pointer down to the guard.
+    ".macro knee_clear_apart",
+    "mov rdi, rsp",
+    "and rdi, -4096",
+    "add rdi, 1024",
+    "mov rcx, rsp",
+    "sub rcx, rdi",
+    "shr rcx, 3",
+    "xor eax, eax",
+    "rep stosq",
+    ".endm",
+    // The other stack, from where it continues.
+    ".macro knee_leave_apart register",
+    "mov \\register, rsp",
+    "or \\register, 4095",
+    "mov rsp, [\\register - 15]",
+    ".endm",
+    ".p2align 4",
+    ".globl knee_c_enter_apart",
+    ".type knee_c_enter_apart, @function",
+    "knee_c_enter_apart:",
+    ".cfi_startproc",
+    "knee_push_registers",
+    "sub rsp, 8",
+    ".cfi_adjust_cfa_offset 8",
+    "lea r8, [rcx - 16]",
+    "mov [r8], rsp",
+    "mov [rdx], r8",
+    "mov rsp, r8",
+    // The caller's frame: 64 bytes above what the stack pointer points to.
+    ".cfi_escape 0x0f, 5, 0x77, 0x00, 0x06, 0x23, 0x40",
+    "mov r8, rdi",
+    "mov rdi, rsi",
+    "xor eax, eax",
+    "knee_clear_scratch",
+    "xor ebx, ebx",
+    "xor ebp, ebp",
+    "xor r12d, r12d",
+    "xor r13d, r13d",
+    "xor r14d, r14d",
+    "xor r15d, r15d",
+    "call r8",
+    "mov rdx, rax",
+    "knee_clear_apart",
+    "mov rcx, rsp",
+    "mov rsp, [rsp]",
+    ".cfi_def_cfa rsp, 64",
+    "mov [rcx], rax",
+    "mov [rcx + 8], rax",
+    "mov rax, rdx",
+    "add rsp, 8",
+    ".cfi_adjust_cfa_offset -8",
+    "knee_pop_registers",
+    "ret",
+    ".cfi_endproc",
+    ".size knee_c_enter_apart, . - knee_c_enter_apart",
+    ".p2align 4",
+    ".globl knee_c_hooked_apart",
+    ".type knee_c_hooked_apart, @function",
+    "knee_c_hooked_apart:",
+    ".cfi_startproc",
+    "knee_push_registers",
+    "push rax",
+    ".cfi_adjust_cfa_offset 8",
+    "mov r9, rsp",
+    "mov rbx, rsp",
+    ".cfi_def_cfa_register rbx",
+    "knee_leave_apart rax",
+    "call knee_c_called",
+    "mov rsp, rbx",
+    ".cfi_def_cfa_register rsp",
+    "mov rdx, rax",
+    "knee_clear_apart",
+    "mov rax, rdx",
+    "xor edi, edi",
+    "xor r8d, r8d",
+    "knee_clear_scratch",
+    "add rsp, 8",
+    ".cfi_adjust_cfa_offset -8",
+    "knee_pop_registers",
+    "ret",
+    ".cfi_endproc",
+    ".size knee_c_hooked_apart, . - knee_c_hooked_apart",
+    ".p2align 4",
+    ".globl knee_c_instruction_apart",
+    ".type knee_c_instruction_apart, @function",
+    "knee_c_instruction_apart:",
+    ".cfi_startproc",
+    ".cfi_def_cfa_offset 16",
+    "pushfq",
+    ".cfi_adjust_cfa_offset 8",
+    ".irp register, r15, r14, r13, r12, r11, r10, r9, r8, rdi, rsi, rbp, rsp, rbx, rdx, rcx, rax",
+    "push \\register",
+    ".cfi_adjust_cfa_offset 8",
+    ".endr",
+    ".cfi_rel_offset rbx, 24",
+    ".cfi_rel_offset rbp, 40",
+    ".cfi_rel_offset r12, 96",
+    ".cfi_rel_offset r13, 104",
+    ".cfi_rel_offset r14, 112",
+    ".cfi_rel_offset r15, 120",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "knee_leave_apart rax",
+    "sub rsp, 512",
+    "fxsave64 [rsp]",
+    "mov rdi, rbp",
+    "call knee_c_instructed",
+    "fxrstor64 [rsp]",
+    "mov rsp, rbp",
+    ".cfi_def_cfa_register rsp",
+    "knee_clear_apart",
+    ".irp register, rax, rcx, rdx, rbx",
+    "pop \\register",
+    ".cfi_adjust_cfa_offset -8",
+    ".endr",
+    "lea rsp, [rsp + 8]",
+    ".cfi_adjust_cfa_offset -8",
+    ".irp register, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15",
+    "pop \\register",
+    ".cfi_adjust_cfa_offset -8",
+    ".endr",
+    "popfq",
+    ".cfi_adjust_cfa_offset -8",
+    "lea rsp, [rsp + 8]",
+    ".cfi_adjust_cfa_offset -8",
+    "ret",
+    ".cfi_endproc",
+    ".size knee_c_instruction_apart, . - knee_c_instruction_apart",
 );

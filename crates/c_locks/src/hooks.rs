@@ -40,6 +40,8 @@ pub enum Hook {
     Cpus,
     /// The task has its position in the queue.
     Arrive,
+    /// A number below another: `knee_choose(below)`.
+    Choose,
     /// Sleeping and waking, as by futex.
     Park,
     Wake,
@@ -114,6 +116,7 @@ impl Hook {
             "knee_node" => Hook::Node,
             "knee_cpus" => Hook::Cpus,
             "knee_arrive" => Hook::Arrive,
+            "knee_choose" => Hook::Choose,
             "knee_park" => Hook::Park,
             "knee_wake" => Hook::Wake,
             "knee_operations" => Hook::Operations,
@@ -215,6 +218,7 @@ impl Hook {
             | Hook::VolatileWrite(_)
             | Hook::Fence
             | Hook::ThreadLocal
+            | Hook::Choose
             | Hook::Bytes(BytesFunction::Strlen) => 1,
             Hook::Load(_)
             | Hook::OfCpu

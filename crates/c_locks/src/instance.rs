@@ -10,13 +10,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::{io, ptr, slice};
 
 use anyhow::{Context, Result, ensure};
+use engines::Unsupported;
+use iced_x86::Register;
 use machine::{CodeSite, NamedArray, Region};
 
 use crate::decoded::{self, Access, Decoded, NOTHING};
-use crate::entry::{knee_c_hooked, knee_c_instruction};
+use crate::entry::{
+    knee_c_hooked, knee_c_hooked_apart, knee_c_instruction, knee_c_instruction_apart,
+};
 use crate::hooks::Hook;
-use crate::memory::{Block, Space};
+use crate::locals::{Frames, Local};
+use crate::memory::{Block, LOCK_MAX, Space};
 use crate::program::{Program, Relocation, RelocationKind, Target};
+use crate::stacks::{FRAME_MAX, PlacedStacks};
 use crate::task::STACK;
 
 const PAGE: usize = 4096;
@@ -42,10 +48,16 @@ pub struct Instance {
     pub cpus: usize,
     /// The region with all variables and locks.
     pub region: (usize, usize),
+    /// Where the locks begin, once they are placed, and how many there are.
+    pub locks: (AtomicUsize, AtomicUsize),
     /// How many operations all tasks did, once they have ended.
     pub operations: AtomicU64,
     /// An address on the stack of each task, once it has called the program.
     stacks: Vec<AtomicUsize>,
+    /// The stacks that lie in the region.
+    pub apart: Option<PlacedStacks>,
+    /// The frames of functions, where stacks are apart.
+    frames: Frames,
 }
 
 impl Instance {
@@ -55,7 +67,13 @@ impl Instance {
         let stride = program.thread_local.stride();
         let thread_local = variables(region, "task", &program.thread_local, cpus, true);
         let start = region.start() as usize;
-        let (code, accesses) = Code::new(program, data, start)?.finish(program)?;
+        let are_apart = program.stacks.are_apart();
+        let apart = are_apart.then(|| {
+            let is_once = |name: &str| program.once.has_local(name);
+            PlacedStacks::new(&program.stacks, region, cpus, is_once)
+        });
+        let Finished { mapping: code, accesses, frames } =
+            Code::new(program, data, start)?.finish(program)?;
         let region = (start, start + region.bytes());
         let operations = AtomicU64::new(0);
         let stacks = (0..cpus).map(|_| AtomicUsize::new(0)).collect();
@@ -68,14 +86,18 @@ impl Instance {
             stride,
             cpus,
             region,
+            locks: Default::default(),
             operations,
             stacks,
+            apart,
+            frames,
         })
     }
 
     /// Bytes of a region that the program's variables take.
     pub fn bytes(program: &Program, cpus: usize) -> usize {
-        program.data.stride() + program.thread_local.stride() * cpus + 2 * PAGE
+        let stacks = if program.stacks.are_apart() { PlacedStacks::bytes(cpus) } else { 0 };
+        program.data.stride() + program.thread_local.stride() * cpus + stacks + 2 * PAGE
     }
 
     /// Finds now what would fail later.
@@ -124,6 +146,48 @@ impl Instance {
             let start = stack.load(Relaxed);
             other != task && address < start && start - address < STACK
         })
+    }
+
+    /// Whether the address is in a local variable of a function that the task is in. Of code whose variables are not known:
+    /// whether it is on the live part of the task's stack.
+    pub fn is_live_local(&self, stacks: &PlacedStacks, task: usize, address: usize) -> bool {
+        let (mut end, top) = (stacks.end(task), stacks.top(task) - 16);
+        if end == 0 || !(end..top).contains(&address) {
+            return false;
+        }
+        while end <= address {
+            // SAFETY: on the live part of a stack, below its top, a return address lies below the frame of its function.
+            let returns_to = unsafe { *((end - 8) as *const usize) };
+            let at = returns_to.wrapping_sub(self.code.start).wrapping_sub(1);
+            let Some((Register::RSP, distance)) = self.frames.at(at) else { return true };
+            let frame = end + distance as usize;
+            let is_it = |local: &&Local| {
+                let start = frame.wrapping_add_signed(local.offset as isize);
+                local.function.contains(&at) && (start..start + local.size).contains(&address)
+            };
+            if self.program.locals.is_empty()
+                || self.program.locals.iter().any(|local| is_it(&local))
+            {
+                return true;
+            }
+            if frame <= end || frame > top {
+                return false;
+            }
+            end = frame;
+        }
+        false
+    }
+
+    /// Whether a plain access to so many bytes here is a single one, which races with no atomic one.
+    pub fn is_once(&self, address: usize, size: usize) -> bool {
+        if let Some((stacks, (_, offset))) =
+            self.apart.as_ref().and_then(|stacks| Some((stacks, stacks.owner(address)?)))
+        {
+            return stacks.is_once(offset);
+        }
+        let [start, count] = [&self.locks.0, &self.locks.1].map(|number| number.load(Relaxed));
+        let offset = address.wrapping_sub(start);
+        offset / LOCK_MAX < count && self.program.once.has_member(offset % LOCK_MAX, size)
     }
 
     /// Whether the address is in the program's code or constants.
@@ -208,6 +272,15 @@ struct Code {
     slots: usize,
     /// Slots with an address, and pairs for thread-local variables.
     known_slots: BTreeMap<(Target, bool), usize>,
+    /// Whether it runs on stacks in the region.
+    is_apart: bool,
+}
+
+/// Code that can run.
+struct Finished {
+    mapping: Mapping,
+    accesses: Vec<(usize, Access)>,
+    frames: Frames,
 }
 
 impl Code {
@@ -221,17 +294,18 @@ impl Code {
             let to = mapping.start as *mut u8;
             ptr::copy_nonoverlapping(program.code.bytes.as_ptr(), to, program.code.bytes.len());
         }
-        Ok(Code { mapping, data, stubs, slots, known_slots: BTreeMap::new() })
+        let is_apart = program.stacks.are_apart();
+        Ok(Code { mapping, data, stubs, slots, known_slots: BTreeMap::new(), is_apart })
     }
 
-    fn finish(mut self, program: &Program) -> Result<(Mapping, Vec<(usize, Access)>)> {
+    fn finish(mut self, program: &Program) -> Result<Finished> {
         for hook in 0..program.hooks.len() {
             self.stub(hook, program.hooks[hook].keeps_registers());
         }
         for relocation in &program.relocations {
             self.relocate(relocation)?;
         }
-        let Decoded { mut accesses, unneeded, refused } = self.decode(program);
+        let (Decoded { mut accesses, unneeded, refused }, frames) = self.decode(program)?;
         program.refuse_instructions(&refused)?;
         for call in unneeded {
             self.write(self.mapping.start + call, &NOTHING);
@@ -249,10 +323,10 @@ impl Code {
             unsafe { __register_frame(table as *const u8) };
             self.mapping.unwind_table = Some(table);
         }
-        Ok((self.mapping, accesses))
+        Ok(Finished { mapping: self.mapping, accesses, frames })
     }
 
-    fn decode(&self, program: &Program) -> Decoded {
+    fn decode(&self, program: &Program) -> Result<(Decoded, Frames)> {
         let Mapping { start, bytes, .. } = self.mapping;
         let function = program.hooks.iter().position(|hook| *hook == Hook::Access);
         // SAFETY: our own pages, which nobody writes meanwhile.
@@ -263,8 +337,25 @@ impl Code {
             text: &program.text,
             function: function.map(|hook| self.stub_address(hook)),
             constant: start..start + bytes,
+            locals: if self.is_apart { &program.locals } else { &[] },
+            frames: self.frames(program, code),
         };
-        code.decode()
+        let largest = code.frames.largest();
+        if largest > FRAME_MAX {
+            let why = format!(
+                "tasks share local variables, and a function has {largest} bytes of them: a search has {FRAME_MAX}"
+            );
+            return Err(Unsupported::new(why, "make large ones static _Thread_local").into());
+        }
+        Ok((code.decode(), code.frames))
+    }
+
+    /// The frames of functions, where stacks are apart.
+    fn frames(&self, program: &Program, code: &[u8]) -> Frames {
+        let Some(table) = program.unwind_table.filter(|_| self.is_apart) else {
+            return Frames::default();
+        };
+        Frames::read(&code[table..], self.mapping.start + table, self.mapping.start)
     }
 
     fn write(&self, address: usize, bytes: &[u8]) {
@@ -280,12 +371,14 @@ impl Code {
         let mut code = vec![if is_instruction { 0x68 } else { 0xB8 }];
         code.extend((hook as u32).to_le_bytes());
         if is_instruction {
+            let way = if self.is_apart { knee_c_instruction_apart } else { knee_c_instruction };
             code.extend([0xFF, 0x25, 0, 0, 0, 0]);
-            code.extend((knee_c_instruction as *const () as u64).to_le_bytes());
+            code.extend((way as *const () as u64).to_le_bytes());
             return self.write(self.stub_address(hook), &code);
         }
+        let way = if self.is_apart { knee_c_hooked_apart } else { knee_c_hooked };
         code.extend([0x49, 0xBB]);
-        code.extend((knee_c_hooked as *const () as u64).to_le_bytes());
+        code.extend((way as *const () as u64).to_le_bytes());
         code.extend([0x41, 0xFF, 0xE3]);
         self.write(self.stub_address(hook), &code);
     }

@@ -1,6 +1,7 @@
 //! Locks of a compiled program, with one holder or shared by readers.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use algorithms::{Hold, Locks, Properties, Shape};
 use anyhow::{Context, Result, bail};
@@ -101,6 +102,8 @@ impl Instance {
         let (name, stride, per_cpu) = (name.to_string(), LOCK_MAX, false);
         let array = NamedArray { name, offset: 0, stride, length: count, per_cpu, words, members };
         let start = region.laid_out(array, ALIGN) as usize;
+        self.locks.0.store(start, Relaxed);
+        self.locks.1.store(count, Relaxed);
         if let Some(prepare) = self.program.prepare {
             let m = Native::new(0, 0);
             let prepared = catch_panics(|| {

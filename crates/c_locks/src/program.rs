@@ -19,7 +19,10 @@ use crate::assembly::{
 };
 use crate::hooks::{self, Hook};
 use crate::inlined::{InlinedCalls, Line};
+use crate::locals::Local;
 use crate::memory::{Block, Space};
+use crate::once::Once;
+use crate::stacks::{PlacedStacks, Stacks};
 use crate::types;
 use crate::x86::Instruction;
 
@@ -71,6 +74,12 @@ pub struct Program {
     pub(crate) has_dependencies: bool,
     /// Whether volatile accesses have x86's order.
     pub(crate) has_x86_order: bool,
+    /// Where plain accesses are single ones, which race with no atomic one.
+    pub(crate) once: Once,
+    /// Local variables with a fixed place in memory.
+    pub(crate) locals: Vec<Local>,
+    /// What is known about its stacks.
+    pub(crate) stacks: Stacks,
 }
 
 /// The functions that tasks call, as offsets in the code.
@@ -158,6 +167,7 @@ impl Program {
         let inlined = InlinedCalls::read(&debug_information)?;
         let sites = parts.sites(&assembly.files, &relocations, &inlined)?;
         let (lock_words, lock_members) = types.lock()?;
+        let once = Once::new(&parts.text_of("knee_once"), &lock_words, &types.locals)?;
         for (space, block) in [(Space::Data, &mut data), (Space::ThreadLocal, &mut thread_local)] {
             let bytes = block.bytes.len();
             (block.words, block.members) = types.words(space, bytes, &parts.variables(space));
@@ -201,6 +211,9 @@ impl Program {
             lock_words,
             lock_members,
             entries,
+            once,
+            locals: types.locals,
+            stacks: Stacks::default(),
         })
     }
 }
@@ -240,6 +253,7 @@ impl Program {
         /// Less than what the engine counts, for those of what the lock guards.
         const WORDS_MAX: usize = 65_000;
         let [own, shared] = [&self.thread_local, &self.data].map(|block| block.words.len());
+        let own = own + if self.stacks.are_apart() { PlacedStacks::WORDS_MAX / 8 } else { 0 };
         if shared + tasks * own <= WORDS_MAX {
             return Ok(());
         }
@@ -251,6 +265,12 @@ impl Program {
             "check fewer tasks, or make arrays smaller",
         )
         .into())
+    }
+
+    /// Whether a search has found since the last call how the program's stacks have to be placed: then the next one goes
+    /// further.
+    pub fn take_learned(&self) -> bool {
+        self.stacks.take_learned()
     }
 
     /// Whether it is a data structure with an operation.
@@ -612,6 +632,17 @@ impl<'a> Parts<'a> {
             is_variable.then(|| (start + symbol.address() as usize, symbol.size() as usize, name))
         };
         self.file.symbols().filter_map(variable).collect()
+    }
+
+    /// The bytes of a constant that nothing needs to use, up to the first 0.
+    fn text_of(&self, name: &str) -> String {
+        let symbol = self.file.symbols().find(|symbol| symbol.name() == Ok(name));
+        let bytes = symbol.and_then(|symbol| {
+            let section = self.file.section_by_index(symbol.section_index()?).ok()?;
+            section.data().ok()?.get(symbol.address() as usize..)
+        });
+        let bytes = bytes.unwrap_or_default().split(|byte| *byte == 0).next();
+        String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
     }
 
     fn has_symbol(&self, name: &str) -> bool {

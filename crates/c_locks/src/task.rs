@@ -17,11 +17,16 @@ use engines::Unsupported;
 use machine::{Annotation, CodeSite, Machine, Op, Ordering, Sleep};
 
 pub use access::STACK;
-use access::{Announced, PENDING_MAX, Pending, Place, mix, ones, ordering, read, write};
+use access::{Announced, PENDING_MAX, Pending, Place, mix, ones, ordering};
 
-use crate::entry::{Frame, InstructionFrame, knee_c_enter};
+use crate::entry::{
+    Frame, InstructionFrame, STACK_ALIGN, STACK_GUARD, knee_c_enter, knee_c_enter_apart,
+};
 use crate::hooks::Hook;
 use crate::instance::Instance;
+
+/// Choices of one `knee_choose` at most.
+const CHOICES_MAX: u32 = 16;
 
 /// A call into C code.
 struct Task<'a, M: Machine> {
@@ -68,8 +73,14 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
     };
     task.runs();
     instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
-    // SAFETY: a function of the program, which takes one pointer.
-    let result = unsafe { knee_c_enter(instance.function(function), argument, task.base.as_ptr()) };
+    let (function, base) = (instance.function(function), task.base.as_ptr());
+    // SAFETY: a function of the program, which takes one pointer; and the stack of this task, on which nothing runs.
+    let result = unsafe {
+        match &instance.apart {
+            None => knee_c_enter(function, argument, base),
+            Some(stacks) => knee_c_enter_apart(function, argument, base, stacks.top(m.task())),
+        }
+    };
     task.settle();
     m.at(None);
     result
@@ -103,7 +114,7 @@ pub extern "C-unwind" fn knee_c_instructed(frame: *mut InstructionFrame) {
 
 impl<M: Machine> Called for Task<'_, M> {
     fn called(&self, arguments: &[u64; 5], frame: &Frame) -> u64 {
-        self.end.set(std::ptr::from_ref(frame) as usize + size_of::<Frame>());
+        self.stops(std::ptr::from_ref(frame) as usize, size_of::<Frame>());
         let hook = self.instance.program.hooks[frame.hook as usize];
         let arguments_used = arguments[..hook.arguments()].iter().copied();
         let state =
@@ -115,7 +126,7 @@ impl<M: Machine> Called for Task<'_, M> {
     }
 
     fn instructed(&self, frame: &mut InstructionFrame) {
-        self.end.set(std::ptr::from_ref(frame) as usize + size_of::<InstructionFrame>());
+        self.stops(std::ptr::from_ref(frame) as usize, size_of::<InstructionFrame>());
         let number = match self.instance.program.hooks[frame.hook as usize] {
             Hook::Instruction(number) => number,
             Hook::Trap => self.fail("it ends with an instruction that traps".to_string()),
@@ -137,6 +148,21 @@ impl<M: Machine> Task<'_, M> {
         RUNNING.set(Some(unsafe {
             std::mem::transmute::<NonNull<dyn Called + '_>, NonNull<dyn Called>>(called)
         }));
+    }
+
+    /// The code has stopped in a call, whose frame of this many bytes ends its stack.
+    fn stops(&self, frame: usize, bytes: usize) {
+        self.end.set(frame + bytes);
+        if let Some(stacks) = &self.instance.apart {
+            stacks.set_end(self.m.task(), frame + bytes);
+            if frame % STACK_ALIGN < STACK_GUARD {
+                self.refuse(
+                    "tasks share local variables, and the functions that a task is in have more of them than fit on the stack \
+                     of a search",
+                    "make large ones static _Thread_local, and leave out recursion",
+                );
+            }
+        }
     }
 
     /// A hash of all that decides what the task does next: registers with the hook's arguments, and its stack.
@@ -181,19 +207,12 @@ impl<M: Machine> Task<'_, M> {
             Hook::And(size) => return modify(size, Op::And(b), c),
             Hook::Xor(size) => return modify(size, Op::Xor(b), c),
             Hook::CompareExchange(size) => {
-                if !self.is_own(b as usize, size.into(), true) {
-                    self.refuse(
-                        "the expected value of a compare-exchange is no local variable",
-                        "copy it into one",
-                    );
-                }
-                // SAFETY: the C code's own variable, of the size of the word.
-                let expected = unsafe { read(b as usize, size) };
+                let word = Place { address: b as usize, size };
+                let expected = self.expected(word);
                 self.m.fails_with(ordering(e));
                 let old = modify(size, Op::CompareExchange(expected, c), d);
                 if old != expected {
-                    // SAFETY: as above.
-                    unsafe { write(b as usize, size, old) };
+                    self.set_expected(word, old);
                 }
                 return u64::from(old == expected);
             }
@@ -231,6 +250,7 @@ impl<M: Machine> Task<'_, M> {
             Hook::Errno => return self.errno.as_ptr() as u64,
             Hook::Operations => return self.instance.operations.load(Relaxed),
             Hook::Arrive => self.m.annotate(Annotation::Arrive),
+            Hook::Choose => return self.choose(a as u32, state),
             Hook::Park => {
                 self.park(a as usize, b as u32, Sleep::UNTIL_WOKEN, state);
             }
@@ -248,6 +268,16 @@ impl<M: Machine> Task<'_, M> {
             _ => self.fail("it aborts".to_string()),
         }
         a
+    }
+
+    /// A number below this one, of which a search tries all.
+    fn choose(&self, below: u32, state: u64) -> u64 {
+        if !(1..=CHOICES_MAX).contains(&below) {
+            self.refuse(&format!("knee_choose({below})"), "choose below 1 to 16");
+        }
+        self.forget(state);
+        self.last_load.set(None);
+        if below == 1 { 0 } else { self.m.random(below).into() }
     }
 
     /// The address of a thread-local variable in another task.

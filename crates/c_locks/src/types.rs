@@ -2,6 +2,7 @@
 //! union overlap, words are the finest parts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use anyhow::{Context, Result};
 use engines::Unsupported;
@@ -11,6 +12,7 @@ use gimli::{
 };
 use machine::{Member, Word};
 
+use crate::locals::Local;
 use crate::memory::{LOCK_MAX, Space};
 
 pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -24,6 +26,8 @@ pub struct Types {
     lock: Option<Vec<Leaf>>,
     /// Bytes of the lock.
     lock_bytes: usize,
+    /// Local variables with a fixed place in memory.
+    pub locals: Vec<Local>,
 }
 
 struct Variable {
@@ -68,11 +72,11 @@ pub fn open(sections: &BTreeMap<String, Vec<u8>>) -> Result<Dwarf<Slice<'_>>> {
 
 /// Reads the types and variables.
 pub fn read(dwarf: &Dwarf<Slice>) -> Result<Types> {
-    let mut types = Types { variables: Vec::new(), lock: None, lock_bytes: 0 };
+    let mut types = Types { variables: Vec::new(), lock: None, lock_bytes: 0, locals: Vec::new() };
     let mut units = dwarf.units();
     while let Some(header) = units.next()? {
         let unit = dwarf.unit(header)?;
-        let mut reader = Reader { dwarf, unit: &unit, types: &mut types };
+        let mut reader = Reader { dwarf, unit: &unit, types: &mut types, function: None };
         let mut tree = unit.entries_tree(None)?;
         reader.node(tree.root()?)?;
     }
@@ -206,6 +210,8 @@ struct Reader<'a, 'u> {
     dwarf: &'u Dwarf<Slice<'a>>,
     unit: &'u Unit<Slice<'a>>,
     types: &'u mut Types,
+    /// The code of the function that is being read, if its frame has an address.
+    function: Option<Range<usize>>,
 }
 
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
@@ -218,8 +224,14 @@ impl<'a> Reader<'a, '_> {
             && self
                 .name(entry)
                 .is_some_and(|name| ["knee_lock", "knee_operate"].contains(&name.as_str()));
+        if tag == gimli::DW_TAG_subprogram {
+            self.function = self.function_of(entry)?;
+        }
         if tag == gimli::DW_TAG_variable {
             self.variable(entry)?;
+        }
+        if tag == gimli::DW_TAG_variable || tag == gimli::DW_TAG_formal_parameter {
+            self.local(entry)?;
         }
         let mut children = node.children();
         while let Some(child) = children.next()? {
@@ -238,6 +250,42 @@ impl<'a> Reader<'a, '_> {
         let mut leaves = Vec::new();
         self.leaves(kind, start, &name, &mut leaves)?;
         self.types.variables.push(Variable { space, leaves });
+        Ok(())
+    }
+
+    /// The code of a function whose frame is found by the unwind table.
+    fn function_of(&self, entry: &Entry<'a>) -> Result<Option<Range<usize>>> {
+        let Some(AttributeValue::Exprloc(base)) = entry.attr_value(gimli::DW_AT_frame_base) else {
+            return Ok(None);
+        };
+        let mut operations = base.operations(self.unit.encoding());
+        let is_cfa = matches!(operations.next()?, Some(Operation::CallFrameCFA));
+        let start = entry.attr_value(gimli::DW_AT_low_pc);
+        let start = start.map(|start| self.dwarf.attr_address(self.unit, start)).transpose()?;
+        let start = start.flatten().and_then(place).filter(|(space, _)| *space == Space::Code);
+        let length = unsigned(entry, gimli::DW_AT_high_pc);
+        Ok(start.zip(length).filter(|_| is_cfa).map(|((_, start), length)| start..start + length))
+    }
+
+    /// A local variable, if it lies at one place in its function's frame.
+    fn local(&mut self, entry: &Entry<'a>) -> Result<()> {
+        let Some(function) = self.function.clone() else { return Ok(()) };
+        let Some(AttributeValue::Exprloc(location)) = entry.attr_value(gimli::DW_AT_location)
+        else {
+            return Ok(());
+        };
+        let mut operations = location.operations(self.unit.encoding());
+        let (first, second) = (operations.next()?, operations.next()?);
+        let (Some(Operation::FrameOffset { offset }), None) = (first, second) else {
+            return Ok(());
+        };
+        let (name, kind) = (self.name(entry), self.kind(entry));
+        let (Some(name), Some(kind)) = (name, kind) else { return Ok(()) };
+        let mut leaves = Vec::new();
+        self.leaves(kind, 0, &name, &mut leaves)?;
+        let size = self.size(kind)?;
+        let parts = leaves.into_iter().map(|leaf| (leaf.offset, leaf.size, leaf.path)).collect();
+        self.types.locals.push(Local { function, offset, size, parts });
         Ok(())
     }
 

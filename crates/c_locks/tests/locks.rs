@@ -7,7 +7,6 @@ use std::thread;
 
 use c_locks::compile;
 use described_hosts::Draw;
-use engines::Unsupported;
 use engines::checker::{Memory, Options, SearchResult, search};
 use engines::simulated::NS;
 use setup::foreign::Permitted;
@@ -255,20 +254,12 @@ fn variables_on_a_tasks_own_stack_are_its_own_affair() {
 }
 
 #[test]
-fn a_waiter_on_a_stack_is_not_checked_and_never_wrong() {
+fn a_waiter_on_a_stack_that_is_forgotten_is_found() {
     let waiter = program_with("own_variables.c", &["-DWAITER"]);
     for memory in [Memory::SequentiallyConsistent, Memory::TotalStoreOrder] {
-        let failure = searched(&waiter, (2, 2), memory).failure.unwrap();
-        let unsupported = failure.unsupported().unwrap();
-        assert!(unsupported.why.contains("own_variables.c:"), "{unsupported}");
-        assert!(unsupported.way_out.contains("_Thread_local"), "{unsupported}");
+        let said = fault(&waiter, memory).unwrap();
+        assert!(said.contains("deadlock") && said.contains("stack["), "{said}");
     }
-    let why = judge(&waiter).err().unwrap();
-    assert!(why.is::<Unsupported>(), "{why:#}");
-    assert!(
-        format!("{:#}", refuse_faulty(&waiter).unwrap_err())
-            .contains("own_variables.c: not checked: ")
-    );
 }
 
 #[test]

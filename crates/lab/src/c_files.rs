@@ -20,9 +20,57 @@ pub struct LockInC {
     pub flags: Vec<String>,
 }
 
-/// Whether a name on the command line is a lock in C.
+/// What a command line says to the compiler of locks in C.
+#[derive(clap::Args)]
+pub struct CompilerFlags {
+    /// Flags for the compiler of locks in C
+    ///
+    /// As in --cflags '-O3 -DSPIN=1'.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, hide_short_help = true)]
+    pub cflags: Option<String>,
+    /// Folder with headers of locks in C
+    ///
+    /// For a file of the kernel: that of its tree, as in -I linux/include.
+    #[arg(short = 'I', value_name = "DIR", hide_short_help = true)]
+    pub include: Vec<String>,
+}
+
+impl CompilerFlags {
+    /// The compiler's words.
+    pub fn words(&self) -> Result<Vec<String>> {
+        let flags = shlex::split(self.cflags.as_deref().unwrap_or_default());
+        let flags = flags.context("--cflags has an open quote")?;
+        let folders = self.include.iter().map(|folder| format!("-I{folder}"));
+        Ok(folders.chain(flags).collect())
+    }
+
+    /// The flags as they stand on a command line, with a space before.
+    pub fn to_line(&self) -> String {
+        let quote = |text: &String| {
+            shlex::try_quote(text).map_or_else(|_| text.clone(), |quoted| quoted.into_owned())
+        };
+        let folders = self.include.iter().map(|folder| format!(" -I {}", quote(folder)));
+        let flags = self.cflags.iter().filter(|flags| !flags.is_empty());
+        folders.chain(flags.map(|flags| format!(" --cflags {}", quote(flags)))).collect()
+    }
+
+    /// Fails if there are flags, and no file that they are for.
+    pub fn refuse_unused(&self, files: usize) -> Result<()> {
+        ensure!(
+            files > 0 || self.cflags.is_none(),
+            "--cflags is for locks in C, and no name is a C file: leave it out"
+        );
+        ensure!(
+            files > 0 || self.include.is_empty(),
+            "-I is for locks in C, and no name is a C file: leave it out"
+        );
+        Ok(())
+    }
+}
+
+/// Whether a name on the command line is a lock in C: also a header, of the kernel's.
 pub fn is_c_file(name: impl AsRef<Path>) -> bool {
-    name.as_ref().extension().is_some_and(|ending| ending == "c")
+    name.as_ref().extension().is_some_and(|ending| ending == "c" || ending == "h")
 }
 
 /// A lock in C that was compiled, or the reason why it cannot be checked.
@@ -37,7 +85,7 @@ pub struct Refused {
 }
 
 /// Compiles the C files among the names, with the user's flags.
-pub fn compiled(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<Subject>> {
+pub fn compiled(names: &[String], flags: &CompilerFlags, yes: bool) -> Result<Vec<Subject>> {
     let program = |file: Checkable| {
         file.map_err(|refused| anyhow!("{}: not checked: {}", refused.file.display(), refused.why))
     };
@@ -45,8 +93,8 @@ pub fn compiled(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<
 }
 
 /// As [`compiled`], with the reasons for those that cannot be checked.
-pub fn checkable(names: &[String], flags: Option<&str>, yes: bool) -> Result<Vec<Checkable>> {
-    let flags = shlex::split(flags.unwrap_or_default()).context("--cflags has an open quote")?;
+pub fn checkable(names: &[String], flags: &CompilerFlags, yes: bool) -> Result<Vec<Checkable>> {
+    let flags = flags.words()?;
     let named = names.iter().filter(|name| is_c_file(name)).map(PathBuf::from);
     let locks = named.map(|file| LockInC { file, flags: flags.clone() }).collect();
     let locks = permitted(Foreign::typed(locks), yes)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::c_files::{self, Checkable};
+use crate::c_files::{self, Checkable, CompilerFlags};
 use algorithms::locks::LOCKS;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
@@ -39,11 +39,8 @@ pub struct Arguments {
     /// A file my_lock.c includes knee_lock.h (see `knee show knee_lock.h`).
     #[arg(required_unless_present = "litmus")]
     names: Vec<String>,
-    /// Flags for the compiler of locks in C
-    ///
-    /// As in --cflags '-I../include'.
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, hide_short_help = true)]
-    cflags: Option<String>,
+    #[command(flatten)]
+    flags: CompilerFlags,
     /// Number of concurrent tasks
     #[arg(long, default_value_t = 3, value_name = "N")]
     threads: usize,
@@ -64,7 +61,7 @@ pub struct Arguments {
     #[arg(long, hide = true, conflicts_with = "memory")]
     tso: bool,
     /// Search litmus tests in C, a file or a folder of them: whether their outcomes are possible
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["names", "tso", "mutants", "sample", "replay", "against_kernel", "cflags"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["names", "tso", "mutants", "sample", "replay", "against_kernel", "cflags", "include"])]
     litmus: Option<PathBuf>,
     /// Mutate one memory access after the other, and report which mutants the search catches
     #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
@@ -145,11 +142,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let memory = arguments.memory.map_or(Memory::Rc11, |_| arguments.memory());
         return litmus::run(path, memory, arguments.states, &arguments.view);
     }
-    let files = c_files::checkable(&arguments.names, arguments.cflags.as_deref(), arguments.yes)?;
-    ensure!(
-        arguments.cflags.is_none() || !files.is_empty(),
-        "--cflags is for locks in C, and no name is a C file: leave it out"
-    );
+    let files = c_files::checkable(&arguments.names, &arguments.flags, arguments.yes)?;
+    arguments.flags.refuse_unused(files.len())?;
     let mut subjects = named(arguments, &files)?;
     let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
     if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
@@ -381,11 +375,9 @@ fn replay_command(
         Ok(Subject::InC(program)) => quoted(&program.file.display().to_string()),
         _ => checked.name.clone(),
     };
-    let flags = arguments.cflags.as_deref().unwrap_or_default();
-    let cflags =
-        if flags.is_empty() { String::new() } else { format!(" --cflags {}", quoted(flags)) };
+    let flags = arguments.flags.to_line();
     format!(
-        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{cflags} --replay {}",
+        "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{flags} --replay {}",
         quoted(&failure.schedule.to_string())
     )
 }

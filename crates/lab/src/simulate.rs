@@ -30,7 +30,7 @@ use studies::{MechanismDesign, Subject};
 use text::prose::counted;
 use text::quantity::duration_ns as duration_text;
 
-use crate::c_files;
+use crate::c_files::{self, CompilerFlags};
 
 /// What to simulate, and whether to ask first.
 #[derive(clap::Args)]
@@ -54,11 +54,8 @@ pub struct Arguments {
     /// algorithms`).
     #[arg(required = true, value_delimiter = ',')]
     names: Vec<String>,
-    /// Flags for the compiler of locks in C
-    ///
-    /// As in --cflags '-I../include'.
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, hide_short_help = true)]
-    cflags: Option<String>,
+    #[command(flatten)]
+    flags: CompilerFlags,
     /// Host to simulate, from `knee list hosts`
     ///
     /// A built-in host, NAME for hosts/NAME.toml in the current directory (see `knee doctor calibrate`), or the
@@ -275,7 +272,7 @@ fn prepared(arguments: &Arguments, yes: bool) -> Result<Prepared> {
     };
     let (mechanisms, locks): (Vec<&String>, Vec<&String>) =
         arguments.names.iter().partition(is_mechanism);
-    let programs = c_files::compiled(&arguments.names, arguments.cflags.as_deref(), yes)?;
+    let programs = c_files::compiled(&arguments.names, &arguments.flags, yes)?;
     refuse_for_c(arguments, &programs)?;
     let locks = locks_named(&locks, &programs)?;
     let subjects = [mechanisms_named(&mechanisms, arguments)?, locks].concat();
@@ -356,10 +353,7 @@ fn locks_named(names: &[&String], programs: &[Subject]) -> Result<Vec<Subject>> 
 
 /// Refuses what locks in C do not have, and flags for them where there is none.
 fn refuse_for_c(arguments: &Arguments, programs: &[Subject]) -> Result<()> {
-    ensure!(
-        arguments.cflags.is_none() || !programs.is_empty(),
-        "--cflags is for locks in C, and no name is a C file: leave it out"
-    );
+    arguments.flags.refuse_unused(programs.len())?;
     let native = [("--trace", arguments.trace.is_some()), ("--check", arguments.check)];
     for (flag, _) in native.iter().filter(|(_, given)| *given) {
         ensure!(programs.is_empty(), "{flag}: works only for locks of knee, not for C files");

@@ -86,6 +86,7 @@ impl<M: Machine> Task<'_, M> {
 
     /// A word that tasks may share, or a fault.
     pub(super) fn shared(&self, address: usize, size: u8) -> Place {
+        self.comes_to_stack(Place { address, size });
         if !self.is_shared(address, size.into()) {
             self.refuse_foreign_stack(address);
             self.fail(
@@ -99,11 +100,16 @@ impl<M: Machine> Task<'_, M> {
         Place { address, size }
     }
 
-    /// An address that was computed from what the task has read orders the access, where the code relies on that: so does
-    /// what it has read in its own thread-local variables before it writes there again.
+    /// An address that was computed from what the task has read orders the access, where the code relies on that: that of a
+    /// thread-local variable, or of another task's stack. So does what it has read in its own thread-local variables before it
+    /// writes there again.
     pub(super) fn depend(&self, place: Place) {
-        let owner = self.instance.owner(place.address);
-        if self.instance.program.has_dependencies && owner.is_some() {
+        let of_stack = || {
+            let stacks = self.instance.apart.as_ref()?;
+            stacks.owner(place.address).filter(|(task, _)| *task != self.m.task())
+        };
+        let is_found = self.instance.owner(place.address).is_some() || of_stack().is_some();
+        if self.instance.program.has_dependencies && is_found {
             with_size!(place.size, self.depend_on(place));
         }
     }
@@ -164,6 +170,8 @@ impl<M: Machine> Task<'_, M> {
             }
         };
         self.last_load.set(Some((state, value)));
+        // Others have run meanwhile.
+        self.comes_to_stack(place);
         value
     }
 
@@ -181,11 +189,20 @@ impl<M: Machine> Task<'_, M> {
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
-        with_size!(place.size, self.op(place, op, ordering))
+        let old = with_size!(place.size, self.op(place, op, ordering));
+        self.comes_to_stack(place);
+        old
     }
 
-    /// A plain access to shared memory that is about to happen.
-    pub(super) fn plain(&self, address: usize, bytes: usize, reads: bool, writes: bool) {
+    /// A plain access to shared memory that is about to happen. With a state, it is one relaxed access of each kind.
+    pub(super) fn plain(
+        &self,
+        address: usize,
+        bytes: usize,
+        reads: bool,
+        writes: bool,
+        once: Option<u64>,
+    ) {
         if !writes {
             // A loop that also reads this is no wait for the word of its load alone.
             self.last_load.set(None);
@@ -193,11 +210,15 @@ impl<M: Machine> Task<'_, M> {
         let (mut at, end) = (address, address + bytes);
         while at < end {
             let place = Place { address: at, size: piece(at, end) };
+            self.comes_to_stack(place);
             self.depend(place);
-            let value = reads.then(|| with_size!(place.size, self.get(place)));
+            let value = reads.then(|| match once {
+                Some(state) => self.load(place, Ordering::Relaxed, state),
+                None => with_size!(place.size, self.get(place)),
+            });
             // First what memory holds for others, then what the task sees there.
             if writes {
-                self.writes(place, None);
+                self.writes(place, once);
             }
             if let Some(value) = value {
                 self.show(place, value);
@@ -264,9 +285,10 @@ impl<M: Machine> Task<'_, M> {
         true
     }
 
-    /// A search keeps the stacks of tasks apart: what lies there is no part of the memory that it restores.
+    /// The stack of a coroutine is no part of the memory that a search restores: the next one has stacks that are.
     fn refuse_foreign_stack(&self, address: usize) {
         if self.instance.is_on_stack_of_another(self.m.task(), address) {
+            self.instance.program.stacks.set_apart();
             self.refuse(
                 "tasks share a local variable of one of them (a waiter on its stack), which a search does not see",
                 "make it static _Thread_local, or a part of the lock's own type",
@@ -288,6 +310,7 @@ impl<M: Machine> Task<'_, M> {
             unsafe { write(address, size, new) };
         }
         if op == Op::Load && self.last_load.replace(Some((state, old))) == Some((state, old)) {
+            self.instance.program.stacks.set_apart();
             self.refuse(
                 "a task waits for a local variable of its own, which a search does not see change",
                 "make it static _Thread_local, or a part of the lock's own type",
@@ -303,6 +326,47 @@ impl<M: Machine> Task<'_, M> {
             self.m.fence(Ordering::SeqCst);
         }
         Some(old)
+    }
+
+    /// An access to a stack in the region: of another task, only to what lives there.
+    pub(super) fn comes_to_stack(&self, place: Place) {
+        let Place { address, size } = place;
+        let Some(stacks) = &self.instance.apart else { return };
+        let Some((owner, offset)) = stacks.owner(address) else { return };
+        if owner != self.m.task() && !self.instance.is_live_local(stacks, owner, address) {
+            self.fail(format!(
+                "it comes to a place on the stack of t{owner} that is no local variable there any more"
+            ));
+        }
+        if !stacks.is_whole(offset, size.into()) {
+            self.instance.program.stacks.cut(offset, size.into());
+            self.refuse("the parts of a local variable became known too late", "check it again");
+        }
+    }
+
+    /// The value of a word that a compare-exchange expects, in a local variable.
+    pub(super) fn expected(&self, place: Place) -> u64 {
+        if self.instance.apart.is_some() && self.is_shared(place.address, place.size.into()) {
+            self.comes_to_stack(place);
+            return with_size!(place.size, self.get(place));
+        }
+        if !self.is_own(place.address, place.size.into(), true) {
+            self.refuse(
+                "the expected value of a compare-exchange is no local variable",
+                "copy it into one",
+            );
+        }
+        // SAFETY: the C code's own variable, of the size of the word.
+        unsafe { read(place.address, place.size) }
+    }
+
+    /// Writes the value that a compare-exchange found into the variable that said what it expects.
+    pub(super) fn set_expected(&self, place: Place, value: u64) {
+        if self.is_shared(place.address, place.size.into()) {
+            return with_size!(place.size, self.set(place, value));
+        }
+        // SAFETY: as in `expected`, which has come before.
+        unsafe { write(place.address, place.size, value) };
     }
 
     fn writes(&self, place: Place, volatile: Option<u64>) {

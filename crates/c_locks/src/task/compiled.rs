@@ -17,7 +17,7 @@ const RDI: usize = 7;
 impl<M: Machine> Task<'_, M> {
     /// Does what the instruction after this call does, or lets it do so.
     pub(super) fn accesses(&self, frame: &mut InstructionFrame) {
-        let Some(Access { kind, bytes, length }) =
+        let Some(Access { kind, bytes, length, local }) =
             self.instance.access(frame.return_address as usize)
         else {
             return;
@@ -41,8 +41,30 @@ impl<M: Machine> Task<'_, M> {
             return self.site.set(before);
         }
         self.comes_to(frame.return_address);
-        self.plain(at, *bytes, reads, writes);
+        if let Some(local) = local {
+            self.names_local(at, *bytes, local);
+        }
+        let is_once = self.instance.is_once(at, *bytes);
+        let state = || self.state(frame.registers.into_iter(), frame.return_address);
+        let state = if is_once { Some(state()) } else { None };
+        self.plain(at, *bytes, reads, writes, state);
         self.runs();
+    }
+
+    /// Notes the name of a local variable, where its stack is known to others.
+    fn names_local(&self, at: usize, bytes: usize, name: &str) {
+        let Some(stacks) = &self.instance.apart else { return };
+        let Some((_, start)) = stacks.owner(at) else { return };
+        if stacks.is_named(start, bytes, name) {
+            return;
+        }
+        let program = &self.instance.program;
+        program.stacks.name(start, bytes, name);
+        // Others find the variable by its place.
+        if program.once.has_local(name) {
+            program.stacks.cut(start, bytes);
+            self.refuse("the parts of a local variable became known too late", "check it again");
+        }
     }
 
     /// Does a string instruction, whose elements have so many bytes.

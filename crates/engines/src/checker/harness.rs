@@ -194,8 +194,9 @@ impl Harness<'_> {
         Some(Fault::Deadlock(waits.collect()))
     }
 
-    fn follow(&mut self, schedule: &Schedule) -> Result<Followed, String> {
+    fn follow(&mut self, schedule: &Schedule, drains: &mut Drains) -> Result<Followed, String> {
         let mut turns = std::mem::take(&mut self.turns);
+        drains.met = 0;
         for (i, &turn) in schedule.0.iter().enumerate() {
             let is_over = |world: &World| world.fault.is_some() || world.grown;
             if is_over(&self.world.borrow()) {
@@ -207,6 +208,9 @@ impl Harness<'_> {
             };
             let task = self.world.borrow().state.tasks.get(usize::from(turn.0)).copied();
             if turn.1 == FLUSH && task.as_ref().is_some_and(is_to_store) {
+                self.take_turn((turn.0, 0));
+            }
+            if self.is_drained(turn.0) && drains.is_no_turn() {
                 self.take_turn((turn.0, 0));
             }
             self.world.borrow().turns(&mut turns);
@@ -225,6 +229,15 @@ impl Harness<'_> {
         Ok(Followed { steps, fault })
     }
 
+    /// Whether a task is at a full fence with an empty store buffer.
+    fn is_drained(&self, task: u8) -> bool {
+        let world = self.world.borrow();
+        let task = world.state.tasks.get(usize::from(task));
+        task.is_some_and(|task| {
+            matches!(task.request.kind, RequestKind::Drain) && task.buffered == 0
+        })
+    }
+
     /// The fault of a live state in which no task goes on by itself, where these are all turns.
     pub fn fault_of_stopped(&mut self, turns: &[Turn]) -> Option<Fault> {
         // The watched task stops early, on purpose. So does a task that needs another row or column: all begins anew.
@@ -237,6 +250,31 @@ impl Harness<'_> {
             return self.fault_at_end();
         }
         if only_time_outs(turns) { self.lost_wake_up() } else { None }
+    }
+}
+
+/// Full fences in a schedule. One that a search met with an empty buffer was no turn there. Where each access is a step, a store
+/// before it may be buffered still: then the schedule does not say whether the fence has a turn.
+#[derive(Default)]
+struct Drains {
+    /// Whether each has no turn, of the first ones; all others have.
+    no_turn: Vec<bool>,
+    /// How many were met.
+    met: usize,
+}
+
+impl Drains {
+    fn is_no_turn(&mut self) -> bool {
+        self.met += 1;
+        self.no_turn.get(self.met - 1).copied().unwrap_or(false)
+    }
+
+    /// The next guess, after one that was wrong; false after the last.
+    fn guess_again(&mut self) -> bool {
+        self.no_turn.resize(self.met, false);
+        while self.no_turn.pop_if(|no_turn| *no_turn).is_some() {}
+        let last = self.no_turn.last_mut().map(|no_turn| *no_turn = true);
+        last.is_some()
     }
 }
 
@@ -255,8 +293,30 @@ pub fn followed(
 ) -> io::Result<Result<Followed, String>> {
     // In a schedule each access is a step, local ones too.
     let options = Options { reduction: false, ..*options };
-    with_trace(setup, &options, Some(Trace::default()), |harness| harness.follow(schedule))
+    let mut drains = Drains::default();
+    let follow = |drains: &mut Drains| {
+        with_trace(setup, &options, Some(Trace::default()), |harness| {
+            harness.follow(schedule, drains)
+        })
+    };
+    let first = follow(&mut drains)?;
+    if first.is_ok() {
+        return Ok(first);
+    }
+    for _ in 0..GUESSES_MAX {
+        if !drains.guess_again() {
+            break;
+        }
+        let next = follow(&mut drains)?;
+        if next.is_ok() {
+            return Ok(next);
+        }
+    }
+    Ok(first)
 }
+
+/// How often a schedule is followed with other guesses about its fences.
+const GUESSES_MAX: usize = 1000;
 
 /// Follows the way to a fault once more, and writes it down.
 pub fn explain_failure(

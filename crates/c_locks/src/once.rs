@@ -1,0 +1,47 @@
+//! What KNEE_ONCE names: members of the lock, and of local variables, whose races the author of the code accepts.
+
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
+use machine::Word;
+
+use crate::locals::Local;
+
+/// Where plain accesses are single ones.
+#[derive(Debug, Default)]
+pub struct Once {
+    /// Bytes of the lock.
+    members: Vec<Range<usize>>,
+    /// Names of local variables, or of their members.
+    locals: Vec<String>,
+}
+
+impl Once {
+    /// Reads names with commas between: those of words of the lock, and of the parts of local variables.
+    pub fn new(names: &str, words: &[Word], locals: &[Local]) -> Result<Once> {
+        let mut once = Once::default();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let is_it = |word: &&Word| word.path.strip_prefix('.') == Some(name);
+            let members =
+                words.iter().filter(is_it).map(|word| word.offset..word.offset + word.size);
+            once.members.extend(members);
+            let mut parts = locals.iter().flat_map(|local| &local.parts);
+            if parts.any(|(_, _, part)| part == name) {
+                once.locals.push(name.to_string());
+            }
+            let is_found = !once.members.is_empty() || !once.locals.is_empty();
+            ensure!(is_found, "KNEE_ONCE: there is no member {name}");
+        }
+        Ok(once)
+    }
+
+    /// Whether these bytes are in a member.
+    pub fn has_member(&self, start: usize, size: usize) -> bool {
+        self.members.iter().any(|range| range.start <= start && start + size <= range.end)
+    }
+
+    /// Whether this part of a local variable is named.
+    pub fn has_local(&self, name: &str) -> bool {
+        self.locals.iter().any(|local| local == name)
+    }
+}
