@@ -31,7 +31,7 @@ const LOCK_SAMPLED: [CheckSize; 2] = [
     CheckSize { threads: 3, acquires: 3, locks: 1 },
     CheckSize { threads: 4, acquires: 2, locks: 1 },
 ];
-const LOCK_SCHEDULES: u64 = 20_000;
+const LOCK_SCHEDULES: u64 = 5000;
 
 /// Sizes in which the lock without a mutant has more states are not searched whole.
 const LOCK_STATES_MAX: u64 = 300_000;
