@@ -31,6 +31,9 @@ pub struct CheckedAlgorithm {
     pub memory: &'static str,
     /// The stronger memory models under which it holds; null unless something is wrong under `rc11`.
     pub holds_on: Option<Vec<&'static str>>,
+    /// Whether it holds under `rc11`, too; null unless it holds and no memory model was asked for. If it fails there, this
+    /// answer is that of `rc11`.
+    pub by_language: Option<LanguageVerdict>,
     /// Number of states that were searched; null if schedules were sampled.
     pub states: Option<u64>,
     /// Number of schedules that were sampled; null if all states were searched.
@@ -51,6 +54,17 @@ pub struct CheckedAlgorithm {
     pub interleaving: Option<Vec<String>>,
     /// Whether no shorter schedule shows a fault; null if nothing was found.
     pub shortest: Option<bool>,
+}
+
+/// What a search under `rc11` says of an algorithm that holds on this machine.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LanguageVerdict {
+    /// The verdict: `holds` or `not checked`.
+    pub verdict: &'static str,
+    /// Number of states that were searched; null if nothing is known.
+    pub states: Option<u64>,
+    /// Why it was not checked; null if it was.
+    pub why: Option<String>,
 }
 
 /// How often tasks enter before one that waits.
@@ -191,6 +205,112 @@ pub enum MutantFate {
     },
     /// No search found a fault.
     Survived,
+}
+
+/// The algorithms whose orders were judged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Orderings(pub Vec<OrderedAlgorithm>);
+
+/// The orders of one algorithm, or why they were not judged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OrderedAlgorithm {
+    /// The orders were judged.
+    Judged {
+        /// Name of the algorithm.
+        name: String,
+        /// The memory model that was searched: `sc`, `x86` or `rc11`.
+        memory: &'static str,
+        /// The tasks of the searches that were whole.
+        searched: Vec<SearchedTasks>,
+        /// The tasks of the searches that ended at a number of states.
+        partly_searched: Vec<SearchedTasks>,
+        /// The accesses and fences that are not relaxed.
+        accesses: Vec<AccessOrder>,
+        /// How the weakest set was found; the set itself is `in_set` of each access.
+        weakest_set: OrderSet,
+    },
+    /// The orders were not judged.
+    NotChecked {
+        /// Name of the algorithm.
+        name: String,
+        /// The verdict: `wrong` if it has a fault as it is, else `not checked`.
+        verdict: &'static str,
+        /// The fault, or why it was not checked.
+        why: String,
+        /// What to do.
+        way_out: String,
+    },
+}
+
+/// The tasks of a search.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SearchedTasks {
+    /// Number of tasks.
+    pub threads: usize,
+    /// Number of acquisitions of each task.
+    pub acquires: u32,
+    /// Number of locks.
+    pub locks: usize,
+}
+
+/// The order of an access or a fence: `relaxed`, `acquire`, `release`, `acq_rel`, `seq_cst`, or `none` for a fence that may
+/// be left out.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AccessOrder {
+    /// Name of the source file.
+    pub file: String,
+    /// Line of the source file.
+    pub line: u32,
+    /// The source line.
+    pub source: String,
+    /// What has the order: `load`, `store`, `read-modify-write`, `failed compare-exchange` or `fence`.
+    pub access: &'static str,
+    /// The order that the source says.
+    pub today: &'static str,
+    /// The weakest order with which the algorithm holds while all others are as they are.
+    pub alone: &'static str,
+    /// That order under `x86`; null unless a weaker model was searched.
+    pub on_x86: Option<&'static str>,
+    /// The order in a weakest set, in which all are weakened at a time.
+    pub in_set: &'static str,
+    /// Whether no weaker order holds.
+    pub needed: bool,
+    /// Weaker orders of which nothing is known, because their searches gave up.
+    pub unknown: Vec<&'static str>,
+    /// What shows that the order alone cannot be weaker: an execution for each order right below it.
+    pub refutations: Vec<OrderRefutation>,
+}
+
+/// What fails with an order that is too weak.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrderRefutation {
+    /// The order.
+    pub order: &'static str,
+    /// The fault.
+    pub fault: String,
+    /// The tasks.
+    pub tasks: SearchedTasks,
+    /// The steps that lead to it, a line each.
+    pub interleaving: Vec<String>,
+    /// Whether no shorter way leads to a fault.
+    pub shortest: bool,
+}
+
+/// How a weakest set of orders was found: none of them can be weaker while the others are as they are there.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrderSet {
+    /// How: `exhaustive`, or `greedy`, one access after the other, the costliest first.
+    pub method: &'static str,
+    /// Number of weakest sets; null unless all sets were tried.
+    pub weakest_sets: Option<usize>,
+    /// Number of sets that were searched.
+    pub sets_searched: usize,
+    /// Number of states of the last check, of this set with all tasks.
+    pub states: u64,
+    /// The fault of the last check; null if the set holds.
+    pub fault: Option<String>,
 }
 
 /// The litmus tests that were searched.

@@ -106,6 +106,7 @@ fn compiled(file: &Path, flags: &[String]) -> Result<Program> {
     compiler.call(here, &assemble).context("assembling it")?;
     let object = fs::read(&object).context("reading the object file")?;
     let mut program = Program::parse(&name, &object, &annotated)?;
+    program.is_of_kernel = tree.is_some();
     program.sources = sources(&annotated.files, folder);
     program.equivalent = equivalent::read(&program.sources)?;
     program.file = file.to_path_buf();

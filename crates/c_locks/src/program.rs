@@ -42,6 +42,8 @@ pub struct Program {
     pub name: String,
     /// The file as on the command line.
     pub file: PathBuf,
+    /// Whether the file is one of the kernel tree, whose memory model is not the language's.
+    pub is_of_kernel: bool,
     /// The mutants that break nothing.
     pub equivalent: Vec<Equivalent<String>>,
     /// The ends of the paths, and the texts, of the user's files that it was compiled from.
@@ -192,6 +194,7 @@ impl Program {
             name: name.to_string(),
             file: PathBuf::new(),
             equivalent: Vec::new(),
+            is_of_kernel: false,
             sources: Vec::new(),
             code,
             text: std::mem::take(&mut parts.text),

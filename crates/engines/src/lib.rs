@@ -8,11 +8,13 @@
 
 pub mod checker;
 mod mutated;
+mod orders;
 pub mod simulated;
 mod steppable;
 mod unsupported;
 
-pub use machine::CodeSite;
-pub use mutated::{AccessChange, Mutant, Mutated};
+pub use machine::{CodeSite, Ordering};
+pub use mutated::{AccessChange, Collected, Mutant, Mutated};
+pub use orders::{OrderLimit, Ordered, OrderedAccess, common_order};
 pub use steppable::{Panic, catch_panics};
 pub use unsupported::Unsupported;

@@ -2,13 +2,15 @@
 //! that cannot tell the mutant from the original does not test that access.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use machine::{
     Annotation, Atom, CodeSite, Field, IpiTarget, Machine, Op, Ordering, Sleep, SleepEnd, Sleepers,
     Until, Value,
 };
+
+use crate::orders::{OrderLimit, Ordered, OrderedAccess, common_order, union};
 
 /// What a mutant changes about an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,30 +57,55 @@ impl fmt::Display for AccessChange {
     }
 }
 
-/// A machine that applies a mutant, or one that collects the possible mutants.
+/// What an algorithm's accesses are, for those who change them.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// The possible changes of each access.
+    pub mutants: BTreeSet<Mutant>,
+    /// All accesses that are ordered, with the strongest order that each has had.
+    pub orders: BTreeMap<OrderedAccess, Ordering>,
+}
+
+impl Collected {
+    /// Adds an access of this order.
+    fn add_order(&mut self, access: OrderedAccess, order: Ordering) {
+        if order != Ordering::Relaxed {
+            let strongest = self.orders.entry(access).or_insert(order);
+            *strongest = union(*strongest, order);
+        }
+    }
+}
+
+/// A machine that applies a mutant, limits orders, or collects what can be changed.
 #[derive(Debug)]
 pub struct Mutated<'a, M> {
     machine: &'a M,
     mutant: Option<Mutant>,
-    possible: Option<&'a RefCell<BTreeSet<Mutant>>>,
+    limits: &'a [OrderLimit],
+    collected: Option<&'a RefCell<Collected>>,
     /// Where the next accesses stand, if not where this machine is called.
     site: Cell<Option<CodeSite>>,
 }
 
 impl<'a, M> Mutated<'a, M> {
-    /// A machine that applies this mutant.
-    pub fn new(machine: &'a M, mutant: Mutant) -> Mutated<'a, M> {
-        Mutated { machine, mutant: Some(mutant), possible: None, site: Cell::new(None) }
-    }
-
     /// A machine that changes nothing.
     pub fn unchanged(machine: &'a M) -> Mutated<'a, M> {
-        Mutated { machine, mutant: None, possible: None, site: Cell::new(None) }
+        Mutated { machine, mutant: None, limits: &[], collected: None, site: Cell::new(None) }
     }
 
-    /// A machine that changes nothing, and collects the possible mutants of each access.
-    pub fn collecting(machine: &'a M, possible: &'a RefCell<BTreeSet<Mutant>>) -> Mutated<'a, M> {
-        Mutated { machine, mutant: None, possible: Some(possible), site: Cell::new(None) }
+    /// A machine that applies this mutant.
+    pub fn new(machine: &'a M, mutant: Mutant) -> Mutated<'a, M> {
+        Mutated { mutant: Some(mutant), ..Mutated::unchanged(machine) }
+    }
+
+    /// A machine whose accesses order no more than these limits say.
+    pub fn weakened(machine: &'a M, limits: &'a [OrderLimit]) -> Mutated<'a, M> {
+        Mutated { limits, ..Mutated::unchanged(machine) }
+    }
+
+    /// A machine that changes nothing, and collects the possible mutants and the order of each access.
+    pub fn collecting(machine: &'a M, collected: &'a RefCell<Collected>) -> Mutated<'a, M> {
+        Mutated { collected: Some(collected), ..Mutated::unchanged(machine) }
     }
 
     /// The change to apply at the caller's site.
@@ -86,13 +113,27 @@ impl<'a, M> Mutated<'a, M> {
     fn change(&self, possible: &[AccessChange]) -> Option<AccessChange> {
         let called_at = CodeSite::caller();
         let at = self.site.get().unwrap_or(called_at);
-        if let Some(collected) = self.possible {
-            collected
-                .borrow_mut()
-                .extend(possible.iter().map(|&change| Mutant { site: at, change }));
+        if let Some(collected) = self.collected {
+            let mutants = possible.iter().map(|&change| Mutant { site: at, change });
+            collected.borrow_mut().mutants.extend(mutants);
         }
         let Mutant { site, change } = self.mutant?;
         (site == at).then_some(change)
+    }
+
+    /// The order of an access at the caller's site.
+    #[track_caller]
+    fn order(&self, ordered: Ordered, order: Ordering) -> Ordering {
+        if self.limits.is_empty() && self.collected.is_none() {
+            return order;
+        }
+        let called_at = CodeSite::caller();
+        let access = OrderedAccess { site: self.site.get().unwrap_or(called_at), ordered };
+        if let Some(collected) = self.collected {
+            collected.borrow_mut().add_order(access, order);
+        }
+        let limits = self.limits.iter().filter(|limit| limit.access == access);
+        limits.fold(order, |order, limit| common_order(order, limit.order))
     }
 }
 
@@ -145,6 +186,7 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     #[track_caller]
     fn op<T: Value>(&self, atom: &Atom<T>, op: Op<T>, ordering: Ordering) -> T {
+        let ordering = self.order(Ordered::of(&op), ordering);
         let relaxed = match self.change(changes(&op, ordering)) {
             None => ordering,
             Some(AccessChange::NoAcquire) => Ordering::Release,
@@ -169,6 +211,7 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     #[track_caller]
     fn await_until<T: Value>(&self, atom: &Atom<T>, until: Until<T>, ordering: Ordering) -> T {
+        let ordering = self.order(Ordered::Load, ordering);
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
         let changes = [AccessChange::Relaxed, AccessChange::NoWait, AccessChange::IrqsOff];
         // In other languages a wait is a loop over loads, which loads again whatever this returns.
@@ -191,6 +234,7 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         ordering: Ordering,
         tries: u32,
     ) -> Option<T> {
+        let ordering = self.order(Ordered::Load, ordering);
         let relaxing = if ordering == Ordering::Relaxed { 1 } else { 0 };
         match self.change(&[AccessChange::Relaxed, AccessChange::NoWait][relaxing..]) {
             None => self.machine.await_for(atom, until, ordering, tries),
@@ -318,7 +362,9 @@ impl<M: Machine> Machine for Mutated<'_, M> {
 
     #[track_caller]
     fn fence(&self, ordering: Ordering) {
-        if self.change(&[AccessChange::Skipped]).is_none() {
+        let ordering = self.order(Ordered::Fence, ordering);
+        let is_there = self.change(&[AccessChange::Skipped]).is_none();
+        if is_there && ordering != Ordering::Relaxed {
             self.machine.fence(ordering);
         }
     }
@@ -327,7 +373,9 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.depend(atom);
     }
 
+    #[track_caller]
     fn fails_with(&self, ordering: Ordering) {
+        let ordering = self.order(Ordered::Failure, ordering);
         self.machine.fails_with(ordering);
     }
 

@@ -125,6 +125,19 @@ pub fn name(file: &Checkable) -> String {
     }
 }
 
+/// The name as an argument of `knee check`: of a file its path, for the shell.
+pub fn as_argument(file: &Checkable) -> String {
+    match file {
+        Ok(Subject::InC(program)) => quoted(&program.file.display().to_string()),
+        _ => name(file),
+    }
+}
+
+/// A text as one word of the shell.
+pub fn quoted(text: &str) -> String {
+    shlex::try_quote(text).map_or_else(|_| text.to_string(), Into::into)
+}
+
 /// The file with this name on the command line.
 pub fn checkable_named<'a>(files: &'a [Checkable], name: &str) -> Option<&'a Checkable> {
     let file = Path::new(name).file_name()?.to_str()?;

@@ -2,6 +2,7 @@
 //! tests that the search catches their mutants.
 
 mod litmus;
+mod orderings;
 mod page;
 
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use algorithms::locks::LOCKS;
 use algorithms::mechanisms::MECHANISMS;
 use algorithms::mechanisms::file_locks::{DESIGNS, Deadlocks, Design};
 use answers::{
-    CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons, Mutant,
-    MutantFate, Mutants, MutatedAlgorithm,
+    CheckedAlgorithm, Checks, DesignAgainstKernel, FollowedSchedule, KernelComparisons,
+    LanguageVerdict, Mutant, MutantFate, Mutants, MutatedAlgorithm,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use engines::Unsupported;
@@ -28,7 +29,7 @@ use pages::ViewFlags;
 use studies::checks::against_kernel::{KernelComparison, compare};
 use studies::checks::bypass::{Fairness, fairness};
 use studies::checks::mutants::{self, CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{CheckResult, CheckSize, Mutation, Verdict, with_tasks};
+use studies::checks::{ByLanguage, CheckResult, CheckSize, Mutation, Verdict, with_tasks};
 use studies::{MechanismDesign, Subject};
 
 /// What to check.
@@ -53,8 +54,8 @@ pub struct Arguments {
     /// Lock that guards a mechanism [default: ticket]
     #[arg(long, value_name = "LOCK")]
     over: Option<String>,
-    /// Memory model: `rc11`, what C11 and C++20 promise; `x86`, where stores wait in store buffers;
-    /// `sc`, where each is visible immediately [default: that of this machine]
+    /// Memory model: `rc11`, all that C11 and C++20 allow; `x86`, its store buffers; `sc`, no
+    /// reordering [default: this machine's and rc11]
     #[arg(long, value_enum, value_name = "MODEL")]
     memory: Option<MemoryModel>,
     /// `--memory x86`, as it was called before
@@ -66,16 +67,19 @@ pub struct Arguments {
     /// Mutate one memory access after the other, and report which mutants the search catches
     #[arg(long, conflicts_with_all = ["tso", "sample", "replay", "threads", "acquires", "locks"])]
     mutants: bool,
+    /// Weaken acquires, releases and fences: which are needed, by default under rc11
+    #[arg(long, conflicts_with_all = ["tso", "mutants", "sample", "replay", "against_kernel", "litmus", "threads", "acquires", "locks", "over"])]
+    orderings: bool,
     /// Run this many random schedules (PCT) instead of a full search, for larger setups
     #[arg(long, value_name = "SCHEDULES", conflicts_with = "replay")]
     sample: Option<u64>,
-    /// Seed of --sample and --against-kernel
+    /// Seed of random schedules and calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Make this many random calls to file_locks and to the running kernel, and compare results
     #[arg(long, value_name = "CALLS", conflicts_with_all = ["sample", "mutants", "replay", "memory", "tso"])]
     against_kernel: Option<u64>,
-    /// Replay one schedule, as printed with a failure, and show each step
+    /// Replay a schedule, as printed with a failure
     #[arg(long, value_name = "SCHEDULE")]
     replay: Option<String>,
     /// Disable symmetry reduction: distinguish states that differ only in task ids
@@ -145,14 +149,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let files = c_files::checkable(&arguments.names, &arguments.flags, arguments.yes)?;
     arguments.flags.refuse_unused(files.len())?;
     let mut subjects = named(arguments, &files)?;
-    let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
-    if is_large && !arguments.mutants && arguments.names.iter().any(|name| name == "all") {
-        // Searches of mechanisms take minutes; searches of locks take seconds.
-        subjects.retain(|subject| !is_mechanism(subject));
-        talk(
-            "mechanisms are skipped: `all` includes them with --threads 2 --acquires 1 or with \
-             --sample",
-        );
+    if arguments.names.iter().any(|name| name == "all") {
+        leave_out_mechanisms(arguments, &mut subjects);
     }
     ensure!(
         (1..=TASKS_MAX).contains(&arguments.threads),
@@ -168,6 +166,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     if arguments.mutants {
         return judge(arguments, &subjects);
+    }
+    if arguments.orderings {
+        let memory = arguments.memory.map_or(Memory::Rc11, |_| arguments.memory());
+        return orderings::run(&subjects, memory, &arguments.view);
     }
     if let Some(calls) = arguments.against_kernel {
         return against_kernel(arguments, &subjects, calls);
@@ -193,6 +195,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         || Ok(page::results(&results, again())),
     )?;
     Ok(status(&results))
+}
+
+/// Leaves mechanisms out of all algorithms where their searches would take minutes; searches of locks take seconds.
+fn leave_out_mechanisms(arguments: &Arguments, subjects: &mut Vec<Checkable>) {
+    let is_large = arguments.threads as u32 * arguments.acquires > 2 && arguments.sample.is_none();
+    if arguments.orderings || is_large && !arguments.mutants {
+        subjects.retain(|subject| !is_mechanism(subject));
+    }
+    if is_large && !arguments.mutants && !arguments.orderings {
+        talk(
+            "mechanisms are skipped: `all` includes them with --threads 2 --acquires 1 or with \
+             --sample",
+        );
+    }
 }
 
 fn status(results: &[CheckResult]) -> ExitCode {
@@ -274,8 +290,58 @@ fn options(arguments: &Arguments) -> Options {
     Options { memory, symmetry, reduction, states_max, shortest, ..Options::default() }
 }
 
+/// Checks under the memory model that is asked for; else under that of this machine, and what holds there by the
+/// language's rules, too, but for files of the kernel, which has rules of its own.
 fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
-    let (size, options) = (size(arguments), options(arguments));
+    let options = options(arguments);
+    let mut checked = check_under(arguments, subject, &options)?;
+    if !matches!(checked.verdict(), Verdict::Holds) {
+        return Ok(checked);
+    }
+    let is_of_kernel = matches!(subject, Ok(Subject::InC(program)) if program.is_of_kernel);
+    if arguments.memory.is_none() && !arguments.tso && !is_of_kernel {
+        match by_language(arguments, subject, &options, &checked)? {
+            Ok(too) => checked.by_language = Some(too),
+            Err(wrong) => return Ok(wrong),
+        }
+    }
+    let lock = subject.as_ref().ok().filter(|subject| subject.is_lock() && checked.size.locks == 1);
+    if let Some(lock) = lock {
+        checked.fairness = known_fairness(fairness(lock))?;
+    }
+    Ok(checked)
+}
+
+/// Searches what holds on this machine under RC11 besides; `Err` is what is wrong there. It does about as much work as was
+/// done before, so that the answer does not keep its reader waiting.
+fn by_language(
+    arguments: &Arguments,
+    subject: &Checkable,
+    options: &Options,
+    checked: &CheckResult,
+) -> Result<std::result::Result<ByLanguage, CheckResult>> {
+    let states_max = checked.states.unwrap_or_default().max(BY_LANGUAGE_STATES_MAX);
+    let states_max = states_max.min(options.states_max);
+    let options = Options { memory: Memory::Rc11, states_max, ..*options };
+    let weak = check_under(arguments, subject, &options)?;
+    Ok(match weak.verdict() {
+        Verdict::Wrong(_) => Err(weak),
+        Verdict::NotChecked(why) => Ok(ByLanguage::NotChecked(why)),
+        Verdict::Holds | Verdict::NothingFound => {
+            Ok(ByLanguage::Holds(weak.states.unwrap_or_default()))
+        }
+    })
+}
+
+/// States of a search under RC11 that was not asked for, at least.
+const BY_LANGUAGE_STATES_MAX: u64 = 300_000;
+
+fn check_under(
+    arguments: &Arguments,
+    subject: &Checkable,
+    options: &Options,
+) -> Result<CheckResult> {
+    let size = size(arguments);
     let since = Instant::now();
     let mut checked = CheckResult {
         name: c_files::name(subject),
@@ -288,21 +354,18 @@ fn check(arguments: &Arguments, subject: &Checkable) -> Result<CheckResult> {
         gave_up: false,
         failure: None,
         holds_on: Vec::new(),
+        by_language: None,
         refused: None,
         fairness: None,
     };
-    if let Err(error) = search_or_sample(arguments, subject, &options, &mut checked) {
+    if let Err(error) = search_or_sample(arguments, subject, options, &mut checked) {
         let refused = error.downcast_ref::<Unsupported>().cloned();
         checked.refused = Some(refused.ok_or(error)?);
     }
     checked.seconds = since.elapsed().as_secs_f64();
     let is_wrong = matches!(checked.verdict(), Verdict::Wrong(_));
     if is_wrong && options.memory == Memory::Rc11 && arguments.sample.is_none() {
-        checked.holds_on = stronger_models(subject, size, &options)?;
-    }
-    let lock = subject.as_ref().ok().filter(|subject| subject.is_lock() && size.locks == 1);
-    if let (Verdict::Holds, Some(lock)) = (checked.verdict(), lock) {
-        checked.fairness = known_fairness(fairness(lock))?;
+        checked.holds_on = stronger_models(subject, size, options)?;
     }
     Ok(checked)
 }
@@ -367,24 +430,16 @@ fn replay_command(
         "ticket" => String::new(),
         over => format!(" --over {over}"),
     };
-    let memory = match arguments.memory() {
+    let memory = match checked.memory {
         memory if memory == Memory::of_this_machine() => String::new(),
         memory => format!(" --memory {}", page::memory(memory)),
     };
-    let name = match subject {
-        Ok(Subject::InC(program)) => quoted(&program.file.display().to_string()),
-        _ => checked.name.clone(),
-    };
+    let name = c_files::as_argument(subject);
     let flags = arguments.flags.to_line();
     format!(
         "knee check {name} --threads {threads} --acquires {acquires}{locks}{over}{memory}{flags} --replay {}",
-        quoted(&failure.schedule.to_string())
+        c_files::quoted(&failure.schedule.to_string())
     )
-}
-
-/// A text as one word of the shell.
-fn quoted(text: &str) -> String {
-    shlex::try_quote(text).map_or_else(|_| text.to_string(), Into::into)
 }
 
 fn follow(arguments: &Arguments, subject: &Checkable, schedule: &str) -> Result<ExitCode> {
@@ -480,6 +535,16 @@ fn checked(checked: &CheckResult) -> CheckedAlgorithm {
         holds_on: failure
             .filter(|_| checked.memory == Memory::Rc11)
             .map(|_| checked.holds_on.iter().map(|&memory| page::memory(memory)).collect()),
+        by_language: checked.by_language.as_ref().map(|by_language| match by_language {
+            ByLanguage::Holds(states) => {
+                LanguageVerdict { verdict: "holds", states: Some(*states), why: None }
+            }
+            ByLanguage::NotChecked(why) => LanguageVerdict {
+                verdict: "not checked",
+                states: None,
+                why: Some(why.why.to_string()),
+            },
+        }),
         states: checked.states,
         schedules: checked.schedules,
         steps: checked.steps,

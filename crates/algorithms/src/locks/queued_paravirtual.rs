@@ -93,12 +93,9 @@ impl Lock for QueuedParavirtual {
             why: "the last wait left running or hashed, and a head that is hashed but not named only spins",
         },
         Equivalent { change: "relaxed", line: "mem.lock.locked.load(m, Ordering::Acquire)", why: IN_ORDER },
-        Equivalent { change: "no acquire", line: "heir.locked.swap", why: FULL_BARRIER },
-        Equivalent { change: "no release", line: "heir.locked.swap", why: FULL_BARRIER },
-        Equivalent { change: "off by one", line: "heir.locked.swap", why: "every value but 0 means head" },
-        Equivalent { change: "torn", line: "heir.locked.swap", why: "only its waiter reads it in between, and the exchange after it drains the store buffer" },
-        Equivalent { change: "no acquire", line: "heir.state.compare_exchange", why: FULL_BARRIER },
-        Equivalent { change: "no release", line: "heir.state.compare_exchange", why: FULL_BARRIER },
+        Equivalent { change: "relaxed", line: "heir.locked.store", why: IN_ORDER },
+        Equivalent { change: "off by one", line: "heir.locked.store", why: "every value but 0 means head" },
+        Equivalent { change: "skipped", line: "m.fence(Ordering::SeqCst)", why: "the exchange after it drains the store buffer" },
         Equivalent { change: "skipped", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
         Equivalent { change: "off by one", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
         Equivalent { change: "torn", line: "heir.state.compare_exchange", why: KICKED_ANYWAY },
@@ -112,13 +109,18 @@ impl Lock for QueuedParavirtual {
         Equivalent { change: "skipped", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
         Equivalent { change: "off by one", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
         Equivalent { change: "torn", line: "node.state.compare_exchange(m, HALTED, RUNNING", why: NAMED_AGAIN },
+        Equivalent { change: "skipped", line: "node.state.store(m, RUNNING", why: HEAD_STATE },
         Equivalent { change: "off by one", line: "node.state.store(m, RUNNING", why: HEAD_STATE },
         Equivalent { change: "no release", line: "mem.lock.locked.swap(m, SLOW", why: IN_ORDER },
         Equivalent { change: "off by one", line: "mem.lock.locked.swap(m, SLOW", why: SLOW_ENOUGH },
+        Equivalent { change: "skipped", line: "node.state.store(m, HASHED", why: HEAD_STATE },
         Equivalent { change: "off by one", line: "node.state.store(m, HASHED", why: HEAD_STATE },
         Equivalent { change: "no wait", line: "m.halt(&node.kicked", why: "halting may end at any time" },
-        Equivalent { change: "skipped", line: "node.kicked.store(m, 0", why: NO_SLEEP },
-        Equivalent { change: "off by one", line: "node.kicked.store(m, 0", why: NO_SLEEP },
+        Equivalent { change: "relaxed", line: "node.kicked.swap(m, 0", why: FULL_BARRIER },
+        Equivalent { change: "skipped", line: "node.kicked.swap(m, 0", why: NO_SLEEP },
+        Equivalent { change: "off by one", line: "node.kicked.swap(m, 0", why: NO_SLEEP },
+        Equivalent { change: "torn", line: "node.kicked.swap(m, 0", why: "the caller has not read yet what a kick in between is about" },
+        Equivalent { change: "relaxed", line: "node.kicked.store(m, 1", why: IN_ORDER },
         Equivalent { change: "off by one", line: "node.kicked.store(m, 1", why: "every value but 0 is a kick" },
     ];
     const FIFO: bool = false;
@@ -202,12 +204,14 @@ impl QueuedParavirtual {
         if next == 0 {
             next = m.await_until(&node.next, Until::differs(0), Ordering::Acquire);
         }
-        // The next waiter becomes the head. SeqCst: this store precedes our load of its state,
-        // while the waiter stores its state before it loads this. Pairs with `wait_to_be_head`.
+        // The next waiter becomes the head. Release: what we have read of its node comes before it uses that again.
         let heir = self.0.node(next);
-        heir.locked.swap(m, 1, Ordering::SeqCst);
+        heir.locked.store(m, 1, Ordering::Release);
+        // This store precedes our load of the heir's state, also where the exchange fails, while the heir stores its
+        // state before it loads this. Pairs with `wait_to_be_head`.
+        m.fence(Ordering::SeqCst);
         // halted -> hashed: the heir sleeps, or is about to, so the unlock must kick it.
-        let halted = heir.state.compare_exchange(m, HALTED, HASHED, Ordering::SeqCst);
+        let halted = heir.state.compare_exchange(m, HALTED, HASHED, Ordering::Relaxed);
         if halted.is_ok() {
             mem.head.store(m, next, Ordering::Relaxed);
             // *,*,1 -> *,*,3. Release: the head is named. Only the lock holder writes `locked` now.
@@ -227,7 +231,7 @@ impl QueuedParavirtual {
     fn wait_to_be_head<M: Machine>(&self, m: &M, node: &HaltingNode) {
         let start = m.history_mark();
         loop {
-            // Pairs with the swap of `locked` in `wait_in_queue`, as does the load below.
+            // Pairs with the store of `locked` in `wait_in_queue`, as does the load below.
             let turn = Until::differs(0);
             if m.await_for(&node.locked, turn, Ordering::Acquire, LOADS).is_some() {
                 return;
@@ -281,13 +285,17 @@ impl QueuedParavirtual {
     /// Halts this CPU until it is kicked; returns immediately if it was kicked since the last halt.
     fn halt<M: Machine>(&self, m: &M, node: &HaltingNode) {
         m.halt(&node.kicked, 0);
-        // Relaxed: the caller reads again what the kick was about.
-        node.kicked.store(m, 0, Ordering::Relaxed);
+        // Acquire: the caller reads again what the kick was about. Pairs with the release in `kick`. A store could wait in the
+        // store buffer until after the next kick, which it would undo.
+        node.kicked.swap(m, 0, Ordering::Acquire);
     }
 
     fn kick<M: Machine>(&self, m: &M, code: u32) {
         let node = self.0.node(code);
-        node.kicked.store(m, 1, Ordering::Relaxed);
+        // Release: the free lock is visible to the virtual CPU that the kick wakes. A hypervisor orders so: KVM has
+        // smp_wmb() in kvm_make_request(), which pv_kick() ends in, and smp_mb__after_atomic() in kvm_check_request(),
+        // by which the halted CPU finds the kick (include/linux/kvm_host.h).
+        node.kicked.store(m, 1, Ordering::Release);
         m.kick(&node.kicked);
     }
 }

@@ -1,9 +1,13 @@
-/* A queue of per-CPU nodes, written with the kernel's words: the tail is a CPU's number plus one.
+/* A queue of per-CPU nodes, written with the kernel's words: the tail is a CPU's number plus one. RELAXED: the holder empties
+ * the queue without ordering that after its own `locked`, so the next task may still find the lock free. (The kernel's lock takes
+ * `locked` and the tail in one exchange of the word there.)
  *
  * knee_equivalent: off by one | WRITE_ONCE(lock->locked | every value but 0 means locked
  * knee_equivalent: off by one | smp_store_release(&next->locked | every value but 0 makes the waiter the first
  * knee_equivalent: relaxed | smp_store_release(&next->locked | the first in the queue acquires lock->locked next
  * knee_equivalent: relaxed | smp_cond_load_acquire(&node->locked | the first in the queue acquires lock->locked next
+ * knee_equivalent: relaxed | xchg_acquire(&lock->tail | on x86 it is a full barrier
+ * knee_equivalent: relaxed | empty(&lock->tail | on x86 it is a full barrier
  */
 #include <knee_kernel.h>
 
@@ -23,6 +27,12 @@ struct queue_lock {
 	};
 };
 
+#ifdef RELAXED
+#define empty cmpxchg_relaxed
+#else
+#define empty cmpxchg_release
+#endif
+
 static DEFINE_PER_CPU_ALIGNED(struct queue_node, queue_node);
 
 static void queue_lock(struct queue_lock *lock)
@@ -34,7 +44,7 @@ static void queue_lock(struct queue_lock *lock)
 	node->next = NULL;
 	/* Pairs with the address dependency below: others find our node ready. */
 	smp_wmb();
-	before = xchg_relaxed(&lock->tail, mine);
+	before = xchg_acquire(&lock->tail, mine);
 	knee_arrive();
 	if (before) {
 		WRITE_ONCE(per_cpu_ptr(&queue_node, before - 1)->next, node);
@@ -43,7 +53,7 @@ static void queue_lock(struct queue_lock *lock)
 	/* We are the first in the queue. */
 	smp_cond_load_acquire(&lock->locked, !VAL);
 	WRITE_ONCE(lock->locked, 1);
-	if (cmpxchg_relaxed(&lock->tail, mine, 0) == mine)
+	if (empty(&lock->tail, mine, 0) == mine)
 		return;
 	next = smp_cond_load_relaxed(&node->next, VAL);
 	smp_store_release(&next->locked, 1);

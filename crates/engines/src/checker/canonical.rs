@@ -292,7 +292,8 @@ fn phase(task: &CheckedTask) -> u64 {
     };
     let flags = u64::from(task.interrupt_pending) << 8 | u64::from(task.has_stored) << 9;
     let spins = task.spins_on.map_or(0, |value| mix(u64::MAX, value));
-    spins ^ (phase | flags | u64::from(task.irqs_off_depth) << 16)
+    let slept = task.slept_after.map_or(0, |(place, value)| mix(place, value));
+    spins ^ slept ^ (phase | flags | u64::from(task.irqs_off_depth) << 16)
 }
 
 fn identity() -> Numbering {

@@ -96,6 +96,7 @@ fn new_task() -> CheckedTask {
     CheckedTask {
         request: Request { kind, offset: 0, size: 0, ordering, failure, location },
         spins_on: None,
+        slept_after: None,
         ended: false,
         history: 0,
         named_cpus: NamedCpus::default(),

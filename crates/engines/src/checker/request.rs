@@ -18,6 +18,17 @@ pub struct Request {
     pub location: CodeSite,
 }
 
+impl Request {
+    /// How a read of this value orders: a compare-exchange that fails has an order of its own.
+    pub fn order_of_reading(&self, value: u64) -> Ordering {
+        match self.kind {
+            RequestKind::Access(Op::Load) => self.ordering,
+            RequestKind::Access(op) if op.written(value, self.size).is_none() => self.failure,
+            _ => self.ordering,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RequestKind {
     Access(Op<u64>),

@@ -46,6 +46,8 @@ pub struct CheckedTask {
     pub ended: bool,
     /// The value that its pending read-modify-write has just found and left, in the same state.
     pub spins_on: Option<u64>,
+    /// Where it was, as a hash, when it last found and left a value, and that value: if it has gone to sleep since.
+    pub slept_after: Option<(u64, u64)>,
     /// A hash of all values that the task was given and has not forgotten.
     pub history: u64,
     pub named_cpus: NamedCpus,

@@ -100,6 +100,9 @@ impl World {
         let is_futex = matches!(kind, RequestKind::Park(..));
         views.readable(if is_futex { &rows } else { &rows[..1] }, &target, &mut indices);
         let value = |read: u8| self.value_at(views, (offset, size), &target, read);
+        let request = &self.state.tasks[task].request;
+        let is_acquired = |read: u8| acquires(request.order_of_reading(value(read)));
+        indices.retain(|&read| !is_acquired(read) || views.is_coherent(&target, read));
         match kind {
             RequestKind::Access(Op::Load) | RequestKind::AwaitFor(_) | RequestKind::Park(..) => {
                 indices.into_iter().map(WeakStep::Reads).collect()
@@ -259,16 +262,21 @@ impl World {
     }
 
     /// Notes whether a task has come back to a read-modify-write that has just changed nothing: it waits until the word has
-    /// another value. What it does until then publishes no more than before.
+    /// another value. What it does until then publishes no more than before. So does a task whose sleep in between was ended
+    /// by its time-out alone; had it been woken, it might have to sleep again.
     pub fn find_spin(&mut self, task: usize) {
-        let before = self.idle_update.take();
+        let slept_after = self.state.tasks[task].slept_after.take();
+        let before = self.idle_update.take().or(slept_after);
         if !self.is_weak {
             return;
         }
         let place = self.place_of(task);
-        let is_access = matches!(self.state.tasks[task].request.kind, RequestKind::Access(_));
-        self.state.tasks[task].spins_on =
+        let task = &mut self.state.tasks[task];
+        let is_access = matches!(task.request.kind, RequestKind::Access(_));
+        task.spins_on =
             before.filter(|&(last, _)| is_access && last == place).map(|(_, value)| value);
+        let is_timed = matches!(task.request.kind, RequestKind::Park(_, sleep) if sleep.timed);
+        task.slept_after = before.filter(|_| is_timed);
     }
 
     /// Does to memory, and to what happened before what, as was done to views.

@@ -318,6 +318,8 @@ impl World {
     fn remember(&mut self, task: usize, request: &Request, reply: Reply) {
         let value = self.without_cpu_numbers(task, request.offset, request.size, reply.value);
         let task_state = &mut self.state.tasks[task];
+        // Only a time-out leaves a sleep without `held`.
+        task_state.slept_after = task_state.slept_after.filter(|_| reply.slept && !reply.held);
         task_state.history = mix(task_state.history, value << 1 ^ u64::from(reply.held));
         task_state.steps += 1;
         if task_state.steps > STEPS_MAX {

@@ -42,6 +42,7 @@ const ANSWERS: &[AnswerKind] = &[
     answer("check-against-kernel", schema_of::<answers::KernelComparisons>),
     answer("check-litmus", schema_of::<answers::LitmusTests>),
     answer("check-mutants", schema_of::<answers::Mutants>),
+    answer("check-orderings", schema_of::<answers::Orderings>),
     answer("check-replay", schema_of::<answers::FollowedSchedule>),
     answer("compare", schema_of::<analysis::Comparison>),
     answer("compare-fragile", schema_of::<answers::FragileAnswer>),

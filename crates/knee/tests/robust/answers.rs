@@ -15,6 +15,7 @@ use crate::terminal::home_with_a_record;
 const PRINTED: &[(&str, &str)] = &[
     ("check", "check ticket --threads 2 --json"),
     ("check-mutants", "check test_and_set --mutants --json"),
+    ("check-orderings", "check test_and_set --orderings --json"),
     ("compare", "compare compared --json"),
     ("show-algorithm", "show queued --json"),
     ("show-command", "show command:fio --json"),

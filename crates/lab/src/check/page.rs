@@ -1,6 +1,6 @@
 //! What was searched and what was found, as a page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use answers::{BypassBound, BypassBounds, DesignAgainstKernel};
 use engines::checker::{Failure, Fault, Memory};
@@ -8,7 +8,7 @@ use engines::{CodeSite, Mutant, Unsupported};
 use pages::{Block, Page, PageKind, PageTable, Section};
 use studies::checks::bypass::{Bound, Fairness, TASKS_MOST};
 use studies::checks::mutants::{CaughtMutant, Fate, JudgedMutant};
-use studies::checks::{CheckResult, CheckSize, Verdict};
+use studies::checks::{ByLanguage, CheckResult, CheckSize, Verdict};
 use text::prose::counted;
 use text::table::{Align, Table};
 
@@ -87,13 +87,46 @@ fn answers(all: &[CheckResult]) -> Vec<String> {
     }
     match &named(|verdict| matches!(verdict, Verdict::Holds))[..] {
         [] => {}
-        [name] => answers.push(format!("{name} holds in every interleaving of {tasks}")),
         names => {
-            let names = brief(names, "algorithm");
-            answers.push(format!("{names} hold in every interleaving of {tasks}"));
+            let hold = if names.len() == 1 { "holds" } else { "hold" };
+            let (names, too) = (brief(names, "algorithm"), too_by_language(all));
+            answers.push(format!("{names} {hold} in every interleaving of {tasks}{too}"));
         }
     }
+    answers.extend(unknown_by_language(all));
     answers
+}
+
+/// That all which holds on this machine does so by the language's rules, too.
+fn too_by_language(all: &[CheckResult]) -> String {
+    let mut holding = all.iter().filter(|one| matches!(one.verdict(), Verdict::Holds));
+    let is_too = |one: &CheckResult| matches!(one.by_language, Some(ByLanguage::Holds(_)));
+    let machine = memory(Memory::of_this_machine());
+    if holding.all(is_too) { format!(", on {machine} and by C11 (rc11)") } else { String::new() }
+}
+
+/// What holds on this machine, and what is not known of it under RC11: a sentence for each reason.
+fn unknown_by_language(all: &[CheckResult]) -> Vec<String> {
+    let mut names_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for one in all {
+        if let Some(ByLanguage::NotChecked(why)) = &one.by_language {
+            let why = why.why.lines().next().unwrap_or_default();
+            names_of.entry(why).or_default().push(&one.name);
+        }
+    }
+    let said = |(why, names): (&str, Vec<&str>)| {
+        format!("{}: rc11: not checked: {why}", brief(&names, "algorithm"))
+    };
+    names_of.into_iter().map(said).collect()
+}
+
+/// The memory models of the verdict.
+fn models(one: &CheckResult) -> String {
+    let model = memory(one.memory);
+    match one.by_language {
+        Some(ByLanguage::Holds(_)) => format!("{model}, rc11"),
+        _ => model.to_string(),
+    }
 }
 
 /// Names, or how many there are: the table has all.
@@ -139,7 +172,7 @@ fn table(all: &[CheckResult]) -> Table {
             one.name.clone(),
             one.size.threads.to_string(),
             one.size.acquires.to_string(),
-            memory(one.memory).to_string(),
+            models(one),
             or_none(searched.map(|searched| searched.to_string())),
             or_none(searched.map(|_| one.steps.to_string())),
             or_none(searched.map(|_| format!("{:.3}", one.seconds))),
@@ -157,11 +190,17 @@ fn legend(all: &[CheckResult]) -> Vec<String> {
         all.iter().find(|one| test(&one.verdict())).map(|one| one.memory)
     };
     let holding = memory_of(|verdict| matches!(verdict, Verdict::Holds)).map(holds);
+    let any_by_language =
+        all.iter().any(|one| matches!(one.by_language, Some(ByLanguage::Holds(_))));
+    let by_language = any_by_language.then_some(HOLDS_BY_LANGUAGE);
     let bypass = all.iter().any(|one| one.fairness.is_some()).then_some(BOUNDED_BYPASS);
     let sampled = memory_of(|verdict| matches!(verdict, Verdict::NothingFound))
         .map(|_| "states: random schedules tried; this proves nothing about the others");
-    [holding, bypass, sampled].into_iter().flatten().map(str::to_string).collect()
+    [holding, by_language, bypass, sampled].into_iter().flatten().map(str::to_string).collect()
 }
+
+const HOLDS_BY_LANGUAGE: &str = "rc11: the same in every execution that C11 and C++20 allow, with no data race; not searched: what \
+     docs/lab/memory-models.md leaves out";
 
 const BOUNDED_BYPASS: &str = "bypass: how often others enter while a task waits; none: more often with every acquire \
      more, so a waiter can starve. Searched apart: 2 and 3 tasks, as far as possible up to 16 acquires each, each store \
@@ -241,7 +280,7 @@ fn interleaving(name: &str, failure: &Failure) -> Section {
 }
 
 /// The steps of an interleaving: which task does what, and in which line of the source.
-fn trace(steps: &[String]) -> Block {
+pub fn trace(steps: &[String]) -> Block {
     if steps.is_empty() {
         return Block::Text(vec!["(before the first step)".to_string()]);
     }
@@ -412,6 +451,7 @@ mod tests {
             gave_up: false,
             failure: Some(failure),
             holds_on: Vec::new(),
+            by_language: None,
             refused: None,
             fairness: None,
         };

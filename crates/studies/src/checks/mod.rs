@@ -4,16 +4,16 @@
 pub mod against_kernel;
 pub mod bypass;
 pub mod mutants;
+pub mod orderings;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 
 use algorithms::contract::{self, Guarded};
 use algorithms::mechanisms::{Mechanism, Scenario, operations};
 use algorithms::{Locks, LocksVisitor, Properties, Shape};
 use anyhow::{Context, Result, bail};
 use engines::checker::{Checked, Failure, IpiHandler, Memory, Options, Setup, search};
-use engines::{Mutant, Mutated, Unsupported};
+use engines::{Collected, Mutant, Mutated, OrderLimit, Unsupported};
 use machine::{Machine, Native, Region};
 
 use crate::subject::{MechanismVisitor, Subject};
@@ -25,7 +25,7 @@ const REGION_BYTES: usize = 64 << 10;
 const IN_USE: &str = "the lock is still in use";
 
 /// The tasks of a check.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckSize {
     /// The number of tasks.
     pub threads: usize,
@@ -57,10 +57,20 @@ pub struct CheckResult {
     pub failure: Option<Failure>,
     /// The stronger memory models under which the same tasks hold, where a fault of weak memory was found.
     pub holds_on: Vec<Memory>,
+    /// Whether what holds here was searched under RC11 besides, and holds there too.
+    pub by_language: Option<ByLanguage>,
     /// Why it could not be searched at all.
     pub refused: Option<Unsupported>,
     /// Whether a waiter can starve, of a lock that holds.
     pub fairness: Option<Fairness>,
+}
+
+/// What a search under RC11 says of an algorithm that holds on this machine. If it fails there, that is the result.
+pub enum ByLanguage {
+    /// It holds, too; this many states were searched.
+    Holds(u64),
+    /// Nothing is known.
+    NotChecked(Unsupported),
 }
 
 /// What a check says.
@@ -116,8 +126,10 @@ pub enum Mutation<'a> {
     None,
     /// A machine that applies this mutant.
     Apply(Mutant),
-    /// A machine that collects the possible mutants.
-    Collect(&'a RefCell<BTreeSet<Mutant>>),
+    /// A machine whose accesses order no more than these limits say.
+    Weaken(&'a [OrderLimit]),
+    /// A machine that collects the possible mutants, and orders.
+    Collect(&'a RefCell<Collected>),
 }
 
 /// Calls `act` with the tasks of a subject at their start.
@@ -206,7 +218,8 @@ impl Mutation<'_> {
         body.run(&match self {
             Mutation::None => Mutated::unchanged(m),
             Mutation::Apply(mutant) => Mutated::new(m, mutant),
-            Mutation::Collect(possible) => Mutated::collecting(m, possible),
+            Mutation::Weaken(limits) => Mutated::weakened(m, limits),
+            Mutation::Collect(collected) => Mutated::collecting(m, collected),
         });
     }
 }

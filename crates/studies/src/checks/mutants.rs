@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use algorithms::mechanisms::{ListedMechanism, Scenario};
 use anyhow::{Result, bail};
 use engines::checker::{Failure, Fault, Memory, Options, SearchResult, Setup, sample, search};
-use engines::{AccessChange, Mutant, Unsupported};
+use engines::{AccessChange, Collected, Mutant, OrderedAccess, Unsupported};
 use host::in_parallel;
-use machine::CodeSite;
+use machine::{CodeSite, Ordering};
 
 use super::{CheckSize, Mutation, with_scenario, with_tasks};
 use crate::subject::{MechanismDesign, Subject};
@@ -165,7 +165,7 @@ fn ensure_right(subject: &Subject, sizes: &[CheckSize], memories: &[Memory]) -> 
 // Locks, and programs in C.
 
 fn judge_tasks(subject: &Subject, memories: &[Memory]) -> Result<Vec<JudgedMutant>> {
-    let PossibleMutants { mutants, sizes, larger_sizes } = possible(subject)?;
+    let PossibleMutants { mutants, sizes, larger_sizes, .. } = possible(subject)?;
     if memories.contains(&Memory::Rc11) {
         ensure_right(subject, &sizes, &[Memory::Rc11])?;
     }
@@ -195,13 +195,15 @@ fn judge_tasks(subject: &Subject, memories: &[Memory]) -> Result<Vec<JudgedMutan
 pub struct PossibleMutants {
     /// Each change of one access in its files, also in those that several locks share.
     pub mutants: BTreeSet<Mutant>,
-    sizes: Vec<CheckSize>,
-    larger_sizes: Vec<CheckSize>,
+    /// The order of each access there that is not relaxed.
+    pub orders: BTreeMap<OrderedAccess, Ordering>,
+    pub(super) sizes: Vec<CheckSize>,
+    pub(super) larger_sizes: Vec<CheckSize>,
 }
 
 /// The possible mutants of a lock or a program in C.
 pub fn possible(subject: &Subject) -> Result<PossibleMutants> {
-    let collected = RefCell::new(BTreeSet::new());
+    let collected = RefCell::new(Collected::default());
     let (mut sizes, mut larger_sizes) = (Vec::new(), Vec::new());
     for &size in SIZES {
         let searched = with_tasks(subject, size, Mutation::Collect(&collected), |setup| {
@@ -229,8 +231,11 @@ pub fn possible(subject: &Subject) -> Result<PossibleMutants> {
         |site: &CodeSite| sources.iter().any(|(name, _)| site.file.ends_with(name.as_str()));
     // The tasks of a lock are not interrupted.
     let applies = |mutant: &Mutant| is_own(&mutant.site) && mutant.change != AccessChange::IrqsOff;
+    let Collected { mutants, mut orders } = collected.into_inner();
+    orders.retain(|access, _| is_own(&access.site));
     Ok(PossibleMutants {
-        mutants: collected.into_inner().into_iter().filter(applies).collect(),
+        mutants: mutants.into_iter().filter(applies).collect(),
+        orders,
         sizes,
         larger_sizes,
     })
@@ -281,7 +286,7 @@ fn judge_designs(
     let mut designs_of: BTreeMap<Mutant, Vec<&'static str>> = BTreeMap::new();
     let own = [format!("/{}.rs", mechanism.name), format!("/{}/", mechanism.name)];
     for design in mechanism.designs() {
-        let collected = RefCell::new(BTreeSet::new());
+        let collected = RefCell::new(Collected::default());
         let collect = Mutation::Collect(&collected);
         for scenario in scenarios_reaching_more(mechanism).chain([&SAMPLED]) {
             let memory = Memory::SequentiallyConsistent;
@@ -292,7 +297,7 @@ fn judge_designs(
                 );
             }
         }
-        for mutant in collected.into_inner() {
+        for mutant in collected.into_inner().mutants {
             let is_own = own.iter().any(|path| mutant.site.file.contains(path));
             if is_own && (mechanism.interrupts || mutant.change != AccessChange::IrqsOff) {
                 designs_of.entry(mutant).or_default().push(design);
@@ -396,7 +401,7 @@ fn scenarios_reaching_more(mechanism: &ListedMechanism) -> impl Iterator<Item = 
 }
 
 /// The source line of a site; `sources` are the ends of the paths and the texts of files.
-fn line_of(site: &CodeSite, sources: &[(String, &str)]) -> String {
+pub(super) fn line_of(site: &CodeSite, sources: &[(String, &str)]) -> String {
     let is_its_file = |(name, _): &&(String, &str)| site.file.ends_with(name.as_str());
     let source = sources.iter().find(is_its_file).map_or("", |(_, source)| source);
     let line = source.lines().nth(site.line as usize - 1).unwrap_or_default();

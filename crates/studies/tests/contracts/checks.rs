@@ -72,7 +72,7 @@ fn expected() -> Expect {
         per_node_read_write 692 8669 8533 692 687 8811 10434 687
         percpu_read_write_semaphore 1307 39013 208614 1307 1379 41995 229595 1379
         queued 11 164 100 57 10 132 84 53
-        queued_paravirtual 97 43885 24132 456 134 55428 40997 622
+        queued_paravirtual 97 45548 26980 452 133 71083 48122 612
         queued_read_write 68 4901 2602 68 63 3798 2113 63
         read_write_semaphore 396 39781 36457 396 423 42753 39689 423
         test_and_set 7 21 13 38 7 21 13 37
@@ -108,7 +108,7 @@ fn every_exclusive_lock_holds_where_three_and_four_are_nested() {
         mcs 536 2406 528 2386
         parking 890 3365 890 3365
         queued 236 894 224 858
-        queued_paravirtual 1790 6478 2427 8752
+        queued_paravirtual 1754 6290 2359 8424
         test_and_set 163 635 157 607
         test_and_set_delayed 163 635 157 607
         test_and_test_and_set 184 716 178 688

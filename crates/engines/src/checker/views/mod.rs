@@ -383,6 +383,22 @@ impl Views {
         last
     }
 
+    /// Whether a read of several words that acquires can read this message: what it acquires with one word must not be newer
+    /// than what it reads of another.
+    pub fn is_coherent(&self, target: &Target, read: u8) -> bool {
+        if target.words.count_ones() < 2 || read == MEMORY {
+            return true;
+        }
+        let cell = &self.messages[self.cell(target.cell)];
+        let rows = self.read_from(target, read).into_iter().filter_map(|index| self.row_of(index));
+        let rows: Vec<usize> = rows.collect();
+        target.bits().all(|bit| {
+            let last = self.last(cell, read.into(), bit).map_or(0, |last| last + 1);
+            let seen = |&row: &usize| usize::from(self.seen(row, target.columns[bit]));
+            rows.iter().all(|row| seen(row) <= last)
+        })
+    }
+
     /// The first message of this cell behind `read` that writes one of these words: what the reader has not seen.
     pub fn next_unread(&self, target: &Target, read: u8) -> Option<&Message> {
         if read == MEMORY {
