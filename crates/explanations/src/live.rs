@@ -318,7 +318,7 @@ pub fn notes(answer: &LiveAnswer) -> Vec<String> {
     if answer.unfollowed_seconds > 0.0 {
         notes.push(format!(
             "nothing was followed for {} s between the windows: its threads switch so often that following all would take \
-             more than 1 % of the CPUs' time",
+             more than 0.75 % of the CPUs' time",
             fixed(answer.unfollowed_seconds, 1)
         ));
     }

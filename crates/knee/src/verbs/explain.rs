@@ -2,6 +2,7 @@
 //! the difference between two variants.
 
 mod haste;
+mod members;
 mod operation_counts;
 mod part;
 mod perf_data;

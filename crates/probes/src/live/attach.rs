@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::mem::take;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -42,13 +43,21 @@ const FIND: &str = "find_followed";
 const FORGET: &str = "forget_switches";
 
 /// The share of the CPUs' time that following may take.
-const BUDGET: f64 = 0.01;
+const BUDGET: f64 = 0.0075;
 /// What the BPF programs and the end of a look take for a switch with its wake-up, in ns: PostgreSQL's rate on two CPUs with 70 000
 /// switches a second, the programs attached and detached in turns. Their own run time (bpf_stats_enabled) is a third of that.
 const SWITCH_NS: f64 = 2000.0;
 
+/// How often the ring of events is emptied: before the budget of a window is used up, and seldom in a pause.
+const DRAINED: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(50);
+const DRAINED_IN_PAUSE: Duration = Duration::from_millis(100);
+
 /// The size of the ring of events that wait to be read.
 const RING_BYTES: u32 = 64 << 20;
+/// For so many events, memory is kept between rounds.
+const ARRIVED_KEPT: usize = 8192;
+/// In a pause, one of so many samples is taken: copying and walking their stacks would take half of the budget.
+const ONE_OF_IN_PAUSE: u32 = 4;
 /// Stacks in a hundredth of a second and CPU, beside those of samples.
 const STACKS: u32 = 3;
 
@@ -65,7 +74,7 @@ struct LiveConfig {
 }
 
 /// `struct cpu_use` of live.bpf.c, in words.
-const USE_BYTES: usize = 64;
+const USE_BYTES: usize = 72;
 
 /// Follows the threads of processes, and what they start, until it is dropped.
 pub struct LiveWatch {
@@ -195,7 +204,9 @@ impl LiveWatch {
             // A full map is beyond what a host has of processes.
             let _ = wanted.update(&process.to_ne_bytes(), &one, MapFlags::ANY);
         }
-        if let Err(why) = self.mark_wanted() {
+        if !new.is_empty()
+            && let Err(why) = self.mark_wanted()
+        {
             self.followed.missing.insert("threads that ran already".to_string(), why);
         }
         for process in new {
@@ -237,8 +248,9 @@ impl LiveWatch {
         // What cannot be read now is read next time, or counted as lost.
         let _ = self.ring.consume();
         self.stacks.begin_round();
-        let arrived = take(&mut *self.arrived.borrow_mut());
-        for event in arrived {
+        // Its memory is used again: the next round has about as many.
+        let mut arrived = take(&mut *self.arrived.borrow_mut());
+        for event in arrived.drain(..) {
             match event {
                 RawEvent::Switch(raw) => {
                     raw.tasks.iter().flatten().for_each(|task| self.know(task, raw.switch.at_ns));
@@ -261,6 +273,7 @@ impl LiveWatch {
                             continue;
                         }
                     }
+                    let raw = *raw;
                     let walked = self.stacks.walk(&raw);
                     let python = self.pythons.stack(&self.stacks, raw.process, &raw.python);
                     let is_sample = raw.why == StackTaken::Sampled && raw.kernel.is_empty();
@@ -284,6 +297,8 @@ impl LiveWatch {
                 }
             }
         }
+        arrived.shrink_to(ARRIVED_KEPT);
+        *self.arrived.borrow_mut() = arrived;
         self.read_pythons();
     }
 
@@ -329,13 +344,20 @@ impl LiveWatch {
         count_operations::passes(&self.object)
     }
 
-    /// Takes in what there is, and pauses if following has cost what a window may cost.
-    pub fn take_in(&mut self) {
+    /// Takes in what there is, pauses if following has cost what a window may cost, and says after which time to call again.
+    pub fn take_in(&mut self) -> Duration {
         self.drain();
-        if !self.is_paused && self.cost_ns() + self.payment_ns() > self.budget_ns() {
+        if self.is_paused {
+            return DRAINED_IN_PAUSE;
+        }
+        let (cost_ns, budget_ns) = (self.cost_ns(), self.budget_ns() - self.payment_ns());
+        if cost_ns > budget_ns {
             self.end_window();
             self.pause();
+            return DRAINED_IN_PAUSE;
         }
+        let since_ns = now_ns().saturating_sub(self.trace.edges_ns.last().copied().unwrap_or(0));
+        until_next_round(cost_ns, budget_ns, since_ns)
     }
 
     /// CPU time that a window may take, in ns.
@@ -387,10 +409,19 @@ impl LiveWatch {
     fn pause(&mut self) {
         self.attached.pause();
         self.is_paused = true;
+        self.take_one_of(ONE_OF_IN_PAUSE);
         // What a thread was known to do is long past when knee resumes.
         if let Err(why) = self.walk_threads(FORGET) {
             self.followed.missing.insert("what threads did in a pause".to_string(), why);
         }
+    }
+
+    /// Takes one of so many samples from now on.
+    fn take_one_of(&self, samples: u32) {
+        // If it is refused, all are taken.
+        let _ = map(&self.object, "sampling").map(|sampling| {
+            sampling.update(&0_u32.to_ne_bytes(), &samples.to_ne_bytes(), MapFlags::ANY)
+        });
     }
 
     /// Sees switches again, and what each thread does now. Returns whether it does; if not, it is told as missing.
@@ -401,6 +432,7 @@ impl LiveWatch {
             return false;
         }
         self.is_paused = false;
+        self.take_one_of(1);
         if let Err(why) = self.walk_threads(FIND) {
             self.followed.missing.insert("what threads did after a pause".to_string(), why);
         }
@@ -498,6 +530,13 @@ fn cpu_use(before: &Totals, after: &Totals) -> CpuUse {
     }
 }
 
+/// How long to wait with the next round, after a cost of so much in so long a time: half as long as the rest of the budget lasts,
+/// because what follows may switch more often.
+fn until_next_round(cost_ns: f64, budget_ns: f64, since_ns: u64) -> Duration {
+    let left_ns = (budget_ns - cost_ns).max(0.0) / cost_ns.max(1.0) * since_ns as f64 / 2.0;
+    Duration::from_nanos(left_ns as u64).clamp(*DRAINED.start(), *DRAINED.end())
+}
+
 /// The address of the futex that the task that leaves begins to wait at.
 fn futex_of(switch: &Switch) -> Option<u64> {
     match &switch.from.as_ref()?.why {
@@ -552,4 +591,21 @@ fn online() -> Result<Vec<u32>, String> {
     const ONLINE: &str = "/sys/devices/system/cpu/online";
     let list = fs::read_to_string(ONLINE).map_err(|e| format!("reading {ONLINE}: {e}"))?;
     parse_cpu_list(&list).ok_or_else(|| format!("{ONLINE} says {list:?}, which is no list of CPUs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_come_sooner_the_less_is_left_of_the_budget() {
+        let check = |cost_ms: f64, since_ms: u64, expected_ms| {
+            let wait = until_next_round(cost_ms * 1e6, 10e6, since_ms * 1_000_000);
+            assert_eq!(wait, Duration::from_millis(expected_ms), "{cost_ms} ms in {since_ms} ms");
+        };
+        check(1.0, 100, 50);
+        check(5.0, 40, 20);
+        check(9.0, 45, 5);
+        check(0.0, 0, 5);
+    }
 }

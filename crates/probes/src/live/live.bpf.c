@@ -28,6 +28,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define COMPAT_CALLS 512
 // arch/x86/include/asm/segment.h, __USER32_CS: code of 32-bit programs.
 #define USER32_CS 0x23
+// include/trace/events/lock.h: LCB_F_SPIN, LCB_F_MUTEX.
+#define LOCK_SPINS 1
+#define LOCK_IS_MUTEX 32
 // The waker of a followed task that is not followed itself: its number means nothing here.
 #define STRANGER 0xffffffff
 
@@ -150,6 +153,7 @@ struct cpu_use {
 	// The stacks that may still be taken in this hundredth of a second.
 	__u64 period;
 	__u64 stacks;
+	__u64 samples;
 };
 
 struct site {
@@ -222,6 +226,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } wanted SEC(".maps");
+
+// Of so many samples one is taken; 0 takes all.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} sampling SEC(".maps");
 
 // How often followed tasks passed what counts operations.
 struct {
@@ -680,8 +692,12 @@ int BPF_PROG(live_waking, struct task_struct *task)
 SEC("tp_btf/contention_begin")
 int BPF_PROG(live_contention_begin, void *lock, unsigned int flags)
 {
-	struct mark *mark = mark_of(bpf_get_current_task_btf());
+	struct mark *mark;
 
+	// A task that spins does not leave its CPU; one that spins for a mutex says once more that it waits, if it does.
+	if ((flags & LOCK_SPINS) && !(flags & LOCK_IS_MUTEX))
+		return 0;
+	mark = mark_of(bpf_get_current_task_btf());
 	if (mark) {
 		mark->lock = (__u64)lock;
 		mark->lock_flags = flags;
@@ -719,9 +735,14 @@ int live_sample(struct bpf_perf_event_data *context)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mark *mark = task->pid ? mark_of(task) : NULL;
 	struct cpu_use *c = this_cpu();
+	__u32 zero = 0, *one_of;
 
-	if (c && mark)
-		send_stack(context, c, mark, task, RUNS, bpf_ktime_get_ns());
+	if (!c || !mark)
+		return 0;
+	one_of = bpf_map_lookup_elem(&sampling, &zero);
+	if (one_of && *one_of && c->samples++ % *one_of)
+		return 0;
+	send_stack(context, c, mark, task, RUNS, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -36,6 +36,11 @@ pub fn all() -> BTreeMap<u32, RunningProcess> {
     numbers.filter_map(|number| Some((number, process(number)?))).collect()
 }
 
+/// The last number that was given to a process or thread here; `None` if the kernel does not say: proc_loadavg(5).
+pub fn last_begun() -> Option<u32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().nth(4)?.parse().ok()
+}
+
 fn process(number: u32) -> Option<RunningProcess> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The name is in parentheses and may contain any character.
@@ -187,6 +192,13 @@ mod tests {
         let unit = Subject::in_group("postgresql", &running).unwrap();
         assert_eq!(unit, Subject::ControlGroup("/system.slice/postgresql.service".into()));
         assert!(Subject::in_group("nginx", &running).unwrap_err().contains("called nginx"));
+    }
+
+    #[test]
+    fn a_thread_that_begins_takes_another_number() {
+        let before = last_begun().unwrap();
+        std::thread::spawn(|| ()).join().unwrap();
+        assert_ne!(last_begun(), Some(before));
     }
 
     #[test]

@@ -99,7 +99,8 @@ struct StackHead {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RawEvent {
     Switch(RawSwitch),
-    Stack(RawStack),
+    /// Much larger than a switch, and rare.
+    Stack(Box<RawStack>),
     /// A task that is followed again.
     Found(RawTask, FoundTask),
 }
@@ -267,7 +268,7 @@ impl StackHead {
         });
         let frames = (self.kernel_frames as usize).min(KERNEL_FRAMES);
         let python = (self.python_frames as usize).min(PYTHON_FRAMES);
-        Some(RawEvent::Stack(RawStack {
+        Some(RawEvent::Stack(Box::new(RawStack {
             at_ns: self.head.at_ns,
             task: self.head.task,
             process: self.head.process,
@@ -279,7 +280,7 @@ impl StackHead {
             stack: stack.get(..self.stack_bytes as usize)?.to_vec(),
             python: self.python[..python].to_vec(),
             goroutine,
-        }))
+        })))
     }
 }
 

@@ -38,7 +38,7 @@ impl LiveWatch {
     }
 
     /// Never called: there is no such value.
-    pub fn take_in(&mut self) {
+    pub fn take_in(&mut self) -> Duration {
         match *self {}
     }
 

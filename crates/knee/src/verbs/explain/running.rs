@@ -15,6 +15,7 @@ use records::live::Observation;
 use store::{read_look, save_look};
 
 use super::haste::Haste;
+use super::members::{Members, chosen};
 use super::operation_counts::OperationCounts;
 use super::saved_looks::{print_one, print_two};
 use super::watched::Watched;
@@ -74,12 +75,14 @@ pub struct Options {
 /// How long a look takes, in s.
 const SECONDS: f64 = 10.0;
 const SECONDS_MIN: f64 = 0.2;
-/// How often processes that have come to the subject are looked for.
-const SOUGHT: Duration = Duration::from_secs(1);
 /// Samples per second and CPU.
 const HERTZ: u32 = 99;
 /// How many windows the time is divided into, of at least a fifth of a second.
 const WINDOWS: f64 = 10.0;
+/// A longer look has more: what a window may take of the CPUs' time is taken at its beginning, and a program must not stand behind
+/// that for seconds.
+const WINDOW_S: f64 = 1.0;
+const WINDOWS_MAX: f64 = 600.0;
 /// Looks that are compared have more: the more there are, the smaller a change can be told from noise.
 const WINDOWS_COMPARED: f64 = 20.0;
 
@@ -197,6 +200,7 @@ impl Options {
     }
 
     fn observe(&self, seconds: f64, windows: f64) -> Result<Observation> {
+        let windows = windows.max((seconds / WINDOW_S).ceil().min(WINDOWS_MAX));
         let windows = (seconds / 0.2).floor().clamp(1.0, windows) as u32;
         let mut look = self.begin(Duration::from_secs_f64(seconds) / windows)?;
         look.watch.advice().into_iter().for_each(hint);
@@ -241,14 +245,13 @@ impl Options {
             watch,
             haste,
             operations,
-            subjects,
+            members: Members::new(subjects, chosen),
             words,
             host,
             at,
             quota_cpus,
             window,
             edge: now,
-            sought: now,
             has_ended: false,
             windows: 0,
         })
@@ -313,16 +316,12 @@ impl Options {
     }
 }
 
-fn chosen(subjects: &[Subject], running: &Running) -> BTreeSet<u32> {
-    subjects.iter().flat_map(|subject| subject.processes(running)).collect()
-}
-
 /// A look at running programs, which goes on window by window.
 pub struct Look {
     watch: Watched,
     haste: Haste,
     operations: Option<OperationCounts>,
-    subjects: Vec<Subject>,
+    members: Members,
     /// What is looked at, in words.
     pub words: String,
     host: String,
@@ -331,8 +330,6 @@ pub struct Look {
     window: Duration,
     /// When the last window should have ended: windows do not drift.
     edge: Instant,
-    /// When processes that have come to the subjects were last looked for.
-    sought: Instant,
     /// Whether no process of the subjects was there when they were last looked for.
     pub has_ended: bool,
     /// How many windows [`Look::advance`] has ended since the last cut.
@@ -359,12 +356,9 @@ impl Look {
     fn take_in(&mut self) -> Duration {
         self.haste.check();
         let pause = self.watch.drain();
-        if self.sought.elapsed() >= SOUGHT {
-            self.sought = Instant::now();
-            let running = processes::all();
-            let list: Vec<u32> = chosen(&self.subjects, &running).into_iter().collect();
-            self.has_ended = list.is_empty();
-            self.watch.follow(&list);
+        if let Some(known) = self.members.renewed() {
+            self.has_ended = known.is_empty();
+            self.watch.follow(&known.iter().copied().collect::<Vec<u32>>());
         }
         pause
     }

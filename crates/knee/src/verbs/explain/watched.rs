@@ -7,9 +7,6 @@ use anyhow::Result;
 use probes::live::{Followed, LiveWatch, ProcWatch, SampledResult};
 use records::live::{Observation, ObservedBy};
 
-/// How often the ring of events is emptied.
-const DRAINED: Duration = Duration::from_millis(50);
-
 /// Ends the reason where the user wants no BPF.
 const GIVEN: &str = "was given";
 
@@ -63,10 +60,7 @@ impl Watched {
     /// Takes in what there is, and says after which time to call again.
     pub fn drain(&mut self) -> Duration {
         match self {
-            Watched::Switches(watch) => {
-                watch.take_in();
-                DRAINED
-            }
+            Watched::Switches(watch) => watch.take_in(),
             Watched::Proc(watch, _) => watch.drain(),
         }
     }
