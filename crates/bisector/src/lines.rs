@@ -86,8 +86,8 @@ pub fn first<E: DeserializeOwned>(path: &Path, of: LinesOf) -> Result<Option<E>>
     event.map(Some).with_context(wrong)
 }
 
-/// Bytes of a first line at most.
-const FIRST_MAX: u64 = 1 << 20;
+/// Bytes of a first line at most: it may have many names of cases.
+const FIRST_MAX: u64 = 1 << 26;
 
 /// The events of a file and the length of its whole lines.
 pub fn read<E: DeserializeOwned + Send>(path: &Path, of: LinesOf) -> Result<(Vec<E>, u64)> {

@@ -40,6 +40,16 @@ struct Step<'a> {
     title: String,
 }
 
+/// Other layouts are builds from nothing; those of a comparison may take this long.
+const LAYOUTS_MAX_S: f64 = 3600.0;
+
+/// Why there are no other layouts of two builds that took so many seconds, if they would take too long.
+fn too_long(both_s: f64) -> Option<String> {
+    let all_s = both_s * f64::from(COMPARED_LAYOUTS);
+    let why = || format!("their builds would take {:.0} minutes, more than an hour", all_s / 60.0);
+    (all_s > LAYOUTS_MAX_S).then(why)
+}
+
 impl Adding<'_> {
     /// Compares what the line suggests, until it suggests nothing more. `None` if a signal asked knee to end.
     pub(super) fn compare_suspects(&mut self) -> Result<Option<()>> {
@@ -130,6 +140,8 @@ impl Adding<'_> {
             gap.no_layouts = Some("nothing is built".to_string());
         } else if !self.workshop.has_linked(&commits[1]) {
             gap.no_layouts = Some("the build links no program".to_string());
+        } else {
+            gap.no_layouts = too_long(builds.iter().map(|build| build.seconds).sum());
         }
         let plain = [subject("before", &builds[0]), subject("after", &builds[1])];
         Ok(Some(Some(Neighbours { commits, builds, plain, layouts: None, empty_steps: 0 })))
