@@ -5,7 +5,7 @@ mod compared;
 pub use self::compared::compared_part;
 
 use live::{HolderShare, LiveAnswer, LiveCause, LiveCauseKind, ThreadGroup};
-use records::live::{HolderState, LockPlace, OWN_THREADS, ObservedBy, ObservedLock};
+use records::live::{HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedBy, ObservedLock};
 use text::prose::counted;
 use text::quantity::{duration_ns, fixed, short};
 use text::table::{Align, Table};
@@ -277,7 +277,7 @@ fn lock_table(answer: &LiveAnswer) -> Table {
             duration_ns(waited as f64 / lock.waits.max(1) as f64),
             first(&lock.waited_in),
             first(&lock.held_in),
-            holder(lock),
+            holder(lock, &answer.causes),
         ]);
     }
     table
@@ -287,15 +287,25 @@ pub(crate) fn first(places: &[LockPlace]) -> String {
     places.first().map(|place| place.function.clone()).unwrap_or_default()
 }
 
-/// "runs 61 %, preempted by hog 30 %": what the thread that has a lock mostly does.
-pub(crate) fn holder(lock: &ObservedLock) -> String {
+/// "runs 61 %, preempted by hog 30 %": what the thread that has a lock mostly does. Where the lock is a cause, as the cause
+/// has it: that knows of threads that spin, too.
+pub(crate) fn holder(lock: &ObservedLock, causes: &[LiveCause]) -> String {
+    let says = |reason: HolderState, by: Option<&str>, share: f64| {
+        (share >= SAID_MIN).then(|| format!("{} {:.0} %", does(reason, by), 100.0 * share))
+    };
     let whole = lock.contended_ns.iter().sum::<u64>().max(1) as f64;
-    let shares = lock.holder.iter().map(|time| (time, time.ns.iter().sum::<u64>() as f64 / whole));
-    let said = shares.filter(|(_, share)| *share >= SAID_MIN).take(2).map(|(time, share)| {
+    let seen = |time: &HolderTime| {
         let by = (!time.by.is_empty()).then_some(time.by.as_str());
-        format!("{} {:.0} %", does(time.reason, by), 100.0 * share)
-    });
-    said.collect::<Vec<_>>().join(", ")
+        says(time.reason, by, time.ns.iter().sum::<u64>() as f64 / whole)
+    };
+    let said: Vec<String> = match causes.iter().find(|cause| cause.name == lock.name) {
+        Some(cause) => {
+            let of_cause = |one: &HolderShare| says(one.reason, one.by.as_deref(), one.share);
+            cause.holder.iter().filter_map(of_cause).take(2).collect()
+        }
+        None => lock.holder.iter().filter_map(seen).take(2).collect(),
+    };
+    said.join(", ")
 }
 
 /// How it was seen, and what was not.

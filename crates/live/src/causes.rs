@@ -262,7 +262,7 @@ impl<'o> Threads<'o> {
             threads: waits,
             waited_in: names(&lock.waited_in, lock.kind),
             held_in: names(&lock.held_in, lock.kind),
-            holder: holder(lock, share.mean, gain),
+            holder: holder(lock, (share.mean, spins), gain),
         })
     }
 
@@ -478,16 +478,29 @@ impl<'o> Threads<'o> {
 ///
 /// While threads wait, the lock is handed on without a rest, so that what its holders do is what the others take turns in:
 /// the same turns without a part of it take that much less time. Without the lock, they take none.
-fn holder(lock: &ObservedLock, contended: f64, gain: f64) -> Vec<HolderShare> {
+///
+/// While others spin for a lock of the kernel, the thread that has it runs: they sleep as soon as it does not
+/// (kernel/locking/rwsem.c, `rwsem_spin_on_owner`).
+fn holder(lock: &ObservedLock, (contended, spins): (f64, f64), gain: f64) -> Vec<HolderShare> {
     const SHARE_MIN: f64 = 0.01;
     let whole = lock.contended_ns.iter().sum::<u64>().max(1) as f64;
-    let shares = lock.holder.iter().map(|time| {
-        let share = time.ns.iter().sum::<u64>() as f64 / whole;
-        let left = (1.0 - contended * share).max(1e-9);
+    let spun = (spins / contended.max(1e-9)).min(1.0);
+    let share = |time: &HolderTime| {
+        let slept = (1.0 - spun) * time.ns.iter().sum::<u64>() as f64 / whole;
+        let is_seen_in_spins = time.reason == HolderState::Running;
+        if is_seen_in_spins { slept + spun } else { slept }
+    };
+    let never_ran = !lock.holder.iter().any(|time| time.reason == HolderState::Running);
+    let running = HolderTime { reason: HolderState::Running, by: String::new(), ns: Vec::new() };
+    let seen_in_spins = (never_ran && spun > 0.0).then_some(&running);
+    let shares = lock.holder.iter().chain(seen_in_spins).map(|time| {
+        let left = (1.0 - contended * share(time)).max(1e-9);
         let by = (!time.by.is_empty()).then(|| time.by.clone());
-        HolderShare { reason: time.reason, share, gain: gain.min(1.0 / left), by }
+        HolderShare { reason: time.reason, share: share(time), gain: gain.min(1.0 / left), by }
     });
-    shares.filter(|share| share.share >= SHARE_MIN).collect()
+    let mut shares: Vec<HolderShare> = shares.filter(|share| share.share >= SHARE_MIN).collect();
+    shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+    shares
 }
 
 /// The functions of places, each once, the first one first; of locks of the kernel with the program's that called.

@@ -657,7 +657,8 @@ fn split_overtaken(
     let (mut all, mut inside) = (0, 0);
     for stack in samples.filter(is_then) {
         all += 1;
-        inside += usize::from(user_frames(trace, stack).iter().any(takes));
+        let frames = [kernel_frames(trace, stack), user_frames(trace, stack)];
+        inside += usize::from(frames.iter().flatten().any(takes));
     }
     move_share(holders, did, HolderState::Running, (inside, all));
 }

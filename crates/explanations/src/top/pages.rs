@@ -78,7 +78,7 @@ fn lock_block(seen: &Seen) -> Block {
             clipped(&lock.name, NAME_MAX),
             percent(sum(&lock.contended_ns) / 1e9 / seconds),
             fixed(waited / 1e9 / seconds, 2),
-            holder(lock),
+            holder(lock, &seen.answer.causes),
             clipped(&first(&lock.held_in), NAME_MAX),
             short(lock.waits as f64 / seconds),
             duration_ns(waited / lock.waits.max(1) as f64),

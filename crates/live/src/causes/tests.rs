@@ -1,6 +1,6 @@
 //! Causes of small observations, and their gains.
 
-use records::live::{HolderTime, ObservedWindow, StateTime};
+use records::live::{HolderTime, ObservedWindow, SampledAt, StateTime};
 
 use super::*;
 
@@ -61,6 +61,46 @@ fn a_reason_gains_its_part_of_the_turns() {
     // Never more than without the lock.
     let all = lock("table", 2, &[(HolderState::PageFault, "", 1_000)]);
     assert_eq!(super::causes(&observation(1, vec![all]))[0].holder[0].gain, 3.0);
+}
+
+#[test]
+fn while_others_spin_for_a_lock_of_the_kernel_its_holder_runs() {
+    let place =
+        |function: &str| LockPlace { function: function.to_string(), ..LockPlace::default() };
+    let check =
+        |spinning: u64, holder: &[(HolderState, &str, u64)], expected: &[(HolderState, f64)]| {
+            let inode = ObservedLock {
+                kind: WaitKind::Kernel,
+                waited_in: vec![place("shmem_fallocate")],
+                contended_ns: vec![250],
+                ..lock("inode", 1, holder)
+            };
+            let sample = |functions: [&str; 2], times| SampledAt {
+                stack: functions.map(|name| format!("{name}_[k]")).to_vec(),
+                times,
+                ..SampledAt::default()
+            };
+            let mut observation = observation(1, vec![inode]);
+            observation.threads[0].samples = vec![
+                sample(["rwsem_spin_on_owner", "shmem_fallocate"], spinning),
+                sample(["clear_page", "shmem_fallocate"], 1_000 - spinning),
+            ];
+            let causes = causes(&observation);
+            let of_lock = causes.iter().find(|cause| cause.cause == LiveCauseKind::KernelLock);
+            let shares: Vec<(HolderState, f64)> = of_lock
+                .unwrap_or_else(|| panic!("{causes:?}"))
+                .holder
+                .iter()
+                .map(|one| (one.reason, (one.share * 100.0).round() / 100.0))
+                .collect();
+            assert_eq!(shares, expected, "{spinning} of 1000 spin");
+        };
+    let slept = [(HolderState::WakeUp, "", 150), (HolderState::Running, "", 100)];
+    check(0, &slept, &[(HolderState::WakeUp, 0.6), (HolderState::Running, 0.4)]);
+    // A quarter of the time asleep, half of it spinning.
+    check(500, &slept, &[(HolderState::Running, 0.8), (HolderState::WakeUp, 0.2)]);
+    let handed_on = [(HolderState::WakeUp, "", 250)];
+    check(500, &handed_on, &[(HolderState::Running, 0.67), (HolderState::WakeUp, 0.33)]);
 }
 
 #[test]
