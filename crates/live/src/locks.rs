@@ -640,7 +640,8 @@ fn split_running(holders: &mut Holders, trace: &Trace, samples: &[&TracedStack])
 }
 
 /// Moves the share of what a woken thread did instead of running in which threads of its program were in functions that
-/// take the lock: they overtook it, as locks that are free go to whoever runs first.
+/// take the lock, and of that to page faults what they spent there: they overtook it, as locks that are free go to whoever
+/// runs first.
 fn split_overtaken(
     holders: &mut Holders,
     trace: &Trace,
@@ -654,13 +655,18 @@ fn split_overtaken(
     let takes =
         |function: &&TracedFunction| waited_in.iter().any(|place| place.function == function.name);
     let samples = trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled);
-    let (mut all, mut inside) = (0, 0);
+    let (mut all, mut inside, mut faults) = (0, 0, 0);
     for stack in samples.filter(is_then) {
         all += 1;
-        let frames = [kernel_frames(trace, stack), user_frames(trace, stack)];
-        inside += usize::from(frames.iter().flatten().any(takes));
+        let [kernel, user] = [kernel_frames(trace, stack), user_frames(trace, stack)];
+        if kernel.iter().chain(&user).any(takes) {
+            inside += 1;
+            faults += usize::from(is_page_fault(&kernel));
+        }
     }
-    move_share(holders, did, HolderState::Running, (inside, all));
+    // The second share is of what the first leaves.
+    move_share(holders, did, HolderState::PageFault, (faults, all));
+    move_share(holders, did, HolderState::Running, (inside - faults, all - faults));
 }
 
 /// Moves a share of the time of one reason to another.

@@ -1,6 +1,8 @@
 //! Locks of small traces: who had them, and what these threads did.
 
-use records::live::{Arriving, Leaving, Left, StackTaken, Switch, ThreadState, TracedTask};
+use records::live::{
+    Arriving, Leaving, Left, Observation, StackTaken, Switch, ThreadState, TracedTask,
+};
 
 use super::*;
 use crate::observe;
@@ -221,19 +223,33 @@ fn a_thread_that_an_idle_cpu_wakes_for_a_lock_still_waits_for_it() {
         frames: frames.to_vec(),
         ..TracedStack::default()
     };
-    let stacks = vec![
-        stack(1, 10, StackTaken::Waits, &[0, 1]),
-        stack(3, 30, StackTaken::Sampled, &[1]),
-        stack(3, 50, StackTaken::Sampled, &[2]),
-        stack(3, 70, StackTaken::Sampled, &[1]),
-    ];
-    let functions = ["__lll_lock_wait", "settle", "serve"].map(function).to_vec();
-    let edges_ns = vec![0, 100];
-    let trace = Trace { edges_ns, tasks, switches, stacks, functions, ..Trace::default() };
-    let observation = observe(&trace);
-    let did: Vec<(HolderState, u64)> =
-        observation.locks[0].holder.iter().map(|time| (time.reason, time.ns[0])).collect();
-    assert_eq!(did, [(HolderState::Running, 50), (HolderState::WakeUp, 20)]);
+    let observe_with = |last: TracedStack| {
+        let stacks = vec![
+            stack(1, 10, StackTaken::Waits, &[0, 1]),
+            stack(3, 30, StackTaken::Sampled, &[1]),
+            stack(3, 50, StackTaken::Sampled, &[2]),
+            last,
+        ];
+        let names = ["__lll_lock_wait", "settle", "serve", "exc_page_fault"];
+        observe(&Trace {
+            edges_ns: vec![0, 100],
+            tasks: Clone::clone(&tasks),
+            switches: switches.clone(),
+            stacks,
+            functions: names.map(function).to_vec(),
+            ..Trace::default()
+        })
+    };
+    let did = |observation: &Observation| -> Vec<(HolderState, u64)> {
+        observation.locks[0].holder.iter().map(|time| (time.reason, time.ns[0])).collect()
+    };
+    let observation = observe_with(stack(3, 70, StackTaken::Sampled, &[1]));
+    assert_eq!(did(&observation), [(HolderState::Running, 50), (HolderState::WakeUp, 20)]);
+    // The last one is in a page fault there.
+    let in_fault = TracedStack { kernel: 1, ..stack(3, 70, StackTaken::Sampled, &[3, 1]) };
+    let expected =
+        [(HolderState::Running, 30), (HolderState::WakeUp, 20), (HolderState::PageFault, 20)];
+    assert_eq!(did(&observe_with(in_fault)), expected);
     let thread = &observation.threads[0];
     let of = |state: &ThreadState| {
         thread.states.iter().find(|time| time.state == *state).map_or(0, |time| time.ns[0])
