@@ -234,13 +234,10 @@ impl<'o> Threads<'o> {
         let by_threads = (active + freed) / active;
         let runs = (self.runs - spins).max(1e-9);
         let by_cpus = (self.active + freed).min(f64::from(self.observation.online_cpus)) / runs;
-        // A thread that sleeps with the lock needs no CPU.
-        let sleeps = held(&|time| {
-            matches!(
-                time.reason,
-                HolderState::InputOutput | HolderState::Sleeping | HolderState::PageFault
-            )
-        });
+        // A thread that sleeps with the lock needs no CPU. Of page faults only those do in which threads wait.
+        let faults = held(&|time| time.reason == HolderState::PageFault);
+        let sleeps = faults.min(self.faults + self.storage)
+            + held(&|time| matches!(time.reason, HolderState::InputOutput | HolderState::Sleeping));
         let gain = if sleeps > 0.5 * share.mean { by_threads } else { by_threads.min(by_cpus) };
         // Threads also wait for an interpreter that is idle most of the time, as its timers wake many at once.
         let is_used = lock.kind != WaitKind::Interpreter

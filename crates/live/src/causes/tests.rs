@@ -53,6 +53,18 @@ fn a_lock_gains_its_waiters_or_the_cpus_that_are_left() {
 }
 
 #[test]
+fn a_page_fault_that_waits_needs_no_cpu() {
+    let check = |state: ThreadState, gain: f64| {
+        let mut observation =
+            observation(1, vec![lock("table", 9, &[(HolderState::PageFault, "", 1_000)])]);
+        observation.threads[0].states[0].state = state;
+        assert_eq!(gains(&observation)[0], ("table".to_string(), gain));
+    };
+    check(ThreadState::Running, 4.0);
+    check(ThreadState::PageFault, 10.0);
+}
+
+#[test]
 fn a_reason_gains_its_part_of_the_turns() {
     let holder = [(HolderState::PageFault, "", 600), (HolderState::Running, "", 400)];
     let causes = causes(&observation(1, vec![lock("table", 9, &holder)]));
