@@ -124,8 +124,30 @@ pub fn sentence(cause: &LiveCause) -> String {
         LiveCauseKind::GarbageCollection => {
             format!("Garbage collection takes {share} of the CPU time")
         }
+        LiveCauseKind::Deadlock => deadlock(cause),
+        LiveCauseKind::Stopped => {
+            format!("A signal or a debugger has the threads stopped {share} of the time")
+        }
     };
     format!("{said}{}", gain(cause))
+}
+
+/// "Deadlock: the thread that has `a` waits for `b`, the thread that has `b` for `a`. 4 threads wait, in take_a and take_b, and
+/// none of them goes on".
+fn deadlock(cause: &LiveCause) -> String {
+    let locks: Vec<String> = cause.name.split(", ").map(lock_in_words).collect();
+    let waits: Vec<String> = (0..locks.len())
+        .map(|at| {
+            let (has, wants) = (&locks[at], &locks[(at + 1) % locks.len()]);
+            format!("the thread that has {has} {}for {wants}", if at == 0 { "waits " } else { "" })
+        })
+        .collect();
+    let waiting = counted(cause.threads.round() as usize, "thread");
+    format!(
+        "Deadlock: {}. {waiting} wait, in {}, and none of them goes on",
+        waits.join(", "),
+        cause.waited_in.join(", ")
+    )
 }
 
 /// "`table_lock`", "a mutex": a lock without a name goes by where it is waited for, which the sentence says anyway.
@@ -192,7 +214,10 @@ pub(crate) fn does(reason: HolderState, by: Option<&str>) -> String {
 /// " (without that, at most 40 % more)": what somebody may remove and keep the lock. Work that has to be done is no such thing.
 fn without(holder: &HolderShare) -> String {
     let is_work = matches!(holder.reason, HolderState::Running | HolderState::Lock);
-    if is_work { String::new() } else { format!(" (without that, {})", at_most(holder.gain)) }
+    match holder.gain {
+        Some(gain) if !is_work => format!(" (without that, {})", at_most(gain)),
+        _ => String::new(),
+    }
 }
 
 fn gain(cause: &LiveCause) -> String {
@@ -327,8 +352,7 @@ pub fn notes(answer: &LiveAnswer) -> Vec<String> {
     }
     if answer.unfollowed_seconds > 0.0 {
         notes.push(format!(
-            "nothing was followed for {} s between the windows: its threads switch so often that following all would take \
-             more than 0.75 % of the CPUs' time",
+            "nothing was followed for {} s between the windows: to follow all would take more than 0.75 % of the CPUs' time",
             fixed(answer.unfollowed_seconds, 1)
         ));
     }

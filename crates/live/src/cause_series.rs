@@ -31,9 +31,11 @@ pub fn share_of_cause(
             windows.sampled(garbage, all)
         }
         // A lock that this observation has no thread waiting for.
-        LiveCauseKind::Lock | LiveCauseKind::KernelLock | LiveCauseKind::InterpreterLock => {
-            windows.constant(0.0)
-        }
+        LiveCauseKind::Lock
+        | LiveCauseKind::KernelLock
+        | LiveCauseKind::InterpreterLock
+        | LiveCauseKind::Deadlock => windows.constant(0.0),
+        LiveCauseKind::Stopped => windows.of(|state| *state == ThreadState::Stopped, |_| true),
     }
 }
 

@@ -45,8 +45,8 @@ pub struct HolderShare {
     pub reason: HolderState,
     /// The share of the time in which others wait.
     pub share: f64,
-    /// The most by which the rate could grow if it never did this while it has the lock.
-    pub gain: f64,
+    /// The most by which the rate could grow if it never did this while it has the lock. Absent if nothing bounds it.
+    pub gain: Option<f64>,
     /// By what: the program that has the CPU, the call, the other lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -83,6 +83,10 @@ pub enum LiveCauseKind {
     SharedLine,
     /// Garbage collection. Share: of the CPU time.
     GarbageCollection,
+    /// Locks whose holders wait for each other. Share: of the time in which threads wait for the first of them.
+    Deadlock,
+    /// Threads that a signal or a debugger stopped. Share: of the time of all threads.
+    Stopped,
 }
 
 /// A smaller gain is none.
@@ -111,15 +115,19 @@ pub fn causes(observation: &Observation) -> Vec<LiveCause> {
         causes.extend(threads.others(&locks));
     }
     causes.extend(hard);
+    causes.extend(threads.stopped());
     causes.extend(threads.garbage_collection());
     causes.extend(threads.shared_line());
     causes.extend(threads.storage(&locks));
     causes.extend(threads.faults(&locks));
     causes.extend(threads.memory());
-    causes.extend(locks);
-    // A quota that is used up, and CPUs that are full where others are forbidden, limit whatever else is in the way.
-    let is_hard =
-        |cause: &LiveCause| matches!(cause.cause, LiveCauseKind::Quota | LiveCauseKind::Affinity);
+    causes.extend(deadlock::joined(locks));
+    // Where threads wait for each other for ever or are stopped, where a quota is used up, and where CPUs are full while others
+    // are forbidden, this limits whatever else is in the way.
+    let is_hard = |cause: &LiveCause| {
+        use LiveCauseKind::{Affinity, Deadlock, Quota, Stopped};
+        matches!(cause.cause, Deadlock | Stopped | Quota | Affinity)
+    };
     causes.sort_by(|a, b| {
         let gain = |cause: &LiveCause| cause.gain.unwrap_or(f64::INFINITY);
         is_hard(b).cmp(&is_hard(a)).then(gain(b).total_cmp(&gain(a)))
@@ -230,9 +238,9 @@ impl<'o> Threads<'o> {
             time.reason == HolderState::Quota
                 || (is_pinned && time.reason == HolderState::Preempted && time.by == OWN_THREADS)
         });
-        let active = (self.active - spins).max(1e-9);
+        let active = (self.active - spins).max(0.0);
         let by_threads = (active + freed) / active;
-        let runs = (self.runs - spins).max(1e-9);
+        let runs = (self.runs - spins).max(0.0);
         let by_cpus = (self.active + freed).min(f64::from(self.observation.online_cpus)) / runs;
         // A thread that sleeps with the lock needs no CPU. Of page faults only those do in which threads wait.
         let faults = held(&|time| time.reason == HolderState::PageFault);
@@ -255,7 +263,7 @@ impl<'o> Threads<'o> {
             name: lock.name.clone(),
             share: share.mean,
             share_half: share.half,
-            gain: Some(gain),
+            gain: bound(gain),
             threads: waits,
             waited_in: names(&lock.waited_in, lock.kind),
             held_in: names(&lock.held_in, lock.kind),
@@ -273,6 +281,18 @@ impl<'o> Threads<'o> {
             place.is_some_and(|place| lock.waited_in.iter().any(|known| known.function == place))
         };
         self.shares.sampled(is_its).mean * self.runs
+    }
+
+    /// Threads that a signal or a debugger stopped.
+    fn stopped(&self) -> Option<LiveCause> {
+        let share =
+            self.shares.of(|state| *state == ThreadState::Stopped, self.shares.threads(|_| true));
+        let threads = self.shares.threads(|state| *state == ThreadState::Stopped);
+        let stopped = LiveCause {
+            gain: None,
+            ..self.simple(LiveCauseKind::Stopped, String::new(), share, 1.0, threads)
+        };
+        (share.mean >= SHARE_MIN).then_some(stopped)
     }
 
     /// A quota that is used up, or that was seen to keep threads from CPUs: what does so is not seen in every switch.
@@ -473,6 +493,12 @@ impl<'o> Threads<'o> {
 
 /// What the threads that had a lock did, in shares; what took no hundredth is left out.
 ///
+/// A gain, if something bounds it: where nothing runs, more than ever so much would.
+fn bound(gain: f64) -> Option<f64> {
+    const KNOWN_MAX: f64 = 1e4;
+    (gain <= KNOWN_MAX).then_some(gain)
+}
+
 /// While threads wait, the lock is handed on without a rest, so that what its holders do is what the others take turns in:
 /// the same turns without a part of it take that much less time. Without the lock, they take none.
 ///
@@ -491,9 +517,10 @@ fn holder(lock: &ObservedLock, (contended, spins): (f64, f64), gain: f64) -> Vec
     let running = HolderTime { reason: HolderState::Running, by: String::new(), ns: Vec::new() };
     let seen_in_spins = (never_ran && spun > 0.0).then_some(&running);
     let shares = lock.holder.iter().chain(seen_in_spins).map(|time| {
-        let left = (1.0 - contended * share(time)).max(1e-9);
+        let left = (1.0 - contended * share(time)).max(0.0);
         let by = (!time.by.is_empty()).then(|| time.by.clone());
-        HolderShare { reason: time.reason, share: share(time), gain: gain.min(1.0 / left), by }
+        let gain = bound(gain.min(1.0 / left));
+        HolderShare { reason: time.reason, share: share(time), gain, by }
     });
     let mut shares: Vec<HolderShare> = shares.filter(|share| share.share >= SHARE_MIN).collect();
     shares.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -602,5 +629,6 @@ pub fn is_fault(function: &str) -> bool {
         || function == "do_user_addr_fault_[k]"
 }
 
+mod deadlock;
 #[cfg(test)]
 mod tests;

@@ -158,6 +158,9 @@ impl Locks {
         at_ns: u64,
         wait: &TracedWait,
     ) -> Option<Option<usize>> {
+        if wait.on == WaitsOn::Stopped {
+            return None;
+        }
         if wait.lock != 0 {
             return self.of_kernel.get(&wait.lock).map(|index| Some(*index));
         }
@@ -200,6 +203,8 @@ fn groups<'t>(
                     })
             };
             let (at, process, address) = match wait.lock {
+                // It waits for whoever stopped it, whatever call that interrupted.
+                _ if wait.on == WaitsOn::Stopped => continue,
                 0 if wait.call.starts_with("futex") => (WaitsAt::Futex, process, wait.arguments[0]),
                 0 if is_latch() => (WaitsAt::Latch, 0, 0),
                 0 => continue,
@@ -584,6 +589,9 @@ impl<'t> LockWaits<'t> {
         }
         match wait.on {
             WaitsOn::Memory => (HolderState::PageFault, "memory reclaim".to_string()),
+            WaitsOn::Stopped => {
+                (HolderState::Sleeping, "stopped by a signal or a debugger".to_string())
+            }
             _ if wait.call.is_empty() => (HolderState::PageFault, String::new()),
             WaitsOn::Disk => (HolderState::InputOutput, wait.call.clone()),
             WaitsOn::Call if is_disk_call(&wait.call) => {

@@ -173,6 +173,9 @@ fn of_cause(change: &LiveChange) -> String {
         Some(LiveCauseKind::GarbageCollection) if name == "garbage collection" => {
             "Garbage collection takes {} of the CPU time after".to_string()
         }
+        Some(LiveCauseKind::Stopped) => {
+            "A signal or a debugger has the threads stopped {} of the time after".to_string()
+        }
         _ => format!("Threads wait for {} {{}} of the time after", lock_in_words(name)),
     }
 }

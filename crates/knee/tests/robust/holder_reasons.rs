@@ -263,3 +263,58 @@ fn a_program_that_hangs_is_told_where_it_waits() {
     assert_eq!(cause["holder"][0]["reason"], "sleeping");
     assert_eq!(cause["holder"][0]["by"], "pause");
 }
+
+/// Two threads that take two locks in opposite orders. With an argument, there are none.
+const CROSSED: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER, orders = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+__attribute__((noinline)) void *pay(void *unused)
+{
+	pthread_mutex_lock(&accounts);
+	pthread_barrier_wait(&both);
+	pthread_mutex_lock(&orders);
+	return unused;
+}
+__attribute__((noinline)) void *ship(void *unused)
+{
+	pthread_mutex_lock(&orders);
+	pthread_barrier_wait(&both);
+	pthread_mutex_lock(&accounts);
+	return unused;
+}
+int main(int count, char **arguments)
+{
+	pthread_t thread;
+	pthread_barrier_init(&both, 0, 2);
+	if (count == 1) {
+		pthread_create(&thread, 0, pay, 0);
+		pthread_create(&thread, 0, ship, 0);
+	}
+	for (;;)
+		pause();
+}
+"#;
+
+#[test]
+fn a_program_that_hangs_is_told_why() {
+    let home = Home::new();
+    let program = compiled(&home, CROSSED);
+    let first_cause = |stop: bool| {
+        let mut command = Command::new(&program);
+        command.args(stop.then_some("alone"));
+        let server = Running(command.spawn().unwrap());
+        if stop {
+            // SAFETY: stops a process of this test.
+            unsafe { libc::kill(server.0.id() as i32, libc::SIGSTOP) };
+        }
+        Some(looked_at(&home, &format!("--pid {}", server.0.id()))?["causes"][0].clone())
+    };
+    let Some(deadlock) = first_cause(false) else { return };
+    assert_eq!(deadlock["cause"], "deadlock", "{deadlock:#}");
+    let name = deadlock["name"].as_str().unwrap();
+    assert!(["accounts, orders", "orders, accounts"].contains(&name), "{name}");
+    let stopped = first_cause(true).unwrap();
+    assert_eq!(stopped["cause"], "stopped", "{stopped:#}");
+}
