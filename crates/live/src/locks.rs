@@ -15,16 +15,17 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use records::live::{
-    HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, StackTaken, Trace,
-    TracedFunction, TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
+    HolderState, HolderTime, LockPlace, OWN_THREADS, ObservedLock, Trace, TracedFunction,
+    TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
 };
 
 use self::java::by_java_locks;
+use self::split::{Holders, split_overtaken, split_running};
 use self::weighed::{Weighed, where_taken};
 use crate::java_locks::JavaWait;
 use crate::places::{
-    ALLOCATOR_LOCK, database_lock, is_database_lock, is_page_fault, kernel_frames, kernel_place,
-    kind_by_stack, kind_by_values, place, user_frames, waits_for_work,
+    ALLOCATOR_LOCK, database_lock, is_database_lock, kernel_frames, kernel_place, kind_by_stack,
+    kind_by_values, place, user_frames, waits_for_work,
 };
 use crate::timelines::{Behind, Doing, Timelines, before, during, is_wake_up};
 use crate::waits::{StackIndex, is_disk_call};
@@ -508,7 +509,7 @@ impl<'t> LockWaits<'t> {
         pieces: &[Piece],
         waited_in: &[LockPlace],
     ) -> Vec<HolderTime> {
-        let mut holders: BTreeMap<(HolderState, String), Vec<u64>> = BTreeMap::new();
+        let mut holders = Holders::new();
         let mut add = |state: HolderState, by: String, from: u64, to: u64| {
             let ns = holders.entry((state, by)).or_insert_with(|| seen.windows.zeros());
             seen.windows.add(ns, from, to);
@@ -637,61 +638,6 @@ pub fn writer_by_words(wait: &TracedWait) -> Option<u32> {
 }
 
 /// Times of what threads with a lock did, by the reason and by whom.
-type Holders = BTreeMap<(HolderState, String), Vec<u64>>;
-
-/// Moves the share of running that samples show in page faults.
-fn split_running(holders: &mut Holders, trace: &Trace, samples: &[&TracedStack]) {
-    let in_fault = |stack: &&&TracedStack| is_page_fault(&kernel_frames(trace, stack));
-    let faults = samples.iter().filter(in_fault).count();
-    let running = (HolderState::Running, "");
-    move_share(holders, running, HolderState::PageFault, (faults, samples.len()));
-}
-
-/// Moves the share of what a woken thread did instead of running in which threads of its program were in functions that
-/// take the lock, and of that to page faults what they spent there: they overtook it, as locks that are free go to whoever
-/// runs first.
-fn split_overtaken(
-    holders: &mut Holders,
-    trace: &Trace,
-    (did, times): ((HolderState, &str), &[(u64, u64)]),
-    waited_in: &[LockPlace],
-) {
-    let is_then = |stack: &&TracedStack| {
-        let after = times.partition_point(|(from, _)| *from <= stack.at_ns);
-        after > 0 && stack.at_ns < times[after - 1].1
-    };
-    let takes =
-        |function: &&TracedFunction| waited_in.iter().any(|place| place.function == function.name);
-    let samples = trace.stacks.iter().filter(|stack| stack.why == StackTaken::Sampled);
-    let (mut all, mut inside, mut faults) = (0, 0, 0);
-    for stack in samples.filter(is_then) {
-        all += 1;
-        let [kernel, user] = [kernel_frames(trace, stack), user_frames(trace, stack)];
-        if kernel.iter().chain(&user).any(takes) {
-            inside += 1;
-            faults += usize::from(is_page_fault(&kernel));
-        }
-    }
-    // The second share is of what the first leaves.
-    move_share(holders, did, HolderState::PageFault, (faults, all));
-    move_share(holders, did, HolderState::Running, (inside - faults, all - faults));
-}
-
-/// Moves a share of the time of one reason to another.
-fn move_share(
-    holders: &mut Holders,
-    (reason, by): (HolderState, &str),
-    to: HolderState,
-    (part, all): (usize, usize),
-) {
-    let from = holders.get_mut(&(reason, by.to_string()));
-    let (Some(from), true) = (from, part > 0) else { return };
-    let moved: Vec<u64> = from.iter().map(|ns| ns * part as u64 / all as u64).collect();
-    from.iter_mut().zip(&moved).for_each(|(ns, moved)| *ns -= moved);
-    let to = holders.entry((to, String::new())).or_insert_with(|| vec![0; moved.len()]);
-    to.iter_mut().zip(moved).for_each(|(ns, moved)| *ns += moved);
-}
-
 fn most_frequent(names: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
@@ -699,6 +645,7 @@ fn most_frequent(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 mod java;
+mod split;
 #[cfg(test)]
 mod tests;
 mod weighed;
