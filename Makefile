@@ -5,9 +5,8 @@ TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 KNEE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release/knee
 
 PREFIX ?= /usr/local
-SHARE := bash-completion/completions zsh/site-functions fish/vendor_completions.d man/man1
 
-.PHONY: help setup build run test check bench fuzz examples install clean
+.PHONY: help setup build run test check bench fuzz examples install uninstall release clean
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -41,16 +40,18 @@ fuzz: build ## hours at other seeds: millions of inputs, thousands of kills, all
 examples: build ## write the example pages of docs/examples again
 	@KNEE=$(KNEE) sh .ci/examples
 
-install: $(KNEE) ## binary, completions and manual pages below PREFIX (/usr/local)
-	install -D $(KNEE) "$(DESTDIR)$(PREFIX)/bin/knee"
-	install -d $(SHARE:%="$(DESTDIR)$(PREFIX)/share/%")
-	$(KNEE) completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/knee"
-	$(KNEE) completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_knee"
-	$(KNEE) completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/knee.fish"
-	$(KNEE) man-pages "$(DESTDIR)$(PREFIX)/share/man/man1"
+install: $(KNEE) ## binary, completions, manual pages and docs below PREFIX (/usr/local)
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && packaging/stage $(KNEE) "$$stage" && \
+		"$$stage/install.sh" --prefix "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## what `make install` put there
+	@packaging/install.sh --prefix "$(DESTDIR)$(PREFIX)" --uninstall
 
 $(KNEE):
 	$(MAKE) build
+
+release: setup ## packages of knee in dist/: tar, Debian, RPM and image, with checksums
+	@sh .ci/release
 
 clean: ## remove what was built
 	cargo clean

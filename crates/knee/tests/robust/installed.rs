@@ -1,11 +1,11 @@
-//! What `make install` puts beside the binary: completions of shells, and manual pages.
+//! What installations put beside the binary and what their removal leaves: by `make`, and from packages.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::home::{Home, entries};
-use crate::skip::skip;
+use crate::skip::{is_root, skip};
 
 /// The verbs that `knee --help` shows, which leaves out the internal ones.
 fn verbs(home: &Home) -> Vec<String> {
@@ -53,26 +53,140 @@ fn every_verb_has_a_manual_page() {
     assert!(ended.stderr.contains("nowhere"), "{}", ended.stderr);
 }
 
+/// The folder of the sources.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 #[test]
-fn make_installs_the_binary_completions_and_manual_pages() {
+fn make_installs_and_removes_the_binary_completions_manual_pages_and_docs() {
     let home = Home::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut make = Command::new("make");
-    make.arg("-C").arg(root).arg("install").arg("DESTDIR=").env_remove("MAKEFLAGS");
-    make.arg(format!("KNEE={}", env!("CARGO_BIN_EXE_knee")));
-    make.arg(format!("PREFIX={}", home.path("measured").display()));
-    let Ok(made) = make.output() else { return skip("make install", "there is no make") };
+    let prefix = home.path("measured");
+    let make = |goal: &str| {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(root()).arg(goal).arg("DESTDIR=").env_remove("MAKEFLAGS");
+        make.arg(format!("KNEE={}", env!("CARGO_BIN_EXE_knee")));
+        make.arg(format!("PREFIX={}", prefix.display())).output()
+    };
+    let Ok(made) = make("install") else { return skip("make install", "there is no make") };
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for file in [
         "bin/knee",
         "share/bash-completion/completions/knee",
         "share/zsh/site-functions/_knee",
         "share/fish/vendor_completions.d/knee.fish",
-        "share/man/man1/knee.1",
-        "share/man/man1/knee-run.1",
+        "share/man/man1/knee.1.gz",
+        "share/man/man1/knee-run.1.gz",
+        "share/doc/knee/docs/guide/bisect.md",
+        "share/doc/knee/LICENSE-MIT",
     ] {
-        let found = fs::metadata(home.path("measured").join(file));
+        let found = fs::metadata(prefix.join(file));
         assert!(found.is_ok_and(|found| found.len() > 0), "{file}");
     }
-    assert!(entries(&home.path("measured")).len() == 2, "bin and share");
+    assert!(entries(&prefix).len() == 2, "bin and share");
+    // What somebody else has there stays.
+    fs::write(prefix.join("share/man/man1/other.1"), "other").unwrap();
+    let removed = make("uninstall").unwrap();
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert_eq!(entries(&prefix.join("share")).len(), 1);
+    assert_eq!(entries(&prefix.join("share/man/man1")).len(), 1);
+    assert!(!prefix.join("bin").exists());
+    let again = make("uninstall").unwrap();
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(!again.status.success() && said.contains("nothing to remove"), "{said}");
+}
+
+/// A program in a root of its own: an overlay of this host's, so that what it leaves is in a folder.
+const IN_FRESH_ROOT: &str = r#"
+set -eu
+mount -t tmpfs none "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mkdir -p "$1/root/mnt"
+mount --bind "$2" "$1/root/mnt"
+mount -t proc proc "$1/root/proc"
+mount --bind /dev "$1/root/dev"
+mount --bind /sys "$1/root/sys"
+chroot "$1/root" sh -euc "$3"
+(cd "$1/upper" && find . -type f | sort)
+"#;
+
+/// Installs by a script in a root of its own, uses knee, removes it, and says which files are left there.
+fn left_after(home: &Home, dist: &Path, install: &str, remove: &str) -> Vec<String> {
+    let folder = home.path("fresh");
+    fs::create_dir_all(&folder).unwrap();
+    let inside = format!(
+        "cd /mnt; export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin KNEE_RECORDS=/tmp/knee-records
+        {{ {install}; }} > /dev/null
+        test \"$(command -v knee)\" = /usr/bin/knee
+        knee run first-look --seconds 0.1 --blocks 1 > /tmp/knee-curve 2> /tmp/knee-said
+        grep -q operations /tmp/knee-curve
+        knee doctor > /dev/null 2>&1 || test $? = 1
+        test -s /usr/share/man/man1/knee-run.1.gz
+        test -s /usr/share/bash-completion/completions/knee
+        rm -rf /tmp/knee-*
+        {{ {remove}; }} > /dev/null"
+    );
+    let mut isolated = Command::new("unshare");
+    isolated.args(["--mount", "--propagation", "private", "sh", "-c", IN_FRESH_ROOT, "sh"]);
+    let ended = isolated.arg(&folder).arg(dist).arg(inside).output().unwrap();
+    let (out, said) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{install}: {said}{out}");
+    out.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn packages_install_and_leave_nothing() {
+    const TEST: &str = "packages";
+    if !is_root() {
+        return skip(TEST, "they are installed in a root of their own, which needs root");
+    }
+    let home = Home::new();
+    let dist = home.path("dist");
+    let small = home.path("knee");
+    fs::copy(env!("CARGO_BIN_EXE_knee"), &small).unwrap();
+    let stripped = Command::new("strip").arg(&small).status();
+    if !stripped.is_ok_and(|status| status.success()) {
+        return skip(TEST, "there is no strip");
+    }
+    let mut pack = Command::new(root().join("packaging/pack"));
+    pack.arg(&small).arg(&dist).env("KNEE_PACK_LEVEL", "1");
+    let packed = pack.output().unwrap();
+    let said = String::from_utf8_lossy(&packed.stderr).into_owned();
+    assert!(packed.status.success(), "{said}");
+    let names: Vec<String> = entries(&dist)
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let has = |ending: &str| names.iter().any(|name| name.ends_with(ending));
+    assert!(has("linux.tar.xz") && has(".oci.tar") && has("SHA256SUMS"), "{names:?}");
+    let check = |install: &str, remove: &str, allowed: &[&str]| {
+        let left = left_after(&home, &dist, install, remove);
+        let left: Vec<&String> = left
+            .iter()
+            .filter(|path| !allowed.iter().any(|known| path.starts_with(known)))
+            .collect();
+        assert!(left.is_empty(), "{install} leaves {left:?}");
+    };
+    check(
+        "sha256sum -c SHA256SUMS; tar -C /tmp -xf knee-*.tar.xz; mv /tmp/knee-*-linux /tmp/knee-unpacked; /tmp/knee-unpacked/install.sh --prefix /usr",
+        "tar -C /tmp -xf knee-*.tar.xz; /tmp/knee-*/install.sh --prefix /usr --uninstall; rm -rf /tmp/knee-*",
+        &[],
+    );
+    if has(".deb") {
+        // dpkg's own books.
+        check(
+            "dpkg -i knee_*.deb",
+            "dpkg -r knee",
+            &["./var/lib/dpkg", "./var/log/dpkg", "./var/cache/man"],
+        );
+    } else {
+        skip(TEST, "no .deb: there is no dpkg-deb");
+    }
+    if has(".rpm") {
+        check("rpm -i --nodeps knee-*.rpm", "rpm -e knee", &["./var/lib/rpm", "./root/.rpmdb"]);
+    } else {
+        skip(TEST, "no .rpm: there is no rpmbuild");
+    }
 }
