@@ -13,7 +13,7 @@ use crate::verbs;
 ///
 /// Results go to standard output; messages and progress go to standard error.
 #[derive(Parser)]
-#[command(name = "knee", version, disable_help_flag = true)]
+#[command(name = "knee", version, disable_help_flag = true, disable_help_subcommand = true)]
 pub struct Cli {
     /// Directory of the records
     ///
@@ -66,6 +66,9 @@ pub enum Verb {
     Serve(verbs::serve::Arguments),
     /// Annotate, remove, import and export records
     Record(verbs::record::Arguments),
+    /// Show a guide, or the help of a verb
+    #[command(hide = true)]
+    Help(verbs::help::Arguments),
     /// Estimate how often verdicts are right, beside other tools' rules
     #[command(hide = true)]
     Selfcheck(lab::selfcheck::Arguments),
@@ -128,7 +131,7 @@ pub enum ScaleAction {
 /// first, in turn: without a difference, the answer is NOT REPRODUCED. Then the commit is tested that tells
 /// most for what its build and runs cost, until one is probable enough. It is compared with its parent by
 /// runs of their own before it is blamed. Nothing is built while something is measured. See
-/// docs/guide/bisect.md.
+/// `knee help bisect`.
 ///
 /// Exit status: 0 a commit is named and confirmed; 1 a set, several changes, or not confirmed; 2 the bisection
 /// failed or was refused; 3 not reproduced; 130 interrupted, `--resume` goes on.

@@ -20,6 +20,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Keep results", &["list", "show", "report", "serve", "record"]),
 ];
 
+const GUIDES: &str = "Guides: `knee help guides`, `knee help --search 'false sharing'`";
+
 const EXIT_STATUS: &str = "Exit status: 0 success; 1 some runs failed, or a check found a fault; 2 knee could not do \
     it; 3 a verdict that --fail-if names, or a check could not check everything; 130 interrupted, finished runs are kept.";
 
@@ -78,7 +80,7 @@ fn overview(knee: &Command, width: usize) -> String {
         let about = option.get_help().map(ToString::to_string).unwrap_or_default();
         page += &wrapped(&format!("  {:22}{about}", format!("{short}--{long}{value}")), width, 24);
     }
-    page + &format!("\n{}", wrapped(EXIT_STATUS, width, 0))
+    page + &format!("\n{}{}", wrapped(GUIDES, width, 0), wrapped(EXIT_STATUS, width, 0))
 }
 
 /// What to say instead of clap about a verb that is missing or unknown; `None` about anything else.
@@ -122,7 +124,10 @@ mod tests {
         let mut found = Vec::new();
         let mut ahead = vec![(String::new(), knee)];
         while let Some((path, command)) = ahead.pop() {
-            for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            for below in command
+                .get_subcommands()
+                .filter(|below| path.is_empty() || below.get_name() != "help")
+            {
                 ahead.push((
                     format!("{path} {}", below.get_name()).trim().to_string(),
                     below.clone(),

@@ -9,6 +9,7 @@ mod command_line;
 mod defaults;
 mod experiment_file;
 mod flags;
+mod guides;
 mod help;
 mod named;
 mod renamed;
@@ -157,6 +158,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Report(arguments) => verbs::report::run(&arguments, &store()?),
         Verb::Serve(arguments) => verbs::serve::run(&arguments, &store()?),
         Verb::Record(arguments) => verbs::record::run(&arguments, &store()?),
+        Verb::Help(arguments) => {
+            let width = text::stdout_width();
+            verbs::help::run(&arguments, help::prepared(Cli::command(), width), width)
+        }
         Verb::Selfcheck(arguments) => lab::selfcheck::run(&arguments),
         Verb::Completions(arguments) => verbs::completions::run(&arguments, Cli::command()),
         Verb::Schema(arguments) => verbs::schema::run(&arguments),

@@ -91,7 +91,7 @@ pub struct Arguments {
     /// Give up after this many states
     #[arg(long, default_value_t = 100_000_000, value_name = "STATES", hide_short_help = true)]
     states: u64,
-    /// Compile and run files that others wrote without asking (see docs/safety.md)
+    /// Compile and run files that others wrote without asking (`knee help safety`)
     #[arg(long, hide_short_help = true)]
     yes: bool,
     #[command(flatten)]

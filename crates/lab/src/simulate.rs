@@ -39,7 +39,7 @@ pub struct SimulateArguments {
     what: Arguments,
     #[command(flatten)]
     view: ViewFlags,
-    /// Compile and run what files of others decide without asking (see docs/safety.md)
+    /// Compile and run what files of others decide without asking (`knee help safety`)
     #[arg(long, hide_short_help = true)]
     yes: bool,
 }

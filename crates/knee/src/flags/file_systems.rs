@@ -20,7 +20,7 @@ pub struct FileSystemFlags {
     /// loop: images in --dir [default]; ram: a RAM disk; or a block device. ssh: names as the ssh client
     /// takes them; nothing is installed there. slurm: submits an array of jobs and ends. Hosts share the
     /// blocks: every variant of a block runs on the same one. metal: this host boots each --kernel itself, by
-    /// kexec, and its own at the end (docs/guide/kernels-on-metal.md). See docs/guide/fleet.md.
+    /// kexec, and its own at the end (`knee help kernels-on-metal`). See `knee help fleet`.
     #[arg(long, value_name = "WHERE", value_parser = place)]
     on: Vec<Place>,
     /// Size of each file system [default: 8G], or the name of one of the experiment's sizes

@@ -182,6 +182,7 @@ pub const EXAMPLES: &[(&str, [&str; 2])] = &[
         "record export",
         ["knee record export last > runs.csv", "knee record export all --compact parquet"],
     ),
+    ("help", ["knee help bisect", "knee help --search 'false sharing'"]),
     ("selfcheck", ["knee selfcheck --trials 1000", "knee selfcheck --scale --only knees"]),
     ("schema", ["knee schema", "knee schema compare > compare.schema.json"]),
     ("completions", ["knee completions bash > knee.bash", "knee completions zsh > _knee"]),

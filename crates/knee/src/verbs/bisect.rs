@@ -152,7 +152,7 @@ pub struct SearchArguments {
         "cpus", "metric", "value", "timeout", "confidence", "ends_runs", "smallest_effect", "plan", "kernel_build",
     ])]
     resume: bool,
-    /// Go on with a bisection that is not yours without asking (see docs/safety.md)
+    /// Go on with a bisection that is not yours without asking (`knee help safety`)
     #[arg(long, help_heading = SEARCH, requires = "resume", hide_short_help = true)]
     yes: bool,
     #[command(flatten)]

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Only check that this host fits the plan and can write there; knee fleet status shows the answer too
     #[arg(long, conflicts_with = "number")]
     check: bool,
-    /// Run a plan that is not yours without asking (see docs/safety.md)
+    /// Run a plan that is not yours without asking (`knee help safety`)
     #[arg(long)]
     yes: bool,
     /// Go on with this claim of the chunk after a boot, as the job does that knee submits for it

@@ -30,7 +30,7 @@ use crate::flags::{BuildFlags, kernel};
 /// Each operation runs on emulated CPUs, one task on each, in a virtual machine with the kernel. Every access of the
 /// operation to memory is seen, so the counts are exact and need no large machine: which lines more than one CPU needs,
 /// how often an operation, by member of the kernel's structures. Nothing is timed. The rate that no number of CPUs
-/// passes is computed from the transfer times of described hosts. See docs/guide/conflicts.md.
+/// passes is computed from the transfer times of described hosts. See `knee help conflicts`.
 ///
 /// Exit status: 3 if a line is new and --fail-if new-conflict is given.
 #[derive(clap::Args)]

@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Do the missing runs of the newest partial record of this
     #[arg(long)]
     resume: bool,
-    /// Measure again what a record that is not yours measured, without asking (see docs/safety.md)
+    /// Measure again what a record that is not yours measured, without asking (`knee help safety`)
     #[arg(long, hide_short_help = true)]
     yes: bool,
     #[command(flatten)]

@@ -53,7 +53,7 @@ enum KernelAction {
 /// of Linux is built as it lies, with changes that are not committed; it need not be a repository.
 /// Sources and objects stay in the cache, so that a later build compiles what differs. A kernel
 /// already built from the same files, configuration and tools comes from the cache. See
-/// docs/guide/building-kernels.md.
+/// `knee help building-kernels`.
 ///
 /// Exit status: 0 all kernels are built; 1 some revisions failed; 2 the build could not start;
 /// 130 interrupted.

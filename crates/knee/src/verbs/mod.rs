@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod forecast;
 pub mod fragile;
 pub mod gate;
+pub mod help;
 pub mod import;
 pub mod kernel;
 pub mod list;

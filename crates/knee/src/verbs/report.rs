@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Report contended lines that `knee conflicts --json` printed to a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "bisection", "replay", "simulate"])]
     conflicts: Option<PathBuf>,
-    /// Compile and run files that others wrote or named without asking (see docs/safety.md)
+    /// Compile and run files that others wrote or named without asking (`knee help safety`)
     #[arg(long, hide_short_help = true)]
     yes: bool,
     /// Report a simulation, beside the records if some are named

@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Use any program as the load
     ///
     /// It runs in the current directory. `{NAME}` is replaced by the values of --axis. See
-    /// docs/guide/commands.md for [load.command] in an experiment.
+    /// `knee help commands` for [load.command] in an experiment.
     #[arg(long = "command", value_name = "LINE", help_heading = LOAD)]
     pub commands: Vec<String>,
     /// Run a program before each run of a --command
@@ -241,7 +241,7 @@ pub struct Arguments {
     /// Attach a note to the record
     #[arg(long, value_name = "TEXT", hide_short_help = true, help_heading = RUNS)]
     note: Option<String>,
-    /// Run what files that are not yours decide, or reboot for --on metal, without asking (see docs/safety.md)
+    /// Run what files that are not yours decide, or reboot for --on metal, without asking (`knee help safety`)
     #[arg(long, hide_short_help = true, help_heading = RUNS)]
     yes: bool,
     /// A variant to compare: NAME='KEY=VALUE;…'

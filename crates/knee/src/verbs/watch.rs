@@ -102,7 +102,7 @@ pub struct InitArguments {
     cases: Option<String>,
     /// Begin a line of kernels, by exact counts on emulated CPUs
     ///
-    /// No commits are measured: add kernel files, or revisions of Linux. See docs/guide/odometer.md.
+    /// No commits are measured: add kernel files, or revisions of Linux. See `knee help odometer`.
     #[arg(long, conflicts_with_all = ["command", "build", "product", "metric", "value", "anchor", "case", "cases"])]
     kernels: bool,
     /// Workloads of a line of kernels [default: all]
