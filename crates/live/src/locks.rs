@@ -19,8 +19,9 @@ use records::live::{
     TracedStack, TracedWait, WORK_QUEUE, WaitKind, WaitsOn, Woken,
 };
 
+use self::goroutines::goroutine_waits;
 use self::java::by_java_locks;
-use self::split::{Holders, split_overtaken, split_running};
+use self::split::{Holders, fill, split_overtaken, split_running};
 use self::weighed::{Weighed, where_taken};
 use crate::java_locks::JavaWait;
 use crate::places::{
@@ -247,40 +248,6 @@ fn groups<'t>(
 fn waiters_at_latches(trace: &Trace, stacks: &StackIndex) -> BTreeSet<u32> {
     let waits = stacks.waits().filter(|stack| is_database_lock(&user_frames(trace, stack)));
     waits.map(|stack| stack.task).collect()
-}
-
-/// The waits of goroutines, with process and address: from the call that queues one until another thread makes it ready.
-fn goroutine_waits<'t>(trace: &'t Trace, stacks: &StackIndex<'t>) -> Vec<(u32, u64, LockWait<'t>)> {
-    let mut begun: HashMap<(u32, u64), (u64, u32, u64)> = HashMap::new();
-    let mut waits = Vec::new();
-    for event in &trace.goroutines {
-        let Some(process) = trace.tasks.get(&event.task).map(|task| task.process) else { continue };
-        let goroutine = (process, event.goroutine);
-        if let Some(address) = event.waits_at {
-            // One that got the semaphore at once is never made ready, and begins again.
-            begun.insert(goroutine, (event.at_ns, event.task, address));
-            continue;
-        }
-        let Some((from, task, address)) = begun.remove(&goroutine) else { continue };
-        // In a gap it may have been made ready, and have begun to wait for something else.
-        if trace.gaps_ns.iter().any(|(begin, _)| (from..event.at_ns).contains(begin)) {
-            continue;
-        }
-        let woken =
-            Woken { at_ns: event.at_ns, waker: event.task, futex: Some(address), by_signal: false };
-        let wait = LockWait {
-            // Tells goroutines apart; it is no thread.
-            task: (event.goroutine >> 3) as u32,
-            from,
-            to: event.at_ns,
-            awake: event.at_ns,
-            woken: Some(woken),
-            wait: None,
-            stack: stacks.of_wait(task, from),
-        };
-        waits.push((process, address, wait));
-    }
-    waits
 }
 
 impl<'t> LockWaits<'t> {
@@ -524,6 +491,8 @@ impl<'t> LockWaits<'t> {
             let holder = piece.holder.unwrap_or_default();
             let mut before = before(life, piece.from);
             for (from, to, what) in during(life, piece.from, piece.to) {
+                let weight = seen.stacks.weight(holder, matches!(what, Doing::Waits(..)));
+                let to = from + ((to - from) as f64 * weight) as u64;
                 let (state, by) = if self.is_overtaken(before, what) {
                     (HolderState::Running, String::new())
                 } else {
@@ -534,10 +503,20 @@ impl<'t> LockWaits<'t> {
                     HolderState::WakeUp => wakes_up.push((from, to)),
                     _ => {}
                 }
-                add(state, by, from, to);
+                // What ran was in page faults first: only how long is known.
+                let faults =
+                    if state == HolderState::Running { seen.stacks.faulting(holder) } else { 0.0 };
+                let ran = from + ((to - from) as f64 * faults) as u64;
+                if ran > from {
+                    add(HolderState::PageFault, String::new(), from, ran);
+                }
+                add(state, by, ran, to);
                 before = Some(what);
             }
             samples.extend(seen.stacks.samples(holder, piece.from, piece.to));
+        }
+        if seen.stacks.is_weighed() {
+            fill(&mut holders, seen.windows, pieces);
         }
         split_running(&mut holders, seen.trace, &samples);
         let preempted = (HolderState::Preempted, OWN_THREADS);
@@ -637,13 +616,13 @@ pub fn writer_by_words(wait: &TracedWait) -> Option<u32> {
     wait.words[3..].iter().copied().find(|writer| *writer > 1)
 }
 
-/// Times of what threads with a lock did, by the reason and by whom.
 fn most_frequent(names: impl Iterator<Item = String>) -> Option<String> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     counts.into_iter().max_by_key(|(_, times)| *times).map(|(name, _)| name)
 }
 
+mod goroutines;
 mod java;
 mod split;
 #[cfg(test)]

@@ -261,9 +261,21 @@ pub fn waits_for_work(frames: &[&TracedFunction]) -> bool {
     })
 }
 
+/// Whether a stack waits at a condition variable, for whose time its mutex is given back.
+pub fn waits_at_condition_variable(frames: &[&TracedFunction]) -> bool {
+    const WORDS: [&str; 6] =
+        ["cond_wait", "cond_timedwait", "cond_clockwait", "condition_variable", "Condvar", "cnd_"];
+    let lock = lock_of(frames);
+    let has = |word: &&str| lock.iter().any(|name| name.contains(*word));
+    WORDS.iter().any(has)
+}
+
 /// Parts of names of functions that show what is waited for; the first that is found counts.
-const KINDS: [(WaitKind, &[&str]); 8] = [
+const KINDS: [(WaitKind, &[&str]); 10] = [
     (WaitKind::Mutex, &["LWLock"]),
+    // Go: a goroutine that waits is parked, whatever it waits for. A read-write lock has a mutex inside.
+    (WaitKind::ReadWriteLock, &["sync.(*RWMutex)"]),
+    (WaitKind::Mutex, &["sync.(*Mutex)", "poll.(*fdMutex)"]),
     // HotSpot: its monitors (src/hotspot/share/runtime/objectMonitor.cpp), of which Object.wait() is none, and the
     // semaphores at which its own threads wait for work and for safepoints.
     (
@@ -390,6 +402,14 @@ pub fn place(frames: &[&TracedFunction]) -> Option<LockPlace> {
     let callers = callers.take_while(|f| !is_start(f)).map(|f| f.name.clone());
     let callers = callers.take(CALLERS).collect();
     Some(LockPlace { function: at.name.clone(), callers, times: 0, ns: 0 })
+}
+
+/// The place in the program; `None` where the stack shows nothing but a lock, as one that was not walked further.
+pub fn place_outside_lock(frames: &[&TracedFunction]) -> Option<LockPlace> {
+    let place = place(frames)?;
+    let is_lock =
+        |function: &&TracedFunction| function.name == place.function && is_part_of_lock(function);
+    (!frames.iter().any(is_lock)).then_some(place)
 }
 
 /// The first function of the kernel that is no part of waiting.

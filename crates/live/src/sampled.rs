@@ -16,11 +16,13 @@ use records::live::{
 };
 use records::sampled::{Samples, Sighted, Sighting};
 
+use crate::goroutines::goroutine_waits;
 use crate::holds::Holds;
 use crate::lines::lines;
 use crate::lives::{Counted, Life, Lives};
 use crate::locks::Locks;
 use crate::observe::{samples_of, states};
+use crate::spinning::count_spinning;
 use crate::timelines::{Behind, Doing, Segment, Timelines};
 use crate::waits::StackIndex;
 use crate::windows::Windows;
@@ -34,11 +36,20 @@ pub fn observe_samples(samples: &Samples) -> Observation {
     let windows = Windows::of(trace);
     let lives = Lives::new(samples);
     let segments_of = timelines(samples, &lives);
-    let held = Holds::new(samples, &lives).all();
-    let index = StackIndex::of_sightings(lives.stacks(samples), &held, trace);
+    let goroutines = goroutine_waits(samples);
+    let held = Holds::new(samples, &lives, &goroutines).all();
+    let weights = weights(samples, &lives, &segments_of);
+    let stacks = lives.stacks(samples);
+    let index = StackIndex::of_sightings(stacks, &held, &goroutines, samples, weights);
     let mut locks = Locks::find(trace, &segments_of, &index, &windows);
     for lock in &mut locks.locks {
         lock.waits = 0;
+    }
+    for wait in goroutines.iter().filter(|wait| wait.is_new) {
+        let of = (wait.number, wait.process);
+        if let Some(Some(lock)) = locks.of_wait(of, wait.from, &wait.as_of_thread()) {
+            locks.locks[lock].waits += 1;
+        }
     }
     let idle = idle_shares(samples, &windows);
     let mut threads = Vec::new();
@@ -66,8 +77,10 @@ pub fn observe_samples(samples: &Samples) -> Observation {
             });
         }
     }
+    let lengths = windows.lengths();
+    count_spinning(&mut threads, &mut locks.locks, &samples.in_kernel, &lengths);
     let uses = trace.cpus.iter().cloned().chain(std::iter::repeat_with(Default::default));
-    let lengths = windows.lengths().into_iter().zip(uses);
+    let lengths = lengths.into_iter().zip(uses);
     Observation {
         means: ObservedBy::Proc,
         online_cpus: trace.online_cpus,
@@ -78,6 +91,33 @@ pub fn observe_samples(samples: &Samples) -> Observation {
         lines: lines(trace),
         ..Observation::default()
     }
+}
+
+/// How much a sighting of each thread counts in which it could run, and one in which it waits, by what its counters say: while
+/// knee looks, it has a CPU itself, so that more threads are met that could run than there are. The time of a quota may not
+/// be counted.
+fn weights(samples: &Samples, lives: &Lives, segments: &Timelines) -> BTreeMap<u32, [f64; 2]> {
+    let edges = &samples.trace.edges_ns;
+    let (Some(first), Some(last)) = (edges.first(), edges.last()) else { return BTreeMap::new() };
+    if samples.throttled_ns.iter().any(|ns| *ns > 0) {
+        return BTreeMap::new();
+    }
+    let of_thread = |(task, segments): (&u32, &Vec<Segment>)| {
+        let counted = lives.0[task].counted(&[*first, *last])[0];
+        let sum = |waits: bool| -> u64 {
+            let is = |segment: &&Segment| matches!(segment.what, Doing::Waits(..)) == waits;
+            segments.iter().filter(is).map(|segment| segment.to - segment.from).sum()
+        };
+        let (could_run, waited) = (sum(false), sum(true));
+        let counts = (counted.run_ns + counted.delay_ns).min(could_run + waited);
+        let left = could_run + waited - counts;
+        let weight = |counted: u64, sighted: u64| counted as f64 / sighted.max(1) as f64;
+        let both = [weight(counts, could_run), weight(left, waited)];
+        let most = both[0].max(both[1]);
+        let is_known = could_run > 0 && waited > 0 && most > 0.0;
+        is_known.then(|| (*task, both.map(|weight| weight / most)))
+    };
+    segments.iter().filter_map(of_thread).collect()
 }
 
 fn state_of(locks: &Locks, task: (u32, u32), at_ns: u64, wait: &TracedWait) -> ThreadState {

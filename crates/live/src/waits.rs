@@ -1,8 +1,11 @@
 //! Waits of threads that are not for locks, and the stacks that belong to waits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use records::live::{StackTaken, ThreadState, Trace, TracedStack, TracedWait, WaitsOn};
+use records::sampled::Samples;
+
+use crate::goroutines::GoroutineWait;
 
 /// A thread that has what another waits for.
 pub struct Held {
@@ -22,6 +25,12 @@ pub struct StackIndex<'t> {
     samples: HashMap<u32, Vec<&'t TracedStack>>,
     /// Who has what a thread waits for, by the waiter and until when it was seen to wait; only of sightings.
     owners: HashMap<(u32, u64), u32>,
+    /// Goroutines that were sighted to wait.
+    goroutines: &'t [GoroutineWait<'t>],
+    /// The share of each thread's CPU time in page faults, where its samples do not show it.
+    faulting: BTreeMap<u32, f64>,
+    /// How much a sighting of each thread counts that could run, and one that waits.
+    weights: BTreeMap<u32, [f64; 2]>,
 }
 
 impl<'t> StackIndex<'t> {
@@ -39,27 +48,56 @@ impl<'t> StackIndex<'t> {
             wake_ups: of(StackTaken::Wakes),
             samples,
             owners: HashMap::new(),
+            goroutines: &[],
+            faulting: BTreeMap::new(),
+            weights: BTreeMap::new(),
         }
     }
 
     /// Stacks of waits by when they begin, and of threads that have what others wait for; samples are those of the trace.
     pub fn of_sightings(
-        waits: HashMap<(u32, u64), &'t TracedStack>,
+        mut waits: HashMap<(u32, u64), &'t TracedStack>,
         held: &'t [Held],
-        trace: &'t Trace,
+        goroutines: &'t [GoroutineWait<'t>],
+        samples: &'t Samples,
+        weights: BTreeMap<u32, [f64; 2]>,
     ) -> StackIndex<'t> {
+        waits.extend(goroutines.iter().filter_map(|g| Some(((g.number, g.from), g.stack?))));
         let stack = |held: &'t Held| Some(((held.owner, held.to), held.stack.as_ref()?));
         StackIndex {
             waits,
             wake_ups: held.iter().filter_map(stack).collect(),
             owners: held.iter().map(|held| ((held.waiter, held.to), held.owner)).collect(),
-            ..StackIndex::new(trace)
+            goroutines,
+            weights,
+            faulting: samples.faulting.clone(),
+            ..StackIndex::new(&samples.trace)
         }
     }
 
     /// Who has what a thread was seen to wait for until then.
     pub fn owner(&self, waiter: u32, to: u64) -> Option<u32> {
         self.owners.get(&(waiter, to)).copied()
+    }
+
+    /// The share of a thread's CPU time in page faults, as far as only its counters show it.
+    pub fn faulting(&self, task: u32) -> f64 {
+        self.faulting.get(&task).copied().unwrap_or(0.0)
+    }
+
+    /// Whether sightings count for more or less than the time for which they stand.
+    pub fn is_weighed(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
+    /// How much the time of a thread counts in which it was sighted to wait, or not to: 1 is whole.
+    pub fn weight(&self, task: u32, waits: bool) -> f64 {
+        self.weights.get(&task).map_or(1.0, |weights| weights[usize::from(waits)])
+    }
+
+    /// Goroutines that were sighted to wait.
+    pub fn goroutines(&self) -> &'t [GoroutineWait<'t>] {
+        self.goroutines
     }
 
     /// All stacks of waits.

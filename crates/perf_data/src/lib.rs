@@ -42,7 +42,7 @@ pub use kernel_types::{KernelTypes, Member, Structure, is_called_like};
 pub use program_types::{ProgramMember, ProgramTypes};
 pub use source_lines::SourceLine;
 pub use unwind_tables::{UnwindTables, unwind_tables};
-pub use variables::{Variable, Variables, exported, variables};
+pub use variables::{Variable, Variables, exported, named, variables};
 
 use crate::container::Container;
 use crate::resolve::Local;

@@ -46,13 +46,25 @@ pub fn variables(path: &Path) -> Result<Variables> {
 /// The file cannot be read, or is no ELF file.
 pub fn exported(path: &Path, names: &[&str]) -> Result<Variables> {
     read(path, |elf| {
-        let is_wanted = |symbol: &object::Symbol<'_, '_, _>| {
-            let name = symbol.name_bytes().unwrap_or_default();
-            names.iter().any(|wanted| wanted.as_bytes() == name)
-        };
         let symbols = elf.dynamic_symbols().take(SYMBOLS_MAX);
-        symbols.filter(|s| is_variable(s) && is_wanted(s)).map(variable).collect()
+        symbols.filter(|s| is_variable(s) && is_called(s, names)).map(variable).collect()
     })
+}
+
+/// The variables of these names that a file has, whether it shows them to others or not.
+///
+/// # Errors
+/// The file cannot be read, or is no ELF file.
+pub fn named(path: &Path, names: &[&str]) -> Result<Variables> {
+    read(path, |elf| {
+        let symbols = elf.symbols().take(SYMBOLS_MAX).filter(|symbol| is_called(symbol, names));
+        symbols.filter(is_variable).map(variable).collect()
+    })
+}
+
+fn is_called<'d>(symbol: &impl ObjectSymbol<'d>, names: &[&str]) -> bool {
+    let name = symbol.name_bytes().unwrap_or_default();
+    names.iter().any(|wanted| wanted.as_bytes() == name)
 }
 
 fn is_variable<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {

@@ -17,6 +17,10 @@ pub struct Samples {
     pub rounds: Vec<Round>,
     /// How many of the online CPUs each task may use.
     pub cpus_allowed: BTreeMap<u32, u32>,
+    /// The share of each task's CPU time in page faults, as far as its counters tell.
+    pub faulting: BTreeMap<u32, f64>,
+    /// The share of each task's CPU time in the kernel.
+    pub in_kernel: BTreeMap<u32, f64>,
     /// How long the quota of a control group kept CPUs from its tasks in each window, ns of all CPUs together.
     pub throttled_ns: Vec<u64>,
 }
@@ -26,6 +30,20 @@ pub struct Samples {
 pub struct Round {
     pub at_ns: u64,
     pub sightings: Vec<Sighting>,
+    /// Goroutines that wait at semaphores: their threads do other work meanwhile.
+    pub goroutines: Vec<SightedGoroutine>,
+}
+
+/// A goroutine that waits at a semaphore at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SightedGoroutine {
+    pub process: u32,
+    /// Tells it from others; no task has this number.
+    pub number: u32,
+    /// The address of the semaphore.
+    pub semaphore: u64,
+    /// Index into the stacks of the trace, if one was taken.
+    pub stack: Option<usize>,
 }
 
 /// A thread at one instant.

@@ -4,10 +4,25 @@ use std::collections::BTreeMap;
 
 use records::live::{HolderState, LockPlace, StackTaken, Trace, TracedFunction, TracedStack};
 
+use super::Piece;
 use crate::places::{is_page_fault, kernel_frames, user_frames};
+use crate::windows::Windows;
 
 /// What threads with a lock did, and behind what, window by window, in ns.
 pub type Holders = BTreeMap<(HolderState, String), Vec<u64>>;
+
+/// Fills the whole time in which threads waited, where what holders did was weighed.
+pub fn fill(holders: &mut Holders, windows: &Windows, pieces: &[Piece]) {
+    let mut whole = windows.zeros();
+    pieces.iter().for_each(|piece| windows.add(&mut whole, piece.from, piece.to));
+    for (window, ns) in whole.into_iter().enumerate() {
+        let weights: Vec<u64> = holders.values().map(|ns| ns[window]).collect();
+        if weights.iter().sum::<u64>() != ns {
+            let parts = ledger::split(ns, &weights);
+            holders.values_mut().zip(parts).for_each(|(ns, part)| ns[window] = part);
+        }
+    }
+}
 
 /// Moves the share of running that samples show in page faults.
 pub fn split_running(holders: &mut Holders, trace: &Trace, samples: &[&TracedStack]) {

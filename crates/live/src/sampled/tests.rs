@@ -4,7 +4,7 @@ use records::live::{
     CpuUse, HolderState, OtherTask, StackTaken, Trace, TracedFunction, TracedStack, TracedTask,
     WaitKind, WaitsOn,
 };
-use records::sampled::Round;
+use records::sampled::{Round, SightedGoroutine};
 
 use super::*;
 use crate::{LiveCauseKind, causes};
@@ -23,7 +23,8 @@ fn seen(tasks: &[u32], doing: impl Fn(u32, u64) -> (Sighted, u64, u64)) -> Sampl
             let (run_ns, delay_ns, arrivals) = *known;
             Sighting { task: *task, run_ns, delay_ns, arrivals, doing, stack: None }
         };
-        Round { at_ns: number * 10 * MS, sightings: tasks.iter().map(sighting).collect() }
+        let sightings = tasks.iter().map(sighting).collect();
+        Round { at_ns: number * 10 * MS, sightings, ..Round::default() }
     };
     let named = |task: &u32| {
         let name = format!("worker-{task}");
@@ -42,6 +43,7 @@ fn seen(tasks: &[u32], doing: impl Fn(u32, u64) -> (Sighted, u64, u64)) -> Sampl
         rounds,
         cpus_allowed: tasks.iter().map(|task| (*task, 2)).collect(),
         throttled_ns: vec![0, 0],
+        ..Samples::default()
     }
 }
 
@@ -271,4 +273,106 @@ fn who_writes_has_a_read_write_lock() {
     // At the futex of the phases, and at that of the writers.
     check([3, 0, 0, 0, 8]);
     check([1, 0, 0, 8, 0]);
+}
+
+/// What thread 1 does most that has a lock whose word names nobody, in `settle`, as these frames of its waits show or samples.
+fn reason(
+    frames: &[u32],
+    doing: impl Fn() -> (Sighted, u64, u64),
+    change: impl Fn(&mut Samples),
+) -> HolderState {
+    let mut samples = seen(&[1, 2, 3], |task, _| match task {
+        1 => doing(),
+        _ => (futex([2, 0, 0, 0, 0]), 0, 0),
+    });
+    let sampled: Vec<(u32, u64)> = (0..100).map(|round| (1, round * 10 * MS + MS)).collect();
+    with_stacks(&mut samples, &["Mutex::lock_contended", "settle", "save"], &sampled);
+    let own = samples.trace.stacks.len();
+    let (why, frames) = (StackTaken::Waits, frames.to_vec());
+    samples.trace.stacks.push(TracedStack { task: 1, why, frames, ..TracedStack::default() });
+    let sightings = samples.rounds.iter_mut().flat_map(|round| &mut round.sightings);
+    for sighting in sightings.filter(|sighting| sighting.task == 1) {
+        sighting.stack = sighting.stack.map(|_| own);
+    }
+    change(&mut samples);
+    let observation = observe_samples(&samples);
+    let lock = observation.locks.iter().find(|lock| lock.address == 0x1000).unwrap();
+    assert!(lock.held_in.iter().any(|place| place.function == "settle"), "{:?}", lock.held_in);
+    lock.holder[0].reason
+}
+
+#[test]
+fn each_reason_of_a_holder_is_told_where_the_lock_names_nobody() {
+    let nothing = |_: &mut Samples| ();
+    let runs = |run_ms: u64| move || (Sighted::Runnable(0), run_ms, 10 - run_ms);
+    let waits = |call: &str, on: WaitsOn| {
+        let wait = TracedWait { call: call.to_string(), on, ..TracedWait::default() };
+        move || (Sighted::Waits(wait.clone()), 0, 0)
+    };
+    let other_lock = || {
+        let (call, arguments, words) = ("futex".to_string(), [0x2000, 128], [2, 0, 0, 0, 0]);
+        (Sighted::Waits(TracedWait { call, arguments, words, ..TracedWait::default() }), 0, 0)
+    };
+    let behind_hog = |samples: &mut Samples| {
+        for cpus in &mut samples.trace.cpus {
+            cpus.others = vec![OtherTask { name: "hog".to_string(), ns: 450 * MS }];
+        }
+    };
+    assert_eq!(reason(&[2, 1], runs(10), nothing), HolderState::Running);
+    assert_eq!(reason(&[2, 1], runs(1), behind_hog), HolderState::Preempted);
+    let throttled = |samples: &mut Samples| samples.throttled_ns = vec![400 * MS; 2];
+    assert_eq!(reason(&[2, 1], runs(2), throttled), HolderState::Quota);
+    let faulting = |samples: &mut Samples| samples.faulting = [(1, 0.8)].into();
+    assert_eq!(reason(&[2, 1], runs(10), faulting), HolderState::PageFault);
+    assert_eq!(reason(&[2, 1], waits("", WaitsOn::Disk), nothing), HolderState::PageFault);
+    let saves = waits("fdatasync", WaitsOn::Disk);
+    assert_eq!(reason(&[2, 1], saves, nothing), HolderState::InputOutput);
+    let sleep = waits("clock_nanosleep", WaitsOn::Call);
+    assert_eq!(reason(&[2, 1], sleep, nothing), HolderState::Sleeping);
+    assert_eq!(reason(&[0, 2, 1], other_lock, nothing), HolderState::Lock);
+}
+
+#[test]
+fn a_caller_of_a_lock_of_the_programs_own_making_has_it() {
+    // All wait in `take`, which `settle` calls; thread 1 sleeps in `settle`.
+    let mut samples = seen(&[1, 2, 3], |task, _| match task {
+        1 => (sleeps(), 0, 0),
+        _ => (futex([2, 0, 0, 0, 0]), 0, 0),
+    });
+    with_stacks(&mut samples, &["futex_wait", "take", "settle", "usleep"], &[]);
+    samples.trace.stacks[0].frames = vec![0, 1, 2];
+    let (why, frames) = (StackTaken::Waits, vec![3, 2]);
+    samples.trace.stacks.push(TracedStack { task: 1, why, frames, ..TracedStack::default() });
+    for round in &mut samples.rounds {
+        round.sightings[0].stack = Some(1);
+    }
+    assert_eq!(holder(&samples).0, HolderState::Sleeping);
+}
+
+#[test]
+fn goroutines_wait_for_a_lock_that_a_running_thread_has() {
+    let mut samples = seen(&[1], |_, _| (Sighted::Runnable(0), 10, 0));
+    let sampled: Vec<(u32, u64)> = (0..100).map(|round| (1, round * 10 * MS + MS)).collect();
+    let functions = ["runtime.gopark", "sync.(*Mutex).lockSlow", "main.settle"];
+    with_stacks(&mut samples, &functions, &sampled);
+    for round in &mut samples.rounds {
+        let waits = |number: u32| SightedGoroutine {
+            process: 1,
+            number: 1 << 31 | number,
+            semaphore: 0x1004,
+            stack: Some(0),
+        };
+        round.goroutines = vec![waits(1), waits(2)];
+    }
+    let observation = observe_samples(&samples);
+    let [lock] = &observation.locks[..] else { panic!("{:?}", observation.locks) };
+    assert_eq!(
+        (lock.kind, lock.waits, lock.holder[0].reason),
+        (WaitKind::Mutex, 2, HolderState::Running)
+    );
+    assert_eq!(lock.wait_ns, [1000 * MS, 1000 * MS]);
+    assert_eq!(lock.held_in[0].function, "main.settle");
+    // They are no threads.
+    assert_eq!(observation.threads.len(), 1);
+    assert_eq!(causes(&observation)[0].cause, LiveCauseKind::Lock);
 }

@@ -213,7 +213,7 @@ pub fn root_of(process: u32) -> String {
 
 /// Whether these bytes end with a call: opcodes E8 and FF /2 of x86-64 (Intel's manual, volume 2A).
 #[cfg(target_arch = "x86_64")]
-fn is_call(bytes: [u8; 7]) -> bool {
+pub fn is_call(bytes: [u8; 7]) -> bool {
     let is_indirect = |length: &usize| {
         let [opcode, operand] = [bytes[7 - length], bytes[8 - length]];
         opcode == 0xff && operand >> 3 & 7 == 2
@@ -223,7 +223,7 @@ fn is_call(bytes: [u8; 7]) -> bool {
 
 /// Whether these bytes end with a call: BL or BLR of A64.
 #[cfg(not(target_arch = "x86_64"))]
-fn is_call(bytes: [u8; 7]) -> bool {
+pub fn is_call(bytes: [u8; 7]) -> bool {
     let instruction = u32::from_le_bytes([bytes[3], bytes[4], bytes[5], bytes[6]]);
     instruction >> 26 == 0b100_101 || instruction & 0xffff_fc1f == 0xd63f_0000
 }

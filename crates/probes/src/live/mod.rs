@@ -19,10 +19,12 @@ mod compat_calls;
 mod count_operations;
 mod cpython;
 mod function_names;
+mod go_semaphores;
 mod host_use;
 mod hotspot;
 mod kernel_waits;
 pub mod operations;
+mod page_faults;
 pub mod processes;
 #[cfg(feature = "bpf")]
 mod raw;

@@ -5,10 +5,14 @@
 //! The instants vary at random, so that threads which wake up by a clock are not always met in the same state.
 
 mod cut;
+mod goroutines;
 mod names;
+mod owners;
+mod thread;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use host::clock::now_ns;
@@ -16,12 +20,15 @@ use host::parse_cpu_list;
 use records::live::{Touch, Trace, TracedTask};
 use records::sampled::{Round, Samples, Sighted, Sighting};
 
+use self::thread::Thread;
 use super::clock_samples::ClockSamples;
 use super::cpython::{PythonStack, Pythons};
 use super::function_names::FunctionNames;
+use super::go_semaphores::GoSemaphores;
 use super::host_use::{HostUse, own_cpu_ns};
+use super::page_faults;
 use super::refusals::{functions_refused, refused};
-use super::task_files::{Counters, Place, Seen, TaskFiles, futex_words};
+use super::task_files::{Counters, Place, Seen, TaskFiles};
 use super::throttling::Throttling;
 use super::user_stacks::{UserStacks, touched};
 use crate::ledger::programs::CodeLocation;
@@ -30,10 +37,13 @@ use crate::ledger::programs::CodeLocation;
 const ROUNDS_PER_S: u64 = 100;
 /// The share of all CPUs that knee may use.
 const OWN_SHARE: f64 = 0.008;
+/// The part of that share which rounds may take as long as what it took to begin is not made up for.
+const FOLLOWING_SHARE: f64 = 0.5;
 /// The longest time between rounds.
 const INTERVAL_MAX_NS: u64 = 500_000_000;
-/// How often threads that have come or gone are looked for, at least.
-const SOUGHT_NS: u64 = 100_000_000;
+/// How often it is checked at least whether threads have come or gone, and how often they are looked for anyway.
+const CHECKED_NS: u64 = 100_000_000;
+const SOUGHT_NS: u64 = 1_000_000_000;
 /// Stacks in a round that were walked before from the same place; those at new places come first.
 const WALKED_AGAIN: usize = 4;
 /// All stacks that are walked in a round.
@@ -46,8 +56,6 @@ const STILL_MAX: u32 = 10;
 const CLOCK_AFTER_NS: u64 = 5_000_000;
 /// But no more threads than this: their samples take memory that the kernel bounds.
 const CLOCKS_MAX: usize = 32;
-/// Mutexes whose owners are looked at again in a round.
-const OWNERS_MAX: usize = 64;
 /// Nothing is taken for granted with so few threads.
 const FEW_THREADS: usize = 24;
 
@@ -58,6 +66,7 @@ pub struct ProcWatch {
     samples: Samples,
     stacks: UserStacks,
     pythons: Pythons,
+    go: GoSemaphores,
     names: FunctionNames,
     /// Walked stacks: those of the program's code, and whether they are whole.
     walked: Vec<WalkedStack>,
@@ -67,14 +76,21 @@ pub struct ProcWatch {
     addresses: BTreeSet<(u32, u64)>,
     host: HostUse,
     throttling: Throttling,
+    checked_ns: u64,
     sought_ns: u64,
+    /// How many threads each process had when they were looked for.
+    numbers: BTreeMap<u32, u64>,
     next_ns: u64,
-    /// CPU time of this process when the watch began.
+    /// The time, and CPU time of this process, when the watch began.
     began: (u64, u64),
+    /// CPU time of this process after the first round.
+    started_ns: u64,
     /// Number of rounds since then.
     rounds: u64,
     random: u64,
     own_ns: u64,
+    /// What a page fault takes.
+    fault_ns: u64,
     /// Why no more threads are sampled.
     refused: Option<String>,
     pub(super) result: SampledResult,
@@ -90,18 +106,6 @@ pub struct SampledResult {
     pub missing: BTreeMap<String, String>,
     /// CPU time that knee's own process used in each window, ns.
     pub own_ns: Vec<u64>,
-}
-
-/// A followed thread.
-struct Thread {
-    process: u32,
-    files: TaskFiles,
-    last: Option<(Counters, Sighted, Option<usize>)>,
-    /// For how many rounds its counters have been the same.
-    still: u32,
-    /// CPU time since it was met.
-    ran_ns: u64,
-    clock: Option<ClockSamples>,
 }
 
 struct WalkedStack {
@@ -133,18 +137,23 @@ impl ProcWatch {
             },
             stacks: UserStacks::default(),
             pythons: Pythons::default(),
+            go: GoSemaphores::default(),
             names: FunctionNames::default(),
             walked: Vec::new(),
             known: HashMap::new(),
             addresses: BTreeSet::new(),
             host: HostUse::new(),
             throttling: Throttling::default(),
+            checked_ns: 0,
             sought_ns: 0,
+            numbers: BTreeMap::new(),
             next_ns: 0,
             began: (now_ns(), own_cpu_ns()),
+            started_ns: 0,
             rounds: 0,
             random: now_ns() | 1,
             own_ns: 0,
+            fault_ns: page_faults::fault_ns(),
             refused: None,
             result: SampledResult::default(),
         };
@@ -186,6 +195,7 @@ impl ProcWatch {
         self.round();
         self.samples.rounds.drain(..self.samples.rounds.len() - 1);
         self.own_ns = own_cpu_ns();
+        self.started_ns = self.own_ns;
         self.host.start();
         self.throttling.start();
         let at_ns = self.samples.rounds[0].at_ns;
@@ -209,6 +219,12 @@ impl ProcWatch {
         let subject_ns = self.subject_ns();
         self.samples.trace.cpus.push(self.host.window(&self.wanted, subject_ns));
         self.samples.throttled_ns.push(self.throttling.window_ns());
+        for (task, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.ran_ns > 0) {
+            thread.read_charged();
+            let (in_kernel, faulting) = thread.in_kernel(self.fault_ns);
+            self.samples.in_kernel.insert(*task, in_kernel);
+            self.samples.faulting.insert(*task, faulting);
+        }
         let own_ns = own_cpu_ns();
         self.result.own_ns.push(own_ns.saturating_sub(self.own_ns));
         self.own_ns = own_ns;
@@ -231,32 +247,54 @@ impl ProcWatch {
     /// Sees every thread once.
     fn round(&mut self) {
         let began = now_ns();
-        if began >= self.sought_ns {
+        if began >= self.checked_ns && (began >= self.sought_ns || self.have_changed()) {
             self.seek();
         }
         self.stacks.begin_round();
-        let mut round = Round { at_ns: now_ns(), sightings: Vec::new() };
+        let mut round = Round { at_ns: now_ns(), ..Round::default() };
         let mut walks = Walks { again: WALKED_AGAIN, all: WALKED_MAX };
         let is_few = self.threads.len() <= FEW_THREADS;
-        let tasks: Vec<u32> = self.threads.keys().copied().collect();
+        let tasks = self.busy_first();
         for task in tasks {
             match self.sighting(task, is_few, &mut walks) {
                 Some(sighting) => round.sightings.push(sighting),
                 None => drop(self.threads.remove(&task)),
             }
         }
+        round.sightings.sort_unstable_by_key(|sighting| sighting.task);
         self.find_owners(&mut round, &mut walks);
+        round.goroutines = self.goroutines(&mut walks);
         self.take_clock_samples();
         self.samples.rounds.push(round);
         self.rounds += 1;
         self.next_ns = began + self.interval_ns();
     }
 
-    /// The time to the next round: as long as the rounds so far allow, and up to a quarter more or less by chance.
+    /// All threads, those first that have moved of late, beginning with any of them: while knee has a CPU, threads that are woken
+    /// wait for it, so that a round sees the more of them so the longer it takes.
+    fn busy_first(&self) -> Vec<u32> {
+        let moves = |is: bool| {
+            let moving = self.threads.iter().filter(move |(_, thread)| (thread.still == 0) == is);
+            moving.map(|(task, _)| *task)
+        };
+        let mut tasks: Vec<u32> = moves(true).collect();
+        let first = self.random as usize % tasks.len().max(1);
+        tasks.rotate_left(first);
+        tasks.extend(moves(false));
+        tasks
+    }
+
+    /// The time to the next round: as long as the rounds so far allow, and up to a quarter more or less by chance. What it took
+    /// to begin, as reading the tables of a virtual machine does, is made up for little by little.
     fn interval_ns(&mut self) -> u64 {
-        let used_ns = own_cpu_ns().saturating_sub(self.began.1) / self.rounds.max(1);
         let cpus = f64::from(self.samples.trace.online_cpus.max(1));
-        let allowed_ns = (used_ns as f64 / (OWN_SHARE * cpus)) as u64;
+        let budget = OWN_SHARE * cpus;
+        let (now_ns, own_ns) = (now_ns(), own_cpu_ns());
+        let round_ns = own_ns.saturating_sub(self.started_ns) / self.rounds.max(1);
+        let used_ns = own_ns.saturating_sub(self.began.1) as f64;
+        let is_behind = used_ns > budget * now_ns.saturating_sub(self.began.0) as f64;
+        let share = if is_behind { FOLLOWING_SHARE } else { 1.0 };
+        let allowed_ns = (round_ns as f64 / (budget * share)) as u64;
         let interval_ns = allowed_ns.clamp(1_000_000_000 / ROUNDS_PER_S, INTERVAL_MAX_NS);
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -282,65 +320,6 @@ impl ProcWatch {
         thread.last = Some((counters, doing.clone(), stack));
         let Counters { run_ns, delay_ns, arrivals } = counters;
         Some(Sighting { task, run_ns, delay_ns, arrivals, doing, stack })
-    }
-
-    /// Looks at the owners of mutexes once more, right after their names are read: a round of many threads takes so long
-    /// that a mutex changes hands meanwhile.
-    fn find_owners(&mut self, round: &mut Round, walks: &mut Walks) {
-        let mut waiting: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
-        for (index, sighting) in round.sightings.iter().enumerate() {
-            if let (Some(address), Some(thread)) =
-                (mutex_of(&sighting.doing), self.threads.get(&sighting.task))
-            {
-                waiting.entry((thread.process, address)).or_default().push(index);
-            }
-        }
-        for ((process, address), waiters) in waiting.into_iter().take(OWNERS_MAX) {
-            let owner = self.owner(process, address, round, walks);
-            for index in waiters {
-                if let Sighted::Waits(wait) = &mut round.sightings[index].doing {
-                    wait.words[2] = owner;
-                }
-            }
-        }
-    }
-
-    /// The owner of a mutex, whose sighting is renewed; 0 if it is not known.
-    fn owner(&mut self, process: u32, address: u64, round: &mut Round, walks: &mut Walks) -> u32 {
-        const TRIES: usize = 3;
-        let mut owner = futex_words(process, address)[2];
-        for _ in 0..TRIES {
-            if owner == 0 {
-                return self.successor(address, round);
-            }
-            let Ok(index) = round.sightings.binary_search_by_key(&owner, |s| s.task) else {
-                return 0;
-            };
-            let Some((doing, stack)) = self.look(owner, walks) else { return 0 };
-            let now = futex_words(process, address)[2];
-            if now == owner {
-                // A thread that waits for what it owns has just got or given it.
-                if mutex_of(&doing) != Some(address) {
-                    round.sightings[index].doing = doing;
-                    round.sightings[index].stack = stack;
-                }
-                return owner;
-            }
-            owner = now;
-        }
-        owner
-    }
-
-    /// A thread that waited for a mutex in the round before and was woken: it is about to take the mutex. 0 if there is
-    /// none.
-    fn successor(&self, address: u64, round: &Round) -> u32 {
-        let Some(before) = self.samples.rounds.last() else { return 0 };
-        let was_waiting = before.sightings.iter().filter(|s| mutex_of(&s.doing) == Some(address));
-        let is_woken = |task: &u32| {
-            let now = round.sightings.binary_search_by_key(task, |sighting| sighting.task);
-            now.is_ok_and(|at| matches!(round.sightings[at].doing, Sighted::Runnable(_)))
-        };
-        was_waiting.map(|sighting| sighting.task).find(is_woken).unwrap_or(0)
     }
 
     /// What a thread does, with its stack if it waits.
@@ -457,7 +436,16 @@ impl ProcWatch {
                 self.meet(process, task, &online);
             }
         }
-        self.sought_ns = now_ns() + SOUGHT_NS.max(self.threads.len() as u64 * 1_000_000);
+        let now = now_ns();
+        self.checked_ns = now + CHECKED_NS.max(self.threads.len() as u64 * 1_000_000);
+        self.sought_ns = now + SOUGHT_NS;
+        self.numbers = self.wanted.iter().map(|process| (*process, threads_of(*process))).collect();
+    }
+
+    /// Whether a process has another number of threads than when they were looked for: that is cheaper than looking for them.
+    fn have_changed(&mut self) -> bool {
+        self.checked_ns = now_ns() + CHECKED_NS;
+        self.numbers.iter().any(|(process, number)| threads_of(*process) != *number)
     }
 
     fn meet(&mut self, process: u32, task: u32, online: &BTreeSet<usize>) {
@@ -465,8 +453,7 @@ impl ProcWatch {
         if is_new {
             match TaskFiles::open(process, task) {
                 Ok(files) => {
-                    let thread =
-                        Thread { process, files, last: None, still: 0, ran_ns: 0, clock: None };
+                    let thread = Thread::new(process, files);
                     self.threads.insert(task, thread);
                 }
                 Err(e) if e.raw_os_error() == Some(libc::EMFILE) => {
@@ -479,8 +466,13 @@ impl ProcWatch {
             }
         }
         // Most threads are given their names and CPUs soon after their start.
-        const EVERY: u64 = 8;
-        if is_new || self.rounds % EVERY == u64::from(task) % EVERY {
+        const YOUNG: u32 = 3;
+        const EVERY: u32 = 8;
+        let met = self.threads.get_mut(&task).map_or(0, |thread| {
+            thread.met += 1;
+            thread.met
+        });
+        if met <= YOUNG || (met + task).is_multiple_of(EVERY) {
             self.name(process, task, online);
         }
     }
@@ -531,14 +523,9 @@ fn futex_of(doing: &Sighted) -> Option<u64> {
     }
 }
 
-/// The address of the mutex of the C library, or of one alike, that a thread waits for: its word is 2 then.
-fn mutex_of(doing: &Sighted) -> Option<u64> {
-    match doing {
-        Sighted::Waits(wait) if wait.call == "futex" && wait.words[0] == 2 => {
-            Some(wait.arguments[0])
-        }
-        _ => None,
-    }
+/// The number of threads of a process, or another number that changes with it: the folder of each is a link.
+fn threads_of(process: u32) -> u64 {
+    fs::metadata(format!("/proc/{process}/task")).map_or(0, |folder| folder.nlink())
 }
 
 /// The number of online CPUs in the line `Cpus_allowed_list` of /proc/PID/status.
@@ -569,6 +556,7 @@ fn allow_open_files() {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use super::owners::mutex_of;
     use super::*;
 
     #[test]

@@ -30,6 +30,16 @@ pub struct Counters {
     pub arrivals: u64,
 }
 
+/// What a thread was charged with since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charged {
+    /// Page faults that needed no storage.
+    pub faults: u64,
+    /// Ticks in the program, and in the kernel.
+    pub user: u64,
+    pub system: u64,
+}
+
 /// What a thread does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
@@ -66,6 +76,11 @@ impl TaskFiles {
     /// The counters; `None` once the thread has ended.
     pub fn counters(&self) -> Option<Counters> {
         counters(text(&self.schedstat, &mut [0; 128])?)
+    }
+
+    /// What the thread was charged with; `None` once it has ended.
+    pub fn charged(&self) -> Option<Charged> {
+        charged(text(&self.stat, &mut [0; 1024])?)
     }
 
     /// What the thread does now; `None` once it has ended.
@@ -219,6 +234,14 @@ fn state_and_cpu(stat: &str) -> Option<(char, u32)> {
     Some((state, fields.nth(39 - 4)?.trim_end().parse().ok()?))
 }
 
+/// Fields 10, 14 and 15 of /proc/PID/stat.
+fn charged(stat: &str) -> Option<Charged> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').take(15 - 2).collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    Some(Charged { faults: field(10)?, user: field(14)?, system: field(15)? })
+}
+
 /// Calls that wait for events and never for storage.
 fn sleeps_interruptibly(call: &str) -> bool {
     const CALLS: [&str; 14] = [
@@ -269,6 +292,7 @@ mod tests {
         let check = |name: &str| {
             let stat = format!("42 ({name}) S {}\n", fields.join(" "));
             assert_eq!(state_and_cpu(&stat), Some(('S', 39)), "{name}");
+            assert_eq!(charged(&stat), Some(Charged { faults: 10, user: 14, system: 15 }));
         };
         check("worker");
         check("a) R (b) 1 2");

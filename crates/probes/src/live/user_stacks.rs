@@ -23,7 +23,7 @@ use super::raw::RawStack;
 use super::task_files::{Place, read_memory};
 use super::touches::{CODE_BYTES, touches};
 use super::user_registers::{REGISTERS, UserRegisters};
-use crate::ledger::programs::{CodeLocation, Programs};
+use crate::ledger::programs::{CodeLocation, Programs, is_call};
 
 /// More frames than a stack of 8 KiB has.
 const FRAMES_MAX: usize = 96;
@@ -159,15 +159,12 @@ impl UserStacks {
         if !known && self.fresh.insert(number) {
             self.read_maps(number);
         }
-        let bp = match registers.bp {
-            0 => self.frame_pointer(number, registers.sp, stack),
-            known => known,
-        };
         let Some(process) = self.processes.get_mut(&number) else {
             return Walked { frames: Vec::new(), is_whole: false };
         };
         let java = process.java.and_then(|at| self.java.get_mut(&(number, at))?.as_mut());
-        let (found, is_whole) = frames(process, java, &UserRegisters { bp, ..*registers }, stack);
+        let mut code = Code { number, programs: &mut self.programs };
+        let (found, is_whole) = frames(process, java, &mut code, registers, stack);
         let frames = self.located(number, &found);
         let is_whole = is_whole && frames.len() == found.len();
         Walked { frames, is_whole }
@@ -195,23 +192,6 @@ impl UserStacks {
             }
         }
         located
-    }
-
-    /// The frame pointer where it is not known, as in /proc: that of the innermost function that keeps one, for the unwind tables
-    /// of functions with one ask for it. It points to the caller's and to where the caller goes on. 0 if there is none near.
-    fn frame_pointer(&mut self, number: u32, sp: u64, stack: &[u8]) -> u64 {
-        const SEARCHED: usize = 512;
-        const WORD: usize = size_of::<u64>();
-        let words: Vec<u64> = stack
-            .chunks_exact(WORD)
-            .take(SEARCHED / WORD)
-            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)))
-            .collect();
-        let programs = &mut self.programs;
-        let found = words.windows(2).position(|pair| {
-            programs.follows_a_call(number, pair[1]) && !programs.follows_a_call(number, pair[0])
-        });
-        found.map_or(0, |at| sp + (WORD * at) as u64)
     }
 
     /// Reads what a process has mapped.
@@ -351,10 +331,52 @@ fn module(mapping: &Mapping, tables: &UnwindTables) -> Option<Module<Arc<[u8]>>>
     Some(Module::new(mapping.path.clone(), mapping.range.clone(), base, sections))
 }
 
-/// The frames of a stack, innermost first, and whether the walk came to the end.
+/// The code of a process.
+struct Code<'p> {
+    number: u32,
+    programs: &'p mut Programs,
+}
+
+impl Code<'_> {
+    /// The frame pointer where it is not known, as in /proc: that of the innermost function above a stack pointer that keeps one, as
+    /// unwind tables ask for it. It points to the caller's, and to where the caller goes on. 0 if there is none near.
+    fn frame_pointer(
+        &mut self,
+        mappings: &[Mapping],
+        sp: u64,
+        word: &dyn Fn(u64) -> Option<u64>,
+    ) -> u64 {
+        const SEARCHED: u64 = 512;
+        let mut returns =
+            |at: u64| word(at).is_some_and(|address| self.follows_a_call(mappings, address));
+        let pairs = (sp..sp.saturating_add(SEARCHED)).step_by(size_of::<u64>());
+        let found = pairs.into_iter().find(|at| returns(at + 8) && !returns(*at));
+        found.unwrap_or(0)
+    }
+
+    /// Whether code goes on here after a call, in a file or in what a runtime has compiled.
+    fn follows_a_call(&mut self, mappings: &[Mapping], address: u64) -> bool {
+        if self.programs.follows_a_call(self.number, address) {
+            return true;
+        }
+        let is_compiled = |mapping: &Mapping| {
+            mapping.is_code && mapping.path.is_empty() && mapping.range.contains(&address)
+        };
+        if !mappings.iter().any(is_compiled) {
+            return false;
+        }
+        let mut before = [0; 7];
+        let start = address.saturating_sub(before.len() as u64);
+        read_memory(self.number, start, &mut before) == before.len() && is_call(before)
+    }
+}
+
+/// The frames of a stack, innermost first, and whether the walk came to the end. A frame pointer of 0 is looked for where a frame
+/// asks for it.
 fn frames(
     process: &mut Process,
     mut java: Option<&mut Hotspot>,
+    code: &mut Code,
     registers: &UserRegisters,
     stack: &[u8],
 ) -> (Vec<Frame>, bool) {
@@ -366,13 +388,24 @@ fn frames(
     let first = if cfg!(target_arch = "aarch64") { registers.link } else { registers.ip };
     let mut now = UnwindRegsNative::new(first, registers.sp, registers.bp);
     let Process { unwinder, cache, mappings, .. } = process;
+    let mappings: &[Mapping] = mappings;
     let is_code = |address| mappings.iter().any(|m| m.is_code && m.range.contains(&address));
+    let mut is_unknown = registers.bp == 0;
+    let mut look_for = |now: &mut UnwindRegsNative| {
+        let bp = if is_unknown { code.frame_pointer(mappings, now.sp(), &word) } else { 0 };
+        is_unknown = false;
+        if bp != 0 {
+            point_at(now, bp);
+        }
+        bp != 0
+    };
     let mut frames = Vec::new();
     let mut at = FrameAddress::from_instruction_pointer(registers.ip);
     let mut inner = Inner::Nothing;
     for _ in 0..FRAMES_MAX {
         let caller = match &mut java {
             Some(java) if java.covers(at.address_for_lookup()) => {
+                look_for(&mut now);
                 let before = pointers(at.address(), &now);
                 let stack = Stack { word: &word, is_code: &is_code };
                 let (methods, caller) = java.step(before, inner, &stack);
@@ -387,7 +420,17 @@ fn frames(
             _ => {
                 frames.push(Frame::Address(at.address()));
                 inner = Inner::Native;
-                unwinder.unwind_frame(at, &mut now, cache, &mut |at| word(at).ok_or(()))
+                let before = now;
+                let caller =
+                    unwinder.unwind_frame(at, &mut now, cache, &mut |at| word(at).ok_or(()));
+                // Without a frame pointer, one that asks for it seems to be the last.
+                let is_lost = !matches!(caller, Ok(Some(_)));
+                now = if is_lost { before } else { now };
+                if is_lost && look_for(&mut now) {
+                    unwinder.unwind_frame(at, &mut now, cache, &mut |at| word(at).ok_or(()))
+                } else {
+                    caller
+                }
             }
         };
         at = match caller.map(|caller| caller.map(FrameAddress::from_return_address)) {
@@ -397,6 +440,14 @@ fn frames(
         };
     }
     (frames, false)
+}
+
+/// Sets the frame pointer.
+fn point_at(now: &mut UnwindRegsNative, bp: u64) {
+    #[cfg(target_arch = "aarch64")]
+    now.set_fp(bp);
+    #[cfg(not(target_arch = "aarch64"))]
+    now.set_bp(bp);
 }
 
 /// The registers with which a frame is walked on.

@@ -12,7 +12,7 @@ const SOUGHT: Duration = Duration::from_secs(1);
 /// And if none has: a process may take another name, or move to another control group.
 const SOUGHT_ANYWAY: Duration = Duration::from_secs(5);
 /// After a listing, none follows within so many times its duration.
-const REST_TIMES: u32 = 100;
+const REST_TIMES: u32 = 400;
 
 /// Processes that belong to subjects.
 pub struct Members {

@@ -43,7 +43,8 @@ impl Memory {
         Some(())
     }
 
-    fn bytes(self, address: u64, length: usize) -> Option<Vec<u8>> {
+    /// So many bytes at an address, or none.
+    pub fn bytes(self, address: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
         (read_memory(self.process, address, &mut bytes) == length).then_some(bytes)
     }

@@ -20,7 +20,7 @@ use perf_data::Variables;
 use records::live::TracedFunction;
 
 use self::layout::{Layout, Version};
-use self::memory::Memory;
+pub use self::memory::Memory;
 #[cfg(feature = "bpf")]
 pub use self::stacks::PYTHON_FRAMES;
 pub use self::stacks::{PythonStack, joined};

@@ -1,7 +1,7 @@
 //! A look that goes on for hours: what was seen is given away from time to time. The round at the last edge is both the
 //! last of what was seen and the first of what comes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{replace, take};
 
 use records::live::Trace;
@@ -75,7 +75,10 @@ impl ProcWatch {
             rounds: self.samples.rounds.last().cloned().into_iter().collect(),
             cpus_allowed: self.samples.cpus_allowed.clone(),
             throttled_ns: Vec::new(),
+            faulting: BTreeMap::new(),
+            in_kernel: BTreeMap::new(),
         };
+        self.threads.values_mut().for_each(|thread| thread.charged[0] = thread.charged[1]);
         let mut seen = replace(&mut self.samples, next);
         self.samples.cpus_allowed.retain(|task, _| self.threads.contains_key(task));
         // A round after the last edge is seen next time.
@@ -92,6 +95,8 @@ impl ProcWatch {
     fn forget_stacks(&mut self) {
         let of_rounds = self.samples.rounds.iter().flat_map(|round| &round.sightings);
         let of_rounds = of_rounds.filter_map(|sighting| sighting.stack);
+        let goroutines = self.samples.rounds.iter().flat_map(|round| &round.goroutines);
+        let of_rounds = of_rounds.chain(goroutines.filter_map(|goroutine| goroutine.stack));
         let of_threads = self.threads.values().filter_map(|thread| thread.last.as_ref()?.2);
         let used: BTreeSet<usize> = of_rounds.chain(of_threads).collect();
         let mut new_index = vec![None; self.walked.len()];
@@ -114,6 +119,9 @@ impl ProcWatch {
         for sighting in self.samples.rounds.iter_mut().flat_map(|round| &mut round.sightings) {
             sighting.stack = sighting.stack.and_then(moved);
         }
+        for goroutine in self.samples.rounds.iter_mut().flat_map(|round| &mut round.goroutines) {
+            goroutine.stack = goroutine.stack.and_then(moved);
+        }
         for (_, _, stack) in self.threads.values_mut().filter_map(|thread| thread.last.as_mut()) {
             *stack = stack.and_then(moved);
         }
@@ -122,7 +130,9 @@ impl ProcWatch {
             let process = self.threads.get(&sighting.task)?.process;
             Some((process, super::futex_of(&sighting.doing)?))
         });
-        self.addresses = waited.collect();
+        let goroutines = self.samples.rounds.iter().flat_map(|round| &round.goroutines);
+        let of_goroutines = goroutines.map(|waits| (waits.process, waits.semaphore));
+        self.addresses = waited.chain(of_goroutines).collect();
     }
 }
 
