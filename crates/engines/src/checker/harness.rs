@@ -66,6 +66,7 @@ fn start<'a>(setup: &'a Setup<'a>, world: &'a RefCell<World>) -> io::Result<Harn
         world.state.happens_before = world.new_happens_before(tasks);
         world.state.buffers = world.new_buffers(tasks);
         world.state.views = world.new_views(tasks);
+        world.state.executions = world.new_executions(tasks);
         world.state.tasks = vec![new_task(); tasks];
     }
     let mut harness = Harness { setup, world, threads: Vec::new(), turns: Vec::new() };
@@ -119,6 +120,7 @@ impl Harness<'_> {
         }
         let mut world = self.world.borrow_mut();
         world.settle_views();
+        world.settle_executions();
         world.watch_state(usize::from(turn.0));
     }
 

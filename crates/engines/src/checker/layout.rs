@@ -33,6 +33,8 @@ pub struct Layout {
     pub leads_to: Vec<OwnWords>,
     /// Whether it was found to matter that loads pass buffered stores.
     pub loads_pass: bool,
+    /// Whether tasks name their reads by number, for dependencies.
+    pub names_reads: bool,
     /// Whether there are sequentially consistent events, under RC11.
     pub has_order: bool,
     /// The first word of the cell of each word: accesses to several words join them.
@@ -140,6 +142,7 @@ impl Layout {
             has_dependencies: false,
             row_of: none.clone(),
             loads_pass: false,
+            names_reads: false,
             has_order: false,
             cell_of: (0..words.len() as u16).collect(),
             view_of: none.clone(),

@@ -2,6 +2,8 @@
 
 use machine::{CodeSite, Op, Ordering};
 
+use super::Memory;
+use super::executions::Rules;
 use super::failure::Fault;
 use super::happens_before::{FENCED, PENDING};
 use super::hash::mix;
@@ -49,7 +51,7 @@ impl World {
     /// Prepares for an access: its cell, its columns.
     pub fn expect_access(&mut self, request: &Request) {
         let Request { kind, offset, size, ordering, failure, location } = *request;
-        if !self.is_weak || size == 0 || !self.layout.is_in_words(offset, size) {
+        if !self.reads_old() || size == 0 || !self.layout.is_in_words(offset, size) {
             return;
         }
         if !self.layout.is_whole(offset, size) {
@@ -65,7 +67,8 @@ impl World {
             ));
         }
         let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
-        if [ordering, failure].contains(&Ordering::SeqCst) || is_futex {
+        let is_in_order = [ordering, failure].contains(&Ordering::SeqCst) || is_futex;
+        if is_in_order && self.is_weak {
             self.need_order();
         }
     }
@@ -76,11 +79,20 @@ impl World {
         self.layout.has_order = true;
     }
 
+    /// The name of the memory model whose searches can refuse something.
+    fn model(&self) -> &'static str {
+        match self.rules {
+            None => Memory::Rc11.name(),
+            Some(Rules::Armv8) => Memory::Armv8.name(),
+            Some(Rules::Lkmm) => Memory::Lkmm.name(),
+        }
+    }
+
     /// Ends the check: what the code does may be right.
     pub fn refuse(&mut self, why: String) {
         let way_out = "check it with --memory x86";
         self.report_fault(Fault::Unsupported(Unsupported::new(
-            format!("{why} is not searched under rc11"),
+            format!("{why} is not searched under {}", self.model()),
             way_out,
         )));
     }
@@ -255,7 +267,7 @@ impl World {
     }
 
     /// A hash of what a task does next.
-    fn place_of(&self, task: usize) -> u64 {
+    pub fn place_of(&self, task: usize) -> u64 {
         let CheckedTask { request, history, .. } = self.state.tasks[task];
         let site = u64::from(request.location.line) << 32 | u64::from(request.location.column);
         mix(mix(history, site), u64::from(request.offset))
@@ -267,7 +279,7 @@ impl World {
     pub fn find_spin(&mut self, task: usize) {
         let slept_after = self.state.tasks[task].slept_after.take();
         let before = self.idle_update.take().or(slept_after);
-        if !self.is_weak {
+        if !self.reads_old() {
             return;
         }
         let place = self.place_of(task);
@@ -512,7 +524,7 @@ impl World {
 }
 
 /// How a step orders: a compare-exchange that fails as it says, a wait that goes on not at all.
-fn ordering_of(step: WeakStep, request: &Request) -> Ordering {
+pub fn ordering_of(step: WeakStep, request: &Request) -> Ordering {
     match (step, request.kind) {
         (WeakStep::Misses(_), _) => Ordering::Relaxed,
         (WeakStep::Reads(_), RequestKind::Access(op)) if op != Op::Load => request.failure,
