@@ -300,6 +300,7 @@ impl Machine for Checked<'_> {
         if world.rules.is_some() {
             world.layout.names_reads = true;
             world.state.executions.pending[self.task] = dependencies;
+            world.state.executions.controls[self.task] |= dependencies.control;
         }
     }
 

@@ -79,8 +79,8 @@ impl World {
                 .filter_map(|&read| {
                     let (value, can_update) = at(read);
                     match op.written(value, request.size) {
+                        _ if self.state.tasks[task].spins_on == Some(value) => None,
                         None => Some(WeakStep::Reads(read as u8)),
-                        Some(_) if self.state.tasks[task].spins_on == Some(value) => None,
                         Some(_) => can_update.then_some(WeakStep::Updates(read as u8)),
                     }
                 })
@@ -142,7 +142,7 @@ impl World {
         let Request { kind, size, location: site, .. } = *request;
         let ordering = super::weak::ordering_of(step, request);
         let new = NewAccess { task, target, site, ordering, is_plain: false };
-        let is_full = self.rules == Some(Rules::Lkmm) && ordering == Ordering::SeqCst;
+        let is_full = self.is_full(ordering);
         match (step, kind) {
             (WeakStep::Writes(place), RequestKind::Access(Op::Store(value))) => {
                 self.add_write(executions, &new, place.into(), value & ones(size), false);
@@ -168,12 +168,16 @@ impl World {
         }
     }
 
+    /// Whether a read-modify-write of this order stands between two full fences, as the kernel's do.
+    fn is_full(&self, ordering: Ordering) -> bool {
+        self.rules == Some(Rules::Lkmm) && ordering == Ordering::SeqCst
+    }
+
     fn add_read(&self, executions: &mut Executions, new: &NewAccess, read: usize, updates: bool) {
         let NewAccess { ordering, .. } = *new;
-        let is_modify = updates;
         let strength = match ordering {
-            _ if new.is_plain || !acquires(ordering) => Strength::Relaxed,
-            Ordering::Acquire if !is_modify => Strength::AcquirePc,
+            _ if new.is_plain || !acquires(ordering) || self.is_full(ordering) => Strength::Relaxed,
+            Ordering::Acquire if !updates => Strength::AcquirePc,
             _ => Strength::Acquire,
         };
         let from = executions.sources(new.target, read);
@@ -191,7 +195,8 @@ impl World {
         value: u64,
         is_update: bool,
     ) {
-        let releases = !new.is_plain && releases(new.ordering);
+        let is_full = is_update && self.is_full(new.ordering);
+        let releases = !new.is_plain && releases(new.ordering) && !is_full;
         let strength = if releases { Strength::Release } else { Strength::Relaxed };
         let event = self.event(executions, new, Kind::Write);
         let (mask, value) = (new.target.mask, value << new.target.shift);
@@ -305,8 +310,10 @@ impl World {
         value: u64,
     ) {
         let Request { kind, offset, size, location, .. } = *request;
-        if let (WeakStep::Updates(_), RequestKind::Access(op)) = (step, kind)
-            && op.written(value, size) == Some(value)
+        // So does one that fails: each time, it would only be another event.
+        if let (WeakStep::Updates(_) | WeakStep::Reads(_), RequestKind::Access(op)) = (step, kind)
+            && op != Op::Load
+            && op.written(value, size).is_none_or(|new| new == value)
         {
             self.idle_update = Some((self.place_of(task), value));
         }

@@ -67,6 +67,17 @@ impl World {
             ));
         }
         let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
+        let loads_or_stores = matches!(
+            kind,
+            RequestKind::Access(Op::Load | Op::Store(_)) | RequestKind::Await(_) | RequestKind::AwaitFor(_)
+        );
+        if loads_or_stores && ordering == Ordering::SeqCst && self.rules == Some(Rules::Lkmm) {
+            let way_out = "use the kernel's primitives, or check it with --memory rc11";
+            let why = format!(
+                "a sequentially consistent load or store at {location}, which the kernel's model has not"
+            );
+            return self.report_fault(Fault::Unsupported(Unsupported::new(why, way_out)));
+        }
         let is_in_order = [ordering, failure].contains(&Ordering::SeqCst) || is_futex;
         if is_in_order && self.is_weak {
             self.need_order();

@@ -20,7 +20,7 @@ pub fn is_allowed(executions: &Executions, first: usize) -> bool {
         return true;
     }
     let orders = Orders::new(executions);
-    orders.happens.is_acyclic() && orders.passes.is_acyclic()
+    orders.happens.is_acyclic() && orders.passes.is_acyclic() && orders.are_coherent(executions)
 }
 
 /// Accesses of other tasks that a new one is ordered after, whatever it reads or overwrites.
@@ -173,6 +173,33 @@ impl Orders {
         let written = self.fence.maybe().only(all, self.marked).then(&self.updates);
         let by_strong = self.strong.then(&executes).then(bounded);
         self.fence.or(&by_strong).or(&written.then(&seen).then(bounded))
+    }
+
+    /// Whether plain accesses are in the order that others give them.
+    fn are_coherent(&self, executions: &Executions) -> bool {
+        let events = &executions.events;
+        let n = events.len();
+        if events.iter().all(|event| !event.is_plain) {
+            return true;
+        }
+        let [visible, seen] =
+            [&self.bounded_write, &self.bounded_read].map(|bounded| self.visible(bounded));
+        let read = self.after_reads();
+        let is_against = |a: usize, b: usize| {
+            let (first, second) = (&events[a], &events[b]);
+            let is_plain = first.is_plain || second.is_plain && first.task != NOBODY;
+            let is_other = first.task != second.task;
+            let follows = match (first.kind, second.kind) {
+                (Kind::Write, Kind::Write) => visible.has(b, a),
+                (Kind::Read, _) => seen.has(b, a),
+                _ => read.has(b, a),
+            };
+            is_plain && is_other && follows
+        };
+        (0..n).all(|a| {
+            let rf = (0..n).filter(|&b| events[b].from >> a & 1 != 0);
+            set(executions.after(a)).chain(rf).all(|b| !is_against(a, b))
+        })
     }
 
     /// Reads that are done before an access that is bounded as a write.
