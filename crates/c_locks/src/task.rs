@@ -25,7 +25,7 @@ use crate::entry::{
     Frame, InstructionFrame, STACK_ALIGN, STACK_GUARD, knee_c_enter, knee_c_enter_apart,
 };
 use crate::hooks::Hook;
-use flow::Flow;
+use flow::{Flow, Head};
 use crate::instance::Instance;
 
 /// Choices of one `knee_choose` at most.
@@ -50,6 +50,8 @@ struct Task<'a, M: Machine> {
     errno: Cell<i32>,
     /// What registers and the stack depend on, where that matters.
     flow: Option<&'a RefCell<Flow>>,
+    /// Where it may be in a loop that only reads.
+    head: Option<&'a RefCell<Head>>,
 }
 
 trait Called {
@@ -79,14 +81,15 @@ fn call_following<M: Machine>(
     argument: usize,
 ) -> u64 {
     let flow = RefCell::new(Flow::new(instance.function(function)));
-    enter(m, instance, (function, argument), Some(&flow))
+    let head = RefCell::new(Head::new(&flow.borrow()));
+    enter(m, instance, (function, argument), Some((&flow, &head)))
 }
 
 fn enter<M: Machine>(
     m: &M,
     instance: &Instance,
     (function, argument): (usize, usize),
-    flow: Option<&RefCell<Flow>>,
+    following: Option<(&RefCell<Flow>, &RefCell<Head>)>,
 ) -> u64 {
     let task = Task {
         m,
@@ -99,7 +102,8 @@ fn enter<M: Machine>(
         last_load: Cell::new(None),
         site: Cell::new(CodeSite { file: "", line: 0, column: 0 }),
         errno: Cell::new(0),
-        flow,
+        flow: following.map(|(flow, _)| flow),
+        head: following.map(|(_, head)| head),
     };
     task.runs();
     instance.uses_stack(m.task(), std::ptr::from_ref(&task) as usize);
@@ -325,6 +329,7 @@ impl<M: Machine> Task<'_, M> {
         }
         self.forget(state);
         self.last_load.set(None);
+        self.has_effect();
         if below == 1 { 0 } else { self.m.random(below).into() }
     }
 

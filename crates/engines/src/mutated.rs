@@ -377,6 +377,14 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.last_read()
     }
 
+    fn access_mark(&self) -> u8 {
+        self.machine.access_mark()
+    }
+
+    fn forget_accesses(&self, since: u8) {
+        self.machine.forget_accesses(since);
+    }
+
     fn depends_on(&self, dependencies: Dependencies) {
         self.machine.depends_on(dependencies);
     }

@@ -206,6 +206,18 @@ pub trait Machine {
         None
     }
 
+    /// A mark behind the task's last access.
+    #[inline(always)]
+    fn access_mark(&self) -> u8 {
+        0
+    }
+
+    /// Declares that the task has come back to where it was at this mark, and has only read since: it goes on as if it had not.
+    #[inline(always)]
+    fn forget_accesses(&self, since: u8) {
+        let _ = since;
+    }
+
     /// Says what the task's next access depends on.
     #[inline(always)]
     fn depends_on(&self, dependencies: Dependencies) {

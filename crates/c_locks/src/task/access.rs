@@ -159,6 +159,7 @@ impl<M: Machine> Task<'_, M> {
             other => other,
         };
         self.depend(place);
+        self.comes_round(state);
         self.tells_dependencies();
         let value = match self.last_load.get() {
             Some((before, value)) if before == state => {
@@ -191,6 +192,7 @@ impl<M: Machine> Task<'_, M> {
             (Op::Store(_), Ordering::AcqRel) => Ordering::Release,
             (_, ordering) => ordering,
         };
+        self.has_effect();
         self.tells_dependencies();
         let old = with_size!(place.size, self.op(place, op, ordering));
         if !matches!(op, Op::Store(_)) {
@@ -381,6 +383,7 @@ impl<M: Machine> Task<'_, M> {
     }
 
     fn writes(&self, place: Place, volatile: Option<u64>) {
+        self.has_effect();
         self.last_load.set(None);
         // SAFETY: a word of the region.
         let old = unsafe { read(place.address, place.size) };

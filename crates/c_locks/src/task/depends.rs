@@ -126,6 +126,24 @@ impl<M: Machine> Task<'_, M> {
         flow.set_flags(result);
     }
 
+    /// A task that is about to load in this state, and has only read since it last was: the loop between has done nothing, and is
+    /// forgotten.
+    pub(super) fn comes_round(&self, state: u64) {
+        let (Some(flow), Some(head)) = (self.flow, self.head) else { return };
+        let mut head = head.borrow_mut();
+        if head.is_back(state, self.m.access_mark(), &flow.borrow()) {
+            self.m.forget_accesses(head.accesses);
+            *flow.borrow_mut() = head.flow;
+        }
+    }
+
+    /// The task does more than read.
+    pub(super) fn has_effect(&self) {
+        if let Some(head) = self.head {
+            head.borrow_mut().leave();
+        }
+    }
+
     /// Tells the machine what the next access depends on.
     pub(super) fn tells_dependencies(&self) {
         if let Some(flow) = self.flow {

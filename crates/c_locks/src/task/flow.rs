@@ -169,6 +169,41 @@ impl Flow {
     }
 }
 
+/// A place to which a loop may come back, found by Brent's algorithm: it is set anew after 1, 2, 4, … loads.
+pub struct Head {
+    state: u64,
+    /// The accesses of the task up to there.
+    pub accesses: u8,
+    pub flow: Flow,
+    loads: u32,
+    loads_max: u32,
+}
+
+impl Head {
+    pub fn new(flow: &Flow) -> Head {
+        Head { state: 0, accesses: 0, flow: *flow, loads: 0, loads_max: 1 }
+    }
+
+    /// The task does more than read: what came before is no loop.
+    pub fn leave(&mut self) {
+        (self.loads, self.loads_max) = (0, 1);
+    }
+
+    /// Whether a task that is about to load in this state has come back.
+    pub fn is_back(&mut self, state: u64, accesses: u8, flow: &Flow) -> bool {
+        if self.loads > 0 && self.state == state {
+            self.loads = 1;
+            return true;
+        }
+        if self.loads == 0 || self.loads == self.loads_max {
+            self.loads_max *= if self.loads == 0 { 1 } else { 2 };
+            (self.state, self.accesses, self.flow, self.loads) = (state, accesses, *flow, 0);
+        }
+        self.loads += 1;
+        false
+    }
+}
+
 /// The instruction at an address.
 fn decoded(instance: &Instance, at: usize) -> Option<Instruction> {
     let bytes = instance.text_at(at)?;

@@ -24,7 +24,7 @@ static void writes(struct shared *shared)
 #endif
 }
 
-static __attribute__((noinline)) int value_of(struct box *box)
+static noinline int value_of(struct box *box)
 {
 	return READ_ONCE(box->value);
 }

@@ -295,6 +295,14 @@ impl Machine for Checked<'_> {
         world.rules.and_then(|_| world.state.executions.last_reads[self.task])
     }
 
+    fn access_mark(&self) -> u8 {
+        self.world.borrow().state.executions.counts.get(self.task).copied().unwrap_or_default()
+    }
+
+    fn forget_accesses(&self, since: u8) {
+        self.world.borrow_mut().state.executions.forget(self.task, since);
+    }
+
     fn depends_on(&self, dependencies: Dependencies) {
         let mut world = self.world.borrow_mut();
         if world.rules.is_some() {

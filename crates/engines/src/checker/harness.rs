@@ -141,6 +141,7 @@ impl Harness<'_> {
                 }
                 StopReason::Ended => {
                     let buffered = world.state.tasks[task].buffered;
+                    world.idle_update = None;
                     world.state.tasks[task] = CheckedTask { ended: true, buffered, ..new_task() };
                     return;
                 }

@@ -30,6 +30,18 @@ impl Executions {
         self.drop_memory();
     }
 
+    /// Forgets what a task has read since it had this many events.
+    pub fn forget(&mut self, task: usize, since: u8) {
+        let late = self.of_task(task as u8).filter(|(_, event)| event.local >= since);
+        let late = late.fold(0, |all: Bits, (id, _)| all | 1 << id);
+        self.drop_events(late);
+        self.counts[task] = since;
+        let reads = self.of_task(task as u8).filter(|(_, event)| event.kind == Kind::Read);
+        self.last_reads[task] = reads.map(|(_, event)| event.local).max();
+        self.controls[task] &= (1 << since) - 1;
+        self.drop_memory();
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.events.clear();
