@@ -4,9 +4,10 @@
 use machine::{CodeSite, Dependencies, Op, Ordering};
 
 use super::executions::{
-    Barrier, EVENTS_MAX, Event, Executions, Kind, NOBODY, Rules, Strength, armv8, lkmm, set,
+    Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, Rules, Strength, armv8, lkmm, set,
 };
 use super::failure::Fault;
+use super::ahead::PROMISES;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
 use super::trace::name_of;
 use super::views::Target;
@@ -44,7 +45,7 @@ impl World {
                 (value(read), trial.can_update(&target, read))
             })
         };
-        let mut allowed = Vec::new();
+        let mut allowed = self.fulfilling_steps(&trial, task, &request, &target);
         for step in steps {
             if self.is_allowed(&mut trial, task, &request, &target, step) {
                 allowed.push(step);
@@ -90,7 +91,7 @@ impl World {
     }
 
     /// Notes what memory held, before the first access to a cell.
-    fn begin(&self, executions: &mut Executions, target: &Target, offset: u32, site: CodeSite) {
+    pub fn begin(&self, executions: &mut Executions, target: &Target, offset: u32, site: CodeSite) {
         let masks = self.layout.masks(target);
         let words = (0..8).filter(|&bit| {
             self.layout.cell_of.get(usize::from(target.cell) + bit) == Some(&target.cell)
@@ -113,17 +114,23 @@ impl World {
     ) -> bool {
         let first = trial.events.len();
         self.add(trial, task, request, target, step);
-        let is_allowed = match self.rules {
-            Some(Rules::Lkmm) => lkmm::is_allowed(trial, first),
-            _ => armv8::is_allowed(trial, first),
-        };
+        let new = (first..trial.events.len()).fold(0, |all, id| all | 1 << id);
+        let is_allowed = self.is_execution_allowed(trial, new);
         while trial.events.len() > first {
             trial.pop();
         }
         is_allowed
     }
 
-    fn order_before(&self, executions: &Executions, event: &Event) -> u128 {
+    /// Whether the rules allow an execution with these events, the last of their task.
+    pub fn is_execution_allowed(&self, executions: &Executions, new: Bits) -> bool {
+        match self.rules {
+            Some(Rules::Lkmm) => lkmm::is_allowed(executions, new),
+            _ => armv8::is_allowed(executions, new),
+        }
+    }
+
+    pub fn order_before(&self, executions: &Executions, event: &Event) -> u128 {
         match self.rules {
             Some(Rules::Armv8) => armv8::before(executions, event),
             _ => 0,
@@ -131,7 +138,7 @@ impl World {
     }
 
     /// Adds the events of a step.
-    fn add(
+    pub fn add(
         &self,
         executions: &mut Executions,
         task: usize,
@@ -162,10 +169,19 @@ impl World {
             (WeakStep::Reads(read) | WeakStep::Misses(read), _) => {
                 self.add_read(executions, &new, read.into(), false);
             }
-            (WeakStep::Writes(_) | WeakStep::Updates(_), _) => {
+            (WeakStep::Fulfils(id), RequestKind::Access(op)) => {
+                self.fulfil(executions, &new, op, size, id.into());
+            }
+            (WeakStep::Writes(_) | WeakStep::Updates(_) | WeakStep::Fulfils(_), _) => {
                 unreachable!("a load writes nothing")
             }
         }
+    }
+
+    pub fn strength_of_write(&self, new: &NewAccess, is_update: bool) -> Strength {
+        let is_full = is_update && self.is_full(new.ordering);
+        let releases = !new.is_plain && releases(new.ordering) && !is_full;
+        if releases { Strength::Release } else { Strength::Relaxed }
     }
 
     /// Whether a read-modify-write of this order stands between two full fences, as the kernel's do.
@@ -173,7 +189,7 @@ impl World {
         self.rules == Some(Rules::Lkmm) && ordering == Ordering::SeqCst
     }
 
-    fn add_read(&self, executions: &mut Executions, new: &NewAccess, read: usize, updates: bool) {
+    pub fn add_read(&self, executions: &mut Executions, new: &NewAccess, read: usize, updates: bool) {
         let NewAccess { ordering, .. } = *new;
         let strength = match ordering {
             _ if new.is_plain || !acquires(ordering) || self.is_full(ordering) => Strength::Relaxed,
@@ -195,9 +211,7 @@ impl World {
         value: u64,
         is_update: bool,
     ) {
-        let is_full = is_update && self.is_full(new.ordering);
-        let releases = !new.is_plain && releases(new.ordering) && !is_full;
-        let strength = if releases { Strength::Release } else { Strength::Relaxed };
+        let strength = self.strength_of_write(new, is_update);
         let event = self.event(executions, new, Kind::Write);
         let (mask, value) = (new.target.mask, value << new.target.shift);
         let event = Event { strength, is_update, mask, value, ..event };
@@ -206,7 +220,7 @@ impl World {
     }
 
     /// An event of a task, with what it depends on.
-    fn event(&self, executions: &Executions, new: &NewAccess, kind: Kind) -> Event {
+    pub fn event(&self, executions: &Executions, new: &NewAccess, kind: Kind) -> Event {
         let task = new.task;
         let Dependencies { address, data, control } = executions.pending[task];
         let control = control | executions.controls[task];
@@ -217,6 +231,7 @@ impl World {
             kind,
             strength: Strength::Relaxed,
             is_plain: new.is_plain,
+            is_promise: false,
             is_update: false,
             cell: new.target.cell,
             words: new.target.words,
@@ -267,6 +282,10 @@ impl World {
         if let RequestKind::Wake(..) = kind {
             return Some((reply, String::new()));
         }
+        if alternative >= PROMISES {
+            self.make_promise(task, alternative);
+            return None;
+        }
         let step = self.allowed_steps(task)[usize::from(alternative)];
         let target = self.layout.target(offset, size);
         let note = if self.trace.is_some() {
@@ -277,6 +296,11 @@ impl World {
         let mut reply = reply;
         self.with_executions(|world, all| {
             world.begin(all, &target, offset, location);
+            if let (WeakStep::Fulfils(id), RequestKind::Access(op)) = (step, kind) {
+                let place = all.place_before(id.into()).unwrap_or_default();
+                let value = all.value(target.cell, place) >> target.shift & ones(size);
+                reply.value = if matches!(op, Op::Store(_)) { 0 } else { value };
+            }
             if let WeakStep::Reads(read) | WeakStep::Updates(read) = step {
                 reply.value = all.value(target.cell, read.into()) >> target.shift & ones(size);
             }
@@ -325,17 +349,26 @@ impl World {
         let executions = &self.state.executions;
         let newest = executions.order(target.cell).len() - 1;
         if matches!(step, WeakStep::Writes(_) | WeakStep::Updates(_)) {
+            self.learn_promise(task, request);
+        }
+        let executions = &self.state.executions;
+        if matches!(step, WeakStep::Writes(_) | WeakStep::Updates(_)) {
             let mask = executions.cell_mask(target.cell);
             let memory = self.read(offset & !7, 8) & !mask | executions.value(target.cell, newest);
             self.write(offset & !7, 8, memory);
         }
         // The read of a read-modify-write is ordered as its write is.
-        let of_step = |event: &&Event| !matches!(event.kind, Kind::Fence(_));
-        let accesses = self.state.executions.events.iter().rev().filter(of_step);
-        let count = if matches!(step, WeakStep::Updates(_)) { 2 } else { 1 };
-        let ids: Vec<(u8, u8)> = accesses.take(count).map(|it| (it.task, it.local)).collect();
-        for (task, local) in ids {
-            let id = self.state.executions.id_of(task, local);
+        let is_access = |event: &Event| !matches!(event.kind, Kind::Fence(_));
+        let of_task = self.state.executions.of_task(task as u8);
+        let mut ids: Vec<(u8, usize)> =
+            of_task.filter(|(_, it)| is_access(it)).map(|(id, it)| (it.local, id)).collect();
+        ids.sort_unstable();
+        let is_update = match step {
+            WeakStep::Updates(_) => true,
+            WeakStep::Fulfils(_) => !matches!(kind, RequestKind::Access(Op::Store(_))),
+            _ => false,
+        };
+        for &(_, id) in ids.iter().rev().take(1 + usize::from(is_update)) {
             let _ = self.find_unordered(id, offset, size, location);
         }
     }
@@ -531,6 +564,7 @@ impl World {
                     format!(" (old: the write of {} is not ordered before this)", said(&it))
                 })
             }
+            WeakStep::Fulfils(_) => " (was visible before)".to_string(),
             WeakStep::Writes(place) => next(place.into()).map_or_else(String::new, |it| {
                 format!(" (comes before the write of {}: nothing orders them)", said(&it))
             }),
@@ -539,10 +573,10 @@ impl World {
 }
 
 /// An access that is added, before what it reads or writes is known.
-struct NewAccess<'a> {
-    task: usize,
-    target: &'a Target,
-    site: CodeSite,
-    ordering: Ordering,
-    is_plain: bool,
+pub struct NewAccess<'a> {
+    pub task: usize,
+    pub target: &'a Target,
+    pub site: CodeSite,
+    pub ordering: Ordering,
+    pub is_plain: bool,
 }

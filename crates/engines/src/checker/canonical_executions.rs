@@ -47,15 +47,24 @@ impl World {
     /// The identity of each event: its task, and its place among those of its task that are kept. Where tasks name their
     /// reads by number, that number.
     fn event_ids(&self, renumbering: &Renumbering) -> Vec<u64> {
-        let mut counts = [0_u64; 256];
-        let ids = self.state.executions.events.iter().map(|event| {
-            let count = &mut counts[usize::from(event.task)];
-            *count += 1;
+        let events = &self.state.executions.events;
+        let ids = events.iter().map(|event| {
+            let is_earlier = |other: &&super::executions::Event| {
+                other.task == event.task && !other.is_promise && other.local < event.local
+            };
             if event.task == NOBODY {
                 return EVENT | (renumbering.word_id)(usize::from(event.cell)) << 8 | 0xFF;
             }
             let number = u64::from(renumbering.numbers[usize::from(event.task)]);
-            let place = if self.layout.names_reads { u64::from(event.local) } else { *count };
+            if event.is_promise {
+                let cell = (renumbering.word_id)(usize::from(event.cell));
+                return mix(EVENT | 1 << 58 | number, cell << 8 | u64::from(event.words));
+            }
+            let place = if self.layout.names_reads {
+                u64::from(event.local)
+            } else {
+                events.iter().filter(is_earlier).count() as u64
+            };
             EVENT | 1 << 59 | place << 8 | number
         });
         ids.collect()

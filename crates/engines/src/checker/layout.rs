@@ -4,6 +4,8 @@ use std::ops::{Range, RangeInclusive};
 
 use machine::Region;
 
+use super::ahead::Ahead;
+
 /// The index of no word; also the column or row of a word that has none.
 const NONE: u16 = u16::MAX;
 
@@ -33,6 +35,8 @@ pub struct Layout {
     pub leads_to: Vec<OwnWords>,
     /// Whether it was found to matter that loads pass buffered stores.
     pub loads_pass: bool,
+    /// Stores that may run ahead of loads, as far as they were found.
+    pub ahead: Vec<Ahead>,
     /// Whether tasks name their reads by number, for dependencies.
     pub names_reads: bool,
     /// Whether there are sequentially consistent events, under RC11.
@@ -142,6 +146,7 @@ impl Layout {
             has_dependencies: false,
             row_of: none.clone(),
             loads_pass: false,
+            ahead: Vec::new(),
             names_reads: false,
             has_order: false,
             cell_of: (0..words.len() as u16).collect(),

@@ -18,6 +18,7 @@
 //! `init` would see them, unless the memory is that of RC11 (`weak`, `views`).
 
 mod agent;
+mod ahead;
 mod allowed;
 mod bounds;
 mod bypass;

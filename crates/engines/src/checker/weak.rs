@@ -25,6 +25,8 @@ pub enum WeakStep {
     Writes(u8),
     /// Reads this message and writes one right behind it.
     Updates(u8),
+    /// Comes to a write that was promised: this event.
+    Fulfils(u8),
     /// Goes on waiting, and has seen the newest message: what it waited for was there, and is over.
     Misses(u8),
 }
@@ -206,8 +208,8 @@ impl World {
             (WeakStep::Reads(read) | WeakStep::Misses(read), _) => {
                 (Some(read), None, ordering_of(step, request))
             }
-            (WeakStep::Writes(_) | WeakStep::Updates(_), _) => {
-                unreachable!("a load writes nothing")
+            (WeakStep::Writes(_) | WeakStep::Updates(_) | WeakStep::Fulfils(_), _) => {
+                unreachable!("a load writes nothing, and nothing is promised")
             }
         };
         let masks = self.layout.masks(&target);
@@ -254,7 +256,7 @@ impl World {
         }
         let how = match step {
             WeakStep::Reads(_) | WeakStep::Misses(_) => How::Reads,
-            WeakStep::Writes(_) => How::Writes,
+            WeakStep::Writes(_) | WeakStep::Fulfils(_) => How::Writes,
             WeakStep::Updates(_) => How::Modifies,
         };
         self.touch(task, &request, how);
@@ -523,6 +525,7 @@ impl World {
                     format!(" (old: the write of {} is not ordered before this)", said(&next))
                 }
             }
+            WeakStep::Fulfils(_) => String::new(),
             WeakStep::Writes(index) => {
                 let cell = &views.messages[views.cell(target.cell)];
                 let next =

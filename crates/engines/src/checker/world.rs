@@ -55,6 +55,8 @@ pub struct World {
     pub has_entered: Option<usize>,
     /// Whether the last step was unfair to a task, where one is watched.
     pub is_unfair: bool,
+    /// Whether an execution ends here that has not happened: a promise is left.
+    pub is_cut: bool,
     /// The most entries that were counted.
     pub bypass: Bypass,
     /// Critical sections that were entered.
@@ -98,6 +100,7 @@ impl World {
             watched_task: options.watched_task,
             has_entered: None,
             is_unfair: false,
+            is_cut: false,
             bypass: Bypass::default(),
             entries: 0,
             // Not with an order of arrival: local steps could decide which task arrives first.
@@ -165,6 +168,9 @@ impl World {
             let possible = |&alternative: &u8| self.is_possible(task, alternative);
             let alternatives = (0..alternatives).filter(possible);
             into.extend(alternatives.map(|alternative| (task as u8, alternative)));
+            if self.rules.is_some() {
+                self.promise_turns(task, into);
+            }
             if self.state.tasks[task].buffered > 0 {
                 into.push((task as u8, FLUSH));
             }
@@ -672,6 +678,11 @@ impl World {
 
     /// Keeps the first fault; later ones may follow from it.
     pub fn report_fault(&mut self, fault: Fault) {
+        if self.has_promises() && !matches!(fault, Fault::Unsupported(_)) {
+            // Another order shows it without, if it can happen.
+            self.is_cut = true;
+            return;
+        }
         self.fault.get_or_insert(fault);
     }
 

@@ -71,14 +71,11 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// The outcomes by the axioms, and whether stores may run ahead of earlier loads.
+/// The outcomes by the axioms.
 fn allowed(program: &Program, memory: Memory) -> Option<BTreeSet<Outcome>> {
     let rules = if memory == Memory::Armv8 { armv8::allows } else { lkmm::allows };
-    axioms::outcomes(program, rules, IN_ORDER)
+    axioms::outcomes(program, rules)
 }
-
-/// A search takes loads in program order with later stores.
-const IN_ORDER: bool = true;
 
 fn check(seed: u64, memory: Memory) -> bool {
     let program = generated(seed, memory == Memory::Lkmm);

@@ -15,18 +15,18 @@ use super::{Barrier, Bits, Event, Executions, Kind, Strength, set};
 pub fn before(executions: &Executions, event: &Event) -> Bits {
     let mut before = event.address;
     let writes = event.kind == Kind::Write;
-    let mut last = None;
+    let mut last: Option<(u8, usize)> = None;
     for (id, earlier) in executions.of_task(event.task) {
         before |= Bits::from(is_ordered(earlier, event)) << id;
         if writes {
             // Its address might have been the same.
             before |= earlier.address;
         }
-        last = Some(id);
+        last = last.max(Some((earlier.local, id)));
     }
     if writes {
         before |= event.data | event.control;
-        if let (true, Some(read)) = (event.is_update, last) {
+        if let (true, Some((_, read))) = (event.is_update, last) {
             before |= 1 << read;
         }
     }
@@ -75,12 +75,27 @@ pub fn ancestors(executions: &Executions, events: Bits) -> Bits {
     all
 }
 
-/// Whether an execution is allowed, that was so before its last events, from this one on.
-pub fn is_allowed(executions: &Executions, first: usize) -> bool {
-    let new = first..executions.events.len();
-    let after = new.clone().fold(0, |after, id| after | executions.external_after(id));
-    let new = new.fold(0, |all, id| all | 1 << id);
+/// Whether an execution is allowed, that was so before these events, the last of their task.
+pub fn is_allowed(executions: &Executions, new: Bits) -> bool {
+    let after = set(new).fold(0, |after, id| after | executions.external_after(id));
+    let after = after | executions.read_by_others(new);
     after & !new == 0 || ancestors(executions, new) & after & !new == 0
+}
+
+/// Events of its own task that the rules order before an event.
+pub fn before_of_own(executions: &Executions, id: usize) -> Bits {
+    let task = executions.events[id].task;
+    let own = executions.of_task(task).fold(0, |all: Bits, (id, _)| all | 1 << id);
+    let mut all = executions.events[id].before & own;
+    let mut left = all;
+    while left != 0 {
+        let id = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let new = executions.events[id].before & own & !all;
+        all |= new;
+        left |= new;
+    }
+    all
 }
 
 /// Events that come before all that this task will ever do.

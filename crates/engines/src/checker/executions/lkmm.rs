@@ -12,11 +12,11 @@
 use super::relation::Relation;
 use super::{Barrier, Bits, Event, Executions, Kind, NOBODY, Strength, set};
 
-/// Whether an execution is allowed, that was so before its last events, from this one on.
-pub fn is_allowed(executions: &Executions, first: usize) -> bool {
-    let new = first..executions.events.len();
+/// Whether an execution is allowed, that was so before these events, the last of their task.
+pub fn is_allowed(executions: &Executions, new: Bits) -> bool {
     // A new event that nothing comes after closes no cycle.
-    if new.into_iter().all(|id| executions.external_after(id) == 0) {
+    let is_last = |id: usize| executions.external_after(id) == 0;
+    if executions.read_by_others(new) == 0 && set(new).all(is_last) {
         return true;
     }
     let orders = Orders::new(executions);
@@ -51,8 +51,17 @@ pub fn ordered_before(executions: &Executions, id: usize) -> Bits {
     (0..executions.events.len()).filter(is_before).fold(0, |all, a| all | 1 << a)
 }
 
+/// Events of its own task that the rules order before an event.
+pub fn before_of_own(executions: &Executions, id: usize) -> Bits {
+    let kept = Orders::new(executions).kept.closed();
+    let before = (0..executions.events.len()).filter(|&other| kept.has(other, id));
+    before.fold(0, |all, other| all | 1 << other)
+}
+
 /// The relations of an execution.
 struct Orders {
+    /// What the rules keep of the order of each task.
+    kept: Relation,
     marked: Bits,
     /// What fences order: any of them, full ones, and those that order a load with a store.
     fence: Relation,
@@ -139,6 +148,7 @@ impl Orders {
             .or(&between(&[Barrier::Loads], memory, reads))
             .only(all, marked);
         Orders {
+            kept,
             marked,
             fence,
             strong,
@@ -240,7 +250,7 @@ impl Parts<'_> {
             overwrites.0[id] = executions.after(id);
         }
         let updates = Relation::new(n, |a, b| {
-            let is_pair = is_own(a, b) && events[a].local + 1 == events[b].local;
+            let is_pair = is_own(a, b) && events[b].local.checked_sub(1) == Some(events[a].local);
             is_pair && events[b].is_update && is_write(&events[b])
         });
         Parts { events, order, own, other, reads_from, overwrites, updates }

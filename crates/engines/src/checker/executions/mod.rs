@@ -10,6 +10,7 @@
 
 pub mod armv8;
 pub mod lkmm;
+mod promises;
 mod relation;
 mod settle;
 
@@ -78,6 +79,8 @@ pub struct Event {
     pub kind: Kind,
     pub strength: Strength,
     pub is_plain: bool,
+    /// Whether others may see it before its task has come to it: a store that runs ahead of loads.
+    pub is_promise: bool,
     /// Of a read-modify-write; its write is the event after its read.
     pub is_update: bool,
     pub cell: u16,
@@ -137,9 +140,10 @@ impl Executions {
         copy
     }
 
-    /// The events of a task.
+    /// The events that a task has come to.
     pub fn of_task(&self, task: u8) -> impl Iterator<Item = (usize, &Event)> {
-        self.events.iter().enumerate().filter(move |(_, event)| event.task == task)
+        let is_one = move |event: &Event| event.task == task && !event.is_promise;
+        self.events.iter().enumerate().filter(move |(_, event)| is_one(event))
     }
 
     /// The events with these numbers in their task.
@@ -188,6 +192,7 @@ impl Executions {
             kind: Kind::Write,
             strength: Strength::Relaxed,
             is_plain: false,
+            is_promise: false,
             is_update: false,
             cell: target.cell,
             words,
@@ -278,7 +283,14 @@ impl Executions {
             if !floors.iter().all(is_late) {
                 break;
             }
-            readable.push(read);
+            // What a task has only promised, it has not written yet.
+            let is_own = |id: usize| {
+                let write = &self.events[id];
+                write.is_promise && usize::from(write.task) == task
+            };
+            if !set(self.sources(target, read)).any(is_own) {
+                readable.push(read);
+            }
         }
         readable
     }

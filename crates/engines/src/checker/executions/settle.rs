@@ -14,6 +14,7 @@ impl Executions {
         }
         let all = (0..self.events.len()).fold(0, |all: Bits, id| all | 1 << id);
         let mut over = live.iter().fold(all, |over, &task| over & armv8::before_all(self, task));
+        over &= !self.promised();
         over &= !self.of_task(NOBODY).fold(0, |all, (id, _)| all | 1 << id);
         loop {
             let stays = set(over).filter(|&id| !self.may_go(id, over));
