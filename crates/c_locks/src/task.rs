@@ -25,8 +25,8 @@ use crate::entry::{
     Frame, InstructionFrame, STACK_ALIGN, STACK_GUARD, knee_c_enter, knee_c_enter_apart,
 };
 use crate::hooks::Hook;
-use flow::{Flow, Head};
 use crate::instance::Instance;
+use flow::{Flow, Head};
 
 /// Choices of one `knee_choose` at most.
 const CHOICES_MAX: u32 = 16;
@@ -74,12 +74,7 @@ pub fn call<M: Machine>(m: &M, instance: &Instance, function: usize, argument: u
 
 /// Calls a function, and follows what its accesses depend on. Only then is that on the stack, which a search copies.
 #[inline(never)]
-fn call_following<M: Machine>(
-    m: &M,
-    instance: &Instance,
-    function: usize,
-    argument: usize,
-) -> u64 {
+fn call_following<M: Machine>(m: &M, instance: &Instance, function: usize, argument: usize) -> u64 {
     let flow = RefCell::new(Flow::new(instance.function(function)));
     let head = RefCell::new(Head::new(&flow.borrow()));
     enter(m, instance, (function, argument), Some((&flow, &head)))

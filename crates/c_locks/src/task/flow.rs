@@ -163,9 +163,7 @@ impl Flow {
         let fixed = registers.iter().chain(vectors).chain([flags, control]);
         let hash = fixed.fold(0xF10E, |hash, reads| half(hash, *reads));
         let slots = slots.iter().filter(|(_, reads)| *reads != 0);
-        slots.fold(hash, |sum, (address, reads)| {
-            sum.wrapping_add(half(*address as u64, *reads))
-        })
+        slots.fold(hash, |sum, (address, reads)| sum.wrapping_add(half(*address as u64, *reads)))
     }
 }
 
@@ -284,7 +282,8 @@ impl Known {
         addressing.extend(info.used_memory().iter().flat_map(|m| [m.base(), m.index()]));
         for used in info.used_registers() {
             let register = used.register();
-            let is_of_address = addressing.contains(&register) && !has_operand(instruction, register);
+            let is_of_address =
+                addressing.contains(&register) && !has_operand(instruction, register);
             if reads(used.access()) && !is_zero && !is_of_address {
                 sources |= self.of(register);
             }

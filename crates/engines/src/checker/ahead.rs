@@ -75,8 +75,8 @@ impl World {
     /// Adds the promises that a task may make before its next load.
     pub fn promise_turns(&self, task: usize, into: &mut Vec<Turn>) {
         let request = &self.state.tasks[task].request;
-        let reads = request.kind.is_access()
-            && !matches!(request.kind, RequestKind::Access(Op::Store(_)));
+        let reads =
+            request.kind.is_access() && !matches!(request.kind, RequestKind::Access(Op::Store(_)));
         if self.layout.ahead.is_empty() || !reads || self.state.tasks[task].ended || self.grown {
             return;
         }
@@ -114,9 +114,8 @@ impl World {
         let event = self.event(&executions, &new, Kind::Write);
         let (mask, value) = (target.mask, value << target.shift);
         let (address, data, control) = (0, 0, 0);
-        let event = super::executions::Event {
-            mask, value, is_update, address, data, control, ..event
-        };
+        let event =
+            super::executions::Event { mask, value, is_update, address, data, control, ..event };
         let id = executions.events.len();
         executions.promise(event, place);
         self.is_execution_allowed(&executions, 1 << id).then_some(executions)

@@ -3,11 +3,11 @@
 
 use machine::{CodeSite, Dependencies, Op, Ordering};
 
+use super::ahead::PROMISES;
 use super::executions::{
     Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, Rules, Strength, armv8, lkmm, set,
 };
 use super::failure::Fault;
-use super::ahead::PROMISES;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
 use super::trace::name_of;
 use super::views::Target;
@@ -189,7 +189,13 @@ impl World {
         self.rules == Some(Rules::Lkmm) && ordering == Ordering::SeqCst
     }
 
-    pub fn add_read(&self, executions: &mut Executions, new: &NewAccess, read: usize, updates: bool) {
+    pub fn add_read(
+        &self,
+        executions: &mut Executions,
+        new: &NewAccess,
+        read: usize,
+        updates: bool,
+    ) {
         let NewAccess { ordering, .. } = *new;
         let strength = match ordering {
             _ if new.is_plain || !acquires(ordering) || self.is_full(ordering) => Strength::Relaxed,
@@ -538,7 +544,7 @@ impl World {
             .collect();
         if self.rules == Some(Rules::Armv8) {
             self.state.executions.settle(&live);
-        } else if live.is_empty() {
+        } else if live.is_empty() && !self.has_promises() {
             self.state.executions.clear();
         }
     }

@@ -174,6 +174,15 @@ impl Memory {
         }
     }
 
+    /// Whose rules it is, if executions are kept for it.
+    fn rules(self) -> Option<executions::Rules> {
+        match self {
+            Memory::Armv8 => Some(executions::Rules::Armv8),
+            Memory::Lkmm => Some(executions::Rules::Lkmm),
+            _ => None,
+        }
+    }
+
     /// Whether loads may read older values than the newest.
     pub fn reads_old(self) -> bool {
         matches!(self, Memory::Rc11 | Memory::Armv8 | Memory::Lkmm)

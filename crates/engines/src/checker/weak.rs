@@ -2,7 +2,6 @@
 
 use machine::{CodeSite, Op, Ordering};
 
-use super::Memory;
 use super::executions::Rules;
 use super::failure::Fault;
 use super::happens_before::{FENCED, PENDING};
@@ -14,6 +13,7 @@ use super::views::{
     Acted, Author, Event, FENCE, MEMORY, MESSAGES_MAX, NewMessage, Settling, Target, Views,
 };
 use super::world::{FaultFound, World};
+use super::{Memory, Options, Setup};
 use crate::Unsupported;
 
 /// What a task may do next with a word.
@@ -32,6 +32,16 @@ pub enum WeakStep {
 }
 
 impl World {
+    /// What no search has from the start.
+    pub fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
+        let has_interrupts = options.memory.reads_old() && setup.ipi_handler.is_some();
+        let unsupported = || {
+            let why = format!("interrupts are not searched under {}", options.memory.name());
+            Unsupported::new(why, "check it with --memory x86")
+        };
+        has_interrupts.then(|| Fault::Unsupported(unsupported()))
+    }
+
     /// Views in which everybody knows everything.
     pub fn new_views(&self, tasks: usize) -> Views {
         if !self.is_weak {
@@ -71,7 +81,9 @@ impl World {
         let is_futex = matches!(kind, RequestKind::Park(..) | RequestKind::Wake(..));
         let loads_or_stores = matches!(
             kind,
-            RequestKind::Access(Op::Load | Op::Store(_)) | RequestKind::Await(_) | RequestKind::AwaitFor(_)
+            RequestKind::Access(Op::Load | Op::Store(_))
+                | RequestKind::Await(_)
+                | RequestKind::AwaitFor(_)
         );
         if loads_or_stores && ordering == Ordering::SeqCst && self.rules == Some(Rules::Lkmm) {
             let way_out = "use the kernel's primitives, or check it with --memory rc11";

@@ -13,7 +13,6 @@ use super::schedule::{FLUSH, INTERRUPT, SPURIOUS, TIME_OUT, Turn};
 use super::state::{BUFFER, BufferedStore, SystemState};
 use super::trace::{How, PastAccess, Trace, step_line};
 use super::{Memory, Options, Setup};
-use crate::Unsupported;
 
 /// Steps without forgetting history after which a task counts as spinning.
 const STEPS_MAX: u32 = 2000;
@@ -89,10 +88,10 @@ impl World {
             base: Region::start(setup.region),
             has_buffers: options.memory == Memory::TotalStoreOrder,
             is_weak: options.memory == Memory::Rc11,
-            rules: rules(options.memory),
+            rules: options.memory.rules(),
             checks_order: options.check_races,
             idle_update: None,
-            check_races: options.check_races && rules(options.memory).is_none(),
+            check_races: options.check_races && options.memory.rules().is_none(),
             local_turns: Vec::new(),
             is_local: false,
             local_in_a_row: 0,
@@ -105,7 +104,7 @@ impl World {
             entries: 0,
             // Not with an order of arrival: local steps could decide which task arrives first.
             has_local_steps: options.reduction
-                && rules(options.memory).is_none()
+                && options.memory.rules().is_none()
                 && options.check_races
                 && !setup.symmetric
                 && setup.ipi_handler.is_none()
@@ -124,16 +123,6 @@ impl World {
             trace: None,
             plain_accesses: 0,
         }
-    }
-
-    /// What no search has from the start.
-    fn unsupported(setup: &Setup, options: &Options) -> Option<Fault> {
-        let has_interrupts = options.memory.reads_old() && setup.ipi_handler.is_some();
-        let unsupported = || {
-            let why = format!("interrupts are not searched under {}", options.memory.name());
-            Unsupported::new(why, "check it with --memory x86")
-        };
-        has_interrupts.then(|| Fault::Unsupported(unsupported()))
     }
 
     /// An empty table for the rows and columns that are known now.
@@ -697,13 +686,4 @@ impl World {
 enum ReleaseSequence {
     Starts,
     Continues,
-}
-
-/// Whose rules a model is, if executions are kept for it.
-fn rules(memory: Memory) -> Option<Rules> {
-    match memory {
-        Memory::Armv8 => Some(Rules::Armv8),
-        Memory::Lkmm => Some(Rules::Lkmm),
-        _ => None,
-    }
 }

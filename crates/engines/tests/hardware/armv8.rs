@@ -17,7 +17,6 @@ fn is_acquire(execution: &Execution, event: usize) -> bool {
     it.reads.is_some()
         && it.fence.is_none()
         && matches!(it.ordering, Acquire | AcqRel | SeqCst)
-        && !(execution.events[event].is_of_update && !execution.is_read(event))
         && !fails(execution, event)
 }
 

@@ -19,12 +19,7 @@ use super::{NOT_CHECKED, page};
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Searches a test, or all tests of a folder. The status is [`NOT_CHECKED`] if one was not searched.
-pub fn run(
-    path: &Path,
-    memory: Option<Memory>,
-    states: u64,
-    view: &ViewFlags,
-) -> Result<ExitCode> {
+pub fn run(path: &Path, memory: Option<Memory>, states: u64, view: &ViewFlags) -> Result<ExitCode> {
     let files = files(path)?;
     ensure!(!files.is_empty(), "--litmus {}: no file ends with .litmus", path.display());
     let mut tests = Vec::new();

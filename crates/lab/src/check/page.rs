@@ -260,16 +260,16 @@ fn holds(memory: Memory) -> &'static str {
              searched: what docs/lab/memory-models.md leaves out"
         }
         Memory::Armv8 => {
-            "holds: in every execution that Armv8 allows for the code as compiled (dependencies too) \
-             in which no store runs ahead of an earlier load: mutual exclusion, the order of entry \
-             where claimed, no deadlock, an end to every wait, and plain accesses ordered; not \
-             searched: what docs/lab/memory-models.md leaves out"
+            "holds: in every execution that Armv8 allows for the code as compiled: mutual exclusion, \
+             the order of entry where claimed, no deadlock, an end to every wait, and plain accesses \
+             ordered; not searched: in knee's own locks, whose dependencies are not seen, stores that \
+             run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
         }
         Memory::Lkmm => {
-            "holds: in every execution that the kernel's memory model allows (dependencies too) in \
-             which no store runs ahead of an earlier load: mutual exclusion, the order of entry \
-             where claimed, no deadlock, an end to every wait, and no data race; not searched: RCU, \
-             what docs/lab/memory-models.md leaves out"
+            "holds: in every execution that the kernel's memory model allows for the code as compiled: \
+             mutual exclusion, the order of entry where claimed, no deadlock, an end to every wait, \
+             and no data race; not searched: RCU; in knee's own locks, whose dependencies are not \
+             seen, stores that run ahead of earlier loads; what docs/lab/memory-models.md leaves out"
         }
         Memory::SequentiallyConsistent => {
             "holds: in every interleaving, each step immediately visible to all tasks: mutual \

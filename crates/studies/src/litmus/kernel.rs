@@ -97,11 +97,12 @@ impl Parser {
     fn kernel_modify(&mut self, function: &str) -> Result<Option<Expression>> {
         let (name, mut ordering) = ordering(function);
         let name = name.strip_prefix("atomic_").unwrap_or(name);
-        let (name, is_value_used) = match (name.strip_prefix("fetch_"), name.strip_suffix("_return")) {
-            (Some(name), _) => (name, true),
-            (_, Some(name)) => (name, true),
-            _ => (name, matches!(name, "xchg" | "cmpxchg")),
-        };
+        let (name, is_value_used) =
+            match (name.strip_prefix("fetch_"), name.strip_suffix("_return")) {
+                (Some(name), _) => (name, true),
+                (_, Some(name)) => (name, true),
+                _ => (name, matches!(name, "xchg" | "cmpxchg")),
+            };
         let returns_new = function.contains("_return");
         let modify = match name {
             "xchg" | "cmpxchg" => Modify::Exchange,

@@ -193,9 +193,7 @@ impl<M: Machine> Thread<'_, M> {
             KernelAction::Store(value) | KernelAction::Modify(_, value, _) => {
                 [self.evaluated(value), Value::default()]
             }
-            KernelAction::CompareExchange([old, new]) => {
-                [self.evaluated(old), self.evaluated(new)]
-            }
+            KernelAction::CompareExchange([old, new]) => [self.evaluated(old), self.evaluated(new)],
         };
         let (variable, address) = self.place(*place);
         self.depends_on(address, values[0].from | values[1].from);

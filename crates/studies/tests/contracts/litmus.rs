@@ -134,10 +134,26 @@ fn the_primitives_of_the_kernel_order_as_its_model_says() {
     }
     let missed = "0:r1=0 /\\ 1:r1=0";
     for (first, second, observed_word) in [
-        ("WRITE_ONCE(*x, 1); smp_mb(); int r1 = READ_ONCE(*y);", "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);", "never"),
-        ("int r2 = xchg(x, 1); int r1 = READ_ONCE(*y);", "r0 = xchg_relaxed(y, 1); smp_mb__after_atomic(); r1 = READ_ONCE(*x);", "never"),
-        ("int r2 = xchg_release(x, 1); int r1 = READ_ONCE(*y);", "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);", "sometimes"),
-        ("int r2 = cmpxchg(x, 5, 1); int r1 = READ_ONCE(*y);", "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);", "always"),
+        (
+            "WRITE_ONCE(*x, 1); smp_mb(); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "never",
+        ),
+        (
+            "int r2 = xchg(x, 1); int r1 = READ_ONCE(*y);",
+            "r0 = xchg_relaxed(y, 1); smp_mb__after_atomic(); r1 = READ_ONCE(*x);",
+            "never",
+        ),
+        (
+            "int r2 = xchg_release(x, 1); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "sometimes",
+        ),
+        (
+            "int r2 = cmpxchg(x, 5, 1); int r1 = READ_ONCE(*y);",
+            "smp_store_mb(*y, 1); r1 = READ_ONCE(*x);",
+            "always",
+        ),
     ] {
         let text = of_kernel(first, second, missed).replace("y=&z;", "y=0;");
         let is_failing = observed_word == "always";
