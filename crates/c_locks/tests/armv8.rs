@@ -51,6 +51,13 @@ fn addresses_order_loads_and_branches_do_not() {
     check("published.c", &["-DSTORES"], (2, 1), ["holds", "holds", "holds"]);
 }
 
+/// C11's rules as RC11 has them forbid that a store is visible before an earlier load is done. Hardware does not.
+#[test]
+fn a_store_runs_ahead_of_an_earlier_load() {
+    let panics = "panic: ";
+    check("published.c", &["-DSTORES", "-DEARLY"], (2, 1), ["holds", panics, panics]);
+}
+
 /// The faults of DPDK's MCS lock: a store that is relaxed may overtake; a load that is relaxed is followed by its address.
 #[test]
 fn an_mcs_lock_that_links_by_a_relaxed_store_hangs() {

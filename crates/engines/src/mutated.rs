@@ -377,6 +377,10 @@ impl<M: Machine> Machine for Mutated<'_, M> {
         self.machine.last_read()
     }
 
+    fn open_reads(&self) -> u128 {
+        self.machine.open_reads()
+    }
+
     fn access_mark(&self) -> u8 {
         self.machine.access_mark()
     }

@@ -206,6 +206,12 @@ pub trait Machine {
         None
     }
 
+    /// The reads, as bits, on which a later access may depend: something else orders all others before whatever follows.
+    #[inline(always)]
+    fn open_reads(&self) -> u128 {
+        u128::MAX
+    }
+
     /// A mark behind the task's last access.
     #[inline(always)]
     fn access_mark(&self) -> u8 {

@@ -18,7 +18,9 @@ impl<M: Machine> Task<'_, M> {
     pub(super) fn flows_to(&self, return_address: u64) {
         let Some(flow) = self.flow else { return };
         let (stack, base) = (self.end.get(), self.base.get() - 8);
-        flow.borrow_mut().arrive(self.instance, return_address as usize, stack, base);
+        let mut flow = flow.borrow_mut();
+        flow.arrive(self.instance, return_address as usize, stack, base);
+        flow.keep(self.m.open_reads());
     }
 
     /// The code has ended: its last write may still be told.

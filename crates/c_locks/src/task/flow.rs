@@ -99,6 +99,20 @@ impl Flow {
         self.next = Dependencies { control: self.known.control, ..Dependencies::default() };
     }
 
+    /// Forgets all reads but these.
+    pub fn keep(&mut self, open: Reads) {
+        let Known { registers, vectors, flags, control, slots, .. } = &mut self.known;
+        let fixed = registers.iter_mut().chain(vectors).chain([flags, control]);
+        fixed.for_each(|reads| *reads &= open);
+        for slot in slots {
+            slot.1 &= open;
+            if slot.1 == 0 {
+                *slot = (0, 0);
+            }
+        }
+        self.next.control &= open;
+    }
+
     /// Does the instruction whose hook has run, if there is one.
     pub fn finish(&mut self, instance: &Instance) {
         let Some(access) = self.access.take() else { return };

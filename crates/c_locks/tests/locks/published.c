@@ -1,6 +1,6 @@
 /* A pointer that a writer publishes, and what readers find behind it by their dependencies alone. Task 0 writes. CONTROL: a reader
  * looks at a flag, and then at the value, which no branch orders. STORES: a reader that has seen the flag writes, which a branch
- * orders. NO_BARRIER: the writer has none. */
+ * orders; EARLY: nothing orders the flag after the look at what the reader writes. NO_BARRIER: the writer has none. */
 #include <knee_kernel.h>
 
 struct box { int value; struct box *next; };
@@ -11,9 +11,11 @@ static void writes(struct shared *shared)
 #ifdef STORES
 	int back = READ_ONCE(shared->back);
 
+#ifndef EARLY
 	smp_mb();
-	BUG_ON(back);
+#endif
 	WRITE_ONCE(shared->flag, 1);
+	BUG_ON(back);
 #else
 	WRITE_ONCE(shared->box.value, 7);
 #ifndef NO_BARRIER

@@ -295,6 +295,10 @@ impl Machine for Checked<'_> {
         world.rules.and_then(|_| world.state.executions.last_reads[self.task])
     }
 
+    fn open_reads(&self) -> u128 {
+        self.world.borrow().open_reads(self.task)
+    }
+
     fn access_mark(&self) -> u8 {
         self.world.borrow().state.executions.counts.get(self.task).copied().unwrap_or_default()
     }

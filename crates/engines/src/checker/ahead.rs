@@ -4,11 +4,12 @@
 use machine::{CodeSite, Op, Ordering};
 
 use super::allowed::NewAccess;
-use super::executions::{Bits, Executions, Kind, Rules, Strength, armv8, lkmm};
+use super::executions::{Bits, Event, Executions, Kind, Rules, Strength, armv8, lkmm};
+use super::layout::Layout;
 use super::request::{Request, RequestKind, ones};
 use super::schedule::Turn;
 use super::trace::step_line;
-use super::views::Target;
+use super::views::{Target, bits};
 use super::weak::WeakStep;
 use super::world::World;
 
@@ -22,8 +23,10 @@ const LEARNED_MAX: usize = 36;
 const PROMISED_MAX: usize = 2;
 
 /// A store that nothing of its task orders after some earlier load.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ahead {
+    /// Where the loads stand that it may overtake.
+    over: Vec<CodeSite>,
     task: usize,
     offset: u32,
     size: u8,
@@ -37,6 +40,30 @@ impl Ahead {
     fn is_same(&self, other: &Ahead) -> bool {
         let identity = |one: &Ahead| (one.task, one.offset, one.size, one.value, one.is_update);
         identity(self) == identity(other)
+    }
+}
+
+impl Layout {
+    /// In `users`: tasks that read a word, and that write it.
+    pub const READS: usize = 0;
+    pub const WRITES: usize = 1;
+
+    /// Whether other tasks read, or write, a word of this access.
+    fn is_used_by_others(&self, event: &Event, task: usize, how: usize) -> bool {
+        let first = usize::from(event.cell);
+        bits(event.words.into()).any(|bit| self.users[first + bit][how] & !(1 << task) != 0)
+    }
+
+    /// Adds what was learned. Returns whether it is new.
+    fn learn_ahead(&mut self, learned: Ahead) -> bool {
+        let Some(known) = self.ahead.iter_mut().find(|known| known.is_same(&learned)) else {
+            self.ahead.push(learned);
+            return true;
+        };
+        let new = learned.over.iter().filter(|site| !known.over.contains(site));
+        let new: Vec<CodeSite> = new.copied().collect();
+        known.over.extend(&new);
+        !new.is_empty()
     }
 }
 
@@ -64,11 +91,30 @@ impl World {
         let Request { offset, size, ordering, location: site, .. } = *request;
         let target = self.layout.target(offset, size);
         let (value, is_update) = (event.value >> target.shift & ones(size), event.is_update);
-        let learned = Ahead { task, offset, size, value, is_update, ordering, site };
-        let is_known = self.layout.ahead.iter().any(|known| known.is_same(&learned));
-        if !is_known && executions.overtaken(id, ordered) {
-            self.layout.ahead.push(learned);
-            self.grown = true;
+        if !self.layout.is_used_by_others(event, task, Layout::READS) {
+            return;
+        }
+        let loads = executions.overtaken(id, ordered).filter(|load| {
+            // Only what others write can be another value, had the store come first.
+            self.layout.is_used_by_others(load, task, Layout::WRITES)
+        });
+        let over: Vec<CodeSite> = loads.map(|load| load.site).collect();
+        if over.is_empty() {
+            return;
+        }
+        let learned = Ahead { over, task, offset, size, value, is_update, ordering, site };
+        self.grown |= self.layout.learn_ahead(learned);
+    }
+
+    /// Notes which tasks read and write the words of an access: only what several use can be seen to run ahead.
+    pub fn note_use(&mut self, task: usize, (offset, size): (u32, u8), reads: bool, writes: bool) {
+        let both = [(reads, Layout::READS), (writes, Layout::WRITES)];
+        for (_, how) in both.into_iter().filter(|(does, _)| *does && self.rules.is_some()) {
+            for word in self.layout.touched(offset, size) {
+                let users = &mut self.layout.users[word][how];
+                self.grown |= *users & 1 << task == 0;
+                *users |= 1 << task;
+            }
         }
     }
 
@@ -84,7 +130,7 @@ impl World {
             return;
         }
         for (number, ahead) in self.layout.ahead.iter().enumerate() {
-            if ahead.task != task {
+            if ahead.task != task || !ahead.over.contains(&request.location) {
                 continue;
             }
             for nth in 0..PLACES {
@@ -97,8 +143,8 @@ impl World {
 
     /// The execution with a promise: a learned store, at one of its places. `None` if it cannot be there.
     fn promised(&self, number: usize, nth: u8) -> Option<Executions> {
-        let Ahead { task, offset, size, value, is_update, ordering, site } =
-            *self.layout.ahead.get(number)?;
+        let &Ahead { task, offset, size, value, is_update, ordering, site, .. } =
+            self.layout.ahead.get(number)?;
         let target = self.layout.target(offset, size);
         let mut executions = self.state.executions.copied();
         let is_pending = |id: usize| {
@@ -115,7 +161,7 @@ impl World {
         let (mask, value) = (target.mask, value << target.shift);
         let (address, data, control) = (0, 0, 0);
         let event =
-            super::executions::Event { mask, value, is_update, address, data, control, ..event };
+            Event { mask, value, is_update, address, data, control, ..event };
         let id = executions.events.len();
         executions.promise(event, place);
         self.is_execution_allowed(&executions, 1 << id).then_some(executions)
@@ -198,11 +244,11 @@ impl World {
             self.add_read(executions, new, before, true);
         }
         let event = self.event(executions, new, Kind::Write);
-        let super::executions::Event { mask, value, .. } = executions.events[id];
+        let Event { mask, value, .. } = executions.events[id];
         debug_assert!(size > 0);
         let strength = self.strength_of_write(new, is_update);
-        let event = super::executions::Event { strength, is_update, mask, value, ..event };
+        let event = Event { strength, is_update, mask, value, ..event };
         let before = self.order_before(executions, &event);
-        executions.fulfil(id, super::executions::Event { before, ..event });
+        executions.fulfil(id, Event { before, ..event });
     }
 }

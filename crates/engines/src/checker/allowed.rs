@@ -354,6 +354,9 @@ impl World {
         }
         let executions = &self.state.executions;
         let newest = executions.order(target.cell).len() - 1;
+        let reads = !matches!(kind, RequestKind::Access(Op::Store(_)));
+        let writes = !matches!(step, WeakStep::Reads(_) | WeakStep::Misses(_));
+        self.note_use(task, (offset, size), reads, writes);
         if matches!(step, WeakStep::Writes(_) | WeakStep::Updates(_)) {
             self.learn_promise(task, request);
         }
@@ -489,20 +492,19 @@ impl World {
         let Some((_, other)) = conflicting.find(|&(other, _)| ordered >> other & 1 == 0) else {
             return Ok(());
         };
-        let does = |event: &Event| match (event.kind, event.is_plain) {
-            (Kind::Read, true) => "reads it plainly",
-            (Kind::Read, false) => "loads it",
-            (_, true) => "writes it plainly",
-            (_, false) => "stores it",
+        let does = |event: &Event, what: &str| match (event.kind, event.is_plain) {
+            (Kind::Read, true) => format!("reads {what} plainly"),
+            (Kind::Read, false) => format!("loads {what}"),
+            (_, true) => format!("writes {what} plainly"),
+            (_, false) => format!("stores {what}"),
         };
         let name = self.layout.name(offset, size);
-        let (now, then) = (does(&event), does(other));
         let race = format!(
             "t{} {} at {site}, t{} {} at {}; nothing orders them",
             event.task,
-            now.replace("it", &name),
+            does(&event, &name),
             other.task,
-            then,
+            does(other, "it"),
             other.site
         );
         self.report_fault(Fault::Race(race));
@@ -533,10 +535,28 @@ impl World {
         }
     }
 
+    /// The reads of a task, by their numbers in it, that are not ordered before all that it will do.
+    pub fn open_reads(&self, task: usize) -> Bits {
+        let executions = &self.state.executions;
+        let over = match self.rules {
+            Some(Rules::Armv8) => armv8::before_all(executions, task as u8),
+            Some(Rules::Lkmm) => lkmm::before_all(executions, task as u8),
+            None => return Bits::MAX,
+        };
+        let open = executions.of_task(task as u8).filter(|(id, event)| {
+            event.kind == Kind::Read && over >> id & 1 == 0
+        });
+        open.fold(0, |all, (_, event)| all | 1 << event.local)
+    }
+
     /// Drops events that no longer matter from the live state.
     pub fn settle_executions(&mut self) {
         if self.rules.is_none() || self.grown {
             return;
+        }
+        for task in 0..self.tasks() {
+            let open = self.open_reads(task);
+            self.state.executions.controls[task] &= open;
         }
         let live: Vec<u8> = (0..self.tasks())
             .filter(|&task| !self.state.tasks[task].ended)

@@ -35,6 +35,8 @@ pub struct Layout {
     pub leads_to: Vec<OwnWords>,
     /// Whether it was found to matter that loads pass buffered stores.
     pub loads_pass: bool,
+    /// By word: the tasks that read it, and those that write it, as bits, where executions are kept.
+    pub users: Vec<[u16; 2]>,
     /// Stores that may run ahead of loads, as far as they were found.
     pub ahead: Vec<Ahead>,
     /// Whether tasks name their reads by number, for dependencies.
@@ -146,6 +148,7 @@ impl Layout {
             has_dependencies: false,
             row_of: none.clone(),
             loads_pass: false,
+            users: vec![[0; 2]; words.len()],
             ahead: Vec::new(),
             names_reads: false,
             has_order: false,

@@ -116,7 +116,9 @@ impl SystemState {
         self.buffers.clone_from(&other.buffers);
         self.happens_before.clone_from(&other.happens_before);
         self.views.clone_from(&other.views);
-        self.executions.clone_from(&other.executions);
+        if !other.executions.counts.is_empty() {
+            self.executions.clone_from(&other.executions);
+        }
         self.arrivals.clone_from(&other.arrivals);
         (self.inside, self.sharing) = (other.inside, other.sharing);
         self.watched = other.watched;

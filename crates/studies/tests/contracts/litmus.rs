@@ -68,7 +68,7 @@ fn what_is_not_understood_is_named() {
     };
     let cases = [
         ("while (1) {}", "a loop (while)"),
-        ("WRITE_ONCE(*x, 1);", "a test of the Linux kernel's memory model (WRITE_ONCE)"),
+        ("rcu_read_lock();", "rcu_read_lock, whose rules are not searched"),
         ("int r0 = frobnicate(x, 1);", "a call of frobnicate"),
         ("int r0 = atomic_load_explicit(x, memory_order_consume);", "memory_order_consume"),
         ("*z = 1;", "z is no parameter"),

@@ -51,6 +51,16 @@ pub fn ordered_before(executions: &Executions, id: usize) -> Bits {
     (0..executions.events.len()).filter(is_before).fold(0, |all, a| all | 1 << a)
 }
 
+/// Events of a task that come before all that it will ever do: acquires, and what a full fence follows.
+pub fn before_all(executions: &Executions, task: u8) -> Bits {
+    let fences = executions.of_task(task).filter(|(_, e)| e.kind == Kind::Fence(Barrier::Full));
+    let last = fences.map(|(_, fence)| fence.local).max();
+    let acquires =
+        |e: &Event| matches!(e.strength, Strength::Acquire | Strength::AcquirePc);
+    let before = executions.of_task(task).filter(|(_, e)| acquires(e) || Some(e.local) < last);
+    before.fold(0, |all, (id, _)| all | 1 << id)
+}
+
 /// Events of its own task that the rules order before an event.
 pub fn before_of_own(executions: &Executions, id: usize) -> Bits {
     let kept = Orders::new(executions).kept.closed();

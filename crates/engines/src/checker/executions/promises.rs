@@ -55,9 +55,9 @@ impl Executions {
     }
 
     /// Reads of a task before this write of it that no rule of its own orders before it.
-    pub fn overtaken(&self, id: usize, ordered: Bits) -> bool {
-        let event = &self.events[id];
-        self.of_task(event.task).any(|(other, read)| {
+    pub fn overtaken(&self, id: usize, ordered: Bits) -> impl Iterator<Item = &Event> {
+        let event = self.events[id];
+        let reads = self.of_task(event.task).filter(move |&(other, read)| {
             let is_own = event.is_update && read.local + 1 == event.local;
             let is_same = read.cell == event.cell && read.words & event.words != 0;
             read.kind == Kind::Read
@@ -65,7 +65,8 @@ impl Executions {
                 && !is_own
                 && !is_same
                 && ordered >> other & 1 == 0
-        })
+        });
+        reads.map(|(_, read)| read)
     }
 
     /// Reads of other tasks from these writes.
