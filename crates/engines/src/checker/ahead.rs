@@ -16,9 +16,9 @@ use super::world::World;
 /// Alternatives from here on are promises: a learned store, and a place in the order of its location.
 pub const PROMISES: u8 = 100;
 /// Places that are tried for each.
-const PLACES: u8 = 4;
+const PLACES: u8 = 5;
 /// Learned stores at most.
-const LEARNED_MAX: usize = 36;
+const LEARNED_MAX: usize = 30;
 /// Promises of a task at a time.
 const PROMISED_MAX: usize = 2;
 
@@ -147,21 +147,24 @@ impl World {
             self.layout.ahead.get(number)?;
         let target = self.layout.target(offset, size);
         let mut executions = self.state.executions.copied();
-        let is_pending = |id: usize| {
+        let (mut behind, value) = (None, value << target.shift);
+        for id in executions.promised_by(task) {
             let event = &executions.events[id];
-            event.cell == target.cell && event.words & target.words != 0
-        };
-        if executions.promised_by(task).any(is_pending) {
-            return None;
+            if event.cell == target.cell && event.words & target.words != 0 {
+                if event.value == value {
+                    return None;
+                }
+                behind = behind.max(Some(executions.place_of(id)));
+            }
         }
         self.begin(&mut executions, &target, offset, site);
-        let place = *executions.writable(task, &target).get(usize::from(nth))?;
+        let mut places = executions.writable(task, &target).into_iter();
+        let place = places.by_ref().filter(|&place| Some(place) > behind).nth(nth.into())?;
         let new = NewAccess { task, target: &target, site, ordering, is_plain: false };
         let event = self.event(&executions, &new, Kind::Write);
-        let (mask, value) = (target.mask, value << target.shift);
+        let mask = target.mask;
         let (address, data, control) = (0, 0, 0);
-        let event =
-            Event { mask, value, is_update, address, data, control, ..event };
+        let event = Event { mask, value, is_update, address, data, control, ..event };
         let id = executions.events.len();
         executions.promise(event, place);
         self.is_execution_allowed(&executions, 1 << id).then_some(executions)

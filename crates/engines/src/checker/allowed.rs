@@ -543,9 +543,9 @@ impl World {
             Some(Rules::Lkmm) => lkmm::before_all(executions, task as u8),
             None => return Bits::MAX,
         };
-        let open = executions.of_task(task as u8).filter(|(id, event)| {
-            event.kind == Kind::Read && over >> id & 1 == 0
-        });
+        let open = executions
+            .of_task(task as u8)
+            .filter(|(id, event)| event.kind == Kind::Read && over >> id & 1 == 0);
         open.fold(0, |all, (_, event)| all | 1 << event.local)
     }
 

@@ -15,7 +15,8 @@
 //! take a step, and the end can always be reached. A task that takes interrupts can be
 //! interrupted at any step after another task sent one.
 //! Reorderings of atomic accesses on hardware weaker than x86 show only where a plain field or an
-//! `init` would see them, unless the memory is that of RC11 (`weak`, `views`).
+//! `init` would see them, unless the memory is that of RC11 (`weak`, `views`), of Armv8 or of the
+//! kernel (`allowed`, `executions`).
 
 mod agent;
 mod ahead;

@@ -97,7 +97,40 @@ impl<M: Machine> Thread<'_, M> {
         self.variables.plain(variable)
     }
 
+    /// Nesting takes stack, so what nests on the left is done from the inside out.
     fn evaluated(&mut self, expression: &Expression) -> Value {
+        let mut depth = 0;
+        while inside(expression, depth + 1).is_some() {
+            depth += 1;
+        }
+        let innermost = inside(expression, depth).unwrap_or(expression);
+        let mut value = self.done(innermost);
+        for outer in (0..depth).rev() {
+            value = match inside(expression, outer) {
+                Some(Expression::Unary(sign, _)) => value.with(negated(*sign, value.value)),
+                Some(Expression::Binary(sign, sides)) => self.both(sign, value, &sides[1]),
+                _ => value,
+            };
+        }
+        value
+    }
+
+    fn both(&mut self, sign: &str, left: Value, right: &Expression) -> Value {
+        if ["&&", "||"].contains(&sign) {
+            self.frame.control |= left.from;
+        }
+        match (sign, left.value) {
+            ("&&", 0) => return left,
+            ("||", value) if value != 0 => return left.with(1),
+            _ => {}
+        }
+        let right = self.evaluated(right);
+        let value = calculated(sign, left.value, right.value);
+        Value { value, from: left.from | right.from }
+    }
+
+    /// What has nothing inside that nests on the left.
+    fn done(&mut self, expression: &Expression) -> Value {
         match expression {
             Expression::Number(value) => Value::default().with(*value),
             Expression::Address(variable) => Value::default().with(ADDRESS + *variable as u32),
@@ -134,39 +167,16 @@ impl<M: Machine> Thread<'_, M> {
                 self.compare_exchanged(*variable, *expected, new, *orderings)
             }
             Expression::Kernel(access) => self.accessed(access),
-            _ => self.calculated(expression),
+            _ => self.fence(expression),
         }
     }
 
-    /// What is no access.
-    fn calculated(&mut self, expression: &Expression) -> Value {
+    fn fence(&self, expression: &Expression) -> Value {
         match expression {
             Expression::FenceLoads => self.m.fence_loads(),
             Expression::FenceStores => self.m.fence_stores(),
             Expression::Fence(ordering) if *ordering != Ordering::Relaxed => {
                 self.m.fence(*ordering);
-            }
-            Expression::Unary(sign, value) => {
-                let value = self.evaluated(value);
-                return value.with(match sign {
-                    '!' => u32::from(value.value == 0),
-                    '-' => value.value.wrapping_neg(),
-                    _ => !value.value,
-                });
-            }
-            Expression::Binary(sign, sides) => {
-                let left = self.evaluated(&sides[0]);
-                if ["&&", "||"].contains(&sign.as_str()) {
-                    self.frame.control |= left.from;
-                }
-                match (sign.as_str(), left.value) {
-                    ("&&", 0) => return left,
-                    ("||", value) if value != 0 => return left.with(1),
-                    _ => {}
-                }
-                let right = self.evaluated(&sides[1]);
-                let value = calculated(sign, left.value, right.value);
-                return Value { value, from: left.from | right.from };
             }
             _ => {}
         }
@@ -257,6 +267,27 @@ impl<M: Machine> Thread<'_, M> {
             }
         }
         found.with(u32::from(result.is_ok()))
+    }
+}
+
+/// What is so many levels inside, on the left.
+fn inside(expression: &Expression, levels: usize) -> Option<&Expression> {
+    let mut found = expression;
+    for _ in 0..levels {
+        found = match found {
+            Expression::Unary(_, value) => value,
+            Expression::Binary(_, sides) => &sides[0],
+            _ => return None,
+        };
+    }
+    Some(found)
+}
+
+fn negated(sign: char, value: u32) -> u32 {
+    match sign {
+        '!' => u32::from(value == 0),
+        '-' => value.wrapping_neg(),
+        _ => !value,
     }
 }
 

@@ -55,8 +55,7 @@ pub fn ordered_before(executions: &Executions, id: usize) -> Bits {
 pub fn before_all(executions: &Executions, task: u8) -> Bits {
     let fences = executions.of_task(task).filter(|(_, e)| e.kind == Kind::Fence(Barrier::Full));
     let last = fences.map(|(_, fence)| fence.local).max();
-    let acquires =
-        |e: &Event| matches!(e.strength, Strength::Acquire | Strength::AcquirePc);
+    let acquires = |e: &Event| matches!(e.strength, Strength::Acquire | Strength::AcquirePc);
     let before = executions.of_task(task).filter(|(_, e)| acquires(e) || Some(e.local) < last);
     before.fold(0, |all, (id, _)| all | 1 << id)
 }
