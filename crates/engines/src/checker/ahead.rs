@@ -4,7 +4,9 @@
 use machine::{CodeSite, Op, Ordering};
 
 use super::allowed::NewAccess;
-use super::executions::{Bits, Event, Executions, Kind, Rules, Strength, armv8, lkmm};
+use super::executions::{
+    Ahead, Bits, Event, Executions, Kind, PROMISES, Rules, Strength, armv8, lkmm,
+};
 use super::layout::Layout;
 use super::request::{Request, RequestKind, ones};
 use super::schedule::Turn;
@@ -13,35 +15,12 @@ use super::views::{Target, bits};
 use super::weak::WeakStep;
 use super::world::World;
 
-/// Alternatives from here on are promises: a learned store, and a place in the order of its location.
-pub const PROMISES: u8 = 100;
 /// Places that are tried for each.
 const PLACES: u8 = 5;
 /// Learned stores at most.
 const LEARNED_MAX: usize = 30;
 /// Promises of a task at a time.
 const PROMISED_MAX: usize = 2;
-
-/// A store that nothing of its task orders after some earlier load.
-#[derive(Clone, Debug)]
-pub struct Ahead {
-    /// Where the loads stand that it may overtake.
-    over: Vec<CodeSite>,
-    task: usize,
-    offset: u32,
-    size: u8,
-    value: u64,
-    is_update: bool,
-    ordering: Ordering,
-    site: CodeSite,
-}
-
-impl Ahead {
-    fn is_same(&self, other: &Ahead) -> bool {
-        let identity = |one: &Ahead| (one.task, one.offset, one.size, one.value, one.is_update);
-        identity(self) == identity(other)
-    }
-}
 
 impl Layout {
     /// In `users`: tasks that read a word, and that write it.
@@ -158,8 +137,8 @@ impl World {
             }
         }
         self.begin(&mut executions, &target, offset, site);
-        let mut places = executions.writable(task, &target).into_iter();
-        let place = places.by_ref().filter(|&place| Some(place) > behind).nth(nth.into())?;
+        let places = executions.writable(task, &target).into_iter();
+        let place = places.filter(|&place| Some(place) > behind).nth(nth.into())?;
         let new = NewAccess { task, target: &target, site, ordering, is_plain: false };
         let event = self.event(&executions, &new, Kind::Write);
         let mask = target.mask;

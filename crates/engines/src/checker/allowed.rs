@@ -3,9 +3,8 @@
 
 use machine::{CodeSite, Dependencies, Op, Ordering};
 
-use super::ahead::PROMISES;
 use super::executions::{
-    Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, Rules, Strength, armv8, lkmm, set,
+    Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, PROMISES, Rules, Strength, armv8, lkmm, set,
 };
 use super::failure::Fault;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};
@@ -274,8 +273,17 @@ impl World {
         self.allowed_steps(task).len() as u8
     }
 
+    /// Performs the pending access of a task, which may read old values.
+    pub fn old_perform(&mut self, task: usize, alternative: u8) -> Option<(Reply, String)> {
+        if self.rules.is_some() {
+            self.allowed_perform(task, alternative)
+        } else {
+            self.weak_perform(task, alternative)
+        }
+    }
+
     /// Performs the pending access of a task. The reply is `None` where the task stays at it.
-    pub fn allowed_perform(&mut self, task: usize, alternative: u8) -> Option<(Reply, String)> {
+    fn allowed_perform(&mut self, task: usize, alternative: u8) -> Option<(Reply, String)> {
         let request = self.state.tasks[task].request;
         let Request { kind, offset, size, location, .. } = request;
         let reply = Reply { held: true, ..Reply::default() };

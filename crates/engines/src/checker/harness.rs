@@ -6,7 +6,7 @@ use std::io;
 
 use machine::{CodeSite, Op, Ordering, Region};
 
-use super::ahead::Ahead;
+use super::executions::Ahead;
 use super::failure::{Failure, Fault};
 use super::layout::Layout;
 use super::request::{Reply, Request, RequestKind};

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeInclusive};
 
 use machine::Region;
 
-use super::ahead::Ahead;
+use super::executions::Ahead;
 
 /// The index of no word; also the column or row of a word that has none.
 const NONE: u16 = u16::MAX;

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::ahead::{Ahead, PROMISES};
+use super::executions::{Ahead, PROMISES};
 use super::bypass::Bypass;
 use super::canonical::Canonicalizer;
 use super::failure::{Failure, Fault};

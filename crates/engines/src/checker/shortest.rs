@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-use super::ahead::Ahead;
+use super::executions::Ahead;
 use super::canonical::Canonicalizer;
 use super::failure::Fault;
 use super::harness::{Harness, Start, copy_region_into, restore_region, with_start};

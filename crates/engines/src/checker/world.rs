@@ -257,10 +257,8 @@ impl World {
         let buffered = self.state.tasks[task].buffered;
         let before = if self.trace.is_some() { self.value_seen(task, offset, size) } else { 0 };
         let (mut woken, mut note) = (0, String::new());
-        if self.rules.is_some() && kind.touches_memory() {
-            (reply, note) = self.allowed_perform(task, alternative)?;
-        } else if self.is_weak && kind.touches_memory() {
-            (reply, note) = self.weak_perform(task, alternative)?;
+        if self.reads_old() && kind.touches_memory() {
+            (reply, note) = self.old_perform(task, alternative)?;
         }
         match kind {
             _ if self.reads_old() && kind.is_access() => {}

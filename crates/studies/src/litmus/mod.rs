@@ -14,6 +14,7 @@ mod kernel;
 mod parse;
 mod run;
 mod tokens;
+mod words;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -158,7 +158,7 @@ pub fn parse(text: &str) -> Result<Litmus> {
     let mut words = first.split_whitespace();
     ensure!(words.next() == Some("C"), "no C test: its first line begins with `{first}`");
     let name = words.next().unwrap_or("test").to_string();
-    let is_of_kernel = super::kernel::is_of_kernel(rest)?;
+    let is_of_kernel = super::words::is_of_kernel(rest)?;
     let tokens = Tokens::new(rest);
     ensure!(tokens.count() <= WORDS_MAX, "a test of more than {WORDS_MAX} words");
     let (variables, threads) = (Vec::new(), Vec::new());

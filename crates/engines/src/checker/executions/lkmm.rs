@@ -96,25 +96,7 @@ impl Orders {
         let all = Bits::MAX;
         let (reads, writes) =
             (parts.where_(|event| event.kind == Kind::Read), parts.where_(is_write));
-        let between = |barriers: &[Barrier], before: Bits, after: Bits| {
-            let is_one =
-                |event: &Event| matches!(event.kind, Kind::Fence(b) if barriers.contains(&b));
-            let fences = parts.where_(is_one);
-            parts.order.only(before, fences).then(&parts.order.only(fences, after))
-        };
-        let memory = reads | writes;
-        let strong = between(&[Barrier::Full], memory, memory);
-        let released = parts.where_(|event| event.strength == Strength::Release);
-        let acquired =
-            parts.where_(|e| matches!(e.strength, Strength::Acquire | Strength::AcquirePc));
-        let release =
-            parts.order.only(memory, released).or(&between(&[Barrier::Release], memory, writes));
-        let acquire =
-            parts.order.only(acquired, memory).or(&between(&[Barrier::Acquire], reads, memory));
-        let stores = between(&[Barrier::Stores], writes, writes);
-        let loads = between(&[Barrier::Loads], reads, reads);
-        let both_ways = strong.or(&release).or(&acquire);
-        let fence = both_ways.or(&stores).or(&loads);
+        let Fences { strong, release, stores, both_ways, any: fence } = parts.fences(reads, writes);
         let reads_from_other = parts.reads_from.and(&parts.other);
         let own_reads_from = parts.reads_from.and(&parts.own);
         let [address, data, control] = parts.dependencies(executions, &own_reads_from);
@@ -150,11 +132,11 @@ impl Orders {
         let bounded_read = identity
             .or(&address)
             .or(&both_ways)
-            .or(&between(&[Barrier::Loads], reads, memory))
+            .or(&parts.between(Barrier::Loads, reads, reads | writes))
             .only(marked, all);
         let read_bounded = identity
             .or(&both_ways)
-            .or(&between(&[Barrier::Loads], memory, reads))
+            .or(&parts.between(Barrier::Loads, reads | writes, reads))
             .only(all, marked);
         Orders {
             kept,
@@ -231,6 +213,16 @@ fn is_write(event: &Event) -> bool {
     event.kind == Kind::Write
 }
 
+/// What fences order, and acquires and releases with them.
+struct Fences {
+    strong: Relation,
+    release: Relation,
+    stores: Relation,
+    /// All that may stand between a load and a store.
+    both_ways: Relation,
+    any: Relation,
+}
+
 /// Program order, and what was chosen.
 struct Parts<'a> {
     events: &'a [Event],
@@ -263,6 +255,29 @@ impl Parts<'_> {
             is_pair && events[b].is_update && is_write(&events[b])
         });
         Parts { events, order, own, other, reads_from, overwrites, updates }
+    }
+
+    /// What a fence of this kind stands between.
+    fn between(&self, barrier: Barrier, before: Bits, after: Bits) -> Relation {
+        let fences = self.where_(|event| event.kind == Kind::Fence(barrier));
+        self.order.only(before, fences).then(&self.order.only(fences, after))
+    }
+
+    fn fences(&self, reads: Bits, writes: Bits) -> Fences {
+        let memory = reads | writes;
+        let strong = self.between(Barrier::Full, memory, memory);
+        let released = self.where_(|event| event.strength == Strength::Release);
+        let acquired =
+            self.where_(|e| matches!(e.strength, Strength::Acquire | Strength::AcquirePc));
+        let release = self.between(Barrier::Release, memory, writes);
+        let release = release.or(&self.order.only(memory, released));
+        let acquire = self.between(Barrier::Acquire, reads, memory);
+        let acquire = acquire.or(&self.order.only(acquired, memory));
+        let stores = self.between(Barrier::Stores, writes, writes);
+        let loads = self.between(Barrier::Loads, reads, reads);
+        let both_ways = strong.or(&release).or(&acquire);
+        let any = both_ways.or(&stores).or(&loads);
+        Fences { strong, release, stores, both_ways, any }
     }
 
     fn where_(&self, is_in: impl Fn(&Event) -> bool) -> Bits {

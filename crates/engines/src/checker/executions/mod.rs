@@ -16,6 +16,8 @@ mod settle;
 
 use machine::{CodeSite, Dependencies, Ordering};
 
+pub use promises::{Ahead, PROMISES};
+
 use super::views::{Target, bits};
 
 /// A set of events.
@@ -30,9 +32,9 @@ pub const NOBODY: u8 = u8::MAX;
 /// Whose rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// Of the Arm architecture, version 8.
+    /// The rules of the Arm architecture, version 8.
     Armv8,
-    /// Of the Linux kernel's memory model.
+    /// The rules of the Linux kernel's memory model.
     Lkmm,
 }
 

@@ -5,7 +5,34 @@
 //!     t0: R x ─ ─ ─> W y=1        promised before t0 reads x, as nothing orders both
 //!     t1: R y=1 ──data──> W x=1   so t1 reads y=1, and t0 may read x=1
 
+use machine::{CodeSite, Ordering};
+
 use super::{Bits, Event, Executions, Kind, set};
+
+/// Alternatives from here on are promises: a learned store, and a place in the order of its location.
+pub const PROMISES: u8 = 100;
+/// A store that nothing of its task orders after some earlier load.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    /// Where the loads stand that it may overtake.
+    pub over: Vec<CodeSite>,
+    pub task: usize,
+    pub offset: u32,
+    pub size: u8,
+    pub value: u64,
+    pub is_update: bool,
+    pub ordering: Ordering,
+    pub site: CodeSite,
+}
+
+impl Ahead {
+    /// Whether it is the same store, whatever it overtakes.
+    pub fn is_same(&self, other: &Ahead) -> bool {
+        let identity = |one: &Ahead| (one.task, one.offset, one.size, one.value, one.is_update);
+        identity(self) == identity(other)
+    }
+}
+
 
 impl Executions {
     /// All promises.
