@@ -1,7 +1,7 @@
 //! Stores that run ahead of earlier loads: which ones can, learned from executions in which they do not, and what becomes of them.
 //! See `executions::promises`.
 
-use machine::{CodeSite, Op, Ordering};
+use machine::{CodeSite, Op};
 
 use super::allowed::NewAccess;
 use super::executions::{

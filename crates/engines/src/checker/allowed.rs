@@ -4,7 +4,8 @@
 use machine::{CodeSite, Dependencies, Op, Ordering};
 
 use super::executions::{
-    Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, PROMISES, Rules, Strength, armv8, lkmm, set,
+    Barrier, Bits, EVENTS_MAX, Event, Executions, Kind, NOBODY, PROMISES, Rules, Strength, armv8,
+    lkmm, set,
 };
 use super::failure::Fault;
 use super::request::{Reply, Request, RequestKind, acquires, ones, releases};

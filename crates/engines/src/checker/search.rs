@@ -12,9 +12,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::executions::{Ahead, PROMISES};
 use super::bypass::Bypass;
 use super::canonical::Canonicalizer;
+use super::executions::{Ahead, PROMISES};
 use super::failure::{Failure, Fault};
 use super::harness::{
     Followed, Harness, copy_region_into, explain_failure, followed, restore_region, with_harness,

@@ -4,8 +4,8 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-use super::executions::Ahead;
 use super::canonical::Canonicalizer;
+use super::executions::Ahead;
 use super::failure::Fault;
 use super::harness::{Harness, Start, copy_region_into, restore_region, with_start};
 use super::schedule::{FLUSH, Schedule, Turn};

@@ -33,7 +33,6 @@ impl Ahead {
     }
 }
 
-
 impl Executions {
     /// All promises.
     pub fn promised(&self) -> Bits {
