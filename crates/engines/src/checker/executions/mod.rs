@@ -83,7 +83,7 @@ pub struct Event {
     pub is_plain: bool,
     /// Whether others may see it before its task has come to it: a store that runs ahead of loads.
     pub is_promise: bool,
-    /// Of a read-modify-write; its write is the event after its read.
+    /// Whether it belongs to a read-modify-write: its write is the event after its read.
     pub is_update: bool,
     pub cell: u16,
     /// The words that it accesses, as bits from the first of the cell.
